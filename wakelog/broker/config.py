@@ -1,0 +1,123 @@
+"""BrokerConfig: the settings of 4.9.3's BrokerConfig and NettyServerConfig that wakelog obeys.
+
+Fields are in snake case; on the outside (broker.conf, codes 25 and 26) they have 4.9.3's names and
+defaults. Keys of 4.9.3 that mean nothing here (sizes of thread pools that do not exist, Netty
+switches) stand in ``KEYS_WITHOUT_EFFECT``, so that a file which sets one is not suspected of a typing
+mistake. Reading a file is in ``config_file``. Changing a running broker is in ``config_update``, the
+only place that assigns to these fields.
+
+Source: org.apache.rocketmq.common.BrokerConfig, remoting.netty.NettyServerConfig (4.9.3).
+"""
+
+import msgspec
+
+MASTER_ID = 0
+
+
+def java_key(name: str) -> str:
+    """Return 4.9.3's spelling of a field name: ``broker_ip1`` is ``brokerIP1``."""
+    first, *rest = name.split("_")
+    return first + "".join("IP" + word[2:] if word[:2] == "ip" else word.title() for word in rest)
+
+
+class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
+    """Settings of one broker; every ``mills``, ``interval``, ``period`` is in milliseconds."""
+
+    # Who this broker is and how others reach it.
+    namesrv_addr: str = ""
+    broker_name: str = "broker-a"
+    broker_cluster_name: str = "DefaultCluster"
+    broker_id: int = MASTER_ID
+    broker_ip1: str = "127.0.0.1"
+    broker_ip2: str = ""
+    listen_port: int = 10911
+    broker_permission: int = 6
+    region_id: str = "DefaultRegion"
+
+    # Topics and groups.
+    default_topic_queue_nums: int = 8
+    auto_create_topic_enable: bool = True
+    cluster_topic_enable: bool = True
+    broker_topic_enable: bool = True
+    auto_create_subscription_group: bool = True
+    trace_topic_enable: bool = False
+    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
+
+    # Sending.
+    trace_on: bool = True
+    reject_transaction_message: bool = False
+    start_accept_send_request_time_stamp: int = 0
+    store_reply_message_enable: bool = True
+
+    # Pulling.
+    long_polling_enable: bool = True
+    short_polling_time_mills: int = 1_000
+    slave_read_enable: bool = False
+    enable_property_filter: bool = False
+    filter_support_retry: bool = False
+    notify_consumer_ids_changed_enable: bool = True
+    disable_consume_if_consumer_read_slowly: bool = False
+    consumer_fallbehind_threshold: int = 16 * 1024 * 1024 * 1024
+
+    # What is written and registered, and how often.
+    flush_consumer_offset_interval: int = 5_000
+    flush_consumer_offset_history_interval: int = 60_000
+    register_name_server_period: int = 30_000
+    register_broker_timeout_mills: int = 6_000
+    force_register: bool = True
+    compressed_register: bool = False
+
+    # Lanes of the server and their fast failure.
+    broker_fast_failure_enable: bool = True
+    send_thread_pool_queue_capacity: int = 10_000
+    pull_thread_pool_queue_capacity: int = 100_000
+    reply_thread_pool_queue_capacity: int = 10_000
+    query_thread_pool_queue_capacity: int = 20_000
+    client_manager_thread_pool_queue_capacity: int = 1_000_000
+    consumer_manager_thread_pool_queue_capacity: int = 1_000_000
+    heartbeat_thread_pool_queue_capacity: int = 50_000
+    end_transaction_pool_queue_capacity: int = 100_000
+    wait_time_mills_in_send_queue: int = 200
+    wait_time_mills_in_pull_queue: int = 5_000
+    wait_time_mills_in_heartbeat_queue: int = 31_000
+    wait_time_mills_in_transaction_queue: int = 3_000
+
+    # The server (NettyServerConfig).
+    server_channel_max_idle_time_seconds: int = 120
+    server_socket_backlog: int = 1_024
+
+    def __post_init__(self) -> None:
+        """Assert the relations that other modules rely on."""
+        assert 0 <= self.broker_permission <= 15
+        assert self.default_topic_queue_nums >= 0
+        assert self.short_polling_time_mills > 0
+        assert self.flush_consumer_offset_interval > 0
+
+    @property
+    def broker_addr(self) -> str:
+        """Address that clients are told, ``brokerIP1:listenPort``."""
+        return f"{self.broker_ip1}:{self.listen_port}"
+
+
+KEYS_WITHOUT_EFFECT = frozenset(
+    """
+    rocketmqHome messageStorePlugIn sendMessageThreadPoolNums putMessageFutureThreadPoolNums
+    pullMessageThreadPoolNums processReplyMessageThreadPoolNums queryMessageThreadPoolNums
+    adminBrokerThreadPoolNums clientManageThreadPoolNums consumerManageThreadPoolNums
+    heartbeatThreadPoolNums endTransactionThreadPoolNums fetchNamesrvAddrByAddressServer
+    putThreadPoolQueueCapacity filterServerNums highSpeedMode commercialEnable commercialTimerCount
+    commercialTransCount commercialBigCount commercialBaseCount transferMsgByHeap maxDelayTime
+    enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter
+    filterDataCleanTimeSpan transactionTimeOut transactionCheckMax transactionCheckInterval aclEnable
+    enableDetailStat autoDeleteUnusedStats isolateLogEnable rmqAddressServerDomain
+    rmqAddressServerSubGroup serverWorkerThreads serverCallbackExecutorThreads serverSelectorThreads
+    serverOnewaySemaphoreValue serverAsyncSemaphoreValue serverSocketSndBufSize
+    serverSocketRcvBufSize serverPooledByteBufAllocatorEnable useEpollNativeSelector
+    clientWorkerThreads clientCallbackExecutorThreads clientOnewaySemaphoreValue
+    clientAsyncSemaphoreValue connectTimeoutMillis channelNotActiveInterval
+    clientChannelMaxIdleTimeSeconds clientSocketSndBufSize clientSocketRcvBufSize
+    clientPooledByteBufAllocatorEnable clientCloseSocketIfTimeout useTLS writeBufferHighWaterMark
+    writeBufferLowWaterMark
+    """.split()
+)
+"""Keys of 4.9.3 that are accepted and have nothing to act on here."""
