@@ -1,0 +1,119 @@
+"""Errors of the store: one small tree, each leaf saying what is wrong and what to do.
+
+    StoreError
+    |-- IllegalName           a topic or group name that must not become a path
+    |-- IllegalConfiguration  a key of the store's configuration has a value that cannot be used
+    |-- StoreLocked           another process owns this store directory
+    |-- WrongStore            the directory belongs to another broker, or to none where one ran before
+    |-- DamagedStore          files whose names, lengths or order cannot be opened safely
+    |-- CorruptRecord         bytes at one physical offset that are not the record they should be
+    |-- StoreFull             no space left on the device
+    |-- StoreFailed           any other refusal of the operating system (EIO, EMFILE, ...)
+    `-- NotWriteable          the store stopped taking messages; the cause says why
+
+Outcomes that a correct caller must expect (a message too long, an offset too small) are result
+values, not exceptions. Our own mistakes are assertions and are never caught.
+"""
+
+from __future__ import annotations
+
+import errno
+
+
+class StoreError(Exception):
+    """Any failure of the store. Catch a leaf where the reaction differs."""
+
+
+class IllegalName(StoreError):
+    """A name from the wire, a configuration file or a record that may not become a path."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        """Keep `kind` (topic or group) and the refused `name`, shortened in the text only."""
+        self.kind = kind
+        self.name = name
+        super().__init__(
+            f"illegal {kind} name {name[:160]!r}: 1 to 127 of letters, digits, '%', '|', '_', '-'"
+        )
+
+
+class IllegalConfiguration(StoreError):
+    """A configuration key whose value is not one the store accepts."""
+
+    def __init__(self, key: str, value: object, accepted: str) -> None:
+        """Keep the `key` as RocketMQ spells it, its `value` and what would be `accepted`."""
+        self.key = key
+        self.value = value
+        self.accepted = accepted
+        super().__init__(f"{key}={value}: not accepted, give {accepted}")
+
+
+class StoreLocked(StoreError):
+    """Another broker holds the store's lock: stop it, or give this one another directory."""
+
+    def __init__(self, path: str, holder_pid: int | None) -> None:
+        """Keep the lock file's `path` and the holder's process id where the kernel names it."""
+        self.path = path
+        self.holder_pid = holder_pid
+        holder = "another process" if holder_pid is None else f"process {holder_pid}"
+        super().__init__(f"the store is already running: {holder} holds {path}")
+
+
+class WrongStore(StoreError):
+    """The directory is not the store that was asked for: mount the right one."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        """Keep the `path` of the directory and the `reason` it was refused."""
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path} is not this broker's store: {reason}")
+
+
+class DamagedStore(StoreError):
+    """Files that cannot be opened without guessing; nothing was changed."""
+
+    def __init__(self, path: str, reason: str, remedy: str) -> None:
+        """Keep the `path` at fault, the `reason`, and the `remedy` for the operator."""
+        self.path = path
+        self.reason = reason
+        self.remedy = remedy
+        super().__init__(f"{path}: {reason}; {remedy}")
+
+
+class CorruptRecord(StoreError):
+    """The bytes at a physical offset are not a sound record; nothing of them was served."""
+
+    def __init__(self, physical_offset: int, reason: str) -> None:
+        """Keep the `physical_offset` of the first damaged byte's record and the `reason`."""
+        self.physical_offset = physical_offset
+        self.reason = reason
+        super().__init__(f"corrupt record at physical offset {physical_offset}: {reason}")
+
+
+class StoreFailed(StoreError):
+    """The operating system refused an operation on a file of the store."""
+
+    def __init__(self, path: str, operation: str, cause: OSError) -> None:
+        """Keep the `path`, the `operation` that failed and the system's `cause`."""
+        self.path = path
+        self.operation = operation
+        self.cause = cause
+        super().__init__(f"{operation} of {path} failed: {cause.strerror or cause}")
+
+
+class StoreFull(StoreFailed):
+    """No space left on the device: free some, the store goes on by itself."""
+
+
+class NotWriteable(StoreError):
+    """The store refuses messages since an earlier write or sync failed."""
+
+    def __init__(self, cause: str) -> None:
+        """Keep the `cause` in words: the failure that stopped the writes."""
+        self.cause = cause
+        super().__init__(f"the store takes no messages: {cause}")
+
+
+def store_failure(path: str, operation: str, cause: OSError) -> StoreFailed:
+    """Return the StoreError for a refused system call, told apart by its number."""
+    full = cause.errno in (errno.ENOSPC, errno.EDQUOT)
+    return (StoreFull if full else StoreFailed)(path, operation, cause)

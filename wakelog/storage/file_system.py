@@ -1,0 +1,389 @@
+"""The only door to the disk: a small file-system interface and the real one behind it.
+
+Everything in `storage/` does its I/O through a `FileSystem`, so that tests put a memory, or a disk
+that crashes, tears and fails, in the place of the real one. Nothing else in `storage/` imports
+`os`, `mmap` or `fcntl`. Paths are absolute strings, descriptors are ints, failures are `OSError`
+as the system reports them.
+
+There is no memory map in the interface: an I/O error under a map is a SIGBUS that kills the
+process, where `pread` and `pwrite` return an error that can be handled.
+
+Invariants:
+- `pwrite` and `pwritev` write everything or raise; a short write is continued.
+- `datasync` promises data and the length needed to read it; only `sync_directory` promises names.
+- A call that raised has promised nothing; above all a failed sync is never repeated and believed.
+
+Source: java.nio.channels.FileChannel and java.io.File as org.apache.rocketmq.store.MappedFile and
+MappedFileQueue (4.9.3) use them, with `posix_fallocate` in the place of sparse mapped files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+# POSIX lets one pwritev take IOV_MAX buffers; Linux and macOS both say 1024.
+WRITE_BUFFER_COUNT_MAX = 1024
+# Zeros are written in pieces of this size where the system cannot allocate by itself.
+ZERO_PIECE_BYTES = 1 << 20
+
+_MACOS = sys.platform == "darwin"
+_NO_WAIT_FLAG: int | None = getattr(os, "RWF_NOWAIT", None)
+# "the call is not there, or not on this file system": EOPNOTSUPP, ENOSYS, and EINVAL of old kernels
+_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_SHARES_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+Buffer = bytes | bytearray | memoryview
+
+
+class DiskUsage(NamedTuple):
+    """Bytes of the partition that holds a path; `free_bytes` is what this user may still take."""
+
+    total_bytes: int
+    used_bytes: int
+    free_bytes: int
+
+
+class FileSystem(Protocol):
+    """What the store needs of a disk. Every method may raise OSError."""
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
+        """Open a file and return its descriptor; a link in a writeable file's place is refused."""
+        ...
+
+    def close(self, fd: int) -> None:
+        """Close a descriptor. Closing any descriptor of a file drops this process's locks on it."""
+        ...
+
+    def pread(self, fd: int, length: int, position: int) -> bytes:
+        """Read up to `length` bytes; shorter only at the end of the file."""
+        ...
+
+    def pread_nowait(self, fd: int, length: int, position: int) -> bytes | None:
+        """Read exactly `length` bytes without waiting for the disk, or return None.
+
+        Where the system cannot tell (macOS, some file systems) this reads and may wait.
+        """
+        ...
+
+    def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
+        """Fill `buffer` from `position`; return the count read, short only at the file's end."""
+        ...
+
+    def pwrite(self, fd: int, data: Buffer, position: int) -> None:
+        """Write all of `data` at `position`."""
+        ...
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> None:
+        """Write all `buffers` one after the other, from `position` on."""
+        ...
+
+    def datasync(self, fd: int) -> None:
+        """Return once the file's data is durable."""
+        ...
+
+    def sync(self, fd: int) -> None:
+        """Return once the file's data and attributes are durable."""
+        ...
+
+    def allocate(self, fd: int, length: int) -> None:
+        """Reserve blocks for [0, length) and make the file at least so long; content stays."""
+        ...
+
+    def truncate(self, fd: int, length: int) -> None:
+        """Set the file's length; bytes beyond the old one read as zero."""
+        ...
+
+    def size(self, fd: int) -> int:
+        """Return the file's length in bytes."""
+        ...
+
+    def next_data(self, fd: int, position: int) -> int | None:
+        """Return where bytes that may not be zero go on at or after `position`, None if nowhere."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Give `source` the name `target`, replacing an existing file in one step."""
+        ...
+
+    def rename_new(self, source: str, target: str) -> None:
+        """Give `source` the name `target`; FileExistsError where that name is taken."""
+        ...
+
+    def unlink(self, path: str) -> None:
+        """Remove a file's name."""
+        ...
+
+    def make_directories(self, path: str) -> None:
+        """Make a directory and its parents; no error where it exists."""
+        ...
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Tell whether a path names anything."""
+        ...
+
+    def is_file(self, path: str) -> bool:
+        """Tell whether a path names a regular file."""
+        ...
+
+    def list_directory(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted; FileNotFoundError where there is none."""
+        ...
+
+    def sync_directory(self, path: str) -> None:
+        """Return once the names in a directory are durable."""
+        ...
+
+    def lock_byte(self, fd: int, byte: int) -> bool:
+        """Take one byte of a file for this process alone without waiting; False if it is taken."""
+        ...
+
+    def unlock_byte(self, fd: int, byte: int) -> None:
+        """Give a locked byte back."""
+        ...
+
+    def lock_holder(self, fd: int, byte: int) -> int | None:
+        """Return the process that keeps others from locking a byte, None if unknown or none."""
+        ...
+
+    def disk_usage(self, path: str) -> DiskUsage:
+        """Return the usage of the partition that holds `path`."""
+        ...
+
+    def modified_ms(self, path: str) -> int:
+        """Return a file's modification time."""
+        ...
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Set a file's modification time."""
+        ...
+
+
+class RealFileSystem:
+    """The operating system's files. Holds no state but which calls it lacks."""
+
+    __slots__ = ("_no_wait_flag",)
+
+    def __init__(self) -> None:
+        """Start with every call the platform knows; one that a file system refuses is dropped."""
+        self._no_wait_flag = _NO_WAIT_FLAG
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
+        """Open with O_CLOEXEC; O_NOFOLLOW unless reading, so that no write leaves the store."""
+        flags = os.O_RDONLY if read_only else os.O_RDWR | os.O_NOFOLLOW
+        return os.open(path, flags | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+
+    def close(self, fd: int) -> None:
+        """Close."""
+        os.close(fd)
+
+    def pread(self, fd: int, length: int, position: int) -> bytes:
+        """Read, continuing short reads: signals and some network file systems cause them."""
+        data = os.pread(fd, length, position)
+        if len(data) == length or not data:
+            return data
+        pieces = [data]
+        missing = length - len(data)
+        while missing and (data := os.pread(fd, missing, position + length - missing)):
+            pieces.append(data)
+            missing -= len(data)
+        return b"".join(pieces)
+
+    def pread_nowait(self, fd: int, length: int, position: int) -> bytes | None:
+        """Read with RWF_NOWAIT; a short count means that the rest is not in the page cache."""
+        if self._no_wait_flag is None:
+            return self.pread(fd, length, position)
+        buffer = bytearray(length)
+        try:
+            count = os.preadv(fd, (buffer,), position, self._no_wait_flag)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            self._no_wait_flag = None
+            return self.pread(fd, length, position)
+        return bytes(buffer) if count == length else None
+
+    def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
+        """Read into the caller's buffer, continuing short reads."""
+        view = memoryview(buffer)
+        done = 0
+        while done < len(view):
+            count = os.preadv(fd, (view[done:],), position + done)
+            if count == 0:
+                break
+            done += count
+        return done
+
+    def pwrite(self, fd: int, data: Buffer, position: int) -> None:
+        """Write, continuing short writes."""
+        count = os.pwrite(fd, data, position)
+        if count != len(data):
+            view = memoryview(data)
+            while count < len(view):
+                count += os.pwrite(fd, view[count:], position + count)
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> None:
+        """Write with one system call where the buffers are few enough and the disk takes all."""
+        for begin in range(0, len(buffers), WRITE_BUFFER_COUNT_MAX):
+            part = buffers[begin : begin + WRITE_BUFFER_COUNT_MAX]
+            length = sum(map(len, part))
+            count = os.pwritev(fd, part, position)
+            if count != length:
+                rest = memoryview(b"".join(part))[count:]
+                self.pwrite(fd, rest, position + count)
+            position += length
+
+    def datasync(self, fd: int) -> None:
+        """Call fdatasync; macOS has only the stronger F_FULLFSYNC that reaches the platter."""
+        if sys.platform == "darwin":
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        else:
+            os.fdatasync(fd)
+
+    def sync(self, fd: int) -> None:
+        """Call fsync, on macOS F_FULLFSYNC."""
+        if sys.platform == "darwin":
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        else:
+            os.fsync(fd)
+
+    def allocate(self, fd: int, length: int) -> None:
+        """Call posix_fallocate; macOS lacks it, so zeros are written behind the old end."""
+        if sys.platform != "darwin":
+            os.posix_fallocate(fd, 0, length)
+            return
+        position = self.size(fd)
+        zeros = bytes(ZERO_PIECE_BYTES)
+        while position < length:
+            piece = zeros[: length - position]
+            self.pwrite(fd, piece, position)
+            position += len(piece)
+
+    def truncate(self, fd: int, length: int) -> None:
+        """Call ftruncate."""
+        os.ftruncate(fd, length)
+
+    def size(self, fd: int) -> int:
+        """Call fstat."""
+        return os.fstat(fd).st_size
+
+    def next_data(self, fd: int, position: int) -> int | None:
+        """Seek to data, which skips holes and allocated blocks that were never written."""
+        try:
+            return os.lseek(fd, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return None
+            if error.errno not in _UNSUPPORTED:
+                raise
+            return position if position < self.size(fd) else None
+
+    def rename(self, source: str, target: str) -> None:
+        """Call rename."""
+        os.rename(source, target)
+
+    def rename_new(self, source: str, target: str) -> None:
+        """Link, then unlink: link refuses an existing name, which rename would replace."""
+        try:
+            os.link(source, target, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _SHARES_NO_LINKS:
+                raise
+            # A file system without links (FAT, some network mounts): look before the leap.
+            if os.path.lexists(target):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from error
+            os.rename(source, target)
+            return
+        os.unlink(source)
+
+    def unlink(self, path: str) -> None:
+        """Call unlink."""
+        os.unlink(path)
+
+    def make_directories(self, path: str) -> None:
+        """Make missing levels one by one and sync each parent, so that no level is forgotten."""
+        missing = []
+        while not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for level in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(level, 0o755)
+            self.sync_directory(os.path.dirname(level))
+
+    def remove_directory(self, path: str) -> None:
+        """Call rmdir."""
+        os.rmdir(path)
+
+    def exists(self, path: str) -> bool:
+        """Call lstat: a dangling link exists."""
+        return os.path.lexists(path)
+
+    def is_file(self, path: str) -> bool:
+        """Call stat: a link to a file is a file."""
+        return os.path.isfile(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        """List, sorted by name."""
+        return sorted(os.listdir(path))
+
+    def sync_directory(self, path: str) -> None:
+        """Open the directory and fsync it."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self.sync(fd)
+        finally:
+            os.close(fd)
+
+    def lock_byte(self, fd: int, byte: int) -> bool:
+        """Take a POSIX record lock, the kind that Java's FileChannel.tryLock takes."""
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte, os.SEEK_SET)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            raise
+        return True
+
+    def unlock_byte(self, fd: int, byte: int) -> None:
+        """Release a record lock."""
+        fcntl.lockf(fd, fcntl.LOCK_UN, 1, byte, os.SEEK_SET)
+
+    def lock_holder(self, fd: int, byte: int) -> int | None:
+        """Ask with F_GETLK; a holder on another machine has no process id here."""
+        # struct flock, laid out as each system's C library does.
+        layout = "@qqihh" if _MACOS else "@hhqqi"
+        start, length, kind, whence = byte, 1, fcntl.F_WRLCK, os.SEEK_SET
+        request = (start, length, 0, kind, whence) if _MACOS else (kind, whence, start, length, 0)
+        answer = struct.unpack(
+            layout, fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack(layout, *request))
+        )
+        answer_kind, pid = (answer[3], answer[2]) if _MACOS else (answer[0], answer[4])
+        return pid if answer_kind != fcntl.F_UNLCK and pid > 0 else None
+
+    def disk_usage(self, path: str) -> DiskUsage:
+        """Call statvfs; `used` counts what is reserved for root as free, as 4.9.3 does."""
+        usage = os.statvfs(path)
+        total = usage.f_blocks * usage.f_frsize
+        used = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+        return DiskUsage(total, used, usage.f_bavail * usage.f_frsize)
+
+    def modified_ms(self, path: str) -> int:
+        """Return stat's time, cut to milliseconds as Java's File.lastModified is."""
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Call utimensat."""
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))

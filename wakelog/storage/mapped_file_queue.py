@@ -1,0 +1,308 @@
+"""Files of one length in sequence: the segments of the log, the pieces of one queue.
+
+`load` reads the directories; `find` turns an offset into a file; `truncate` and `remove_before`
+cut the two ends. A reader in another process than the writer's calls `refresh` when `find` fails.
+
+The log may lie in several directories: a new file goes to the sorted writeable ones in turn, by
+its number, as 4.9.3 places them.
+
+Invariants:
+- Files are sorted, of equal length, and without a gap; `load` reports what breaks this and leaves
+  the broken part out.
+- After `truncate(offset)` every byte from `offset` on is zero on the disk, not only in memory, so
+  that no old record comes back after the next crash.
+
+Source: org.apache.rocketmq.store.MappedFileQueue, MultiPathMappedFileQueue (4.9.3). 4.9.3 refuses
+any file of another length, does not look for gaps, and truncates by moving positions in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from posixpath import join
+
+import msgspec
+
+from wakelog.storage.errors import DamagedStore, store_failure
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.mapped_file import MappedFile, OpenFiles
+from wakelog.storage.paths import offset_name, parse_offset_name
+
+# Zeros written at once when a tail is cleared; larger writes gain nothing.
+ZERO_PIECE_BYTES = 1 << 20
+
+
+class LoadReport(msgspec.Struct, frozen=True):
+    """What `load` saw beside sound files.
+
+    `unknown` are names that are no offset, left alone. `short_last` is a last file shorter than
+    the others, left out: a half-made or half-copied one. `gap_after` is the end offset of the file
+    behind which some are missing; the files behind the gap are left out and listed in `beyond_gap`.
+    """
+
+    unknown: tuple[str, ...] = ()
+    short_last: str | None = None
+    gap_after: int | None = None
+    beyond_gap: tuple[str, ...] = ()
+
+
+class MappedFileQueue:
+    """A growing sequence of fixed-size files over one or several directories."""
+
+    __slots__ = (
+        "_directories",
+        "_file_size_bytes",
+        "_files",
+        "_fs",
+        "_open_files",
+        "_read_only",
+        "_read_only_directories",
+    )
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directories: Sequence[str],
+        file_size_bytes: int,
+        *,
+        read_only_directories: Sequence[str] = (),
+        read_only: bool = False,
+        open_files: OpenFiles | None = None,
+    ) -> None:
+        """Describe the sequence; nothing is read before `load`.
+
+        `read_only_directories` are searched and never get a file. `read_only` opens every file
+        for reading alone. `open_files` bounds the descriptors over many queues.
+        """
+        assert file_size_bytes > 0 and directories
+        self._fs = fs
+        self._directories = tuple(directories)
+        self._read_only_directories = tuple(read_only_directories)
+        self._file_size_bytes = file_size_bytes
+        self._read_only = read_only
+        self._open_files = open_files
+        self._files: list[MappedFile] = []
+
+    @property
+    def files(self) -> Sequence[MappedFile]:
+        """The files in order; a view for iteration, not to be changed."""
+        return self._files
+
+    @property
+    def file_size_bytes(self) -> int:
+        """The length of every file."""
+        return self._file_size_bytes
+
+    @property
+    def first(self) -> MappedFile | None:
+        """The file with the lowest offsets, None without files."""
+        return self._files[0] if self._files else None
+
+    @property
+    def last(self) -> MappedFile | None:
+        """The file with the highest offsets, None without files."""
+        return self._files[-1] if self._files else None
+
+    @property
+    def min_offset(self) -> int:
+        """The first offset that a file covers, 0 without files."""
+        return self._files[0].start_offset if self._files else 0
+
+    @property
+    def max_file_end(self) -> int:
+        """The offset behind the last file, 0 without files; how far it is written is not known."""
+        return self._files[-1].end_offset if self._files else 0
+
+    def load(self) -> LoadReport:
+        """Read the directories and take every sound file in order.
+
+        Raises: DamagedStore when a file other than the last, or a longer one, has a length that
+        differs from the configured one, or two directories hold the same file.
+        """
+        self.close()
+        found, unknown = self._scan()
+        report = LoadReport(unknown=tuple(unknown))
+        offsets = sorted(found)
+        for i, offset in enumerate(offsets):
+            path = found[offset]
+            if self._files and offset != self.max_file_end:
+                beyond = tuple(found[later] for later in offsets[i:])
+                return msgspec.structs.replace(
+                    report, gap_after=self.max_file_end, beyond_gap=beyond
+                )
+            size = self._size(path)
+            if size < self._file_size_bytes and i == len(offsets) - 1:
+                return msgspec.structs.replace(report, short_last=path)
+            if size != self._file_size_bytes:
+                raise DamagedStore(
+                    path,
+                    f"its length is {size}, configured are {self._file_size_bytes}",
+                    "configure the file size the store was written with, or restore the file",
+                )
+            self._files.append(self._mapped(path, offset))
+        return report
+
+    def refresh(self) -> bool:
+        """Take files that another process made and let go those it removed; True if any changed.
+
+        Files of another length are not taken: one may be growing under a foreign writer.
+        """
+        found, _ = self._scan()
+        kept = [file for file in self._files if found.get(file.start_offset) == file.path]
+        changed = len(kept) != len(self._files)
+        for file in self._files:
+            if found.get(file.start_offset) != file.path:
+                file.release()
+        self._files = kept
+        expected = self.max_file_end if kept else min(found, default=0)
+        while (path := found.get(expected)) and self._size(path) == self._file_size_bytes:
+            self._files.append(self._mapped(path, expected))
+            expected += self._file_size_bytes
+            changed = True
+        return changed
+
+    def find(self, offset: int) -> MappedFile | None:
+        """Return the file that covers `offset`, None where there is none."""
+        files = self._files
+        if not files:
+            return None
+        index = (offset - files[0].start_offset) // self._file_size_bytes
+        return files[index] if 0 <= index < len(files) else None
+
+    def path_for(self, start_offset: int) -> str:
+        """Return where the file that starts at `start_offset` belongs."""
+        assert start_offset % self._file_size_bytes == 0, start_offset
+        writeable = [d for d in self._directories if d not in self._read_only_directories]
+        number = start_offset // self._file_size_bytes
+        return join(writeable[number % len(writeable)], offset_name(start_offset))
+
+    def add(self, path: str, start_offset: int) -> MappedFile:
+        """Take a file that was just made behind the last one."""
+        assert not self._files or start_offset == self.max_file_end, (start_offset, path)
+        file = self._mapped(path, start_offset)
+        self._files.append(file)
+        return file
+
+    def extend_short_last(self, path: str) -> MappedFile:
+        """Give a short last file its full length, zeros behind what it holds, and take it."""
+        start_offset = parse_offset_name(path.rpartition("/")[2])
+        assert start_offset is not None, path
+        try:
+            fd = self._fs.open(path)
+            try:
+                self._fs.allocate(fd, self._file_size_bytes)
+                self._fs.sync(fd)
+            finally:
+                self._fs.close(fd)
+        except OSError as error:
+            raise store_failure(path, "allocate", error) from error
+        return self.add(path, start_offset)
+
+    def truncate(self, offset: int) -> list[str]:
+        """Remove everything from `offset` on, durably; return the paths of the removed files.
+
+        Later files go first, the last one before the others: a crash in between leaves a shorter
+        sequence without a gap, and the same truncation follows again.
+        """
+        removed = []
+        while self._files and self._files[-1].start_offset >= offset:
+            removed.append(self._remove(self._files.pop()))
+        last = self.last
+        if last is not None and offset < last.end_offset:
+            self._zero_tail(last, last.position_of(offset))
+        return removed
+
+    def remove_before(self, offset: int) -> list[str]:
+        """Remove files that end at or before `offset`, oldest first, never the last one."""
+        removed = []
+        while len(self._files) > 1 and self._files[0].end_offset <= offset:
+            removed.append(self._remove(self._files.pop(0)))
+        return removed
+
+    def remove_all(self) -> list[str]:
+        """Remove every file, the last one first."""
+        removed = []
+        while self._files:
+            removed.append(self._remove(self._files.pop()))
+        return removed
+
+    def close(self) -> None:
+        """Close every descriptor and forget the files."""
+        for file in self._files:
+            file.release()
+        self._files = []
+
+    def _mapped(self, path: str, start_offset: int) -> MappedFile:
+        frozen = any(path.startswith(d + "/") for d in self._read_only_directories)
+        return MappedFile(
+            self._fs,
+            path,
+            start_offset=start_offset,
+            size_bytes=self._file_size_bytes,
+            read_only=self._read_only or frozen,
+            open_files=self._open_files,
+        )
+
+    def _scan(self) -> tuple[dict[int, str], list[str]]:
+        """Return the files that are named as offsets, and the paths of other names."""
+        found: dict[int, str] = {}
+        unknown: list[str] = []
+        for directory in dict.fromkeys((*self._directories, *self._read_only_directories)):
+            try:
+                names = self._fs.list_directory(directory)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise store_failure(directory, "list", error) from error
+            for name in names:
+                path = join(directory, name)
+                offset = parse_offset_name(name)
+                if offset is None or not self._fs.is_file(path):
+                    unknown.append(path)
+                elif offset in found:
+                    raise DamagedStore(path, f"{found[offset]} too", "remove one of the two")
+                elif offset % self._file_size_bytes:
+                    raise DamagedStore(
+                        path,
+                        f"its offset is no multiple of the file size {self._file_size_bytes}",
+                        "configure the file size the store was written with",
+                    )
+                else:
+                    found[offset] = path
+        return found, unknown
+
+    def _size(self, path: str) -> int:
+        try:
+            fd = self._fs.open(path, read_only=True)
+            try:
+                return self._fs.size(fd)
+            finally:
+                self._fs.close(fd)
+        except OSError as error:
+            raise store_failure(path, "open", error) from error
+
+    def _remove(self, file: MappedFile) -> str:
+        file.release()
+        try:
+            self._fs.unlink(file.path)
+            self._fs.sync_directory(file.path.rpartition("/")[0])
+        except FileNotFoundError:
+            pass  # another process removed it already: that is what was wanted
+        except OSError as error:
+            raise store_failure(file.path, "remove", error) from error
+        return file.path
+
+    def _zero_tail(self, file: MappedFile, position: int) -> None:
+        """Zero what may not be zero from `position` on, from the front, and sync."""
+        fd = file.fd
+        zeros = bytes(ZERO_PIECE_BYTES)
+        try:
+            data_position = self._fs.next_data(fd, position)
+            while data_position is not None and data_position < file.size_bytes:
+                end = min(data_position + ZERO_PIECE_BYTES, file.size_bytes)
+                if self._fs.pread(fd, end - data_position, data_position).strip(b"\0"):
+                    self._fs.pwrite(fd, zeros[: end - data_position], data_position)
+                data_position = self._fs.next_data(fd, end)
+            self._fs.datasync(fd)
+        except OSError as error:
+            raise store_failure(file.path, "truncate", error) from error

@@ -1,0 +1,152 @@
+"""Names of files and directories of a store, both ways: every path is made here and nowhere else.
+
+    <root>/commitlog/<20 digits>                       segments, named by their first physical offset
+    <root>/consumequeue/<topic>/<queueId>/<20 digits>  named by their first byte offset in the queue
+    <root>/consumequeue_ext/<topic>/<queueId>/<20 digits>
+    <root>/index/<yyyyMMddHHmmssSSS>                   named by the local time of creation
+    <root>/checkpoint  <root>/abort  <root>/lock
+    <root>/config/<name>.json  (.bak beside it, .tmp while it is written)
+    <root>/wakelog.<...>                               ours; 4.9.3 ignores unknown names in the root
+
+`storePathCommitLog` may name several directories, separated by commas; new segments go round them.
+A topic or group name comes from a socket, a configuration file or a foreign record, so it is
+checked at every path made from it: no file ever leaves the root.
+
+Source: org.apache.rocketmq.store.config.StorePathConfigHelper, org.apache.rocketmq.common.UtilAll
+.offset2FileName, org.apache.rocketmq.common.topic.TopicValidator (4.9.3). 4.9.3 checks names only
+where a topic is created; we check at the storage boundary too.
+"""
+
+from __future__ import annotations
+
+import re
+from posixpath import basename, dirname, join, normpath
+
+from wakelog.storage.errors import IllegalName
+
+OFFSET_NAME_DIGITS = 20
+NAME_CHARACTERS_MAX = 127  # the record stores a topic's length in one signed byte
+
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}", re.ASCII)
+_OFFSET_NAME = re.compile(r"[0-9]{20}", re.ASCII)
+_INDEX_NAME = re.compile(r"[0-9]{17}", re.ASCII)
+_CONFIG_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,63}\.json", re.ASCII)
+_OWN_PREFIX = "wakelog."
+_NEW_FILE_PREFIX = "wakelog.new."
+
+
+def check_topic_name(name: str) -> str:
+    """Return the name of a topic that may become a path. Raises: IllegalName."""
+    if _NAME.fullmatch(name) is None:
+        raise IllegalName("topic", name)
+    return name
+
+
+def check_group_name(name: str) -> str:
+    """Return the name of a group that may be stored. Raises: IllegalName."""
+    if _NAME.fullmatch(name) is None:
+        raise IllegalName("group", name)
+    return name
+
+
+def offset_name(offset: int) -> str:
+    """Return the 20-digit name of the file that starts at `offset`."""
+    assert offset >= 0, offset
+    return f"{offset:020d}"
+
+
+def parse_offset_name(name: str) -> int | None:
+    """Return the start offset that a file's name states, None for any other name."""
+    return int(name) if _OFFSET_NAME.fullmatch(name) else None
+
+
+def is_index_name(name: str) -> bool:
+    """Tell whether a file of the index directory is named as an index file is."""
+    return _INDEX_NAME.fullmatch(name) is not None
+
+
+def parse_queue_id(name: str) -> int | None:
+    """Return the queue id that a directory's name states, None for any other name."""
+    return int(name) if name.isascii() and name.isdigit() and str(int(name)) == name else None
+
+
+class StorePaths:
+    """The paths of one store. A value: holds names, touches no disk."""
+
+    __slots__ = (
+        "abort",
+        "checkpoint",
+        "commit_log_directories",
+        "config_directory",
+        "consume_queue_root",
+        "consume_queue_extension_root",
+        "index_directory",
+        "lock",
+        "root",
+        "store_identity",
+        "transient_pool_header",
+    )
+
+    def __init__(self, root: str, commit_log: str | None = None) -> None:
+        """Name everything below `root`; `commit_log` may be a comma list of directories."""
+        self.root = normpath(root)
+        listed = [part.strip() for part in (commit_log or join(self.root, "commitlog")).split(",")]
+        self.commit_log_directories = tuple(sorted({normpath(part) for part in listed if part}))
+        self.consume_queue_root = join(self.root, "consumequeue")
+        self.consume_queue_extension_root = join(self.root, "consumequeue_ext")
+        self.index_directory = join(self.root, "index")
+        self.config_directory = join(self.root, "config")
+        self.checkpoint = join(self.root, "checkpoint")
+        self.abort = join(self.root, "abort")
+        self.lock = join(self.root, "lock")
+        self.store_identity = join(self.root, _OWN_PREFIX + "store")
+        self.transient_pool_header = join(self.root, _OWN_PREFIX + "transient_pool")
+
+    def consume_queue(self, topic: str, queue_id: int) -> str:
+        """Return the directory of one consume queue. Raises: IllegalName."""
+        return self._queue(self.consume_queue_root, topic, queue_id)
+
+    def consume_queue_extension(self, topic: str, queue_id: int) -> str:
+        """Return the directory of one queue's extension units. Raises: IllegalName."""
+        return self._queue(self.consume_queue_extension_root, topic, queue_id)
+
+    def topic_directories(self, topic: str) -> tuple[str, str]:
+        """Return the directories that vanish with a topic. Raises: IllegalName."""
+        name = check_topic_name(topic)
+        return join(self.consume_queue_root, name), join(self.consume_queue_extension_root, name)
+
+    def config(self, name: str) -> str:
+        """Return the path of a configuration file, such as `topics.json`."""
+        assert _CONFIG_NAME.fullmatch(name), name
+        return join(self.config_directory, name)
+
+    def new_file(self, final_path: str, owner: str) -> str:
+        """Return where `owner` builds a file before it gets `final_path`.
+
+        It lies outside the data folders: 4.9.3 refuses a store whose folders hold a file of another
+        length. A segment is built beside its own log directory, which may be a disk of its own.
+        Each owner has names of its own, so that nobody renames what another is still building.
+        """
+        folder = dirname(final_path)
+        if folder in self.commit_log_directories:
+            return join(dirname(folder), f"{_NEW_FILE_PREFIX}{owner}.{basename(final_path)}")
+        assert final_path.startswith(self.root + "/"), final_path
+        flat_name = final_path[len(self.root) + 1 :].replace("/", ".")
+        return join(self.root, f"{_NEW_FILE_PREFIX}{owner}.{flat_name}")
+
+    @property
+    def new_file_directories(self) -> tuple[str, ...]:
+        """The directories that unfinished files can be left in."""
+        return tuple(sorted({self.root, *map(dirname, self.commit_log_directories)}))
+
+    @staticmethod
+    def _queue(root: str, topic: str, queue_id: int) -> str:
+        # A queue id is a Java int that came with a record; a negative one must not become "-1".
+        if not 0 <= queue_id <= 0x7FFFFFFF:
+            raise IllegalName("queue", f"{topic}/{queue_id}")
+        return join(root, check_topic_name(topic), str(queue_id))
+
+
+def is_new_file_name(name: str, owner: str) -> bool:
+    """Tell whether a name is that of one of `owner`'s unfinished files."""
+    return name.startswith(f"{_NEW_FILE_PREFIX}{owner}.")
