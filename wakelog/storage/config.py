@@ -242,7 +242,7 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=_KEYS):
         return cls(**values)
 
     def to_properties(self) -> dict[str, str]:
-        """Return every key of 4.9.3 with its value as 4.9.3 writes it; absent paths are left out."""
+        """Return 4.9.3's keys with values as 4.9.3 writes them; absent paths are left out."""
         found = {}
         for name, key in _KEYS.items():
             value = getattr(self, name)

@@ -4,7 +4,7 @@
     |-- IllegalName           a topic or group name that must not become a path
     |-- IllegalConfiguration  a key of the store's configuration has a value that cannot be used
     |-- StoreLocked           another process owns this store directory
-    |-- WrongStore            the directory belongs to another broker, or to none where one ran before
+    |-- WrongStore            the directory belongs to another broker, or not to this one
     |-- DamagedStore          files whose names, lengths or order cannot be opened safely
     |-- CorruptRecord         bytes at one physical offset that are not the record they should be
     |-- StoreFull             no space left on the device

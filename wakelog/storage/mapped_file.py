@@ -120,7 +120,10 @@ class MappedFile:
             raise store_failure(self.path, "read", error) from error
 
     def read_into(self, buffer: bytearray | memoryview, position: int) -> int:
-        """Fill `buffer` from `position`; return the count, short at the end. Raises: StoreFailed."""
+        """Fill `buffer` from `position`; return the count, short at the end.
+
+        Raises: StoreFailed.
+        """
         view = memoryview(buffer)[: self.size_bytes - position]
         try:
             return self._fs.pread_into(self.fd, view, position)
@@ -129,7 +132,7 @@ class MappedFile:
 
     def write(self, position: int, data: Buffer) -> None:
         """Write all of `data` at `position`. Raises: StoreFailed, StoreFull."""
-        assert 0 <= position and position + len(data) <= self.size_bytes, (position, len(data))
+        assert position >= 0 and position + len(data) <= self.size_bytes, (position, len(data))
         try:
             self._fs.pwrite(self.fd, data, position)
         except OSError as error:
@@ -138,7 +141,7 @@ class MappedFile:
     def write_all(self, position: int, buffers: Sequence[Buffer]) -> None:
         """Write `buffers` one after the other from `position`. Raises: StoreFailed, StoreFull."""
         length = sum(map(len, buffers))
-        assert 0 <= position and position + length <= self.size_bytes, (position, length)
+        assert position >= 0 and position + length <= self.size_bytes, (position, length)
         try:
             self._fs.pwritev(self.fd, buffers, position)
         except OSError as error:

@@ -1,7 +1,7 @@
-"""Names of files and directories of a store, both ways: every path is made here and nowhere else.
+"""Names of files and directories of a store, both ways: every path is made here, nowhere else.
 
-    <root>/commitlog/<20 digits>                       segments, named by their first physical offset
-    <root>/consumequeue/<topic>/<queueId>/<20 digits>  named by their first byte offset in the queue
+    <root>/commitlog/<20 digits>                       segments, named by first physical offset
+    <root>/consumequeue/<topic>/<queueId>/<20 digits>  named by first byte offset
     <root>/consumequeue_ext/<topic>/<queueId>/<20 digits>
     <root>/index/<yyyyMMddHHmmssSSS>                   named by the local time of creation
     <root>/checkpoint  <root>/abort  <root>/lock
@@ -78,8 +78,8 @@ class StorePaths:
         "checkpoint",
         "commit_log_directories",
         "config_directory",
-        "consume_queue_root",
         "consume_queue_extension_root",
+        "consume_queue_root",
         "index_directory",
         "lock",
         "root",
