@@ -1,0 +1,20 @@
+"""Bytes to values and back, without I/O: frames, headers, bodies, the stored message record.
+
+Read in this order:
+
+    codes.py command.py errors.py      the vocabulary
+    frame.py -> header_codec.py        bytes of a connection <-> RemotingCommand
+    headers.py (ext_fields.py)         extFields of each request <-> Structs
+    bodies.py register_broker.py       JSON bodies <-> Structs, in fastjson.py's dialect
+    message_record.py message_id.py    the record of the commit log, and its address
+    properties.py java.py tags.py      what Java's strings and maps make of a message
+    batch.py subscription.py sys_flag.py
+
+Grammar of a connection (docs/formats/frame.md):
+
+    connection = { frame }
+    frame      = length:u32  serialize_type:u8  header_length:u24  header  body
+
+Invariants: nothing here reads a clock, a socket or a file; whatever a peer sent, decoding
+either returns a value or raises RemoteProtocolError.
+"""

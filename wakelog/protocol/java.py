@@ -1,0 +1,119 @@
+"""What Java's strings and maps do that ends up on the wire or on disk.
+
+Tags codes and index keys are String.hashCode; the order of a stored message's properties is
+the order in which a java.util.HashMap iterates. Both have to come out the same here.
+
+Invariants: the results depend on the arguments alone; memory held by memos is bounded.
+
+Source: java.lang.String.hashCode, java.util.HashMap (OpenJDK 8 to 17)
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from struct import iter_unpack
+from typing import Final
+
+INT_MIN: Final = -(1 << 31)
+INT_MAX: Final = (1 << 31) - 1
+LONG_MIN: Final = -(1 << 63)
+LONG_MAX: Final = (1 << 63) - 1
+
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INTEGER_DIGITS_MAX = 40  # a long has 19; leading zeros are legal, endless ones are an attack
+
+_TABLE_CAPACITY_MIN = 16  # HashMap.DEFAULT_INITIAL_CAPACITY
+_TREEIFY_THRESHOLD = 8
+_TREEIFY_CAPACITY_MIN = 64
+
+_MEMO_ENTRIES_MAX = 256  # distinct sets of property names; producers use a handful
+_MEMO_NAMES_MAX = 32  # a longer set is a stranger's and is not remembered
+
+
+def string_hash(text: str) -> int:
+    """Return String.hashCode: a signed 32-bit number over the UTF-16 units of `text`."""
+    value = 0
+    if text.isascii():
+        for unit in text.encode("ascii"):
+            value = (value * 31 + unit) & 0xFFFFFFFF
+    else:
+        for (unit,) in iter_unpack("<H", text.encode("utf-16-le", "surrogatepass")):
+            value = (value * 31 + unit) & 0xFFFFFFFF
+    return value - (1 << 32) if value > INT_MAX else value
+
+
+def parse_integer(text: str, *, minimum: int = INT_MIN, maximum: int = INT_MAX) -> int:
+    """Parse as Integer.parseInt does, or as Long.parseLong with a long's bounds.
+
+    Raises:
+        ValueError: with NumberFormatException's own text.
+    """
+    if len(text) <= _INTEGER_DIGITS_MAX and _INTEGER.fullmatch(text):
+        value = int(text)
+        if minimum <= value <= maximum:
+            return value
+    raise ValueError(f'For input string: "{text[:_INTEGER_DIGITS_MAX]}"')
+
+
+def parse_boolean(text: str | None) -> bool:
+    """Parse as Boolean.parseBoolean does: only "true", in any case, is true."""
+    return text is not None and text.lower() == "true"
+
+
+def boolean_text(value: bool) -> str:
+    """Write a boolean as Java does."""
+    return "true" if value else "false"
+
+
+def hash_map_order(keys: Iterable[str]) -> list[str]:
+    """Return distinct `keys`, given in the order of their insertion, as a HashMap iterates.
+
+    The table is assumed to have grown by these insertions alone, from its default capacity.
+    """
+    return list(iteration_order(tuple(keys)))
+
+
+def iteration_order(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Do what hash_map_order does, memoised, for callers that have a tuple at hand."""
+    if len(keys) > _MEMO_NAMES_MAX:
+        return _iteration_order(keys)
+    return _remembered_order(keys)
+
+
+def _iteration_order(keys: tuple[str, ...]) -> tuple[str, ...]:
+    # A bucket keeps the order of insertion: put appends to it, and a resize splits it in two
+    # without changing the order inside. So only the final capacity matters, and one stable
+    # sort by bucket gives the order. Tree bins, which need nine colliding names in a table of
+    # 64 buckets, move their root to the front; that is left out.
+    hashes = [_spread(string_hash(key)) for key in keys]
+    mask = _table_capacity(hashes) - 1
+    order = sorted(range(len(keys)), key=lambda index: hashes[index] & mask)
+    return tuple(keys[index] for index in order)
+
+
+_remembered_order = lru_cache(maxsize=_MEMO_ENTRIES_MAX)(_iteration_order)
+
+
+def _spread(value: int) -> int:
+    value &= 0xFFFFFFFF
+    return value ^ (value >> 16)
+
+
+def _table_capacity(hashes: list[int]) -> int:
+    # The table doubles when it holds more than three quarters of its capacity, and, while it
+    # is below 64 buckets, also when a ninth name falls into one bucket.
+    capacity = _TABLE_CAPACITY_MIN
+    sizes = [0] * capacity
+    for count, value in enumerate(hashes, start=1):
+        bucket = value & (capacity - 1)
+        crowded = sizes[bucket] >= _TREEIFY_THRESHOLD and capacity < _TREEIFY_CAPACITY_MIN
+        sizes[bucket] += 1
+        doublings = int(crowded)
+        while count > (capacity << doublings) * 3 // 4:
+            doublings += 1
+        if doublings:
+            capacity <<= doublings
+            sizes = [0] * capacity
+            for seen in hashes[:count]:
+                sizes[seen & (capacity - 1)] += 1
+    return capacity

@@ -1,0 +1,52 @@
+"""The message id a send returns: where the record lies, in upper-case hexadecimal.
+
+    width (bytes)  field
+    4 or 16        address of the store host
+    4              its port
+    8              physical offset
+
+So it has 32 characters with a v4 host and 56 with a v6 one. Upstream takes every length but
+32 for a v6 id.
+
+Source: org.apache.rocketmq.common.message.MessageDecoder.createMessageId (4.9.3)
+"""
+
+import struct
+
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
+from wakelog.protocol.message_record import Host, host_address, host_text
+
+_V4_CHARACTERS = 32
+_V6_CHARACTERS = 56
+_PORT_AND_OFFSET = struct.Struct(">iq")
+
+
+def create_message_id(host: str, port: int, physical_offset: int) -> str:
+    """Write the id of the record at `physical_offset` of the broker at `host`.
+
+    Raises:
+        LocalProtocolError: if the host is not an address or a number does not fit.
+    """
+    try:
+        packed = host_address(host) + _PORT_AND_OFFSET.pack(port, physical_offset)
+    except struct.error as error:
+        raise LocalProtocolError(f"no message id for {host}:{port} {physical_offset}") from error
+    return packed.hex().upper()
+
+
+def decode_message_id(message_id: str) -> tuple[Host, int]:
+    """Read an id back to ((host, port), physical offset).
+
+    Raises:
+        RemoteProtocolError: if it is not 32 or 56 hexadecimal characters.
+    """
+    if len(message_id) in (_V4_CHARACTERS, _V6_CHARACTERS) and message_id.isalnum():
+        try:
+            packed = bytes.fromhex(message_id)
+        except ValueError:
+            packed = b""
+        if packed:
+            port, physical_offset = _PORT_AND_OFFSET.unpack(packed[-12:])
+            return (host_text(packed[:-12]), port), physical_offset
+    raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, f"malformed message id: {message_id[:64]}")

@@ -1,0 +1,108 @@
+"""The properties string of a message: `name 0x01 value 0x02 name 0x01 value`.
+
+A producer sends it in its request header; the broker decodes it, changes a few names and
+stores it again, so that the stored order is the order of a Java HashMap. 4.9.3 writes no
+separator after the last pair; other releases and clients do, and both are read.
+
+Invariants: decoding drops a pair whose name or value is empty and never fails; encoding
+keeps every pair it is given.
+
+Source: org.apache.rocketmq.common.message.{MessageDecoder, MessageConst} and
+org.apache.rocketmq.broker.processor.SendMessageProcessor (4.9.3)
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from wakelog.protocol.java import iteration_order
+
+NAME_VALUE_SEPARATOR: Final = "\x01"
+PROPERTY_SEPARATOR: Final = "\x02"
+KEY_SEPARATOR: Final = " "
+PROPERTIES_BYTES_MAX: Final = 32767
+"""The record's length field is a signed 16-bit number."""
+
+KEYS: Final = "KEYS"
+TAGS: Final = "TAGS"
+WAIT: Final = "WAIT"
+DELAY: Final = "DELAY"
+RETRY_TOPIC: Final = "RETRY_TOPIC"
+REAL_TOPIC: Final = "REAL_TOPIC"
+REAL_QUEUE_ID: Final = "REAL_QID"
+TRANSACTION_PREPARED: Final = "TRAN_MSG"
+PRODUCER_GROUP: Final = "PGROUP"
+MIN_OFFSET: Final = "MIN_OFFSET"
+MAX_OFFSET: Final = "MAX_OFFSET"
+BUYER_ID: Final = "BUYER_ID"
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+TRANSFER_FLAG: Final = "TRANSFER_FLAG"
+CORRECTION_FLAG: Final = "CORRECTION_FLAG"
+MQ2_FLAG: Final = "MQ2_FLAG"
+RECONSUME_TIME: Final = "RECONSUME_TIME"
+MSG_REGION: Final = "MSG_REGION"
+TRACE_ON: Final = "TRACE_ON"
+UNIQ_KEY: Final = "UNIQ_KEY"
+MAX_RECONSUME_TIMES: Final = "MAX_RECONSUME_TIMES"
+CONSUME_START_TIME: Final = "CONSUME_START_TIME"
+TRANSACTION_PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
+TRANSACTION_CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
+CHECK_IMMUNITY_TIME_IN_SECONDS: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+INSTANCE_ID: Final = "INSTANCE_ID"
+CORRELATION_ID: Final = "CORRELATION_ID"
+REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
+TTL: Final = "TTL"
+ARRIVE_TIME: Final = "ARRIVE_TIME"
+PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"
+CLUSTER: Final = "CLUSTER"
+MESSAGE_TYPE: Final = "MSG_TYPE"
+INNER_MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
+INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
+
+
+def decode_properties(text: str | None) -> dict[str, str]:
+    """Read a properties string; of a repeated name the last value counts."""
+    properties: dict[str, str] = {}
+    if text:
+        for pair in text.split(PROPERTY_SEPARATOR):
+            name, _, value = pair.partition(NAME_VALUE_SEPARATOR)
+            if value and name:
+                properties[name] = value
+    return properties
+
+
+def encode_properties(properties: Mapping[str, str]) -> str:
+    """Write properties as 4.9.3 does: in HashMap order, no separator after the last."""
+    return _join(properties, iteration_order(tuple(properties)))
+
+
+def read_send_properties(text: str | None, cluster_name: str) -> tuple[dict[str, str], str]:
+    """Decode a producer's properties and make the string that a single send stores.
+
+    Returns:
+        The properties with CLUSTER added, WAIT still among them because it is obeyed; and
+        the string, in HashMap order, without WAIT.
+    """
+    properties = decode_properties(text)
+    properties[CLUSTER] = cluster_name
+    order = iteration_order(tuple(properties))
+    if WAIT in properties:
+        # WAIT is taken out of the map after CLUSTER went in: it has counted for the growth of
+        # the table, so the order is that of the map with it.
+        order = tuple([name for name in order if name != WAIT])
+    return properties, _join(properties, order)
+
+
+def rewrite_send_properties(text: str | None, cluster_name: str) -> str:
+    """Make the properties string that a single send stores from the one it brought."""
+    return read_send_properties(text, cluster_name)[1]
+
+
+def split_keys(keys: str) -> list[str]:
+    """Split the KEYS property at single spaces; doubled spaces give no empty key."""
+    return [key for key in keys.split(KEY_SEPARATOR) if key]
+
+
+def _join(properties: Mapping[str, str], order: tuple[str, ...]) -> str:
+    return PROPERTY_SEPARATOR.join(
+        [f"{name}{NAME_VALUE_SEPARATOR}{properties[name]}" for name in order]
+    )
