@@ -1,0 +1,131 @@
+"""The commands of `./dev`: one table, one function each.
+
+Each command first asks `environment.py` for an interpreter that has everything in it. `up`
+replaces this process, so that signals and the exit code are those of `wakelog` itself; the others
+run their tools one after the other and end with the first exit code that is not 0.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from scripts.environment import EnvironmentFailed, prepare_environment
+
+ROOT = Path(__file__).resolve().parent.parent
+
+CHECKS = (
+    ("ruff", "check", "."),
+    ("ruff", "format", "--check", "."),
+    ("mypy",),
+    ("lint-imports", "--no-logo"),
+    ("pytest", "-q", "tests/test_tidy.py", "tests/test_layout.py"),
+)
+
+
+class Command(NamedTuple):
+    """One row of the table: what the usage text says and what runs."""
+
+    arguments: str
+    summary: str
+    run: Callable[[Path, Sequence[str]], int]
+
+
+def up(python: Path, arguments: Sequence[str]) -> int:
+    """Become `wakelog up`: same process, so Ctrl-C and SIGTERM go where they are handled."""
+    sys.stdout.flush()
+    os.execv(python, [str(python), "-m", "wakelog", "up", *arguments])
+
+
+def test(python: Path, arguments: Sequence[str]) -> int:
+    """Run the tests with the accounting by kind that `tests/kinds.py` does."""
+    return _pytest(python, "--account", *arguments)
+
+
+def check(python: Path, arguments: Sequence[str]) -> int:
+    """Run every check even when one fails, so that one run shows all there is to mend."""
+    if arguments:
+        return _complain("check takes no arguments")
+    worst = 0
+    for tool, *options in CHECKS:
+        print(f"dev: {' '.join((tool, *options))}", flush=True)
+        worst = _run(python.parent / tool, *options) or worst
+    return worst
+
+
+def bench(python: Path, arguments: Sequence[str]) -> int:
+    """Run the benchmarks, which are a package of their own."""
+    return _module(python, "benchmarks", arguments)
+
+
+def long(python: Path, arguments: Sequence[str]) -> int:
+    """Run the tests too long for every day, and with more rounds those that have rounds."""
+    return _pytest(python, "--long", "-m", "long or kill or simulation", *arguments)
+
+
+def docs(python: Path, arguments: Sequence[str]) -> int:
+    """Write the documents that are made from tables in the code."""
+    return _module(python, "scripts.generate", arguments)
+
+
+COMMANDS = {
+    "up": Command("[ARGS]", "start a name server and a broker here (wakelog up)", up),
+    "test": Command("[--without KIND] [ARGS]", "every kind of test (ARGS go to pytest)", test),
+    "check": Command("", "ruff, mypy, import-linter, tidy", check),
+    "bench": Command("[ARGS]", "benchmarks, side by side with RocketMQ's broker", bench),
+    "long": Command("[ARGS]", "the long runs: more kills, more seeds", long),
+    "docs": Command("", "write the documents that are made from code", docs),
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; without one, print what there is."""
+    if not arguments or arguments[0] in ("help", "-h", "--help"):
+        print(usage())
+        return 0
+    name, *rest = arguments
+    if name not in COMMANDS:
+        return _complain(f"no command {name!r}\n{usage()}")
+    try:
+        python = prepare_environment(ROOT)
+        return COMMANDS[name].run(python, rest)
+    except EnvironmentFailed as failure:
+        return _complain(str(failure))
+    except KeyboardInterrupt:
+        return 130  # what a shell reports for SIGINT
+
+
+def usage() -> str:
+    """Give the table as text."""
+    rows = [(f"./dev {name} {row.arguments}", row.summary) for name, row in COMMANDS.items()]
+    width = max(len(left) for left, _ in rows)
+    return "\n".join(f"{left:<{width}}  {right}" for left, right in rows)
+
+
+def _pytest(python: Path, *options: str) -> int:
+    return _run(python, "-m", "pytest", *options)
+
+
+def _module(python: Path, module: str, arguments: Sequence[str]) -> int:
+    """Run a module of this repository, or say that there is nothing yet."""
+    place = ROOT.joinpath(*module.split("."))
+    if not (place / "__main__.py").is_file() and not place.with_suffix(".py").is_file():
+        return _complain(f"{module} is not in this tree yet")
+    return _run(python, "-m", module, *arguments)
+
+
+def _run(*command: str | Path) -> int:
+    """Run one tool in the root and wait for it, also through a Ctrl-C that it handles itself."""
+    with subprocess.Popen([str(part) for part in command], cwd=ROOT) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                continue  # the terminal has sent it to the tool as well, which decides
+
+
+def _complain(message: str) -> int:
+    print(f"dev: {message}", file=sys.stderr)
+    return 1

@@ -1,0 +1,256 @@
+"""The environment in `.venv`: made once, stamped, and reused while its stamp holds.
+
+Every package comes from `requirements.lock`, hash-checked; `uv` installs them where it is on PATH,
+else venv and pip do. wakelog itself is installed editable, with the build back end that the lock
+has already brought, so that nothing outside the lock decides what runs. The one exception is
+crcmod, which exists only as a source archive: pip fetches setuptools to build it, and it falls back
+to plain Python by itself where there is no C compiler.
+
+Invariants:
+- The stamp is written last: an interrupted installation is finished by the next command.
+- Two commands at once do not install into each other: a lock file in `.cache` orders them.
+- Whatever fails ends in `EnvironmentFailed`, whose text says the cause and the remedy.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+PYTHON_MIN = (3, 11)
+PYTHON_MAX = (3, 13)
+STAMP_NAME = "wakelog-environment.json"
+OUTPUT_LINES_MAX = 15  # of a failed installer; the whole of it stays in the log
+
+# What an installer prints when it fails, and what to do about it; the first match is told.
+REMEDIES = (
+    (
+        ("ensurepip", "No module named venv"),
+        "this Python has no venv module: on Debian or Ubuntu `apt-get install python3-venv`,"
+        " or put `uv` on PATH",
+    ),
+    (("No space left on device",), "the disk is full: the environment takes about 1 GB"),
+    (
+        ("DO NOT MATCH THE HASHES", "Hash mismatch"),
+        "a package is not the one that requirements.lock names: look at the index or proxy that"
+        " pip uses",
+    ),
+    (
+        ("command 'gcc' failed", "unable to execute", "Python.h: No such file", "error: Microsoft"),
+        "a package had to be compiled and there is no compiler: on Debian or Ubuntu"
+        " `apt-get install gcc python3-dev`",
+    ),
+    (
+        ("No matching distribution found", "has no wheels with a matching"),
+        "a package has no build for this Python or this machine: use Python 3.11 to 3.13 on Linux"
+        " (x86-64, aarch64) or macOS",
+    ),
+    (
+        (
+            "Temporary failure in name resolution",
+            "Max retries exceeded",
+            "CERTIFICATE_VERIFY_FAILED",
+            "Connection refused",
+            "Failed to fetch",
+            "timed out",
+        ),
+        "the package index did not answer: look at the network, or at the proxy and index that pip"
+        " is configured with",
+    ),
+)
+
+
+class EnvironmentFailed(Exception):
+    """The environment cannot be made here; the text gives cause and remedy."""
+
+
+def prepare_environment(root: Path) -> Path:
+    """Return the interpreter of `.venv`, making or refreshing the environment where needed.
+
+    Raises:
+        EnvironmentFailed: with a text for the user.
+    """
+    check_version(sys.version_info[:2])
+    environment = root / ".venv"
+    python = environment / "bin" / "python"
+    if read_stamp(environment) == wanted_stamp(root, environment):
+        return python
+    with _turn(root / ".cache"):
+        _bring_up_to_date(root, environment)
+    return python
+
+
+def check_version(version: tuple[int, int]) -> None:
+    """Refuse a Python that wakelog's dependencies have no builds for."""
+    if not PYTHON_MIN <= version <= PYTHON_MAX:
+        raise EnvironmentFailed(
+            f"this is Python {version[0]}.{version[1]}; wakelog needs 3.11, 3.12 or 3.13"
+            " (WAKELOG_PYTHON=/path/to/python names one)"
+        )
+
+
+def wanted_stamp(root: Path, environment: Path) -> dict[str, str]:
+    """Say what an environment for this tree is made of, in words that can be compared."""
+    return {
+        "lock": _digest(root / "requirements.lock"),
+        "project": _digest(root / "pyproject.toml"),
+        "place": str(environment),  # an environment does not survive being moved
+        "python": _wanted_python(environment),
+    }
+
+
+def read_stamp(environment: Path) -> dict[str, str] | None:
+    """Return what the environment was made of; None where that is not known."""
+    try:
+        stamp = json.loads((environment / STAMP_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return stamp if isinstance(stamp, dict) else None
+
+
+def remedy_for(output: str) -> str:
+    """Find the cause of a failed installation in what the installer printed."""
+    for symptoms, remedy in REMEDIES:
+        if any(symptom.lower() in output.lower() for symptom in symptoms):
+            return remedy
+    return "the installer's words above say why"
+
+
+def _wanted_python(environment: Path) -> str:
+    """Name the Python to use: the one WAKELOG_PYTHON asks for, else the environment's own."""
+    own = _own_version(environment)
+    if own is not None and not os.environ.get("WAKELOG_PYTHON"):
+        return own
+    return ".".join(str(part) for part in sys.version_info[:3])
+
+
+def _own_version(environment: Path) -> str | None:
+    """Read the version an existing environment was made with, if its interpreter still runs."""
+    if not os.access(environment / "bin" / "python", os.X_OK):
+        return None  # also when the Python it links to is gone
+    try:
+        lines = (environment / "pyvenv.cfg").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    settings = {key.strip(): value.strip() for key, _, value in (x.partition("=") for x in lines)}
+    return settings.get("version") or settings.get("version_info")
+
+
+def _bring_up_to_date(root: Path, environment: Path) -> None:
+    wanted = wanted_stamp(root, environment)
+    stamp = read_stamp(environment)
+    if stamp == wanted:
+        return  # another command has made it while this one waited
+    log_path = root / ".cache" / "environment.log"
+    with open(log_path, "w", encoding="utf-8") as log:
+        installer = Installer(environment, log)
+        moved = stamp is not None and stamp.get("place") != wanted["place"]
+        if moved or _own_version(environment) != wanted["python"]:
+            installer.create(wanted["python"])
+        if stamp is None or moved or any(stamp.get(k) != wanted[k] for k in ("lock", "python")):
+            _say(f"installing what requirements.lock names with {installer.name} (about 1 GB)")
+            installer.install("--require-hashes", "-r", str(root / "requirements.lock"))
+        installer.install("--no-deps", "--no-build-isolation", "-e", str(root))
+    text = json.dumps(wanted_stamp(root, environment), indent=1)
+    (environment / STAMP_NAME).write_text(text, encoding="utf-8")
+    _say(f"environment ready: .venv with Python {wanted['python']}")
+
+
+class Installer:
+    """uv where it is on PATH, else pip, over one environment; a uv that fails gives way to pip."""
+
+    def __init__(self, environment: Path, log: TextIO) -> None:
+        self._environment = environment
+        self._python = environment / "bin" / "python"
+        self._log = log
+        self._uv = shutil.which("uv")
+
+    @property
+    def name(self) -> str:
+        """Name the program at work."""
+        return "uv" if self._uv else "pip"
+
+    def create(self, version: str) -> None:
+        """Make an empty environment, in place of one that does not fit."""
+        _say(f"making .venv with Python {version}")
+        base = getattr(sys, "_base_executable", sys.executable)  # never the one being replaced
+        if self._environment.exists():
+            self._check_replaceable(base)
+            shutil.rmtree(self._environment)
+        # With pip in it even where uv installs, since people reach for pip in an environment.
+        self._must((base, "-m", "venv", str(self._environment)), or_uv=self._uv_venv(base))
+
+    def install(self, *options: str) -> None:
+        """Install what pip's options name."""
+        if self._uv:
+            quiet = ("pip", "install", "--quiet", "--python", str(self._python))
+            if self._try((self._uv, *quiet, *options)) is None:
+                return
+            _say("uv could not install it (.cache/environment.log says why); trying pip")
+            self._uv = None
+        quiet_pip = (
+            "--quiet",
+            "--no-input",
+            "--disable-pip-version-check",
+            "--progress-bar",
+            "off",
+        )
+        self._must((str(self._python), "-m", "pip", "install", *quiet_pip, *options))
+
+    def _uv_venv(self, base: str) -> tuple[str, ...] | None:
+        return (self._uv, "venv", "--python", base, str(self._environment)) if self._uv else None
+
+    def _check_replaceable(self, base: str) -> None:
+        if Path(base).is_relative_to(self._environment):
+            raise EnvironmentFailed(".venv has to be made anew: remove it and try again")
+
+    def _must(self, command: Sequence[str], or_uv: Sequence[str] | None = None) -> None:
+        output = self._try(command)
+        if output is not None and or_uv is not None:
+            shutil.rmtree(self._environment, ignore_errors=True)
+            output = self._try(or_uv)
+        if output is not None:
+            last = "\n".join(output.splitlines()[-OUTPUT_LINES_MAX:])
+            raise EnvironmentFailed(
+                f"the environment could not be made; the installer said:\n{last}\n"
+                f"cause and remedy: {remedy_for(output)}\n(all of it: {self._log.name})"
+            )
+
+    def _try(self, command: Sequence[str]) -> str | None:
+        """Run one command; return its output if it failed, None if it went well."""
+        outcome = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+        self._log.write(f"$ {' '.join(command)}\n{outcome.stdout}\n")
+        return outcome.stdout or "no output" if outcome.returncode else None
+
+
+@contextmanager
+def _turn(cache: Path) -> Iterator[None]:
+    """Let one installation run at a time; the kernel frees the lock if its holder dies."""
+    cache.mkdir(exist_ok=True)
+    with open(cache / "environment.lock", "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            _say("another command is making the environment; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise EnvironmentFailed(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _say(line: str) -> None:
+    print(f"dev: {line}", file=sys.stderr, flush=True)

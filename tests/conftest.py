@@ -1,0 +1,48 @@
+"""What every test gets: the accounting by kind, places for files, and the leftover check."""
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.leftovers import SESSION_VARIABLE, Leftovers
+
+pytest_plugins = ["tests.kinds", "pytester"]
+
+_DIRECTORY = pytest.StashKey[Path]()
+_LEFTOVERS = pytest.StashKey[Leftovers]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the session, and all it starts, a word and a temporary directory of their own."""
+    session = uuid.uuid4().hex
+    directory = Path(tempfile.mkdtemp(prefix="wl-"))
+    os.environ[SESSION_VARIABLE] = session
+    os.environ["TMPDIR"] = tempfile.tempdir = str(directory)
+    config.stash[_DIRECTORY] = directory
+    config.stash[_LEFTOVERS] = Leftovers(session, directory)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a session that leaves something behind; every fixture has ended by now."""
+    found = session.config.stash[_LEFTOVERS].wait_none()
+    if found:
+        session.config.pluginmanager.getplugin("wakelog-accountant").report_outside(found)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove what the tests wrote; `--basetemp DIR` is the way to keep it for a look."""
+    shutil.rmtree(config.stash[_DIRECTORY], ignore_errors=True)
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """Yield a directory whose path is short: a UNIX socket's has about a hundred characters."""
+    path = Path(tempfile.mkdtemp())
+    yield path
+    shutil.rmtree(path)

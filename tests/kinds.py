@@ -1,0 +1,201 @@
+"""Pytest plug-in that accounts for the tests by kind: what ran, what failed, what was left out.
+
+A kind says what a test needs; it is a marker, and a test without one is `unit`. A test with several
+belongs to the one furthest down the table, the most demanding.
+
+With `--account`, which `./dev test` gives, a run ends with the table of kinds and, as its very last
+line, `N passed, N failed`; a skip, or an expected kind of which nothing ran, fails the run unless
+`--without KIND` left it out. A test suite that shrinks without anybody noticing is the failure this
+prevents.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pytest
+
+
+class Kind(NamedTuple):
+    """One kind of test."""
+
+    meaning: str
+    expected: bool = True
+    """Whether a complete run must contain tests of this kind: true once the tree holds some."""
+
+
+KINDS = {
+    "unit": Kind("plain Python; no process, no network"),
+    "golden": Kind("reads or writes the stores of tests/golden", expected=False),
+    "simulation": Kind("seeded runs over a simulated disk and clock", expected=False),
+    "process": Kind("starts processes of its own"),
+    "ray": Kind("starts a Ray cluster on this machine", expected=False),
+    "java": Kind("runs the real RocketMQ 4.9.3 or its client", expected=False),
+    "prometheus": Kind("runs Prometheus or promtool", expected=False),
+    "kill": Kind("kills processes at random moments", expected=False),
+}
+
+MODIFIERS = {
+    "slow": "takes more than a quarter of a second",
+    "long": "runs only in ./dev long",
+}
+
+
+@dataclass
+class Tally:
+    """What happened to the tests of one kind."""
+
+    ran: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Account:
+    """The tallies of one run, and what the run was allowed to leave out."""
+
+    without: frozenset[str]
+    complete: bool
+    tallies: dict[str, Tally] = field(default_factory=lambda: {kind: Tally() for kind in KINDS})
+    outside_tests: int = 0
+    """Failures that belong to no test: a module that cannot be collected, a leftover."""
+
+    @property
+    def failed(self) -> int:
+        """Count what failed, whatever it belongs to."""
+        return sum(tally.failed for tally in self.tallies.values()) + self.outside_tests
+
+    @property
+    def passed(self) -> int:
+        """Count the tests that ran and did not fail."""
+        return sum(tally.ran - tally.failed for tally in self.tallies.values())
+
+    def complaints(self) -> list[str]:
+        """Say what is missing from the run, one line each; empty for a run in order."""
+        found = []
+        for name, tally in self.tallies.items():
+            if name in self.without:
+                continue
+            if tally.skipped:
+                found.append(f"{name}: {tally.skipped} skipped (--without {name} allows it)")
+            elif self.complete and KINDS[name].expected and not tally.ran:
+                found.append(f"{name}: nothing ran (--without {name} allows it)")
+        return found
+
+    def table(self) -> list[str]:
+        """Draw the table of kinds."""
+        rows = [("kind", "ran", "failed", "skipped", "seconds")]
+        for name, tally in self.tallies.items():
+            if name in self.without:
+                rows.append((name, "-", "-", "-", "left out"))
+            elif tally.ran or tally.skipped or KINDS[name].expected:
+                counts = (str(tally.ran), str(tally.failed), str(tally.skipped))
+                rows.append((name, *counts, f"{tally.seconds:.1f}"))
+        return [
+            "".join(f"{cell:<12}" if i == 0 else f"{cell:>9}" for i, cell in enumerate(row))
+            for row in rows
+        ]
+
+
+def kinds_of(item: pytest.Item) -> list[str]:
+    """Return the kinds that a test is marked with, in the order of the table."""
+    marked = {mark.name for mark in item.iter_markers()}
+    return [kind for kind in KINDS if kind in marked] or ["unit"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("wakelog")
+    group.addoption("--account", action="store_true", help="end with the table of kinds")
+    group.addoption(
+        "--without",
+        action="append",
+        default=[],
+        metavar="KIND",
+        choices=[*KINDS],
+        help="leave a kind of test out, and say so: %(choices)s",
+    )
+    group.addoption("--long", action="store_true", help="the long runs as well")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name, meaning in [(name, kind.meaning) for name, kind in KINDS.items()]:
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+    for name, meaning in MODIFIERS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+    config.pluginmanager.register(Accountant(config), "wakelog-accountant")
+
+
+class Accountant:
+    """The plug-in's hooks that need to remember something between calls."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._kind_of: dict[str, str] = {}
+        self._outcomes: dict[str, str] = {}
+        without = frozenset(config.getoption("--without"))
+        self.account = Account(without, complete=_is_complete(config))
+
+    def report_outside(self, failures: list[str]) -> None:
+        """Count failures that belong to no test, and say what they are."""
+        self.account.outside_tests += len(failures)
+        self._config.get_terminal_writer().line()
+        for failure in failures:
+            self._config.get_terminal_writer().line(f"left behind: {failure}", red=True)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        kept: list[pytest.Item] = []
+        dropped: list[pytest.Item] = []
+        for item in items:
+            kinds = kinds_of(item)
+            self._kind_of[item.nodeid] = kinds[-1]
+            long = item.get_closest_marker("long") and not self._config.getoption("--long")
+            (dropped if long or self.account.without.intersection(kinds) else kept).append(item)
+        items[:] = kept
+        self._config.hook.pytest_deselected(items=dropped)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.account.outside_tests += report.failed
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        tally = self.account.tallies[self._kind_of[report.nodeid]]
+        tally.seconds += report.duration
+        worst = max(self._outcomes.get(report.nodeid, ""), _outcome(report), key=_SEVERITY.index)
+        self._outcomes[report.nodeid] = worst
+        if report.when == "teardown":
+            tally.ran += worst in ("passed", "failed")
+            tally.failed += worst == "failed"
+            tally.skipped += worst == "skipped"
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Speak after everybody else, pytest's own summary included."""
+        yield
+        if not self._config.getoption("--account"):
+            return
+        complaints = self.account.complaints()
+        if complaints and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        self._print(complaints)
+
+    def _print(self, complaints: list[str]) -> None:
+        counts = f"{self.account.passed} passed, {self.account.failed + len(complaints)} failed"
+        refusals = [f"not accepted: {complaint}" for complaint in complaints]
+        writer = self._config.get_terminal_writer()
+        for line in ["", *self.account.table(), "", *refusals, counts]:
+            writer.line(line)
+
+
+_SEVERITY = ["", "passed", "skipped", "failed"]
+
+
+def _outcome(report: pytest.TestReport) -> str:
+    """Name the outcome; an expected failure counts as a skip, since nothing was shown."""
+    return "skipped" if report.skipped or hasattr(report, "wasxfail") else report.outcome
+
+
+def _is_complete(config: pytest.Config) -> bool:
+    """Tell a run of everything from one that asked for a part."""
+    selected = config.option.keyword or config.option.markexpr or config.option.deselect
+    partial = getattr(config.option, "lf", False) or config.option.collectonly or selected
+    return config.args_source == pytest.Config.ArgsSource.TESTPATHS and not partial

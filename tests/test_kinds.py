@@ -1,0 +1,75 @@
+"""The accounting by kind, seen from outside: pytest runs on small trees of tests."""
+
+import pytest
+
+KINDS_AND_MODIFIERS = ("--account", "-p", "tests.kinds", "-p", "no:cacheprovider")
+
+
+def run(pytester: pytest.Pytester, source: str, *options: str) -> pytest.RunResult:
+    """Run pytest in a tree whose only test module has this source."""
+    pytester.makeini("[pytest]\ntestpaths = .")
+    pytester.makepyfile(f"import pytest\n{source}")
+    return pytester.runpytest_inprocess(*KINDS_AND_MODIFIERS, *options)
+
+
+PASSING = "def test_a(): pass\n"
+FAILING = "def test_b(): assert False\n"
+SKIPPED = "@pytest.mark.java\n@pytest.mark.skip\ndef test_c(): pass\n"
+EXPECTED_FAILURE = "@pytest.mark.xfail\ndef test_d(): assert False\n"
+BROKEN_TEARDOWN = "@pytest.fixture\ndef f():\n yield\n assert False\ndef test_e(f): pass\n"
+RAY_AND_JAVA = "@pytest.mark.java\n@pytest.mark.ray\ndef test_g(): pass\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "last_line", "exit_code"),
+    [
+        (PASSING, (), "1 passed, 0 failed", 0),
+        (PASSING + FAILING, (), "1 passed, 1 failed", 1),
+        (PASSING + SKIPPED, (), "1 passed, 1 failed", 1),
+        (PASSING + SKIPPED, ("--without", "java"), "1 passed, 0 failed", 0),
+        (EXPECTED_FAILURE, (), "0 passed, 1 failed", 1),
+        (BROKEN_TEARDOWN, (), "0 passed, 1 failed", 1),
+        ("import no_such_module\n", (), "0 passed, 2 failed", 2),  # and no unit test ran
+        (PASSING + RAY_AND_JAVA, ("--without", "ray"), "1 passed, 0 failed", 0),
+    ],
+)
+def test_last_line_and_exit_code(
+    pytester: pytest.Pytester,
+    source: str,
+    options: tuple[str, ...],
+    last_line: str,
+    exit_code: int,
+) -> None:
+    result = run(pytester, source, *options)
+    assert result.outlines[-1] == last_line
+    assert result.ret == exit_code
+
+
+def test_an_expected_kind_of_which_nothing_ran_fails_the_complete_run(
+    pytester: pytest.Pytester,
+) -> None:
+    result = run(pytester, "@pytest.mark.java\ndef test_c(): pass\n")
+    result.stdout.fnmatch_lines(["not accepted: unit: nothing ran (--without unit allows it)"])
+    assert result.ret == 1
+
+
+def test_a_part_of_the_tests_need_not_hold_every_kind(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "@pytest.mark.java\ndef test_c(): pass\n", "-k", "test_c")
+    assert (result.ret, result.outlines[-1]) == (0, "1 passed, 0 failed")
+
+
+def test_the_table_names_what_ran_and_what_was_left_out(pytester: pytest.Pytester) -> None:
+    result = run(pytester, PASSING + RAY_AND_JAVA, "--without", "ray")
+    result.stdout.re_match_lines([r"kind +ran +failed +skipped +seconds", r"unit +1 +0 +0 +0\.\d"])
+    result.stdout.re_match_lines([r"ray +- +- +- +left out"])
+
+
+def test_a_test_belongs_to_the_most_demanding_of_its_kinds(pytester: pytest.Pytester) -> None:
+    result = run(pytester, PASSING + RAY_AND_JAVA)
+    result.stdout.re_match_lines([r"java +1 +0 +0"])
+
+
+def test_long_tests_run_only_when_asked(pytester: pytest.Pytester) -> None:
+    source = PASSING + "@pytest.mark.long\ndef test_h(): pass\n"
+    assert run(pytester, source).outlines[-1] == "1 passed, 0 failed"
+    assert run(pytester, source, "--long").outlines[-1] == "2 passed, 0 failed"

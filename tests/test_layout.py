@@ -1,0 +1,63 @@
+"""The shape of the repository: links, lock, CI, and what a wheel holds."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LINKS = ("actors", "dispatchers", "storage")
+
+
+def requirement_names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[\[<>=~! ;]", text)[0].lower() for text in requirements}
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_a_link_at_the_root_leads_into_the_package(name: str) -> None:
+    assert os.readlink(ROOT / name) == f"wakelog/{name}"
+    assert (ROOT / name / "__init__.py").is_file()
+
+
+def test_the_lock_holds_every_dependency_with_hashes_and_no_index() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    lock = (ROOT / "requirements.lock").read_text()
+    wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
+    pinned = set(re.findall(r"^([a-z0-9._-]+)(?:\[[^\]]*\])?==", lock, re.MULTILINE))
+    assert requirement_names(wanted) <= pinned
+    entries = re.split(r"^(?=[a-z0-9._-]+==)", lock, flags=re.MULTILINE)[1:]
+    assert all("--hash=sha256:" in entry for entry in entries)
+    assert "://" not in lock
+
+
+def test_ci_runs_the_commands_that_a_developer_runs() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert os.access(ROOT / "dev", os.X_OK)
+    lines = script.read_text().splitlines()
+    assert [line for line in lines if line.startswith("./dev")] == ["./dev check", "./dev test"]
+
+
+def test_importing_the_package_imports_none_of_its_folders() -> None:
+    program = "import sys, wakelog; print([x for x in sys.modules if x.startswith('wakelog.')])"
+    outcome = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert outcome.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, capture_output=True, check=True)
+    [wheel] = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    folders = {name.split("/")[0] for name in names}
+    assert {"wakelog"} == {folder for folder in folders if not folder.endswith(".dist-info")}
+    assert "wakelog/py.typed" in names
+    assert any(name.endswith("licenses/NOTICE") for name in names)

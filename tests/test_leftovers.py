@@ -1,0 +1,81 @@
+"""The leftover check finds what it is there for, and nothing that belongs to somebody else."""
+
+import os
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.leftovers import (
+    SESSION_VARIABLE,
+    Leftovers,
+    in_use,
+    listening_sockets,
+    session_processes,
+)
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="attribution needs /proc")
+
+
+@pytest.fixture
+def waiting_process() -> Iterator[tuple[str, int]]:
+    """Start a process that waits for its input to end, under a session word of its own."""
+    word = uuid.uuid4().hex
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, SESSION_VARIABLE: word},
+    ) as process:
+        yield word, process.pid
+        process.kill()
+
+
+def test_a_process_is_found_by_the_word_it_inherited(
+    waiting_process: tuple[str, int], tmp_path: Path
+) -> None:
+    word, process_id = waiting_process
+    assert process_id in session_processes(word)
+    assert session_processes(uuid.uuid4().hex) == {}
+    [line] = Leftovers(word, tmp_path).wait_none(grace_ms=0)
+    assert line.startswith(f"process {process_id}: ")
+
+
+@pytest.mark.parametrize(
+    ("family", "words"), [(socket.AF_INET, "tcp port"), (socket.AF_UNIX, "unix socket")]
+)
+def test_a_listening_socket_is_found_and_a_silent_one_is_not(
+    family: socket.AddressFamily, words: str, short_path: Path
+) -> None:
+    before = listening_sockets()
+    with socket.socket(family, socket.SOCK_STREAM) as server:
+        server.bind(str(short_path / "s") if family == socket.AF_UNIX else ("127.0.0.1", 0))
+        assert listening_sockets() == before
+        server.listen()
+        [found] = listening_sockets() - before
+        assert found.startswith(words)
+    assert listening_sockets() == before
+
+
+def test_a_file_in_shared_memory_is_found_once_nobody_has_it_open(tmp_path: Path) -> None:
+    word = uuid.uuid4().hex
+    leftovers = Leftovers(word, tmp_path)
+    path = Path(f"/dev/shm/wakelog-test-{word}")
+    try:
+        with path.open("wb"):
+            assert in_use([str(path)]) == {str(path)}
+            assert f"file: {path}" not in leftovers.look()
+        assert f"file: {path}" in leftovers.look()
+    finally:
+        path.unlink()
+
+
+def test_a_temporary_file_is_found(tmp_path: Path) -> None:
+    leftovers = Leftovers(uuid.uuid4().hex, tmp_path)
+    assert leftovers.look() == []
+    (tmp_path / "forgotten").touch()
+    assert leftovers.look() == [f"temporary file: {tmp_path / 'forgotten'}"]

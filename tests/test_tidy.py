@@ -1,0 +1,69 @@
+"""The tree keeps the house rules of `tidy.py`, and each rule catches what it is there for."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
+
+import pytest
+
+from tests import tidy
+from tests.tidy import CHECKS, Check, Source
+
+SOURCES = tidy.sources()
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.complain.__name__)
+def test_the_tree_keeps_the_rule(check: Check) -> None:
+    complaints = [
+        complaint
+        for source in SOURCES
+        if source.path.endswith(check.suffixes)
+        for complaint in check.complain(source)
+    ]
+    assert not complaints, "\n" + "\n".join(complaints)
+
+
+def test_a_folder_fits_a_screen() -> None:
+    folders = Counter(str(PurePosixPath(source.path).parent) for source in SOURCES)
+    crowded = {x: n for x, n in folders.items() if n > tidy.FOLDER_FILES_MAX and "wakelog" in x}
+    assert not crowded
+
+
+def test_every_reason_is_still_needed() -> None:
+    known = {source.path for source in SOURCES}
+    assert set(tidy.UNTESTED) <= known
+    assert {path.partition(":")[0] for path in tidy.EXCEEDING} <= known
+
+
+# For each rule a text that breaks it once, and one that keeps it.
+Rule = Callable[[Source], Iterator[str]]
+EXAMPLES: dict[Rule, tuple[str, str]] = {
+    tidy.long_modules: ("x = 1\n" * 601, "x = 1\n" * 600),
+    tidy.long_functions: ("def f():\n" + "    pass\n" * 70, "def f():\n" + "    pass\n" * 69),
+    tidy.missing_docstrings: ("x = 1\n", '"""What lives here."""\n'),
+    tidy.prints: ("print(1)\n", "log(1)\n"),
+    tidy.bare_excepts: (
+        "try:\n    f()\nexcept:\n    g()",
+        "try:\n    f()\nexcept OSError:\n    g()",
+    ),
+    tidy.reminders: ("# TO" + "DO: later\n", "# to do: later\n"),
+    tidy.foreign_words: ("see https" + "://index.example/x", "see http://localhost:9876/x"),
+    tidy.broken_links: ("[a](none.md)", "[a](../../LICENSE#there) [b](#here)"),
+}
+
+
+@pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule.__name__)
+def test_a_rule_catches_its_breach_only(rule: Rule) -> None:
+    breach, sound = EXAMPLES[rule]
+    assert len(list(rule(Source("wakelog/storage/example.py", breach)))) == 1
+    assert list(rule(Source("wakelog/storage/example.py", sound))) == []
+
+
+def test_a_module_without_tests_is_caught() -> None:
+    [complaint] = tidy.untested_modules(Source("wakelog/storage/example.py", ""))
+    assert "no tests/storage/test_example.py" in complaint
+    assert list(tidy.untested_modules(Source("wakelog/storage/__init__.py", ""))) == []
+
+
+def test_every_rule_is_run_and_has_an_example() -> None:
+    assert {check.complain for check in CHECKS} == {*EXAMPLES, tidy.untested_modules}

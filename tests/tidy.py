@@ -1,0 +1,161 @@
+"""The house rules that a machine can check; `test_tidy.py` runs them over the tree.
+
+Each check takes a file and yields complaints, `path:line: what is wrong`. The limits only ever
+tighten: a file or function that is over one today stands in `EXCEEDING` with its size, and may
+shrink but not grow.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+
+MODULE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 70
+FOLDER_FILES_MAX = 22
+EXCEEDING: dict[str, int] = {}  # "path" or "path:function" -> its lines, which may only go down
+
+# A module without a test module of its own, and the reason.
+UNTESTED: dict[str, str] = {}
+
+# Hosts that a tracked file may name. Package indexes are not among them: which one is used is the
+# business of the machine, and a lock that names one is wrong on the next.
+HOSTS = {"www.apache.org", "rocketmq.apache.org", "localhost", "127.0.0.1"}
+WORKPLACE = re.compile(r"/work/(main|shared)|\.\./shared/|/tmp/(plan|tools)")
+REMINDERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+URL = re.compile(r"https?://([A-Za-z0-9.-]+)")
+LINK = re.compile(r"\]\(([^)\s#]+)(#[^)]*)?\)")
+PRINTING_FOLDERS = ("wakelog/cli/", "scripts/", "benchmarks/", "examples/", "tests/")
+
+
+class Source(NamedTuple):
+    """One tracked text file: where it is, relative to the root, and what it says."""
+
+    path: str
+    text: str
+
+    @property
+    def tree(self) -> ast.Module:
+        """Parse it as Python."""
+        return ast.parse(self.text)
+
+    def matches(self, pattern: re.Pattern[str]) -> Iterator[tuple[int, re.Match[str]]]:
+        """Yield the line number and the match of everything the pattern finds."""
+        for number, line in enumerate(self.text.splitlines(), 1):
+            for match in pattern.finditer(line):
+                yield number, match
+
+
+def sources() -> list[Source]:
+    """Return every text file that is tracked, or new and not ignored, without the fixtures."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = []
+    for name in sorted(set(filter(None, listed.stdout.split("\0")))):
+        path = ROOT / name
+        if path.is_symlink() or not path.is_file() or name.startswith("tests/golden/"):
+            continue
+        try:
+            found.append(Source(name, path.read_text(encoding="utf-8")))
+        except UnicodeDecodeError:
+            continue
+    return found
+
+
+def long_modules(source: Source) -> Iterator[str]:
+    """A module fits a few pages."""
+    lines = source.text.count("\n")
+    if lines > EXCEEDING.get(source.path, MODULE_LINES_MAX):
+        yield f"{source.path}:1: {lines} lines, over {MODULE_LINES_MAX}"
+
+
+def long_functions(source: Source) -> Iterator[str]:
+    """A function fits one page, its decorators and docstring included."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > EXCEEDING.get(f"{source.path}:{node.name}", FUNCTION_LINES_MAX):
+                yield f"{source.path}:{node.lineno}: {node.name} has {lines} lines"
+
+
+def missing_docstrings(source: Source) -> Iterator[str]:
+    """A module opens with what lives there."""
+    if source.text.strip() and ast.get_docstring(source.tree) is None:
+        yield f"{source.path}:1: no module docstring"
+
+
+def untested_modules(source: Source) -> Iterator[str]:
+    """A module has a test module of its name, or a reason why not."""
+    folder, _, name = source.path.removeprefix("wakelog/").rpartition("/")
+    test = Path("tests", folder, f"test_{name.removeprefix('_')}")
+    listed = source.path in UNTESTED or name == "__init__.py"
+    if source.path.startswith("wakelog/") and not listed and not (ROOT / test).is_file():
+        yield f"{source.path}:1: no {test}, and no reason in tests/tidy.py"
+
+
+def prints(source: Source) -> Iterator[str]:
+    """Only what a person runs prints; everything else logs."""
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Name) or node.id != "print":
+            continue
+        if not source.path.startswith(PRINTING_FOLDERS):
+            yield f"{source.path}:{node.lineno}: print outside the command line"
+
+
+def bare_excepts(source: Source) -> Iterator[str]:
+    """An except names what it expects."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ExceptHandler) and node.type is None:
+            yield f"{source.path}:{node.lineno}: bare except"
+
+
+def reminders(source: Source) -> Iterator[str]:
+    """What is left to do stands in an issue, not in the code."""
+    for number, match in source.matches(REMINDERS):
+        yield f"{source.path}:{number}: {match[0]}"
+
+
+def foreign_words(source: Source) -> Iterator[str]:
+    """No host but the listed ones, and nothing of the place where the code was written."""
+    for number, match in source.matches(URL):
+        if match[1] not in HOSTS:
+            yield f"{source.path}:{number}: names the host {match[1]}"
+    for number, match in source.matches(WORKPLACE):
+        yield f"{source.path}:{number}: names a place outside the repository, {match[0]}"
+
+
+def broken_links(source: Source) -> Iterator[str]:
+    """A link in a document leads to a file of the tree."""
+    for number, match in source.matches(LINK):
+        target = match[1]
+        if "://" not in target and not (ROOT / source.path).parent.joinpath(target).exists():
+            yield f"{source.path}:{number}: link to {target}, which is not there"
+
+
+class Check(NamedTuple):
+    """A rule and the files it is about."""
+
+    complain: Callable[[Source], Iterator[str]]
+    suffixes: tuple[str, ...]
+
+
+CHECKS = [
+    Check(long_modules, (".py",)),
+    Check(long_functions, (".py",)),
+    Check(missing_docstrings, (".py",)),
+    Check(untested_modules, (".py",)),
+    Check(prints, (".py",)),
+    Check(bare_excepts, (".py",)),
+    Check(reminders, ("",)),
+    Check(foreign_words, ("",)),
+    Check(broken_links, (".md",)),
+]
