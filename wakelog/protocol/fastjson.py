@@ -1,0 +1,273 @@
+"""JSON in the dialect of fastjson 1.2.76, which RocketMQ's bodies and configuration files use.
+
+Two things in it are not JSON: map keys that are numbers stand unquoted, `{0:5,1:7}`, and map
+keys that are objects stand as objects, `{{"queueId":0,"topic":"T"}:{...}}`. Reading accepts
+them beside ordinary JSON. Writing produces them, leaves null values out, and writes the fields
+of a Struct in alphabetical order, which is the order of Java's beans.
+
+    grammar of what is read beyond JSON:
+    key    = string | number | object      (an object used as key holds scalars only)
+    string = as in JSON, and control characters may stand unescaped
+
+A key that is an object is read as a tuple of (name, value) pairs, which can be a key here too;
+a number as an int or float.
+
+Invariants: `loads` either returns or raises ValueError, in one pass and with nesting bounded
+by DEPTH_MAX.
+
+Source: com.alibaba.fastjson.JSON as called by
+org.apache.rocketmq.remoting.protocol.RemotingSerializable (4.9.3)
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+DEPTH_MAX: Final = 32
+"""The deepest body upstream has is 6 levels; the bound keeps a hostile one off our stack."""
+
+_DIGITS_MAX: Final = 40  # a long has 19 digits; more only costs time
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_NUMBER = re.compile(r"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
+_WORD = re.compile(r"true|false|null")
+
+_WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
+_ESCAPES: Final = {
+    '"': '"',
+    "\\": "\\",
+    "/": "/",
+    "'": "'",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "0": "\0",
+}
+
+
+def loads(data: bytes | bytearray | memoryview | str) -> Any:
+    """Read one value; bytes are UTF-8.
+
+    Raises:
+        ValueError: if it is not JSON in this dialect, nested too deep or not UTF-8.
+    """
+    text = data if isinstance(data, str) else str(data, "utf-8")
+    reader = _Reader(text)
+    value = reader.value(0)
+    reader.end()
+    return value
+
+
+def dumps(value: object, *, pretty: bool = False) -> bytes:
+    """Write a value: None, bool, int, float, str, Struct, mapping, list, tuple or set.
+
+    Args:
+        pretty: lay it out as upstream's configuration files, with tabs.
+    """
+    parts: list[str] = []
+    _write(value, parts, indent=0 if pretty else None)
+    return "".join(parts).encode("utf-8")
+
+
+class _Reader:
+    """A cursor over one text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+
+    def end(self) -> None:
+        if self._peek():
+            raise self._error("text after the value")
+
+    def value(self, depth: int) -> Any:
+        first = self._peek()
+        if first == '"':
+            return self._string()
+        if first == "{":
+            return self._object(depth + 1)
+        if first == "[":
+            return self._array(depth + 1)
+        word = _WORD.match(self.text, self.position)
+        if word is not None:
+            self.position = word.end()
+            return _WORDS[word.group()]
+        return self._number()
+
+    def _object(self, depth: int) -> dict[Any, Any]:
+        result: dict[Any, Any] = {}
+        if self._opened_empty("}", depth):
+            return result
+        while True:
+            key = self._key(depth)
+            if self._peek() != ":":
+                raise self._error("no colon after a key")
+            self.position += 1
+            result[key] = self.value(depth)
+            if self._closed_by("}"):
+                return result
+
+    def _array(self, depth: int) -> list[Any]:
+        result: list[Any] = []
+        if self._opened_empty("]", depth):
+            return result
+        while True:
+            result.append(self.value(depth))
+            if self._closed_by("]"):
+                return result
+
+    def _key(self, depth: int) -> object:
+        first = self._peek()
+        if first == '"':
+            return self._string()
+        if first != "{":
+            return self._number()
+        pairs = self._object(depth + 1)
+        if any(isinstance(part, dict | list | tuple) for pair in pairs.items() for part in pair):
+            raise self._error("an object used as a key holds more than scalars")
+        return tuple(pairs.items())
+
+    def _opened_empty(self, closing: str, depth: int) -> bool:
+        if depth > DEPTH_MAX:
+            raise self._error(f"more than {DEPTH_MAX} levels")
+        self.position += 1
+        if self._peek() != closing:
+            return False
+        self.position += 1
+        return True
+
+    def _closed_by(self, closing: str) -> bool:
+        mark = self._peek()
+        if mark not in (",", closing):
+            raise self._error("no comma or closing bracket")
+        self.position += 1
+        return mark == closing
+
+    def _string(self) -> str:
+        match = _STRING.match(self.text, self.position)
+        if match is None:
+            raise self._error("a string without its end")
+        self.position = match.end()
+        content = match.group(1)
+        return self._unescape(content) if "\\" in content else content
+
+    def _unescape(self, content: str) -> str:
+        try:
+            units = _ESCAPE.sub(_unescape_one, content)
+            # Characters above U+FFFF are escaped as two units; a unit without its other half
+            # is no text and could not be encoded again.
+            return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        except (KeyError, UnicodeDecodeError):
+            raise self._error("an unknown escape") from None
+
+    def _number(self) -> int | float:
+        match = _NUMBER.match(self.text, self.position)
+        if match is None or match.end() - match.start() > _DIGITS_MAX:
+            raise self._error("no value")
+        self.position = match.end()
+        digits = match.group()
+        return int(digits) if digits.removeprefix("-").isdigit() else float(digits)
+
+    def _peek(self) -> str:
+        match = _SPACE.match(self.text, self.position)
+        assert match is not None
+        self.position = match.end()
+        return self.text[self.position : self.position + 1]
+
+    def _error(self, reason: str) -> ValueError:
+        return ValueError(f"malformed JSON at character {self.position}: {reason}")
+
+
+def _unescape_one(match: re.Match[str]) -> str:
+    escape = match.group(1)
+    return chr(int(escape[1:], 16)) if len(escape) == 5 else _ESCAPES[escape]
+
+
+def _write(value: object, parts: list[str], indent: int | None) -> None:
+    if isinstance(value, str):
+        parts.append(_string_text(value))
+    elif value is None or isinstance(value, bool):
+        parts.append(_word_text(value))
+    elif isinstance(value, int):
+        parts.append(str(int(value)))
+    elif isinstance(value, float):
+        parts.append(repr(value) if abs(value) < float("inf") else "null")
+    elif isinstance(value, Mapping):
+        _write_object(value.items(), parts, indent)
+    elif isinstance(value, msgspec.Struct):
+        _write_object(_bean_fields(value), parts, indent)
+    elif isinstance(value, list | tuple | set | frozenset):
+        _write_array(value, parts, indent)
+    else:
+        raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _write_object(
+    fields: Iterable[tuple[object, object]], parts: list[str], indent: int | None
+) -> None:
+    inner = None if indent is None else indent + 1
+    separator = "{"
+    empty = True
+    for key, value in fields:
+        if value is None:
+            continue
+        parts.append(separator)
+        separator = ","
+        empty = False
+        if isinstance(key, str):
+            # Upstream's pretty form breaks the line before a key that is a string only.
+            parts.append(_line_break(inner))
+            parts.append(_string_text(key))
+        else:
+            _write_key(key, parts)
+        parts.append(":")
+        _write(value, parts, inner)
+    parts.append("{}" if empty else _line_break(indent) + "}")
+
+
+def _write_array(values: Iterable[object], parts: list[str], indent: int | None) -> None:
+    parts.append("[")
+    for index, value in enumerate(values):
+        if index:
+            parts.append(",")
+        _write(value, parts, indent)
+    parts.append("]")
+
+
+def _write_key(key: object, parts: list[str]) -> None:
+    if isinstance(key, tuple):
+        _write_object(key, parts, None)
+    else:
+        _write(key, parts, None)
+
+
+def _bean_fields(bean: msgspec.Struct) -> list[tuple[object, object]]:
+    return [(name, getattr(bean, attribute)) for name, attribute in _bean_names(type(bean))]
+
+
+@cache
+def _bean_names(bean_type: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
+    pairs = zip(bean_type.__struct_encode_fields__, bean_type.__struct_fields__, strict=True)
+    return tuple(sorted(pairs))
+
+
+def _string_text(text: str) -> str:
+    return msgspec.json.encode(text).decode("utf-8")
+
+
+def _word_text(value: bool | None) -> str:
+    if value is None:
+        return "null"
+    return "true" if value else "false"
+
+
+def _line_break(indent: int | None) -> str:
+    return "" if indent is None else "\n" + "\t" * indent

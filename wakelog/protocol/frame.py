@@ -1,0 +1,126 @@
+"""Frames: where one command ends and the next begins in the bytes of a connection.
+
+    offset  width  field
+    0       4      length of everything after this field
+    4       1      serialise type of the header: 0 JSON, 1 ROCKETMQ
+    5       3      header length
+    8       n      header
+    8+n     m      body
+
+First thing of the way of a message, and the last of an answer's: bytes of a socket ->
+FrameDecoder -> RemotingCommand; RemotingCommand -> encode_frame -> bytes of a socket.
+
+Invariants: a decoder holds only bytes it was fed and no length field makes it allocate;
+after a RemoteProtocolError the place where the next frame begins is unknown, so the connection
+has to be closed.
+
+Source: org.apache.rocketmq.remoting.netty.{NettyDecoder, NettyEncoder},
+org.apache.rocketmq.remoting.protocol.RemotingCommand (4.9.3). In words: docs/formats/frame.md
+"""
+
+import struct
+from typing import Final
+
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
+from wakelog.protocol.header_codec import decode_header, encode_header
+
+FRAME_BYTES_MAX: Final = 16_777_216
+"""The whole frame, its length field included: com.rocketmq.remoting.frameMaxLength's default."""
+
+_LENGTH_BYTES = 4
+_PREFIX = struct.Struct(">II")
+_LENGTH = struct.Struct(">I")
+_HEADER_BYTES_MASK = 0xFFFFFF
+_SERIALIZE_TYPE_SHIFT = 24
+
+
+class FrameDecoder:
+    """The reading side of one connection.
+
+    Attributes:
+        preceding: after `feed` raised, the commands of that chunk that came before the bad
+            frame. They were sound, and whoever sent them may still expect their effect.
+    """
+
+    __slots__ = ("_buffer", "_frame_bytes_max", "_needed_bytes", "preceding")
+
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        """Start at the beginning of a connection."""
+        assert frame_bytes_max > _PREFIX.size
+        self._frame_bytes_max = frame_bytes_max
+        self._buffer = bytearray()  # the begin of a frame whose rest has not arrived
+        self._needed_bytes = 0  # no use in looking at the buffer before it holds as much
+        self.preceding: list[RemotingCommand] = []
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[RemotingCommand]:
+        """Take the next bytes and return the commands that they complete.
+
+        Raises:
+            RemoteProtocolError: if a frame is malformed or too long.
+        """
+        if self._buffer:
+            self._buffer += data
+            if len(self._buffer) < self._needed_bytes:
+                return []
+            data, self._buffer = self._buffer, bytearray()
+        commands: list[RemotingCommand] = []
+        self.preceding = commands
+        view = memoryview(data)
+        position, end = 0, len(view)
+        while True:
+            frame_bytes = self._frame_bytes(view, position, end)
+            if position + frame_bytes > end:
+                break
+            commands.append(_decode_frame(view[position + _LENGTH_BYTES : position + frame_bytes]))
+            position += frame_bytes
+        if position < end:
+            self._buffer += view[position:]
+        self._needed_bytes = frame_bytes
+        return commands
+
+    def _frame_bytes(self, view: memoryview, position: int, end: int) -> int:
+        # The size of the frame at `position`, or of as much of it as tells more.
+        if end - position < _LENGTH_BYTES:
+            return _LENGTH_BYTES
+        (length,) = _LENGTH.unpack_from(view, position)
+        # Checked before the rest has come: a peer that lies gets no buffer to fill.
+        if not _LENGTH_BYTES <= length <= self._frame_bytes_max - _LENGTH_BYTES:
+            raise _malformed(f"length {length}, at most {self._frame_bytes_max} are allowed")
+        return _LENGTH_BYTES + int(length)
+
+
+def _decode_frame(frame: memoryview) -> RemotingCommand:
+    (word,) = _LENGTH.unpack_from(frame)
+    header_end = _LENGTH_BYTES + (word & _HEADER_BYTES_MASK)
+    if header_end > len(frame):
+        raise _malformed(f"header ends at {header_end} in a frame of {len(frame)} bytes")
+    return decode_header(
+        word >> _SERIALIZE_TYPE_SHIFT,
+        frame[_LENGTH_BYTES:header_end],
+        frame[header_end:].tobytes(),
+    )
+
+
+def encode_frame(command: RemotingCommand) -> bytes:
+    """Write a command as one frame.
+
+    Raises:
+        LocalProtocolError: if a value of its header cannot be written.
+    """
+    return encode_frame_head(command, len(command.body)) + command.body
+
+
+def encode_frame_head(command: RemotingCommand, body_bytes: int) -> bytes:
+    """Write what goes before a body of `body_bytes` bytes, which the caller sends itself."""
+    header = encode_header(command)
+    length = _LENGTH_BYTES + len(header) + body_bytes
+    if len(header) > _HEADER_BYTES_MASK or length >= 1 << 31:
+        raise LocalProtocolError(f"a frame of {length} bytes cannot be written")
+    word = command.serialize_type << _SERIALIZE_TYPE_SHIFT | len(header)
+    return _PREFIX.pack(length, word) + header
+
+
+def _malformed(reason: str) -> RemoteProtocolError:
+    return RemoteProtocolError(ResponseCode.SYSTEM_ERROR, f"malformed frame: {reason}")
