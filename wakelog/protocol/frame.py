@@ -80,6 +80,11 @@ class FrameDecoder:
         self._needed_bytes = frame_bytes
         return commands
 
+    @property
+    def buffered_bytes(self) -> int:
+        """How much of an unfinished frame is held."""
+        return len(self._buffer)
+
     def _frame_bytes(self, view: memoryview, position: int, end: int) -> int:
         # The size of the frame at `position`, or of as much of it as tells more.
         if end - position < _LENGTH_BYTES:
