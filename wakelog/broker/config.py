@@ -11,7 +11,15 @@ Source: org.apache.rocketmq.common.BrokerConfig, remoting.netty.NettyServerConfi
 
 import msgspec
 
+from wakelog.storage.errors import IllegalConfiguration
+
 MASTER_ID = 0
+
+DEFAULT_LISTEN_PORT = 10911  # BrokerStartup's, not NettyServerConfig's 8888
+PORTS_BELOW = 2  # the VIP port is listenPort - 2
+PORTS_ABOVE = 1  # the port for slaves is listenPort + 1
+
+_INT32_MAX = 0x7FFFFFFF
 
 
 def java_key(name: str) -> str:
@@ -29,8 +37,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     broker_cluster_name: str = "DefaultCluster"
     broker_id: int = MASTER_ID
     broker_ip1: str = "127.0.0.1"
-    broker_ip2: str = ""
-    listen_port: int = 10911
+    broker_ip2: str = "127.0.0.1"
+    listen_port: int = DEFAULT_LISTEN_PORT
     broker_permission: int = 6
     region_id: str = "DefaultRegion"
 
@@ -47,21 +55,15 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     trace_on: bool = True
     reject_transaction_message: bool = False
     start_accept_send_request_time_stamp: int = 0
-    store_reply_message_enable: bool = True
 
     # Pulling.
     long_polling_enable: bool = True
     short_polling_time_mills: int = 1_000
     slave_read_enable: bool = False
-    enable_property_filter: bool = False
-    filter_support_retry: bool = False
     notify_consumer_ids_changed_enable: bool = True
-    disable_consume_if_consumer_read_slowly: bool = False
-    consumer_fallbehind_threshold: int = 16 * 1024 * 1024 * 1024
 
     # What is written and registered, and how often.
     flush_consumer_offset_interval: int = 5_000
-    flush_consumer_offset_history_interval: int = 60_000
     register_name_server_period: int = 30_000
     register_broker_timeout_mills: int = 6_000
     force_register: bool = True
@@ -87,16 +89,38 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     server_socket_backlog: int = 1_024
 
     def __post_init__(self) -> None:
-        """Assert the relations that other modules rely on."""
-        assert 0 <= self.broker_permission <= 15
-        assert self.default_topic_queue_nums >= 0
-        assert self.short_polling_time_mills > 0
-        assert self.flush_consumer_offset_interval > 0
+        """Check each range. Raises: IllegalConfiguration."""
+        for field in msgspec.structs.fields(self):
+            check_range(field.encode_name, getattr(self, field.name))
 
     @property
     def broker_addr(self) -> str:
         """Address that clients are told, ``brokerIP1:listenPort``."""
         return f"{self.broker_ip1}:{self.listen_port}"
+
+
+RANGES = {
+    "brokerId": (0, _INT32_MAX),
+    "listenPort": (1 + PORTS_BELOW, 65_535 - PORTS_ABOVE),
+    "brokerPermission": (0, 15),
+    "defaultTopicQueueNums": (0, 65_535),
+    "startAcceptSendRequestTimeStamp": (0, 0x7FFFFFFFFFFFFFFF),
+    "serverChannelMaxIdleTimeSeconds": (1, 86_400),
+}
+"""Ranges of numbers by key; every other number of BrokerConfig has to be a positive Java int."""
+
+
+def check_range(key: str, value: object) -> None:
+    """Refuse a value no broker could work with.
+
+    Raises: IllegalConfiguration naming the key, the value and what is accepted.
+    """
+    if isinstance(value, str) and not value.isprintable():
+        raise IllegalConfiguration(key, repr(value), "printable characters")
+    if isinstance(value, int) and not isinstance(value, bool):
+        low, high = RANGES.get(key, (1, _INT32_MAX))
+        if not low <= value <= high:
+            raise IllegalConfiguration(key, value, f"{low} to {high}")
 
 
 KEYS_WITHOUT_EFFECT = frozenset(
@@ -110,7 +134,13 @@ KEYS_WITHOUT_EFFECT = frozenset(
     enableCalcFilterBitMap expectConsumerNumUseFilter maxErrorRateOfBloomFilter
     filterDataCleanTimeSpan transactionTimeOut transactionCheckMax transactionCheckInterval aclEnable
     enableDetailStat autoDeleteUnusedStats isolateLogEnable rmqAddressServerDomain
-    rmqAddressServerSubGroup serverWorkerThreads serverCallbackExecutorThreads serverSelectorThreads
+    rmqAddressServerSubGroup flushConsumerOffsetHistoryInterval filterSupportRetry
+    enablePropertyFilter disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold
+    storeReplyMessageEnable
+    useReentrantLockWhenPutMessage flushCommitLogTimed warmMapedFileEnable debugLockEnable
+    putMsgIndexHightWater flushLeastPagesWhenWarmMapedFile enableDLegerCommitLog dLegerGroup
+    dLegerPeers dLegerSelfId preferredLeaderId enableBatchPush isEnableBatchPush
+    serverWorkerThreads serverCallbackExecutorThreads serverSelectorThreads
     serverOnewaySemaphoreValue serverAsyncSemaphoreValue serverSocketSndBufSize
     serverSocketRcvBufSize serverPooledByteBufAllocatorEnable useEpollNativeSelector
     clientWorkerThreads clientCallbackExecutorThreads clientOnewaySemaphoreValue

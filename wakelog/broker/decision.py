@@ -3,13 +3,14 @@
 ``Broker.process`` returns one of four things. A RemotingCommand is the answer. None is no answer. A
 Deferred says what has to happen before there is an answer:
 
-=============  =====================================================================================
-AwaitFlush     the answer is ready and may leave once ``flushed >= physical_offset_end``
-HoldPull       nothing to read yet; the Broker kept the request under ``hold_id`` and asks the shell
-               to give this note to PullHold, which says when to call ``Broker.wake``
-RunInPool      ``work()`` would block: run it in a pool thread, then give its result to ``finish`` on
-               the Broker's own thread
-=============  =====================================================================================
+=================  =================================================================================
+AwaitFlush         the answer is ready and may leave once ``flushed >= physical_offset_end``
+HoldPull           nothing to read yet; the Broker kept the request under ``hold_id`` and asks the
+                   shell to give this note to PullHold, which says when to call ``Broker.wake``
+RunInPool          ``work()`` would block: run it in a pool thread, then give its result to ``finish``
+                   on the Broker's own thread
+AwaitRegistration  the answer is ready and may leave once the name servers have been told
+=================  =================================================================================
 
 Everything else the core wants done (pushes, files to write, routes to register) it appends to
 ``Broker.instructions``, which the shell drains after each turn.
@@ -119,8 +120,17 @@ class RunInPool(msgspec.Struct, frozen=True):
     finish: Callable[[Any, int], "Outcome"]
 
 
-Deferred: TypeAlias = AwaitFlush | HoldPull | RunInPool
-Outcome: TypeAlias = RemotingCommand | AwaitFlush | HoldPull | RunInPool | None
+class AwaitRegistration(msgspec.Struct, frozen=True):
+    """A ready answer that waits until the name servers know the topic table, or did not answer.
+
+    Whoever creates a topic by code 17 asks for its route next.
+    """
+
+    response: RemotingCommand
+
+
+Deferred: TypeAlias = AwaitFlush | HoldPull | RunInPool | AwaitRegistration
+Outcome: TypeAlias = RemotingCommand | AwaitFlush | HoldPull | RunInPool | AwaitRegistration | None
 
 
 class Push(msgspec.Struct, frozen=True):
@@ -135,23 +145,26 @@ class Continue(msgspec.Struct, frozen=True):
 
     channel_id: int
     request: RemotingCommand
-    deferred: AwaitFlush | HoldPull | RunInPool
+    deferred: Deferred
 
 
 class RegisterBroker(msgspec.Struct, frozen=True):
-    """Register with every name server; ``topics`` None means the whole table.
+    """Register with every name server, the whole topic table.
 
-    ``oneway`` as 4.9.3: a topic created by a send does not wait for the name server.
+    4.9.3 sends single topics as increments with the table's new version. When an earlier registration
+    was lost, that makes a name server believe it is up to date without the lost topic; so we never do.
+
+    oneway: do not wait for the answers, as for a topic that a send has created.
     """
 
-    topics: tuple[str, ...] | None
     oneway: bool
 
 
 class Persist(msgspec.Struct, frozen=True):
-    """Write ``Broker.to_json(name)`` to the config file of that name.
+    """Write what ``Broker.snapshot(name)`` makes to the config file of that name.
 
-    The names are the stems of 4.9.3's files: topics, subscriptionGroup, consumerOffset, delayOffset.
+    The names are the stems of 4.9.3's files: topics, subscriptionGroup, consumerOffset (or
+    lmqConsumerOffset), delayOffset.
     """
 
     name: str

@@ -1,0 +1,134 @@
+"""ConsumerOffsets: how far each group has consumed each queue, and the file that keeps it.
+
+    consumerOffset.json     {"offsetTable":{"topic@group":{queueId:offset}}}
+    lmqConsumerOffset.json  the same with "lmqOffsetTable":{"topic@group":offset}; used instead of the
+                            first when enableLmq is set
+
+The last writer wins: a smaller offset is taken like any other, since that is how a reset works. There is
+no DataVersion. Topic and group are kept apart here and joined only in the file, where the last ``@``
+splits them, because a group name cannot hold one.
+
+Invariants: queue ids are not negative; an offset of -1 is stored like any other, because the Go client
+commits it, and means "none" to whoever asks.
+
+Source: org.apache.rocketmq.broker.offset.{ConsumerOffsetManager, LmqConsumerOffsetManager} (4.9.3).
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from wakelog.broker.names import is_lmq
+from wakelog.protocol.fastjson import dumps, loads
+
+NO_OFFSET = -1
+QUEUES_MAX = 1_000_000  # over all groups: 100 MB of table; beyond it new queues are not remembered
+
+_NO_QUEUES: Mapping[int, int] = MappingProxyType({})
+
+
+class ConsumerOffsetStatistics(msgspec.Struct, frozen=True):
+    """Sizes of the table and how often it moved."""
+
+    group_topic_count: int
+    queue_count: int
+    commit_count: int
+    backward_count: int
+    refused_count: int
+
+
+class ConsumerOffsets:
+    """Committed offsets by topic, group and queue."""
+
+    def __init__(self, *, lmq: bool = False) -> None:
+        """Start empty; ``lmq`` keeps one offset, not one a queue, for groups of light queues."""
+        self._lmq = lmq
+        self._table: dict[tuple[str, str], dict[int, int]] = {}
+        self._lmq_table: dict[tuple[str, str], int] = {}
+        self._queue_count = 0
+        self._commit_count = 0
+        self._backward_count = 0
+        self._refused_count = 0
+        self.dirty = False
+
+    @property
+    def file_name(self) -> str:
+        """Stem of the configuration file that holds this table."""
+        return "lmqConsumerOffset" if self._lmq else "consumerOffset"
+
+    def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Take over an offset, smaller ones too."""
+        self._commit_count += 1
+        if self._lmq and is_lmq(group):
+            self._lmq_table[topic, group] = queue_offset
+            self.dirty = True
+            return
+        before = self._table.get((topic, group), _NO_QUEUES).get(queue_id)
+        if before is None and self._queue_count >= QUEUES_MAX:
+            self._refused_count += 1
+        elif before != queue_offset:
+            self._queue_count += before is None
+            self._backward_count += before is not None and queue_offset < before
+            self._table.setdefault((topic, group), {})[queue_id] = queue_offset
+            self.dirty = True
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        """Return the committed offset of one queue, NO_OFFSET if there is none."""
+        if self._lmq and is_lmq(group):
+            return self._lmq_table.get((topic, group), NO_OFFSET)
+        queues = self._table.get((topic, group))
+        return NO_OFFSET if queues is None else queues.get(queue_id, NO_OFFSET)
+
+    def offsets_of(self, group: str, topic: str) -> dict[int, int]:
+        """Return queue id to offset of one group and topic."""
+        if self._lmq and is_lmq(group):
+            offset = self._lmq_table.get((topic, group))
+            return {} if offset is None else {0: offset}
+        return dict(self._table.get((topic, group), {}))
+
+    def snapshot(self) -> Callable[[], str]:
+        """Copy the table and return what encodes the copy; any thread may call that."""
+        self.dirty = False
+        table = {f"{topic}@{group}": dict(queues) for (topic, group), queues in self._table.items()}
+        content: dict[str, object] = {"offsetTable": table}
+        if self._lmq:
+            content = {
+                "lmqOffsetTable": {f"{t}@{g}": offset for (t, g), offset in self._lmq_table.items()}
+            } | content
+        return lambda: dumps(content, pretty=True).decode()
+
+    def load(self, text: str) -> None:
+        """Take over a file, ours or 4.9.3's, in place of what was there."""
+        content = loads(text)
+        self._table = {
+            _split(name): {int(queue_id): int(offset) for queue_id, offset in queues.items()}
+            for name, queues in (content.get("offsetTable") or {}).items()
+        }
+        self._lmq_table = {
+            _split(name): int(offset)
+            for name, offset in (content.get("lmqOffsetTable") or {}).items()
+        }
+        self._queue_count = sum(len(queues) for queues in self._table.values())
+        self.dirty = False
+
+    def statistics(self) -> ConsumerOffsetStatistics:
+        """Return sizes and counters."""
+        return ConsumerOffsetStatistics(
+            group_topic_count=len(self._table) + len(self._lmq_table),
+            queue_count=self._queue_count,
+            commit_count=self._commit_count,
+            backward_count=self._backward_count,
+            refused_count=self._refused_count,
+        )
+
+    def validate(self) -> None:
+        """Assert the invariants of the module."""
+        assert self._queue_count == sum(len(queues) for queues in self._table.values())
+        assert all(queue_id >= 0 for queues in self._table.values() for queue_id in queues)
+        assert self._lmq or not self._lmq_table
+
+
+def _split(name: str) -> tuple[str, str]:
+    topic, _, group = name.rpartition("@")
+    return topic, group

@@ -1,0 +1,111 @@
+"""Delay levels: how a delayed message is parked in SCHEDULE_TOPIC_XXXX and comes out again.
+
+A message with the property DELAY=n is stored in queue n-1 of the schedule topic, with where it wanted
+to go in REAL_TOPIC and REAL_QID. Its consume queue entry has the moment of delivery in place of the
+tag's hash. A delivered message still carries all three properties, because 4.9.3 builds the string
+before it cleans the map; consumers see them, so they stay.
+
+Invariants: level = queue id + 1; levels go from 1 to ``DelayLevels.level_max`` without a gap.
+
+Source: org.apache.rocketmq.store.schedule.ScheduleMessageService.parseDelayLevel and messageTimeup,
+org.apache.rocketmq.store.CommitLog.asyncPutMessage (4.9.3).
+"""
+
+import re
+
+from wakelog.broker.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC, is_legal_topic
+from wakelog.protocol.message_record import MessageRecord
+from wakelog.protocol.properties import (
+    DELAY,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    decode_properties,
+    encode_properties,
+)
+from wakelog.storage.append import MessageDraft
+from wakelog.storage.errors import IllegalConfiguration
+
+LEVELS_MAX = 1_024  # each level is a queue; 4.9.3 ships 18
+UNKNOWN_LEVEL_DELAY_MS = 1_000  # what 4.9.3 assumes for a queue without a level
+
+_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LEVEL = re.compile(r"([0-9]{1,12})([smhd])", re.ASCII)
+
+
+class DelayLevels:
+    """The delay of each level in milliseconds."""
+
+    def __init__(self, text: str) -> None:
+        """Read the key messageDelayLevel. Raises: IllegalConfiguration."""
+        self._delays_ms: list[int] = []
+        for part in text.split():
+            match = _LEVEL.fullmatch(part)
+            if match is None:
+                raise IllegalConfiguration(
+                    "messageDelayLevel", part, "numbers with s, m, h or d, separated by blanks"
+                )
+            self._delays_ms.append(int(match[1]) * _UNIT_MS[match[2]])
+        if not 0 < len(self._delays_ms) <= LEVELS_MAX:
+            raise IllegalConfiguration("messageDelayLevel", text, f"1 to {LEVELS_MAX} levels")
+
+    @property
+    def level_max(self) -> int:
+        """The highest level; a message that asks for more gets this one."""
+        return len(self._delays_ms)
+
+    def delay_ms(self, level: int) -> int:
+        """Return how long a message of this level waits."""
+        if 1 <= level <= len(self._delays_ms):
+            return self._delays_ms[level - 1]
+        return UNKNOWN_LEVEL_DELAY_MS
+
+
+def park(
+    levels: DelayLevels, properties: dict[str, str], topic: str, queue_id: int
+) -> tuple[str, int, str] | None:
+    """Return topic, queue id and properties text under which a delayed message is stored.
+
+    None if the properties ask for no delay. ``properties`` are changed to what is stored.
+
+    Raises: ValueError if DELAY is no number, for which Java throws too.
+    """
+    text = properties.get(DELAY)
+    if text is None:
+        return None
+    level = int(text)
+    if level <= 0:
+        return None
+    if level > levels.level_max:
+        level = levels.level_max
+        properties[DELAY] = str(level)
+    properties[REAL_TOPIC] = topic
+    properties[REAL_QUEUE_ID] = str(queue_id)
+    return SCHEDULE_TOPIC, level - 1, encode_properties(properties)
+
+
+def unpark(record: MessageRecord) -> MessageDraft | None:
+    """Return the message that a due record of the schedule topic is delivered as.
+
+    None if the record says no place that a message may go to: 4.9.3 would try such a record for
+    ever, or refuse it when it points at the half topic.
+    """
+    properties = decode_properties(record.properties_text)
+    topic = properties.get(REAL_TOPIC, "")
+    queue_id = properties.get(REAL_QUEUE_ID, "")
+    if topic in (SCHEDULE_TOPIC, TRANS_HALF_TOPIC) or not is_legal_topic(topic):
+        return None
+    if not (queue_id.isascii() and queue_id.isdigit() and int(queue_id) <= 0x7FFFFFFF):
+        return None
+    return MessageDraft(
+        topic=topic,
+        queue_id=int(queue_id),
+        body=record.body,
+        properties_text=encode_properties(properties),
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp_ms=record.born_timestamp_ms,
+        born_host=record.born_host,
+        store_host=record.store_host,
+        reconsume_times=record.reconsume_times,
+        prepared_transaction_offset=0,
+    )

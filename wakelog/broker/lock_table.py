@@ -1,0 +1,95 @@
+"""LockTable: which client of a group may consume a queue in order (codes 41 and 42).
+
+A client asks for its queues every 20 s and treats its own lock as lost after 30 s; the broker gives a
+lock to another client only after 60 s without renewal. So two clients can believe that they own a
+queue only if their clocks run at different speeds.
+
+Bounds: a group keeps at most ``QUEUES_MAX`` entries. Expired entries are dropped when a group asks and
+when ``expire`` sweeps, which 4.9.3 never does.
+
+Invariants:
+    - an entry's renewal time never lies in the future of the ``now_ms`` it was given.
+    - no group is kept without entries.
+
+Source: org.apache.rocketmq.broker.client.rebalance.RebalanceLockManager (4.9.3).
+"""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+
+LOCK_LIVE_MS_MAX = 60_000  # rocketmq.broker.rebalance.lockMaxLiveTime
+QUEUES_MAX = 65_536  # per group; 1,024 queues is the largest topic 4.9.3 makes by itself
+
+LockedQueue: TypeAlias = tuple[str, str, int]
+"""Topic, broker name, queue id: the identity of a MessageQueue."""
+
+
+class LockTableStatistics(msgspec.Struct, frozen=True):
+    """How many groups hold how many locks."""
+
+    group_count: int
+    lock_count: int
+
+
+class LockTable:
+    """Owner and time of renewal of each locked queue, by group."""
+
+    def __init__(self) -> None:
+        """Start without locks."""
+        self._groups: dict[str, dict[LockedQueue, tuple[str, int]]] = {}
+
+    def lock(
+        self, group: str, client_id: str, queues: Iterable[LockedQueue], now_ms: int
+    ) -> list[LockedQueue]:
+        """Lock or renew what nobody else holds; return the queues that the client holds now."""
+        locked: list[LockedQueue] = []
+        entries = self._groups.setdefault(group, {})
+        for queue in queues:
+            entry = entries.get(queue)
+            if entry is None and len(entries) >= QUEUES_MAX:
+                continue
+            if entry is None or entry[0] == client_id or _is_expired(entry, now_ms):
+                entries[queue] = (client_id, now_ms)
+                locked.append(queue)
+        if not entries:
+            del self._groups[group]
+        return locked
+
+    def unlock(self, group: str, client_id: str, queues: Iterable[LockedQueue]) -> None:
+        """Release the queues that this client holds; others' locks stay."""
+        entries = self._groups.get(group)
+        if entries is None:
+            return
+        for queue in queues:
+            entry = entries.get(queue)
+            if entry is not None and entry[0] == client_id:
+                del entries[queue]
+        if not entries:
+            del self._groups[group]
+
+    def expire(self, now_ms: int) -> None:
+        """Drop the locks that anyone could take."""
+        for group, entries in list(self._groups.items()):
+            for queue in [q for q, entry in entries.items() if _is_expired(entry, now_ms)]:
+                del entries[queue]
+            if not entries:
+                del self._groups[group]
+
+    def statistics(self) -> LockTableStatistics:
+        """Return the sizes of the table."""
+        return LockTableStatistics(
+            group_count=len(self._groups),
+            lock_count=sum(len(entries) for entries in self._groups.values()),
+        )
+
+    def validate(self) -> None:
+        """Assert the invariants of the module."""
+        for entries in self._groups.values():
+            assert 0 < len(entries) <= QUEUES_MAX
+            assert all(owner for owner, _ in entries.values())
+
+
+def _is_expired(entry: tuple[str, int], now_ms: int) -> bool:
+    return now_ms - entry[1] > LOCK_LIVE_MS_MAX

@@ -1,0 +1,124 @@
+"""Names of topics and groups: which are legal, which are the system's, and how others derive.
+
+Every name that a request brings passes one of the checks here before it enters a table; storage checks
+again before it makes a path of it. Refusals carry 4.9.3's remarks, which operators search for.
+
+Source: org.apache.rocketmq.common.topic.TopicValidator and MixAll (4.9.3). 4.9.3 checks topics only;
+groups become parts of topic names (%RETRY%group) and of keys in files, so here they are checked too.
+"""
+
+import re
+
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.errors import RemoteProtocolError
+
+NAME_LENGTH_MAX = 127  # the record stores the topic's length in one signed byte
+GROUP_LENGTH_MAX = 255  # as the client's Validators
+
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+LMQ_PREFIX = "%LMQ%"
+SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+
+AUTO_CREATE_TOPIC_KEY_TOPIC = "TBW102"
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+BENCHMARK_TOPIC = "BenchmarkTest"
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"
+TRANS_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+
+SYSTEM_TOPICS = frozenset(
+    {
+        AUTO_CREATE_TOPIC_KEY_TOPIC,
+        SCHEDULE_TOPIC,
+        BENCHMARK_TOPIC,
+        TRANS_HALF_TOPIC,
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_EVENT,
+    }
+)
+
+SYSTEM_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+)
+"""Groups every broker knows from the start."""
+
+BROADCAST_SYSTEM_GROUPS = frozenset(SYSTEM_GROUPS[3:])
+
+FAQ_HINT = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
+"""What 4.9.3 appends to the remarks of errors that have a page in its manual."""
+
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+", re.ASCII)
+
+
+def check_topic(topic: str) -> None:
+    """Refuse a topic name as TopicValidator.validateTopic does.
+
+    Raises: RemoteProtocolError with code 1 and 4.9.3's remark.
+    """
+    if not topic or topic.isspace():
+        raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, "The specified topic is blank.")
+    if _LEGAL.fullmatch(topic) is None:
+        raise RemoteProtocolError(
+            ResponseCode.SYSTEM_ERROR,
+            "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
+        )
+    if len(topic) > NAME_LENGTH_MAX:
+        raise RemoteProtocolError(
+            ResponseCode.SYSTEM_ERROR, "The specified topic is longer than topic max length."
+        )
+
+
+def check_group(group: str) -> None:
+    """Refuse a group name that could not have passed the client's own check.
+
+    Raises: RemoteProtocolError with code 1.
+    """
+    if not group or group.isspace():
+        raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, "The specified group is blank.")
+    if len(group) > GROUP_LENGTH_MAX or _LEGAL.fullmatch(group) is None:
+        raise RemoteProtocolError(
+            ResponseCode.SYSTEM_ERROR,
+            "The specified group is longer than 255 characters or contains illegal characters, "
+            "allowing only ^[%|a-zA-Z0-9_-]+$",
+        )
+
+
+def is_legal_group(group: str) -> bool:
+    """Return whether ``check_group`` would let the name pass."""
+    return 0 < len(group) <= GROUP_LENGTH_MAX and _LEGAL.fullmatch(group) is not None
+
+
+def is_legal_topic(topic: str) -> bool:
+    """Return whether ``check_topic`` would let the name pass."""
+    return 0 < len(topic) <= NAME_LENGTH_MAX and _LEGAL.fullmatch(topic) is not None
+
+
+def is_lmq(name: str) -> bool:
+    """Return whether a topic or group belongs to a light message queue."""
+    return name.startswith(LMQ_PREFIX)
+
+
+def retry_topic(group: str) -> str:
+    """Return the topic in which a group's failed messages come again."""
+    return RETRY_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    """Return the topic in which a group's given-up messages end."""
+    return DLQ_PREFIX + group
+
+
+def reply_topic(cluster: str) -> str:
+    """Return the topic of replies in request-reply."""
+    return f"{cluster}_REPLY_TOPIC"
