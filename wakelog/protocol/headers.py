@@ -143,19 +143,10 @@ class ViewMessageRequestHeader(msgspec.Struct, frozen=True, kw_only=True, rename
     offset: Int64
 
 
-class UnregisterClientRequestHeader(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    rename={
-        "client_id": "clientID",
-        "producer_group": "producerGroup",
-        "consumer_group": "consumerGroup",
-    },
-):
+class UnregisterClientRequestHeader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """35: a client leaves its groups."""
 
-    client_id: str
+    client_id: str = msgspec.field(name="clientID")
     producer_group: str | None = None
     consumer_group: str | None = None
 

@@ -1,0 +1,290 @@
+"""The JSON bodies of requests and responses, and of the broker's configuration files.
+
+An attribute is the Java field in snake_case. Enumerations are strings, because a name that
+4.9.3 does not know must not cost a client its connection; the names it does know stand below.
+Read and write them with `decode_body(Type, data)` and `encode_body(value)`.
+
+Source: org.apache.rocketmq.common.{TopicConfig, DataVersion}, common.protocol.body.*,
+common.protocol.heartbeat.*, common.protocol.route.*, common.admin.*,
+common.subscription.SubscriptionGroupConfig (4.9.3)
+"""
+
+from typing import Final
+
+import msgspec
+
+from wakelog.protocol.body_codec import MessageQueue
+from wakelog.protocol.body_codec import decode_body as decode_body
+from wakelog.protocol.body_codec import encode_body as encode_body
+from wakelog.protocol.ext_fields import Int32, Int64
+from wakelog.protocol.sys_flag import PERM_READ, PERM_WRITE
+
+SUBSCRIBE_ALL: Final = "*"
+EXPRESSION_TAG: Final = "TAG"
+EXPRESSION_SQL92: Final = "SQL92"
+
+CONSUME_ACTIVELY: Final = "CONSUME_ACTIVELY"
+CONSUME_PASSIVELY: Final = "CONSUME_PASSIVELY"
+MODEL_BROADCASTING: Final = "BROADCASTING"
+MODEL_CLUSTERING: Final = "CLUSTERING"
+FROM_LAST_OFFSET: Final = "CONSUME_FROM_LAST_OFFSET"
+FROM_FIRST_OFFSET: Final = "CONSUME_FROM_FIRST_OFFSET"
+FROM_TIMESTAMP: Final = "CONSUME_FROM_TIMESTAMP"
+
+FILTER_SINGLE_TAG: Final = "SINGLE_TAG"
+FILTER_MULTI_TAG: Final = "MULTI_TAG"
+
+
+class DataVersion(msgspec.Struct, frozen=True):
+    """Which state of a table this is; equal only if both numbers are."""
+
+    timestamp: Int64 = 0
+    counter: Int64 = 0
+
+    def next(self, now_ms: int) -> "DataVersion":
+        """Return the version after a change at `now_ms`."""
+        return DataVersion(now_ms, self.counter + 1)
+
+
+class TopicConfig(msgspec.Struct, rename="camel"):
+    """A topic at a broker."""
+
+    topic_name: str = ""
+    read_queue_nums: Int32 = 16
+    write_queue_nums: Int32 = 16
+    perm: Int32 = PERM_READ | PERM_WRITE
+    topic_filter_type: str = FILTER_SINGLE_TAG
+    topic_sys_flag: Int32 = 0
+    order: bool = False
+
+
+class TopicConfigSerializeWrapper(msgspec.Struct, rename="camel"):
+    """21, 103 and topics.json: the topic table."""
+
+    topic_config_table: dict[str, TopicConfig] = {}
+    data_version: DataVersion = DataVersion()
+
+
+class SubscriptionGroupConfig(msgspec.Struct, rename="camel"):
+    """200: a consumer group at a broker."""
+
+    group_name: str = ""
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_broadcast_enable: bool = True
+    retry_queue_nums: Int32 = 1
+    retry_max_times: Int32 = 16
+    broker_id: Int64 = 0
+    which_broker_when_consume_slowly: Int64 = 1
+    notify_consumer_ids_changed_enable: bool = True
+
+
+class SubscriptionGroupWrapper(msgspec.Struct, rename="camel"):
+    """201 and subscriptionGroup.json: the table of groups."""
+
+    subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
+    data_version: DataVersion = DataVersion()
+
+
+class ConsumerOffsetSerializeWrapper(msgspec.Struct, rename="camel"):
+    """43 and consumerOffset.json: `topic@group` to queue id to offset."""
+
+    offset_table: dict[str, dict[Int32, Int64]] = {}
+
+
+class DelayOffsetSerializeWrapper(msgspec.Struct, rename="camel"):
+    """45 and delayOffset.json: delay level, from 1, to queue offset."""
+
+    offset_table: dict[Int32, Int64] = {}
+
+
+class SubscriptionData(msgspec.Struct, rename="camel"):
+    """What a consumer wants of one topic."""
+
+    class_filter_mode: bool = False
+    topic: str = ""
+    sub_string: str = ""
+    tags_set: set[str] = set()
+    code_set: set[Int32] = set()
+    sub_version: Int64 = 0
+    expression_type: str = EXPRESSION_TAG
+
+
+class ProducerData(msgspec.Struct, rename="camel"):
+    """A producer group in a heartbeat."""
+
+    group_name: str = ""
+
+
+class ConsumerData(msgspec.Struct, rename="camel"):
+    """A consumer group in a heartbeat."""
+
+    group_name: str = ""
+    consume_type: str = CONSUME_PASSIVELY
+    message_model: str = MODEL_CLUSTERING
+    consume_from_where: str = FROM_LAST_OFFSET
+    subscription_data_set: list[SubscriptionData] = []
+    unit_mode: bool = False
+
+
+class HeartbeatData(msgspec.Struct, rename="camel"):
+    """34: the groups a client belongs to."""
+
+    client_id: str = msgspec.field(default="", name="clientID")
+    producer_data_set: list[ProducerData] = []
+    consumer_data_set: list[ConsumerData] = []
+
+
+class GetConsumerListByGroupResponseBody(msgspec.Struct, rename="camel"):
+    """Answer to 38: the client ids of a group."""
+
+    consumer_id_list: list[str] = []
+
+
+class LockBatchRequestBody(msgspec.Struct, rename="camel"):
+    """41, 42: queues that a client wants to lock, or unlocks."""
+
+    consumer_group: str = ""
+    client_id: str = ""
+    mq_set: set[MessageQueue] = set()
+
+
+UnlockBatchRequestBody = LockBatchRequestBody
+
+
+class LockBatchResponseBody(msgspec.Struct):
+    """Answer to 41: the queues it got."""
+
+    lock_ok_mq_set: set[MessageQueue] = msgspec.field(default_factory=set, name="lockOKMQSet")
+
+
+class QueueData(msgspec.Struct, rename="camel"):
+    """A topic's queues at one broker name."""
+
+    broker_name: str = ""
+    read_queue_nums: Int32 = 0
+    write_queue_nums: Int32 = 0
+    perm: Int32 = 0
+    topic_sys_flag: Int32 = 0
+
+
+class BrokerData(msgspec.Struct, rename="camel"):
+    """The addresses of one broker name by broker id; 0 is the master."""
+
+    cluster: str = ""
+    broker_name: str = ""
+    broker_addrs: dict[Int64, str] = {}
+
+
+class TopicRouteData(msgspec.Struct, rename="camel"):
+    """Answer to 105: where a topic's queues are."""
+
+    order_topic_conf: str | None = None
+    queue_datas: list[QueueData] = []
+    broker_datas: list[BrokerData] = []
+    filter_server_table: dict[str, list[str]] = {}
+
+
+class ClusterInfo(msgspec.Struct, rename="camel"):
+    """Answer to 106: every broker, and the broker names of each cluster."""
+
+    broker_addr_table: dict[str, BrokerData] = {}
+    cluster_addr_table: dict[str, set[str]] = {}
+
+
+class RegisterBrokerBody(msgspec.Struct, rename="camel"):
+    """103: what a broker has; register_broker.py has its compressed form."""
+
+    topic_config_serialize_wrapper: TopicConfigSerializeWrapper = msgspec.field(
+        default_factory=TopicConfigSerializeWrapper
+    )
+    filter_server_list: list[str] = []
+
+
+class KVTable(msgspec.Struct):
+    """28, 103's answer, 219: names and values."""
+
+    table: dict[str, str] = {}
+
+
+class KVConfigSerializeWrapper(msgspec.Struct, rename="camel"):
+    """kvConfig.json of a name server: namespace to key to value."""
+
+    config_table: dict[str, dict[str, str]] = {}
+
+
+class TopicList(msgspec.Struct, rename="camel"):
+    """206, 224, 304, 305: names of topics."""
+
+    topic_list: set[str] = set()
+    broker_addr: str | None = None
+
+
+class TopicOffset(msgspec.Struct, rename="camel"):
+    """Both ends of a queue."""
+
+    min_offset: Int64 = 0
+    max_offset: Int64 = 0
+    last_update_timestamp: Int64 = 0
+
+
+class TopicStatsTable(msgspec.Struct, rename="camel"):
+    """Answer to 202."""
+
+    offset_table: dict[MessageQueue, TopicOffset] = {}
+
+
+class Connection(msgspec.Struct, rename="camel"):
+    """A client as the broker sees it; `language` is the name."""
+
+    client_id: str = ""
+    client_addr: str = ""
+    language: str = ""
+    version: Int32 = 0
+
+
+class ConsumerConnection(msgspec.Struct, rename="camel"):
+    """Answer to 203: the clients of a consumer group and what it subscribes to."""
+
+    connection_set: list[Connection] = []
+    subscription_table: dict[str, SubscriptionData] = {}
+    consume_type: str | None = None
+    message_model: str | None = None
+    consume_from_where: str | None = None
+
+
+class ProducerConnection(msgspec.Struct, rename="camel"):
+    """Answer to 204: the clients of a producer group."""
+
+    connection_set: list[Connection] = []
+
+
+class ConsumeQueueData(msgspec.Struct, rename="camel"):
+    """One consume queue entry, in the answer to 321."""
+
+    physic_offset: Int64 = 0
+    physic_size: Int32 = 0
+    tags_code: Int64 = 0
+    extend_data_json: str | None = None
+    bit_map: str | None = None
+    eval: bool = False
+    msg: str | None = None
+
+
+class QueryConsumeQueueResponseBody(msgspec.Struct, rename="camel"):
+    """Answer to 321."""
+
+    subscription_data: SubscriptionData | None = None
+    filter_data: str | None = None
+    queue_data: list[ConsumeQueueData] | None = None
+    max_queue_index: Int64 = 0
+    min_queue_index: Int64 = 0
+
+
+class OffsetMovedEvent(msgspec.Struct, rename="camel"):
+    """Body of the message a master writes to OFFSET_MOVED_EVENT for an illegal pull offset."""
+
+    consumer_group: str = ""
+    message_queue: MessageQueue = MessageQueue()
+    offset_request: Int64 = 0
+    offset_new: Int64 = 0

@@ -1,0 +1,165 @@
+"""The compressed body of REGISTER_BROKER, which a broker with many topics sends.
+
+A zlib stream of the following, all numbers big endian:
+
+    width  field
+    4+n    DataVersion, JSON
+    4      number of topics
+    4+n    for each: `name readQueueNums writeQueueNums perm topicFilterType`
+    4+n    filter servers, a JSON list
+
+The text of a topic has no room for its topicSysFlag and order: they are lost. `bodyCrc32` of
+the request is taken over the compressed bytes; 0 means unchecked.
+
+Invariants: a stream that would inflate to more than INFLATED_BYTES_MAX is refused before it
+has taken that memory.
+
+Source: org.apache.rocketmq.common.protocol.body.RegisterBrokerBody,
+org.apache.rocketmq.common.TopicConfig.encode (4.9.3)
+"""
+
+import struct
+import zlib
+from typing import Final
+
+from wakelog.protocol import fastjson
+from wakelog.protocol.bodies import (
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
+from wakelog.protocol.body_codec import decode_body, encode_body
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.java import parse_integer
+
+INFLATED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Half a million topics of the longest name; zlib could make 16 GB of one frame."""
+
+_INT = struct.Struct(">i")
+_TOPIC_FIELDS = 5
+_BEST_COMPRESSION = 9
+
+
+def decode_register_broker(
+    data: bytes, *, compressed: bool, inflated_bytes_max: int = INFLATED_BYTES_MAX
+) -> RegisterBrokerBody:
+    """Read either form of the body.
+
+    Raises:
+        RemoteProtocolError: if it is malformed, or inflates to more than is allowed.
+    """
+    if not compressed:
+        return decode_body(RegisterBrokerBody, data)
+    reader = _Reader(_inflate(data, inflated_bytes_max))
+    data_version = decode_body(DataVersion, reader.block())
+    topics = {}
+    for _ in range(reader.count()):
+        topic = _decode_topic(reader.block())
+        topics[topic.topic_name] = topic
+    return RegisterBrokerBody(
+        TopicConfigSerializeWrapper(topics, data_version), _decode_names(reader.block())
+    )
+
+
+def encode_register_broker(body: RegisterBrokerBody, *, compressed: bool) -> bytes:
+    """Write either form of the body."""
+    if not compressed:
+        return encode_body(body)
+    wrapper = body.topic_config_serialize_wrapper
+    parts = [*_block(encode_body(wrapper.data_version))]
+    parts.append(_INT.pack(len(wrapper.topic_config_table)))
+    for topic in wrapper.topic_config_table.values():
+        parts += _block(_encode_topic(topic))
+    parts += _block(fastjson.dumps(body.filter_server_list))
+    return zlib.compress(b"".join(parts), _BEST_COMPRESSION)
+
+
+def body_checksum(data: bytes) -> int:
+    """Return the bodyCrc32 of the bytes as they are sent."""
+    return zlib.crc32(data) & 0x7FFFFFFF
+
+
+class _Reader:
+    """A cursor over the inflated bytes; every length is checked against what is left."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def count(self) -> int:
+        value = self._int()
+        # Each topic takes at least its length field: a larger number is a lie.
+        if not 0 <= value <= (len(self._data) - self._position) // _INT.size:
+            raise _malformed(f"{value} topics")
+        return value
+
+    def block(self) -> bytes:
+        size = self._int()
+        begin = self._position
+        if not 0 <= size <= len(self._data) - begin:
+            raise _malformed(f"a length of {size} with {len(self._data) - begin} bytes left")
+        self._position = begin + size
+        return self._data[begin : self._position]
+
+    def _int(self) -> int:
+        if self._position + _INT.size > len(self._data):
+            raise _malformed("the stream ends early")
+        (value,) = _INT.unpack_from(self._data, self._position)
+        self._position += _INT.size
+        return int(value)
+
+
+def _inflate(data: bytes, bytes_max: int) -> bytes:
+    stream = zlib.decompressobj()
+    try:
+        inflated = stream.decompress(data, bytes_max)
+    except zlib.error as error:
+        raise _malformed(str(error)) from error
+    if stream.unconsumed_tail:
+        raise _malformed(f"more than {bytes_max} bytes when inflated")
+    return inflated
+
+
+def _decode_topic(data: bytes) -> TopicConfig:
+    try:
+        name, read_queues, write_queues, perm, filter_type = data.decode("utf-8").split(" ")
+        return TopicConfig(
+            name,
+            parse_integer(read_queues),
+            parse_integer(write_queues),
+            parse_integer(perm),
+            filter_type,
+        )
+    except ValueError as error:
+        raise _malformed(f"a topic is not {_TOPIC_FIELDS} words: {error}") from error
+
+
+def _encode_topic(topic: TopicConfig) -> bytes:
+    fields = (
+        topic.topic_name,
+        topic.read_queue_nums,
+        topic.write_queue_nums,
+        topic.perm,
+        topic.topic_filter_type,
+    )
+    return " ".join(map(str, fields)).encode("utf-8")
+
+
+def _decode_names(data: bytes) -> list[str]:
+    try:
+        names = fastjson.loads(data)
+    except ValueError as error:
+        raise _malformed(str(error)) from error
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise _malformed("filter servers are no list of strings")
+    return names
+
+
+def _block(content: bytes) -> tuple[bytes, bytes]:
+    return _INT.pack(len(content)), content
+
+
+def _malformed(reason: str) -> RemoteProtocolError:
+    return RemoteProtocolError(ResponseCode.SYSTEM_ERROR, f"malformed registration: {reason}")
