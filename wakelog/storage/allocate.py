@@ -1,11 +1,91 @@
-"""Making segments ahead of need.
+"""Making segments ahead of need: which ones, and how one appears whole or not at all.
 
-Source: org.apache.rocketmq.store.AllocateMappedFileService (4.9.3).
+When the log rolls into a segment, the next one should be there already and the one behind it under
+way: `Allocate` says which to make. `make_segment` makes one: built under a name of its maker's own
+outside the data folder, allocated to full length, synced, then given its name in one step that
+refuses a taken name, and the folder synced. So a crash leaves no short file where 4.9.3 would
+refuse the store, and a maker that was stopped and wakes late cannot put zeros over a segment
+that was written meanwhile.
+
+Source: org.apache.rocketmq.store.AllocateMappedFileService (4.9.3), which creates the file under
+its own name and lets it grow sparse.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+from posixpath import basename, dirname, join
+
+from wakelog.storage.errors import DamagedStore, StoreError, store_failure
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.paths import StorePaths, is_new_file_name
+
+# 4.9.3 asks for the next file and the one behind it.
+SEGMENTS_AHEAD_COUNT = 2
+
+# Building beside the folder can be impossible: it is a mount point, or its parent is not ours.
+_CANNOT_BUILD_BESIDE = frozenset({errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+class Allocate:
+    """Which segments to ask for. Asks for each once; a failed one is asked for again."""
+
+    __slots__ = ("_asked", "_file_bytes")
+
+    def __init__(self, file_bytes: int) -> None:
+        """Start with nothing asked for."""
+        self._file_bytes = file_bytes
+        self._asked: set[int] = set()
+
+    def step(self, taken_start_offset: int) -> list[int]:
+        """Return the start offsets to make now that the log writes to the segment named.
+
+        In ascending order, and to be made in it: a later segment without the earlier one would
+        leave a gap.
+        """
+        self._asked = {start for start in self._asked if start > taken_start_offset}
+        ahead = range(1, SEGMENTS_AHEAD_COUNT + 1)
+        wanted = [taken_start_offset + i * self._file_bytes for i in ahead]
+        missing = [start for start in wanted if start not in self._asked]
+        self._asked.update(missing)
+        return missing
+
+    def failed(self, start_offset: int) -> None:
+        """Note that a segment could not be made: the next step asks for it again."""
+        self._asked.discard(start_offset)
+
+
+class InlineSegments:
+    """The segment source of a log without an allocating neighbour: makes each when it is needed."""
+
+    __slots__ = ("_files", "_fs", "_owner", "_paths", "failure", "made_count")
+
+    def __init__(
+        self, fs: FileSystem, paths: StorePaths, files: MappedFileQueue, owner: str
+    ) -> None:
+        """Make segments of `files` under unfinished names of `owner`."""
+        self._fs = fs
+        self._paths = paths
+        self._files = files
+        self._owner = owner
+        self.failure: StoreError | None = None
+        self.made_count = 0
+
+    def take(self, start_offset: int) -> str | None:
+        """Make the segment if it is not there; None if that failed, with the reason kept."""
+        path = self._files.path_for(start_offset)
+        temporary_path = self._paths.new_file(path, self._owner)
+        size_bytes = self._files.file_size_bytes
+        try:
+            made = make_segment(self._fs, path, size_bytes, temporary_path=temporary_path)
+        except StoreError as error:
+            self.failure = error
+            return None
+        self.failure = None
+        self.made_count += made
+        return path
 
 
 def make_segment(fs: FileSystem, path: str, size_bytes: int, *, temporary_path: str) -> bool:
@@ -14,4 +94,87 @@ def make_segment(fs: FileSystem, path: str, size_bytes: int, *, temporary_path: 
     temporary_path: where it is built, see `StorePaths.new_file`.
     Raises: StoreFull, StoreFailed, DamagedStore when a file of another length has the name.
     """
-    raise NotImplementedError
+    try:
+        if fs.exists(path):
+            _check_length(fs, path, size_bytes)
+            return False
+        fs.make_directories(dirname(path))
+        try:
+            return _make_beside(fs, path, size_bytes, temporary_path)
+        except OSError as error:
+            if error.errno not in _CANNOT_BUILD_BESIDE:
+                raise
+        return _make_in_place(fs, path, size_bytes)
+    except OSError as error:
+        raise store_failure(path, "allocate", error) from error
+
+
+def clean_unfinished(fs: FileSystem, paths: StorePaths, owner: str) -> list[str]:
+    """Remove what `owner` left unfinished when it died; return the paths. Raises: StoreFailed."""
+    removed = []
+    for directory in paths.new_file_directories:
+        try:
+            names = fs.list_directory(directory)
+        except FileNotFoundError:
+            continue
+        for name in names:
+            if is_new_file_name(name, owner):
+                path = join(directory, name)
+                try:
+                    fs.unlink(path)
+                except OSError as error:
+                    raise store_failure(path, "remove", error) from error
+                removed.append(path)
+    return removed
+
+
+def _make_beside(fs: FileSystem, path: str, size_bytes: int, temporary_path: str) -> bool:
+    try:
+        _build(fs, temporary_path, size_bytes, empty=True)
+        fs.rename_new(temporary_path, path)
+    except FileExistsError:
+        # Somebody else was faster, and may have written to it already.
+        fs.unlink(temporary_path)
+        _check_length(fs, path, size_bytes)
+        return False
+    except OSError:
+        with contextlib.suppress(OSError):
+            fs.unlink(temporary_path)
+        raise
+    fs.sync_directory(dirname(path))
+    return True
+
+
+def _make_in_place(fs: FileSystem, path: str, size_bytes: int) -> bool:
+    """Build under the final name: a crash can leave a short file, which our recovery extends.
+
+    What the file holds by then is kept: another maker's log may be in it.
+    """
+    _build(fs, path, size_bytes, empty=False)
+    fs.sync_directory(dirname(path))
+    return True
+
+
+def _build(fs: FileSystem, path: str, size_bytes: int, *, empty: bool) -> None:
+    fd = fs.open(path, create=True)
+    try:
+        if empty:
+            fs.truncate(fd, 0)
+        fs.allocate(fd, size_bytes)
+        fs.sync(fd)
+    finally:
+        fs.close(fd)
+
+
+def _check_length(fs: FileSystem, path: str, size_bytes: int) -> None:
+    fd = fs.open(path, read_only=True)
+    try:
+        found_bytes = fs.size(fd)
+    finally:
+        fs.close(fd)
+    if found_bytes != size_bytes:
+        raise DamagedStore(
+            path,
+            f"{basename(path)} has {found_bytes} bytes instead of {size_bytes}",
+            "stop the broker and start it again: recovery completes or removes the file",
+        )

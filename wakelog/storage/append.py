@@ -4,30 +4,31 @@ A record never crosses a file's end. It needs 8 bytes behind it in the same file
 not have them, 8 bytes are written (remaining length, blank magic), the rest of the file is left
 as it is, and the record opens the next file. A batch is placed as one piece.
 
-Limits (each compared with the encoded record, body and properties as stored):
+Limits, each compared with what is stored:
 - `message_bytes_max` bounds the whole record, and for a batch each record and their sum.
 - A topic has at most 127 bytes: its length is one signed byte.
 - Properties have at most 32,767 bytes: their length is a signed 16-bit number.
 
 Source: org.apache.rocketmq.store.CommitLog.DefaultAppendMessageCallback, MessageExtEncoder, and
-DefaultMessageStore.checkMessage (4.9.3). 4.9.3 throws where a batch is too long, which its client
-sees as a system error; the status UNKNOWN_ERROR leads to the same answer.
+DefaultMessageStore.checkMessage, checkMessages (4.9.3).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Protocol
+
 import msgspec
 
-END_OF_FILE_BYTES = 8  # what a blank takes, so what must stay free behind every record
-TOPIC_BYTES_MAX = 127
-PROPERTIES_BYTES_MAX = 32_767
+from wakelog.protocol.message_record import BLANK_BYTES, encode_record
+from wakelog.protocol.properties import PROPERTY_SEPARATOR
 
 
 class MessageDraft(msgspec.Struct):
-    """A message as the broker wants it stored: all fields of the record but those the log gives.
+    """A message as the broker wants it stored: every field of the record but those the log gives.
 
-    The log gives the physical offset, the queue offset, the store time and the CRC. Hosts are
-    textual address and port. `tags_code` is not stored in the record; dispatchers derive it.
+    The log gives the physical offset, the queue offset, the store time and the CRC. Hosts are a
+    textual address and a port. `tags_code` is not in the record; dispatchers derive it again.
     """
 
     topic: str
@@ -44,6 +45,89 @@ class MessageDraft(msgspec.Struct):
     tags_code: int = 0
 
 
-def fits(position: int, record_bytes: int, file_bytes: int) -> bool:
-    """Tell whether a record at `position` leaves the 8 bytes for a blank behind it."""
-    return position + record_bytes + END_OF_FILE_BYTES <= file_bytes
+class BatchPart(Protocol):
+    """One message inside a batch body: what `protocol.batch` decodes."""
+
+    @property
+    def flag(self) -> int:
+        """The user's flag."""
+        ...
+
+    @property
+    def body(self) -> bytes:
+        """The body as it will be stored."""
+        ...
+
+    @property
+    def properties(self) -> bytes:
+        """The properties as the client wrote them."""
+        ...
+
+
+def fits(position: int, size_bytes: int, file_bytes: int) -> bool:
+    """Tell whether `size_bytes` at `position` leave room for a blank behind them."""
+    return position + size_bytes + BLANK_BYTES <= file_bytes
+
+
+def batch_drafts(outer: MessageDraft, parts: Iterable[BatchPart]) -> list[MessageDraft]:
+    """Return a draft for each message of a batch; what all share comes from `outer`.
+
+    The properties of `outer` are appended to each message's own, which stay byte for byte as the
+    client wrote them, so a name can occur twice. A batch is never part of a transaction.
+    """
+    return [
+        msgspec.structs.replace(
+            outer,
+            flag=part.flag,
+            body=part.body,
+            properties_text=_join_properties(part.properties, outer.properties_text),
+            prepared_transaction_offset=0,
+        )
+        for part in parts
+    ]
+
+
+def encode_draft(
+    draft: MessageDraft,
+    properties: bytes,
+    queue_offset: int,
+    physical_offset: int,
+    timestamp_ms: int,
+) -> bytes:
+    """Build the record of a draft with what the log gave it. Raises: LocalProtocolError."""
+    return encode_record(
+        queue_id=draft.queue_id,
+        flag=draft.flag,
+        queue_offset=queue_offset,
+        physical_offset=physical_offset,
+        sys_flag=draft.sys_flag,
+        born_timestamp_ms=draft.born_timestamp_ms,
+        born_host=draft.born_host,
+        store_timestamp_ms=timestamp_ms,
+        store_host=draft.store_host,
+        reconsume_times=draft.reconsume_times,
+        prepared_transaction_offset=draft.prepared_transaction_offset,
+        body=draft.body,
+        topic=draft.topic,
+        properties=properties,
+    )
+
+
+def encode_properties_text(text: str) -> bytes:
+    """Encode properties for the record; bytes that came in undecodable go out as they came."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        pass
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")  # a lone surrogate becomes "?", as in Java
+
+
+def _join_properties(inner: bytes, outer: str) -> str:
+    """Put the batch's properties behind a message's own, with one separator between them."""
+    text = inner.decode("utf-8", "surrogateescape")
+    if not text or not outer or text.endswith(PROPERTY_SEPARATOR):
+        return text + outer
+    return text + PROPERTY_SEPARATOR + outer

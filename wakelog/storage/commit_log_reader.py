@@ -1,53 +1,146 @@
 """Reading the commit log by physical offset, in the Broker's process or in any other.
 
+Between the log's files and whoever needs records: the pull reader, Reput, queries, Spark. In the
+Broker's process it reads through the writer's own descriptors. Elsewhere it has files of its own
+and follows: a segment it does not know makes it look at the directories again, and one that
+was removed under it is an absent one.
+
+How far the log is written is not known here: a segment has its full length from the start, so
+bytes behind the end read as zeros. Callers bound their reads by a watermark or check records.
+
+Invariants: what is returned lies in one segment; a record never crosses one.
+
 Source: org.apache.rocketmq.store.CommitLog.getMessage, getData (4.9.3).
 """
 
 from __future__ import annotations
 
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.mapped_file_queue import MappedFileQueue
+
+
+def commit_log_files(
+    fs: FileSystem, config: StoreConfig, *, read_only: bool = False
+) -> MappedFileQueue:
+    """Return the log's files as configured, not loaded yet."""
+    return MappedFileQueue(
+        fs,
+        config.paths.commit_log_directories,
+        config.commit_log_file_bytes,
+        read_only_directories=config.read_only_directories,
+        read_only=read_only,
+    )
 
 
 class CommitLogReader:
     """Reads records and spans of the log; follows segments that others make and remove."""
 
+    __slots__ = ("_file_bytes", "_files", "_follows", "_last")
+
     def __init__(
         self, fs: FileSystem, config: StoreConfig, files: MappedFileQueue | None = None
     ) -> None:
         """Read through `files` of the writer in this process, or else through files of its own."""
-        raise NotImplementedError
+        self._follows = files is None
+        self._files = commit_log_files(fs, config, read_only=True) if files is None else files
+        self._file_bytes = config.commit_log_file_bytes
+        self._last: MappedFile | None = None
+        if self._follows:
+            self._files.refresh()
 
     def read(self, physical_offset: int, size_bytes: int) -> bytes | None:
-        """Return exactly [physical_offset, +size_bytes), None if the log does not hold it all."""
-        raise NotImplementedError
+        """Return exactly [physical_offset, +size_bytes), None if the log does not hold it all.
+
+        Raises: StoreFailed.
+        """
+        file = self._find(physical_offset)
+        if file is None:
+            return None
+        try:
+            data = file.read(physical_offset - file.start_offset, size_bytes)
+        except StoreFailed as error:
+            return self._absent(error)
+        return data if len(data) == size_bytes else None
 
     def read_nowait(self, physical_offset: int, size_bytes: int) -> bytes | None:
-        """Do what `read` does if no disk is needed, else return None."""
-        raise NotImplementedError
+        """Do what `read` does if no disk is needed, else return None. Raises: StoreFailed."""
+        file = self._find(physical_offset)
+        if file is None:
+            return None
+        try:
+            data = file.read_nowait(physical_offset - file.start_offset, size_bytes)
+        except StoreFailed as error:
+            return self._absent(error)
+        return data if data is not None and len(data) == size_bytes else None
 
     def read_span(self, physical_offset: int, length_max: int) -> bytes:
-        """Return up to `length_max` bytes, cut at the segment's end; empty if there are none."""
-        raise NotImplementedError
+        """Return up to `length_max` bytes, cut at the segment's end; empty if there are none.
+
+        Raises: StoreFailed.
+        """
+        file = self._find(physical_offset)
+        if file is None:
+            return b""
+        try:
+            return file.read(physical_offset - file.start_offset, length_max)
+        except StoreFailed as error:
+            return self._absent(error) or b""
 
     def read_span_into(self, buffer: bytearray | memoryview, physical_offset: int) -> int:
-        """Fill `buffer` from `physical_offset`, cut at the segment's end; return the count."""
-        raise NotImplementedError
+        """Fill `buffer` from `physical_offset`, cut at the segment's end; return the count.
+
+        Raises: StoreFailed.
+        """
+        file = self._find(physical_offset)
+        if file is None:
+            return 0
+        try:
+            return file.read_into(buffer, physical_offset - file.start_offset)
+        except StoreFailed as error:
+            self._absent(error)
+            return 0
 
     def segment_end(self, physical_offset: int) -> int:
         """Return the offset behind the segment that `physical_offset` falls into."""
-        raise NotImplementedError
+        return physical_offset - physical_offset % self._file_bytes + self._file_bytes
 
     @property
     def min_offset(self) -> int:
-        """The first offset of the first segment seen so far."""
-        raise NotImplementedError
+        """The first offset of the first segment seen so far, 0 if there is none."""
+        return self._files.min_offset
+
+    @property
+    def max_file_end(self) -> int:
+        """The offset behind the last segment seen so far, 0 if there is none."""
+        return self._files.max_file_end
 
     def refresh(self) -> bool:
-        """Look at the directories again; True if segments came or went."""
-        raise NotImplementedError
+        """Look at the directories again; True if segments came or went. Raises: StoreFailed."""
+        self._last = None
+        return self._follows and self._files.refresh()
 
     def close(self) -> None:
         """Close the descriptors if they are this reader's own."""
-        raise NotImplementedError
+        self._last = None
+        if self._follows:
+            self._files.close()
+
+    def _find(self, physical_offset: int) -> MappedFile | None:
+        # Readers mostly go on in the segment they were in.
+        last = self._last
+        if last is not None and last.start_offset <= physical_offset < last.end_offset:
+            return last
+        file = self._files.find(physical_offset)
+        if file is None and self._follows and physical_offset >= 0 and self._files.refresh():
+            file = self._files.find(physical_offset)
+        self._last = file if self._follows else None
+        return file
+
+    def _absent(self, error: StoreFailed) -> None:
+        """Take a segment that was removed since it was seen for an absent one; raise the rest."""
+        if not isinstance(error.cause, FileNotFoundError):
+            raise error
+        self.refresh()

@@ -178,6 +178,14 @@ class RealFileSystem:
         """Start with every call the platform knows; one that a file system refuses is dropped."""
         self._no_wait_flag = _NO_WAIT_FLAG
 
+    def __eq__(self, other: object) -> bool:
+        """Say yes to any other real file system: there is one set of files and locks."""
+        return isinstance(other, RealFileSystem)
+
+    def __hash__(self) -> int:
+        """Agree with equality."""
+        return hash(RealFileSystem)
+
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
         """Open with O_CLOEXEC; O_NOFOLLOW unless reading, so that no write leaves the store."""
         flags = os.O_RDONLY if read_only else os.O_RDWR | os.O_NOFOLLOW

@@ -219,6 +219,11 @@ class MappedFileQueue:
             removed.append(self._remove(self._files.pop(0)))
         return removed
 
+    def forget_before(self, offset: int) -> None:
+        """Let go files that end at or before `offset`, which another process has removed."""
+        while len(self._files) > 1 and self._files[0].end_offset <= offset:
+            self._files.pop(0).release()
+
     def remove_all(self) -> list[str]:
         """Remove every file, the last one first."""
         removed = []

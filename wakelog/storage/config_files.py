@@ -1,0 +1,105 @@
+"""The JSON texts under `config/`: topics, groups, offsets, delay offsets, filters.
+
+A text is replaced in one step and never half: written to `.tmp`, synced, the old text kept as
+`.bak`, renamed, the directory synced. A reader takes the file, or `.bak` where the file is missing,
+empty or broken. What the texts mean is the broker's; here they are strings.
+
+Invariants:
+- After `save` returned the new text is durable; after a crash the old or the new one is there, whole.
+- None means that neither file exists. A text that exists and cannot be read is an error: taking
+  it for "no offsets yet" would let every consumer start over.
+
+Source: org.apache.rocketmq.common.ConfigManager, MixAll.string2File, file2String (4.9.3), which
+deletes the file before it renames the new one, and syncs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from posixpath import dirname
+from typing import TypeVar
+
+from wakelog.storage.errors import DamagedStore, store_failure
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.paths import StorePaths
+
+# A text of a store with a million queues has about 40 MB; a file above this is not one of ours.
+TEXT_BYTES_MAX = 1 << 30
+
+T = TypeVar("T")
+
+
+class ConfigFiles:
+    """Loads and saves the texts of one store by file name, such as `topics.json`."""
+
+    __slots__ = ("_fs", "_paths")
+
+    def __init__(self, fs: FileSystem, paths: StorePaths) -> None:
+        """Name the store; nothing is touched."""
+        self._fs = fs
+        self._paths = paths
+
+    def load(self, name: str, decode: Callable[[str], T]) -> T | None:
+        """Return the decoded text, or the one before it, None where there never was one.
+
+        decode: raises ValueError for a text that is not what it should be.
+        Raises: DamagedStore when there are texts and none can be decoded, StoreFailed.
+        """
+        path = self._paths.config(name)
+        reason = None
+        for candidate in (path, path + ".bak"):
+            try:
+                data = self._read(candidate)
+                if data is None:
+                    continue
+                if not data.strip():
+                    reason = reason or "it is empty"
+                    continue
+                return decode(data.decode())
+            except ValueError as error:
+                reason = reason or f"it cannot be read: {error}"
+        if reason is None:
+            return None
+        raise DamagedStore(path, reason, "restore it, or remove it and its .bak to start without")
+
+    def save(self, name: str, text: str) -> None:
+        """Replace the text durably. Raises: StoreFull, StoreFailed; then the old text stays."""
+        path = self._paths.config(name)
+        try:
+            self._fs.make_directories(dirname(path))
+            self._write(path + ".tmp", text.encode())
+            old = self._read(path)
+            if old:
+                # Not in place: a torn .bak beside a lost file would leave nothing to load.
+                self._write(path + ".bak.tmp", old)
+                self._fs.rename(path + ".bak.tmp", path + ".bak")
+            self._fs.rename(path + ".tmp", path)
+            self._fs.sync_directory(dirname(path))
+        except OSError as error:
+            raise store_failure(path, "save", error) from error
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            fd = self._fs.open(path, read_only=True)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise store_failure(path, "read", error) from error
+        try:
+            size = self._fs.size(fd)
+            if size > TEXT_BYTES_MAX:
+                raise ValueError(f"{size} bytes are no configuration")
+            return self._fs.pread(fd, size, 0)
+        except OSError as error:
+            raise store_failure(path, "read", error) from error
+        finally:
+            self._fs.close(fd)
+
+    def _write(self, path: str, data: bytes) -> None:
+        fd = self._fs.open(path, create=True)
+        try:
+            self._fs.truncate(fd, 0)
+            self._fs.pwrite(fd, data, 0)
+            self._fs.sync(fd)
+        finally:
+            self._fs.close(fd)

@@ -1,0 +1,99 @@
+"""The queue offset that each queue's next message gets, and the offsets of multi dispatch.
+
+The commit log owns one table. Recovery seeds it from the consume queues; an append of a message
+that consumers will see moves it by one. Prepared and rolled-back messages are not consumed: they
+carry queue offset 0 and move nothing.
+
+With `enableMultiDispatch` a message may name further queues in its property
+INNER_MULTI_DISPATCH. The log notes the next offset of each in INNER_MULTI_QUEUE_OFFSET, in the same
+order, and writes the properties anew: in HashMap order and without WAIT.
+
+Source: org.apache.rocketmq.store.MultiDispatch, CommitLog.topicQueueTable, lmqTopicQueueTable
+(4.9.3); one table here, since an LMQ queue has a name no topic can take.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wakelog.protocol.properties import (
+    INNER_MULTI_DISPATCH,
+    INNER_MULTI_QUEUE_OFFSET,
+    WAIT,
+    decode_properties,
+    encode_properties,
+)
+from wakelog.storage.errors import IllegalName
+from wakelog.storage.paths import check_topic_name
+
+LMQ_PREFIX: Final = "%LMQ%"
+MULTI_DISPATCH_SEPARATOR: Final = ","
+
+QueueKey = tuple[str, int]
+
+
+def multi_dispatch_keys(names: str, queue_id: int, *, enable_lmq: bool) -> list[QueueKey]:
+    """Return the queues that INNER_MULTI_DISPATCH names; a light queue has only queue 0."""
+    # Java's split drops empty strings at the end, and only there.
+    return [
+        (name, 0 if enable_lmq and name.startswith(LMQ_PREFIX) else queue_id)
+        for name in names.rstrip(MULTI_DISPATCH_SEPARATOR).split(MULTI_DISPATCH_SEPARATOR)
+    ]
+
+
+class QueueOffsets:
+    """Next queue offset by (topic, queue id)."""
+
+    __slots__ = ("_enable_lmq", "_next")
+
+    def __init__(self, seed: dict[QueueKey, int], *, enable_lmq: bool) -> None:
+        """Take over the table that recovery made."""
+        self._next = seed
+        self._enable_lmq = enable_lmq
+
+    def get(self, key: QueueKey) -> int | None:
+        """Return a queue's next offset, None for a queue that has never had one."""
+        return self._next.get(key)
+
+    def open(self, key: QueueKey) -> int:
+        """Return a queue's next offset, 0 for a new one.
+
+        Raises: IllegalName for a new queue whose name must not reach a path.
+        """
+        queue_offset = self._next.get(key)
+        if queue_offset is None:
+            if key[1] < 0:
+                raise IllegalName("queue", f"{key[0]}/{key[1]}")
+            check_topic_name(key[0])
+            queue_offset = self._next[key] = 0
+        return queue_offset
+
+    def advance(self, key: QueueKey, count: int = 1) -> None:
+        """Note that a queue got `count` messages."""
+        self._next[key] += count
+
+    def forget(self, topic: str) -> None:
+        """Drop every queue of a topic."""
+        for key in [key for key in self._next if key[0] == topic]:
+            del self._next[key]
+
+    def wrap(self, properties_text: str, queue_id: int) -> tuple[str, set[QueueKey]]:
+        """Give a multi-dispatch message its offsets; return its new properties and its queues.
+
+        The table is not moved: `advance` each queue once the message is placed, a queue that is
+        named twice only once. A message without the property comes back as it is.
+        Raises: IllegalName.
+        """
+        properties = decode_properties(properties_text)
+        names = properties.get(INNER_MULTI_DISPATCH, "")
+        if not names.strip():
+            return properties_text, set()
+        keys = multi_dispatch_keys(names, queue_id, enable_lmq=self._enable_lmq)
+        offsets = [str(self.open(key)) for key in keys]
+        properties[INNER_MULTI_QUEUE_OFFSET] = MULTI_DISPATCH_SEPARATOR.join(offsets)
+        properties.pop(WAIT, None)
+        return encode_properties(properties), set(keys)
+
+    def __len__(self) -> int:
+        """Return how many queues are known."""
+        return len(self._next)

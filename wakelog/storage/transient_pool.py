@@ -1,0 +1,297 @@
+"""The transient pool: files in shared memory that take the log's writes before its segments do.
+
+With `transientStorePoolEnable` a message is answered once it is in a buffer; `commit.py` copies
+buffers to segments every 200 ms. A buffer is a file as long as a segment, in a memory file system,
+made when the broker starts and owned by the broker's process. It outlives every process: what was
+not committed when the broker died is committed by the next one before its first append. Only the
+machine's death loses it.
+
+A small header file beside the buffers says which buffer holds which segment, and how much of it
+(big endian, 8-byte fields written by one call each; a killed process tears none of them):
+
+    offset  width  field
+    0       8      magic "WAKEPOOL"
+    8       8      version, 1
+    16      8      count of buffers
+    24      8      bytes of a segment
+    32+24i  8      buffer i: start offset of its segment, -1 while it is free
+    40+24i  8      buffer i: physical offset up to which the segment holds it
+    48+24i  8      buffer i: physical offset up to which the buffer is written
+
+Invariants:
+- start <= committed <= appended <= start + segment bytes, for each buffer in use.
+- Bytes reach the buffer before `appended` covers them, and the segment before `committed` does.
+- Buffers in use are ordered by start offset; what lies below the first one is committed.
+
+Source: org.apache.rocketmq.store.TransientStorePool, MappedFile.commit0 (4.9.3), whose buffers die
+with the process.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from posixpath import join
+
+import msgspec
+
+from wakelog.storage.errors import DamagedStore, store_failure
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.mapped_file import MappedFile
+
+_MAGIC = b"WAKEPOOL"
+_VERSION = 1
+_HEADER = struct.Struct(">8sqqq")
+_SLOT = struct.Struct(">qqq")
+_WORD = struct.Struct(">q")
+_FREE = -1
+_HEADER_NAME = "pool"
+
+# Bytes copied by one read and one write: large enough to amortise the calls, small enough that a
+# commit of a whole segment never holds more than this in memory.
+COPY_PIECE_BYTES = 4 << 20
+
+
+class CommitRange(msgspec.Struct, frozen=True):
+    """Bytes [begin, end) of the log that one buffer holds and its segment does not yet."""
+
+    buffer_path: str
+    segment_start_offset: int
+    begin: int
+    end: int
+
+
+class _Slot(msgspec.Struct):
+    """One buffer in use."""
+
+    index: int
+    file: MappedFile
+    committed: int
+    appended: int
+
+
+class TransientPool:
+    """The broker's buffers: lent to segments as the log rolls, taken back once committed."""
+
+    __slots__ = ("_directory", "_free", "_fs", "_header_fd", "_segment_bytes", "_used")
+
+    def __init__(self, fs: FileSystem, directory: str, *, count: int, segment_bytes: int) -> None:
+        """Make `count` empty buffers in `directory`; run `restore_buffers` before this.
+
+        Raises: StoreFull when the memory does not suffice, StoreFailed.
+        """
+        self._fs = fs
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._used: list[_Slot] = []
+        self._free = list(range(count))
+        header = _HEADER.pack(_MAGIC, _VERSION, count, segment_bytes)
+        header += _SLOT.pack(_FREE, 0, 0) * count
+        try:
+            fs.make_directories(directory)
+            for index in range(count):
+                fd = fs.open(_buffer_path(directory, index), create=True)
+                try:
+                    fs.allocate(fd, segment_bytes)
+                finally:
+                    fs.close(fd)
+            self._header_fd = fs.open(join(directory, _HEADER_NAME), create=True)
+            fs.truncate(self._header_fd, len(header))
+            fs.pwrite(self._header_fd, header, 0)
+        except OSError as error:
+            raise store_failure(directory, "allocate", error) from error
+
+    @property
+    def free_count(self) -> int:
+        """How many buffers are free."""
+        return len(self._free)
+
+    def lend(self, start_offset: int) -> MappedFile | None:
+        """Return an empty buffer for the segment that starts at `start_offset`; None if all lent.
+
+        The buffer stands for the segment: same start offset, same length. Without one the log
+        writes to the segment itself.
+        """
+        assert not self._used or start_offset > self._used[-1].file.start_offset
+        if not self._free:
+            return None
+        index = self._free.pop(0)
+        file = MappedFile(
+            self._fs,
+            _buffer_path(self._directory, index),
+            start_offset=start_offset,
+            size_bytes=self._segment_bytes,
+        )
+        self._used.append(_Slot(index, file, start_offset, start_offset))
+        self._write_slot(index, start_offset, start_offset, start_offset)
+        return file
+
+    def note_appended(self, physical_offset: int) -> None:
+        """Note that every byte below `physical_offset` is in a buffer or in a segment."""
+        for slot in self._used:
+            appended = min(physical_offset, slot.file.end_offset)
+            if appended > slot.appended:
+                slot.appended = appended
+                self._write_word(slot.index, 2, appended)
+
+    def pending(self, appended_offset: int) -> list[CommitRange]:
+        """Return what is to be copied, in order, to bring the segments up to `appended_offset`."""
+        return [
+            CommitRange(
+                slot.file.path,
+                slot.file.start_offset,
+                slot.committed,
+                min(slot.appended, appended_offset),
+            )
+            for slot in self._used
+            if slot.committed < min(slot.appended, appended_offset)
+        ]
+
+    def note_committed(self, physical_offset: int) -> None:
+        """Note that the segments hold every byte below; buffers that are done become free."""
+        for slot in list(self._used):
+            committed = min(physical_offset, slot.appended)
+            if committed > slot.committed:
+                slot.committed = committed
+                self._write_word(slot.index, 1, committed)
+            if slot.committed == slot.file.end_offset:
+                self._used.remove(slot)
+                slot.file.release()
+                self._write_slot(slot.index, _FREE, 0, 0)
+                self._free.append(slot.index)
+
+    def committed_offset(self, appended_offset: int) -> int:
+        """Return how far the segments hold the log, whose end is `appended_offset`."""
+        for slot in self._used:
+            if slot.committed < slot.appended:
+                return slot.committed
+        return appended_offset
+
+    def close(self) -> None:
+        """Remove the buffers and the header; everything must be committed."""
+        assert not self.pending(1 << 62), "a buffer holds bytes that no segment has"
+        for slot in self._used:
+            slot.file.release()
+        self._fs.close(self._header_fd)
+        _remove_pool(self._fs, self._directory)
+
+    def validate(self) -> None:
+        """Assert the invariants; for tests."""
+        for slot in self._used:
+            file = slot.file
+            assert file.start_offset <= slot.committed <= slot.appended <= file.end_offset
+        starts = [slot.file.start_offset for slot in self._used]
+        assert starts == sorted(starts)
+
+    def _write_slot(self, index: int, start: int, committed: int, appended: int) -> None:
+        self._write(_SLOT.pack(start, committed, appended), index, 0)
+
+    def _write_word(self, index: int, word: int, value: int) -> None:
+        self._write(_WORD.pack(value), index, word)
+
+    def _write(self, data: bytes, index: int, word: int) -> None:
+        position = _HEADER.size + index * _SLOT.size + word * _WORD.size
+        try:
+            self._fs.pwrite(self._header_fd, data, position)
+        except OSError as error:
+            raise store_failure(join(self._directory, _HEADER_NAME), "write", error) from error
+
+
+def copy_range(fs: FileSystem, piece: CommitRange, segment_path: str) -> None:
+    """Copy a range from its buffer to its segment. Doing it again changes nothing.
+
+    Raises: StoreFull, StoreFailed.
+    """
+    begin, end = piece.begin - piece.segment_start_offset, piece.end - piece.segment_start_offset
+    try:
+        source = fs.open(piece.buffer_path, read_only=True)
+        try:
+            target = fs.open(segment_path)
+            try:
+                for position in range(begin, end, COPY_PIECE_BYTES):
+                    length = min(COPY_PIECE_BYTES, end - position)
+                    fs.pwrite(target, fs.pread(source, length, position), position)
+            finally:
+                fs.close(target)
+        finally:
+            fs.close(source)
+    except OSError as error:
+        raise store_failure(segment_path, "commit", error) from error
+
+
+def restore_buffers(
+    fs: FileSystem, directory: str, segment_path: Callable[[int], str]
+) -> list[CommitRange]:
+    """Commit what a broker that died left in its buffers, then remove them; return what was.
+
+    To be called with the store's lock held, before the log is recovered.
+    segment_path: the path of the segment that starts at an offset.
+    Raises: DamagedStore when the header is not one of ours, StoreFull, StoreFailed.
+    """
+    pieces = sorted(_read_pool(fs, directory), key=lambda piece: piece.begin)
+    restored = []
+    for piece in pieces:
+        path = segment_path(piece.segment_start_offset)
+        # Retention may have removed a segment behind the buffer; then nobody can want its bytes.
+        if piece.begin < piece.end and fs.exists(path):
+            copy_range(fs, piece, path)
+            _sync(fs, path)
+            restored.append(piece)
+    _remove_pool(fs, directory)
+    return restored
+
+
+def _read_pool(fs: FileSystem, directory: str) -> list[CommitRange]:
+    path = join(directory, _HEADER_NAME)
+    if not fs.exists(path):
+        return []
+    try:
+        fd = fs.open(path, read_only=True)
+        try:
+            data = fs.pread(fd, fs.size(fd), 0)
+        finally:
+            fs.close(fd)
+    except OSError as error:
+        raise store_failure(path, "read", error) from error
+    if len(data) < _HEADER.size:
+        return []  # died while the pool was being made: nothing was lent yet
+    magic, version, count, segment_bytes = _HEADER.unpack_from(data)
+    if (magic, version) != (_MAGIC, _VERSION) or len(data) != _HEADER.size + count * _SLOT.size:
+        raise DamagedStore(path, "it is no pool header of this version", "remove its directory")
+    pieces = []
+    for index in range(count):
+        start, committed, appended = _SLOT.unpack_from(data, _HEADER.size + index * _SLOT.size)
+        if start == _FREE:
+            continue
+        if not start <= committed <= appended <= start + segment_bytes:
+            raise DamagedStore(path, f"buffer {index} has no order", "remove its directory")
+        pieces.append(CommitRange(_buffer_path(directory, index), start, committed, appended))
+    return pieces
+
+
+def _sync(fs: FileSystem, path: str) -> None:
+    try:
+        fd = fs.open(path)
+        try:
+            fs.datasync(fd)
+        finally:
+            fs.close(fd)
+    except OSError as error:
+        raise store_failure(path, "sync", error) from error
+
+
+def _remove_pool(fs: FileSystem, directory: str) -> None:
+    """Remove the header first: without it the buffers mean nothing."""
+    try:
+        if not fs.exists(directory):
+            return
+        names = fs.list_directory(directory)
+        for name in sorted(names, key=lambda name: name != _HEADER_NAME):
+            fs.unlink(join(directory, name))
+        fs.remove_directory(directory)
+    except OSError as error:
+        raise store_failure(directory, "remove", error) from error
+
+
+def _buffer_path(directory: str, index: int) -> str:
+    return join(directory, f"buffer-{index}")
