@@ -1,15 +1,16 @@
 """When to copy the transient pool's buffers to the segments, and up to where.
 
 Between the log, which writes buffers, and Flush, which syncs segments. `Commit` decides on
-positions and a clock it is told; the copying itself is `transient_pool.copy_range`, which may run in
-another process.
+positions and a clock it is told; the copying itself is `transient_pool.copy_range`, which may run
+in another process.
 
 Rules, as 4.9.3 has them: every `interval_ms` look; commit if at least `least_pages` pages of 4 KiB
 gathered, or a segment is full, or `thorough_interval_ms` passed since the last thorough commit.
 
 Invariants: committed <= appended; one commit is under way at a time.
 
-Source: org.apache.rocketmq.store.CommitLog.CommitRealTimeService, MappedFile.isAbleToCommit (4.9.3).
+Source: org.apache.rocketmq.store.CommitLog.CommitRealTimeService,
+MappedFile.isAbleToCommit (4.9.3).
 """
 
 from __future__ import annotations

@@ -62,7 +62,8 @@ class CommitLogReader:
         try:
             data = file.read(physical_offset - file.start_offset, size_bytes)
         except StoreFailed as error:
-            return self._absent(error)
+            self._absent(error)
+            return None
         return data if len(data) == size_bytes else None
 
     def read_nowait(self, physical_offset: int, size_bytes: int) -> bytes | None:
@@ -73,7 +74,8 @@ class CommitLogReader:
         try:
             data = file.read_nowait(physical_offset - file.start_offset, size_bytes)
         except StoreFailed as error:
-            return self._absent(error)
+            self._absent(error)
+            return None
         return data if data is not None and len(data) == size_bytes else None
 
     def read_span(self, physical_offset: int, length_max: int) -> bytes:
@@ -87,7 +89,8 @@ class CommitLogReader:
         try:
             return file.read(physical_offset - file.start_offset, length_max)
         except StoreFailed as error:
-            return self._absent(error) or b""
+            self._absent(error)
+            return b""
 
     def read_span_into(self, buffer: bytearray | memoryview, physical_offset: int) -> int:
         """Fill `buffer` from `physical_offset`, cut at the segment's end; return the count.

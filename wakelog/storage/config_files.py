@@ -5,7 +5,7 @@ A text is replaced in one step and never half: written to `.tmp`, synced, the ol
 empty or broken. What the texts mean is the broker's; here they are strings.
 
 Invariants:
-- After `save` returned the new text is durable; after a crash the old or the new one is there, whole.
+- After `save` returned the new text is durable; a crash leaves the old or the new one, whole.
 - None means that neither file exists. A text that exists and cannot be read is an error: taking
   it for "no offsets yet" would let every consumer start over.
 
