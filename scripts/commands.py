@@ -40,8 +40,32 @@ def up(python: Path, arguments: Sequence[str]) -> int:
 
 
 def test(python: Path, arguments: Sequence[str]) -> int:
-    """Run the tests with the accounting by kind that `tests/kinds.py` does."""
+    """Run the tests with the accounting by kind that `tests/kinds.py` does.
+
+    A run of everything fetches what it needs first, where its progress can be seen; a run of a part
+    leaves it to the tests that turn out to need it.
+    """
+    without, rest = split_without(arguments)
+    if not rest:
+        needed = [kind for kind in ("java", "prometheus") if kind not in without]
+        if needed and _run(python, "-m", "tests.compat.provision", *needed):
+            return 1
     return _pytest(python, "--account", *arguments)
+
+
+def split_without(arguments: Sequence[str]) -> tuple[set[str], list[str]]:
+    """Part the kinds that are left out from pytest's own arguments."""
+    without: set[str] = set()
+    rest: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == "--without":
+            without.add(next(words, ""))
+        elif word.startswith("--without="):
+            without.add(word.partition("=")[2])
+        else:
+            rest.append(word)
+    return without, rest
 
 
 def check(python: Path, arguments: Sequence[str]) -> int:

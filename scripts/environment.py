@@ -80,7 +80,7 @@ def prepare_environment(root: Path) -> Path:
     check_version(sys.version_info[:2])
     environment = root / ".venv"
     python = environment / "bin" / "python"
-    if read_stamp(environment) == wanted_stamp(root, environment):
+    if _is_current(root, environment):
         return python
     with _turn(root / ".cache"):
         _bring_up_to_date(root, environment)
@@ -143,18 +143,25 @@ def _own_version(environment: Path) -> str | None:
     return settings.get("version") or settings.get("version_info")
 
 
+def _is_current(root: Path, environment: Path) -> bool:
+    if _own_version(environment) is None:
+        return False
+    return read_stamp(environment) == wanted_stamp(root, environment)
+
+
 def _bring_up_to_date(root: Path, environment: Path) -> None:
-    wanted = wanted_stamp(root, environment)
-    stamp = read_stamp(environment)
-    if stamp == wanted:
+    if _is_current(root, environment):
         return  # another command has made it while this one waited
+    wanted = wanted_stamp(root, environment)
+    stamp = read_stamp(environment) or {}
     log_path = root / ".cache" / "environment.log"
     with open(log_path, "w", encoding="utf-8") as log:
         installer = Installer(environment, log)
-        moved = stamp is not None and stamp.get("place") != wanted["place"]
+        moved = stamp.get("place", wanted["place"]) != wanted["place"]
         if moved or _own_version(environment) != wanted["python"]:
             installer.create(wanted["python"])
-        if stamp is None or moved or any(stamp.get(k) != wanted[k] for k in ("lock", "python")):
+            stamp = {}
+        if any(stamp.get(key) != wanted[key] for key in ("lock", "python")):
             _say(f"installing what requirements.lock names with {installer.name} (about 1 GB)")
             installer.install("--require-hashes", "-r", str(root / "requirements.lock"))
         installer.install("--no-deps", "--no-build-isolation", "-e", str(root))

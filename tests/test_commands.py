@@ -1,0 +1,80 @@
+"""The table of `./dev`, and what its front end does with a Python that does not fit."""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from scripts.commands import COMMANDS, ROOT, main, split_without
+
+
+def dev(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run `./dev` as a person would, with nothing else in the environment."""
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **variables}
+    command = [str(ROOT / "dev"), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.process
+def test_without_a_command_the_commands_are_printed() -> None:
+    outcome = dev()
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    assert [line.split()[1] for line in outcome.stdout.splitlines()] == list(COMMANDS)
+
+
+@pytest.mark.process
+def test_a_link_to_dev_works_from_another_folder(tmp_path: Path) -> None:
+    outcome = subprocess.run([ROOT / "dev", "help"], cwd=tmp_path, capture_output=True, check=True)
+    assert outcome.stdout.startswith(b"./dev up")
+
+
+@pytest.mark.process
+def test_an_unknown_command_is_one_message() -> None:
+    outcome = dev("upp")
+    assert outcome.returncode == 1
+    assert outcome.stderr.splitlines()[0] == "dev: no command 'upp'"
+
+
+@pytest.mark.process
+def test_a_python_that_does_not_fit_is_one_message(tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\necho Python 3.9.18\nexit 1\n")
+    python.chmod(0o755)
+    outcome = dev("check", WAKELOG_PYTHON=str(python))
+    assert outcome.returncode == 1
+    assert outcome.stderr.startswith("dev: WAKELOG_PYTHON is ")
+    assert len(outcome.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "without", "rest"),
+    [
+        ([], set(), []),
+        (["--without", "java", "-x"], {"java"}, ["-x"]),
+        (["--without=java", "--without", "ray"], {"java", "ray"}, []),
+        (["--without"], {""}, []),
+    ],
+)
+def test_kinds_left_out_are_told_from_arguments_for_pytest(
+    arguments: Sequence[str], without: set[str], rest: list[str]
+) -> None:
+    assert split_without(arguments) == (without, rest)
+
+
+def test_check_takes_no_arguments_and_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scripts.commands.prepare_environment", lambda root: root / "python")
+    assert main(["check", "this"]) == 1
+    assert capsys.readouterr().err == "dev: check takes no arguments\n"
+
+
+def test_a_command_whose_module_is_not_there_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("scripts.commands.prepare_environment", lambda root: root / "python")
+    monkeypatch.setattr("scripts.commands.ROOT", tmp_path)
+    assert main(["bench"]) == 1
+    assert capsys.readouterr().err == "dev: benchmarks is not in this tree yet\n"

@@ -1,0 +1,124 @@
+"""What `scripts/environment.py` decides; every fresh clone shows that it installs."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts import environment
+from scripts.environment import EnvironmentFailed, check_version, prepare_environment, remedy_for
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Make a tree with an environment of this Python, stamped."""
+    (tmp_path / "requirements.lock").write_text("ray==1\n")
+    (tmp_path / "pyproject.toml").write_text("[project]\n")
+    folder = tmp_path / ".venv" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "python").symlink_to(sys.executable)
+    version = ".".join(map(str, sys.version_info[:3]))
+    (tmp_path / ".venv" / "pyvenv.cfg").write_text(f"home = /usr/bin\nversion = {version}\n")
+    stamp = environment.wanted_stamp(tmp_path, tmp_path / ".venv")
+    (tmp_path / ".venv" / environment.STAMP_NAME).write_text(json.dumps(stamp))
+    return tmp_path
+
+
+@pytest.fixture
+def installer_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Record what would be installed, and install nothing."""
+    calls: list[tuple[str, ...]] = []
+    monkeypatch.setattr(environment.Installer, "create", lambda _, v: calls.append(("create", v)))
+    monkeypatch.setattr(
+        environment.Installer, "install", lambda _, *options: calls.append(options[:1])
+    )
+    return calls
+
+
+LOCKED = ("--require-hashes",)
+EDITABLE = ("--no-deps",)
+
+
+def test_a_stamped_environment_is_reused(
+    root: Path, installer_calls: list[tuple[str, ...]]
+) -> None:
+    assert prepare_environment(root) == root / ".venv" / "bin" / "python"
+    assert installer_calls == []
+
+
+@pytest.mark.parametrize(
+    ("change", "steps"),
+    [
+        ("requirements.lock", [LOCKED, EDITABLE]),
+        ("pyproject.toml", [EDITABLE]),
+        (f".venv/{environment.STAMP_NAME}", [LOCKED, EDITABLE]),
+    ],
+)
+def test_a_change_installs_what_depends_on_it_once(
+    root: Path,
+    installer_calls: list[tuple[str, ...]],
+    change: str,
+    steps: list[tuple[str, ...]],
+) -> None:
+    (root / change).write_text("changed")
+    prepare_environment(root)
+    assert installer_calls == steps
+    prepare_environment(root)
+    assert installer_calls == steps
+
+
+def test_an_environment_that_was_moved_is_made_anew(
+    root: Path, installer_calls: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    moved = root.rename(tmp_path_factory.mktemp("elsewhere") / "tree")
+    prepare_environment(moved)
+    assert [step[0] for step in installer_calls] == ["create", *LOCKED, *EDITABLE]
+
+
+def test_an_environment_whose_python_is_gone_is_made_anew(
+    root: Path, installer_calls: list[tuple[str, ...]]
+) -> None:
+    python = root / ".venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to("/nowhere/python3")
+    prepare_environment(root)
+    assert [step[0] for step in installer_calls] == ["create", *LOCKED, *EDITABLE]
+
+
+@pytest.mark.parametrize("version", [(3, 10), (3, 14), (2, 7)])
+def test_another_python_is_refused_by_name(version: tuple[int, int]) -> None:
+    with pytest.raises(EnvironmentFailed, match=rf"Python {version[0]}\.{version[1]}"):
+        check_version(version)
+
+
+@pytest.mark.parametrize(
+    ("output", "remedy"),
+    [
+        ("created successfully because ensurepip is not available.", "python3-venv"),
+        ("error: command 'gcc' failed: No such file or directory", "gcc python3-dev"),
+        ("OSError: [Errno 28] No space left on device", "disk is full"),
+        ("THESE PACKAGES DO NOT MATCH THE HASHES FROM", "requirements.lock"),
+        ("Failed to establish a new connection: Max retries exceeded", "network"),
+        ("something new", "words above"),
+    ],
+)
+def test_a_failed_installation_ends_in_a_remedy(output: str, remedy: str) -> None:
+    assert remedy in remedy_for(f"first line\n{output}\nlast line")
+
+
+def test_a_failing_installer_is_one_error_with_its_last_words(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = root / ".venv" / "bin" / "python"
+    python.unlink()
+    python.write_text("#!/bin/sh\necho ensurepip is not available\nexit 1\n")
+    python.chmod(0o755)
+    (root / "requirements.lock").write_text("changed")
+    monkeypatch.setattr("shutil.which", lambda name: None)  # no uv
+    with pytest.raises(EnvironmentFailed, match=r"(?s)ensurepip is not available.*python3-venv"):
+        prepare_environment(root)
+    stamp = environment.read_stamp(root / ".venv")
+    assert stamp != environment.wanted_stamp(
+        root, root / ".venv"
+    )  # so the next command tries again
