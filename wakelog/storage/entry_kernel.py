@@ -1,0 +1,109 @@
+"""The compiled way to encode many entries: of consume queues by group, of an index file chained.
+
+The plain ways are `consume_queue_writer.py` and `index_append.py`; both give the same bytes.
+Imported with numba by `scan_loader.py` alone, as `scan_kernel.py` is.
+
+Source: org.apache.rocketmq.store.ConsumeQueue#putMessagePositionInfo,
+org.apache.rocketmq.store.index.IndexFile#putKey (4.9.3).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from wakelog.storage.scan_kernel import Array, Int
+from wakelog.storage.scan_layout import (
+    ENTRY_BYTES,
+    GROUP,
+    KEY_HASH,
+    KEY_RECORD,
+    PHYSICAL_OFFSET,
+    SIZE,
+    STORE_TIMESTAMP,
+    TAGS_CODE,
+)
+
+
+@njit(cache=True)
+def put_i64(out: Array, at: Int, value: Int) -> None:
+    """Write a big-endian long."""
+    for i in range(8):
+        out[at + i] = (value >> (56 - 8 * i)) & 0xFF
+
+
+@njit(cache=True)
+def put_i32(out: Array, at: Int, value: Int) -> None:
+    """Write a big-endian int."""
+    for i in range(4):
+        out[at + i] = (value >> (24 - 8 * i)) & 0xFF
+
+
+@njit(cache=True, nogil=True)
+def encode_groups(
+    numbers: Array, count: Int, group_count: Int, order: Array, ends: Array, entries: Array
+) -> None:
+    """Sort records by group, in log order inside each, and encode their consume queue entries.
+
+    order: gets record numbers, those without a group left out; group g is
+        order[ends[g - 1]:ends[g]], and its entries lie at 20 times these places in `entries`.
+    """
+    ends[: group_count + 1] = 0
+    for row in range(count):
+        group = numbers[GROUP, row]
+        if group >= 0:
+            ends[group + 1] += 1
+    for group in range(group_count):
+        ends[group + 1] += ends[group]
+    for row in range(count):
+        group = numbers[GROUP, row]
+        if group >= 0:
+            place = np.int64(ends[group])
+            ends[group] += 1
+            order[place] = row
+            put_i64(entries, ENTRY_BYTES * place, numbers[PHYSICAL_OFFSET, row])
+            put_i32(entries, ENTRY_BYTES * place + 8, numbers[SIZE, row])
+            put_i64(entries, ENTRY_BYTES * place + 12, numbers[TAGS_CODE, row])
+
+
+@njit(cache=True, nogil=True)
+def link_keys(
+    slots: Array,
+    entry_next: Int,
+    begin_timestamp_ms: Int,
+    keys: Array,
+    begin: Int,
+    end: Int,
+    numbers: Array,
+    entries: Array,
+    dirty_pages: Array,
+    page_slots: Int,
+) -> Int:
+    """Chain keys [begin, end) into `slots`, encode their index entries; return slots newly used.
+
+    slots: int32, in memory; entry numbers go up from `entry_next`.
+    entries: gets 20 bytes a key.
+    dirty_pages: bool, one for each `page_slots` slots.
+    """
+    newly_used = 0
+    for key in range(begin, end):
+        row = keys[KEY_RECORD, key]
+        key_hash = np.int64(keys[KEY_HASH, key])
+        slot = key_hash % len(slots)
+        previous: Int = np.int64(slots[slot])
+        if previous <= 0 or previous > entry_next:
+            previous = 0
+            newly_used += 1
+        elapsed = numbers[STORE_TIMESTAMP, row] - begin_timestamp_ms
+        seconds = 0
+        if begin_timestamp_ms > 0 and elapsed > 0:
+            seconds = min(elapsed // 1000, (1 << 31) - 1)
+        at = ENTRY_BYTES * (key - begin)
+        put_i32(entries, at, key_hash)
+        put_i64(entries, at + 4, numbers[PHYSICAL_OFFSET, row])
+        put_i32(entries, at + 12, seconds)
+        put_i32(entries, at + 16, previous)
+        slots[slot] = entry_next
+        dirty_pages[slot // page_slots] = True
+        entry_next += 1
+    return newly_used

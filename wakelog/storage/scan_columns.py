@@ -1,0 +1,236 @@
+"""What a compiled scan found, in columns: the bulk form of a list of dispatch requests.
+
+One `Columns` object belongs to one Reput and is filled again by each scan: its arrays are reused,
+and so is the buffer into which the log is read. Nothing of it may be kept beyond the next scan.
+
+    numbers   int64[NUMBER_ROWS, records]   one row a field, see `scan_kernel.py`
+    keys      int32[2, keys]                hash and record number of each index key
+    order     int32[records]                record numbers sorted by queue
+    entries   uint8[20 * records]           consume queue entries in that order
+
+Invariants:
+- `requests()` equals what `scan.scan_plain` returns for the same bytes.
+- Records with a bit in REFINE have their tags code corrected, and no key in `keys` where the bit
+  says so: `keyless` lists them for the plain way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from wakelog.protocol.properties import KEYS, UNIQ_KEY, decode_properties
+from wakelog.storage.dispatch_request import DispatchRequest
+from wakelog.storage.record_check import CheckKind, RecordCheck, check_record
+from wakelog.storage.scan import entry_tags_code
+from wakelog.storage.scan_layout import (
+    ENTRY_BYTES,
+    KEY_RECORD,
+    KEY_ROWS,
+    NUMBER_ROWS,
+    PHYSICAL_OFFSET,
+    PREPARED_OFFSET,
+    PROPERTIES_BEGIN,
+    PROPERTIES_BYTES,
+    QUEUE_ID,
+    QUEUE_OFFSET,
+    RECORD_KEYS_MAX,
+    REFINE,
+    REFINE_DELAY,
+    REFINE_KEYS,
+    REFINE_TEXT,
+    SIZE,
+    STORE_TIMESTAMP,
+    SYS_FLAG,
+    TAGS_CODE,
+    TOPIC_BEGIN,
+    TOPIC_BYTES,
+)
+
+if TYPE_CHECKING:
+    from wakelog.storage.scan_loader import Kernels
+
+Array = np.ndarray[Any, Any]
+
+# Reads of the log in bulk: the page cache gives its best from a few megabytes on, and a step has
+# to end within some milliseconds.
+SCAN_BUFFER_BYTES: Final = 8 << 20
+# Records of one scan: enough for that buffer with records of 256 bytes; smaller ones take two.
+SCAN_RECORDS_MAX: Final = 1 << 15
+_KEYS_PER_RECORD: Final = 4
+
+
+class ColumnScan(NamedTuple):
+    """How far a scan came; stopped_by None: `end` was reached, or the columns are full."""
+
+    next_position: int
+    stopped_by: RecordCheck | None
+
+
+class QueueGroup(NamedTuple):
+    """The entries of one queue: places [begin, end) of `order` and of `entries`."""
+
+    topic: str
+    queue_id: int
+    begin: int
+    end: int
+
+
+class Columns:
+    """A buffer for the log's bytes and the columns that a compiled scan of them fills."""
+
+    def __init__(
+        self,
+        kernels: Kernels,
+        delays_ms: tuple[int, ...] = (),
+        *,
+        buffer_bytes: int = SCAN_BUFFER_BYTES,
+        records_max: int = SCAN_RECORDS_MAX,
+    ) -> None:
+        """Allocate everything once; `delays_ms` is of `scan.delay_levels_ms`."""
+        self._kernels = kernels
+        self._delays_ms = delays_ms
+        self.buffer = bytearray(buffer_bytes)
+        self._bytes = np.frombuffer(self.buffer, dtype=np.uint8)
+        keys_max = max(_KEYS_PER_RECORD * records_max, 2 * RECORD_KEYS_MAX)
+        self.numbers: Array = np.zeros((NUMBER_ROWS, records_max), dtype=np.int64)
+        self.keys: Array = np.zeros((KEY_ROWS, keys_max), dtype=np.int32)
+        self.order: Array = np.zeros(records_max, dtype=np.int32)
+        self.entries: Array = np.zeros(ENTRY_BYTES * records_max, dtype=np.uint8)
+        self._table: Array = np.zeros(2 << records_max.bit_length(), dtype=np.int32)
+        self._group_firsts: Array = np.zeros(records_max + 1, dtype=np.int32)
+        self._group_ends: Array = np.zeros(records_max + 1, dtype=np.int32)
+        self._index_entries: Array = np.zeros(ENTRY_BYTES * keys_max, dtype=np.uint8)
+        self.count = 0
+        self.key_count = 0
+        self.refined: list[int] = []
+
+    def scan(self, *, begin: int, end: int, physical_offset: int, segment_end: int) -> ColumnScan:
+        """Scan `buffer[begin:end]`, as `scan.scan_plain` does; replaces what was in the columns."""
+        self._table.fill(-1)
+        self._group_firsts[-1] = 0
+        self.count, self.key_count, stop = self._kernels.scan_records(
+            self._bytes,
+            begin,
+            end,
+            physical_offset,
+            self.numbers,
+            self.keys,
+            self._table,
+            self._group_firsts,
+        )
+        self._refine()
+        stopped_by = None
+        if stop < end:
+            check = check_record(
+                self.buffer, stop, physical_offset + stop - begin, end, segment_end=segment_end
+            )
+            if check.kind is not CheckKind.SOUND:
+                stopped_by = check
+        return ColumnScan(stop, stopped_by)
+
+    def _refine(self) -> None:
+        marked = self.numbers[REFINE, : self.count]
+        self.refined = np.flatnonzero(marked).tolist() if marked.any() else []
+        for row in self.refined:
+            if self.numbers[REFINE, row] & (REFINE_TEXT | REFINE_DELAY):
+                properties = decode_properties(self.properties_text(row))
+                self.numbers[TAGS_CODE, row] = entry_tags_code(
+                    self.topic(row),
+                    properties,
+                    int(self.numbers[STORE_TIMESTAMP, row]),
+                    self._delays_ms,
+                )
+
+    def topic(self, row: int) -> str:
+        """Return the topic of a record."""
+        begin = self.numbers[TOPIC_BEGIN, row]
+        return str(self.buffer[begin : begin + self.numbers[TOPIC_BYTES, row]], "utf-8", "replace")
+
+    def properties_text(self, row: int) -> str:
+        """Return the properties string of a record."""
+        begin = self.numbers[PROPERTIES_BEGIN, row]
+        end = begin + self.numbers[PROPERTIES_BYTES, row]
+        return str(self.buffer[begin:end], "utf-8", "replace")
+
+    def request(self, row: int) -> DispatchRequest:
+        """Return a record as a value."""
+        numbers = self.numbers[:, row].tolist()
+        properties = decode_properties(self.properties_text(row))
+        return DispatchRequest(
+            self.topic(row),
+            numbers[QUEUE_ID],
+            numbers[QUEUE_OFFSET],
+            numbers[PHYSICAL_OFFSET],
+            numbers[SIZE],
+            numbers[TAGS_CODE],
+            numbers[STORE_TIMESTAMP],
+            numbers[SYS_FLAG],
+            numbers[PREPARED_OFFSET],
+            properties.get(KEYS),
+            properties.get(UNIQ_KEY),
+            properties,
+        )
+
+    def requests(self) -> list[DispatchRequest]:
+        """Return all records as values."""
+        return [self.request(row) for row in range(self.count)]
+
+    def groups(self) -> list[QueueGroup]:
+        """Sort the records by queue, encode their entries, and return where each queue's lie."""
+        count = int(self._group_firsts[-1])
+        self._kernels.encode_groups(
+            self.numbers, self.count, count, self.order, self._group_ends, self.entries
+        )
+        groups = []
+        begin = 0
+        for first, end in zip(
+            self._group_firsts[:count].tolist(), self._group_ends[:count].tolist(), strict=True
+        ):
+            queue_id = int(self.numbers[QUEUE_ID, first])
+            groups.append(QueueGroup(self.topic(first), queue_id, begin, end))
+            begin = end
+        return groups
+
+    def key_runs(self) -> Iterator[tuple[int, int, DispatchRequest | None]]:
+        """Yield index work in log order: keys [begin, end), then one record for the plain way."""
+        begin = 0
+        records = self.keys[KEY_RECORD, : self.key_count]
+        for row in self.refined:
+            if self.numbers[REFINE, row] & (REFINE_TEXT | REFINE_KEYS):
+                end = int(np.searchsorted(records, row))
+                yield begin, end, self.request(row)
+                begin = end
+        yield begin, self.key_count, None
+
+    def link_keys(
+        self,
+        slots: Array,
+        *,
+        entry_next: int,
+        begin_timestamp_ms: int,
+        begin: int,
+        end: int,
+        dirty_pages: Array,
+        page_slots: int,
+    ) -> tuple[int, memoryview]:
+        """Chain keys [begin, end) into an index file's slots; see `entry_kernel.link_keys`.
+
+        Returns: how many slots were empty before, and the bytes of the new entries, good until
+            the next call.
+        """
+        used = self._kernels.link_keys(
+            slots,
+            entry_next,
+            begin_timestamp_ms,
+            self.keys,
+            begin,
+            end,
+            self.numbers,
+            self._index_entries,
+            dirty_pages,
+            page_slots,
+        )
+        return used, self._index_entries.data[: ENTRY_BYTES * (end - begin)]

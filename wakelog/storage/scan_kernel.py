@@ -1,0 +1,343 @@
+"""The compiled way of `scan.py`: loops over the log's bytes that fill columns.
+
+Functions take and return arrays and numbers only; `scan_columns.py` gives them their shape. To
+import this module is to import numba, which takes about a second: `scan_loader.py` does it, and
+compiles, in a thread and only when there is much to read.
+
+The kernel follows `record_check.check_record` and `scan.scan_plain` line by line. What is rare it
+leaves to Python by a bit in `REFINE`: text that is not ASCII, delayed messages, messages for
+several queues, endless keys.
+
+Invariants:
+- No index is formed before it is known to lie in the buffer: numba checks none.
+- A record that stops the scan has left nothing behind in any column.
+
+Source: org.apache.rocketmq.store.CommitLog#checkMessageAndReturnSize, java.lang.String#hashCode,
+org.apache.rocketmq.store.index.IndexFile#indexKeyHashMethod (4.9.3).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit
+
+from wakelog.storage.scan_layout import (
+    GROUP,
+    KEY_HASH,
+    KEY_RECORD,
+    NO_GROUP,
+    PHYSICAL_OFFSET,
+    PREPARED_OFFSET,
+    PROPERTIES_BEGIN,
+    PROPERTIES_BYTES,
+    QUEUE_ID,
+    QUEUE_OFFSET,
+    RECORD_KEYS_MAX,
+    REFINE,
+    REFINE_DELAY,
+    REFINE_KEYS,
+    REFINE_MULTI,
+    REFINE_TEXT,
+    SIZE,
+    STORE_TIMESTAMP,
+    SYS_FLAG,
+    TAGS_CODE,
+    TOPIC_BEGIN,
+    TOPIC_BYTES,
+)
+
+Array = np.ndarray[Any, Any]
+Int = Any  # a machine integer in compiled code, whatever it was before
+
+_MAGIC: Final = 0xDAA320A7
+_INT32_MASK: Final = 0xFFFFFFFF
+_KEYS: Final = int.from_bytes(b"KEYS")
+_TAGS: Final = int.from_bytes(b"TAGS")
+_UNIQ: Final = int.from_bytes(b"UNIQ")
+_UNDERSCORE_KEY: Final = int.from_bytes(b"_KEY")
+_EACH_BYTE_3: Final = 0x0303030303030303
+_EACH_BYTE_128: Final = 0x8080808080808080 - (1 << 64)
+_HEAD_BYTES: Final = 88  # with two v4 hosts
+
+
+@njit(cache=True)
+def _byte(buffer: Array, at: Int) -> Int:
+    # An unsigned index saves numba's test for a negative one, which also keeps LLVM from
+    # joining neighbouring loads.
+    return np.int64(buffer[np.uintp(at)])
+
+
+@njit(cache=True)
+def _u32(buffer: Array, at: Int) -> Int:
+    return (
+        (_byte(buffer, at) << 24)
+        | (_byte(buffer, at + 1) << 16)
+        | (_byte(buffer, at + 2) << 8)
+        | _byte(buffer, at + 3)
+    )
+
+
+@njit(cache=True)
+def _i32(buffer: Array, at: Int) -> Int:
+    value = _u32(buffer, at)
+    return value - (1 << 32) if value >= (1 << 31) else value
+
+
+@njit(cache=True)
+def _i64(buffer: Array, at: Int) -> Int:
+    return (_i32(buffer, at) << 32) | _u32(buffer, at + 4)
+
+
+@njit(cache=True)
+def _hash(buffer: Array, begin: Int, end: Int, value: Int) -> tuple[Int, Int]:
+    """Go on with a Java hash; also return all bytes or-ed: the top bit says what is not ASCII."""
+    seen: Int = 0
+    at = begin
+    # Four at a time: one multiplication waits for the other. What overflows 64 bits is a
+    # multiple of 2**32 and changes nothing below the mask.
+    while at + 4 <= end:
+        a, b = _byte(buffer, at), _byte(buffer, at + 1)
+        c, d = _byte(buffer, at + 2), _byte(buffer, at + 3)
+        seen |= a | b | c | d
+        value = value * 923521 + (a * 29791 + b * 961 + c * 31 + d)
+        at += 4
+    while at < end:
+        unit = _byte(buffer, at)
+        seen |= unit
+        value = value * 31 + unit
+        at += 1
+    return value & _INT32_MASK, seen
+
+
+@njit(cache=True)
+def _equals(buffer: Array, begin: Int, end: Int, word: bytes) -> bool:
+    if end - begin != len(word):
+        return False
+    for i in range(len(word)):  # noqa: SIM110 - compiled: a loop is what this is
+        if _byte(buffer, begin + i) != word[i]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def _sound_size(buffer: Array, at: Int, end: Int, physical_offset: Int, parts: Array) -> Int:
+    """Return the size of a sound record, else 0; `parts` gets head, topic and properties places."""
+    if end - at < _HEAD_BYTES + 3:
+        return 0
+    size = _i32(buffer, at)
+    if _u32(buffer, at + 4) != _MAGIC or _i64(buffer, at + 28) != physical_offset:
+        return 0
+    born = 12 if _byte(buffer, at + 39) & 0x10 else 0
+    hosts = born + (12 if _byte(buffer, at + 39) & 0x20 else 0)
+    record_end = at + size
+    if record_end > end or at + _HEAD_BYTES + hosts + 3 > record_end:
+        return 0
+    body_end = at + _HEAD_BYTES + hosts + max(_i32(buffer, at + 84 + hosts), 0)
+    if body_end + 3 > record_end or _byte(buffer, body_end) > 127:
+        return 0
+    topic_end = body_end + 1 + _byte(buffer, body_end)
+    if topic_end + 2 > record_end:
+        return 0
+    properties_bytes: Int = (_byte(buffer, topic_end) << 8) | _byte(buffer, topic_end + 1)
+    if properties_bytes >= 1 << 15:
+        properties_bytes = 0
+    if topic_end + 2 + properties_bytes != record_end:
+        return 0
+    parts[0] = at + 56 + born
+    parts[1] = at + 76 + hosts
+    parts[2] = body_end + 1
+    parts[3] = topic_end
+    return size
+
+
+@njit(cache=True)
+def _which_property(buffer: Array, begin: Int, end: Int) -> Int:
+    length = end - begin
+    if length == 4:
+        word = _u32(buffer, begin)
+        return 0 if word == _KEYS else 1 if word == _TAGS else -1
+    if length == 8:
+        ours = _u32(buffer, begin) == _UNIQ and _u32(buffer, begin + 4) == _UNDERSCORE_KEY
+        return 2 if ours else -1
+    if length == 5 and _equals(buffer, begin, end, b"DELAY"):
+        return 3
+    if length == 20 and _equals(buffer, begin, end, b"INNER_MULTI_DISPATCH"):
+        return 4
+    return -1
+
+
+@njit(cache=True)
+def _next_separator(buffer: Array, at: Int, end: Int) -> Int:
+    """Return where the next byte of 1 or 2 stands, `end` if nowhere."""
+    while True:
+        # Eight at a time: the sign bits left are those of bytes below 3, or of none.
+        while at + 8 <= end:
+            word = (_u32(buffer, at) << 32) | _u32(buffer, at + 4)
+            if (word - _EACH_BYTE_3) & ~word & _EACH_BYTE_128:
+                break
+            at += 8
+        stop = min(at + 8, end)
+        while at < stop:
+            value = _byte(buffer, at)
+            if value == 1 or value == 2:
+                return at
+            at += 1
+        if at == end:
+            return end
+
+
+@njit(cache=True)
+def _find_properties(buffer: Array, begin: Int, end: Int, found: Array) -> None:
+    """Put begin and end of the values of KEYS, TAGS, UNIQ_KEY, DELAY, multi into `found`."""
+    found[:] = 0
+    at = begin
+    while at < end:
+        separator = _next_separator(buffer, at, end)
+        stop = separator
+        while stop < end and _byte(buffer, stop) == 1:
+            stop = _next_separator(buffer, stop + 1, end)
+        if separator > at and separator < stop - 1:
+            which = _which_property(buffer, at, separator)
+            if which >= 0:
+                found[2 * which] = separator + 1
+                found[2 * which + 1] = stop
+        at = stop + 1
+
+
+@njit(cache=True)
+def _positive(value: Int) -> Int:
+    """Return abs of a Java int, 0 for the one that has none."""
+    if value >= 1 << 31:
+        value = (1 << 32) - value
+        if value == 1 << 31:
+            return 0
+    return value
+
+
+@njit(cache=True)
+def _hash_keys(
+    buffer: Array, found: Array, prefix: Int, keys: Array, key_count: Int
+) -> tuple[Int, Int]:
+    """Append the hashes of a record's keys; return the new count and REFINE bits."""
+    first = key_count
+    seen = 0
+    if found[5] > found[4]:
+        value, seen = _hash(buffer, found[4], found[5], prefix)
+        keys[KEY_HASH, key_count] = _positive(value)
+        key_count += 1
+    at = found[0]
+    while at < found[1]:
+        stop = at
+        while stop < found[1] and _byte(buffer, stop) != 32:
+            stop += 1
+        if stop > at:
+            if key_count - first == RECORD_KEYS_MAX:
+                return first, REFINE_KEYS
+            value, bits = _hash(buffer, at, stop, prefix)
+            seen |= bits
+            keys[KEY_HASH, key_count] = _positive(value)
+            key_count += 1
+        at = stop + 1
+    if seen & 0x80:
+        return first, REFINE_TEXT
+    return key_count, 0
+
+
+@njit(cache=True)
+def _group_of(
+    buffer: Array, numbers: Array, row: Int, topic_hash: Int, table: Array, firsts: Array
+) -> Int:
+    """Return the number of a record's (topic, queue id); firsts[-1] counts those seen."""
+    mask = len(table) - 1
+    begin = numbers[TOPIC_BEGIN, row]
+    length = numbers[TOPIC_BYTES, row]
+    queue_id = numbers[QUEUE_ID, row]
+    place = (topic_hash * 0x9E3779B1 + queue_id * 0x85EBCA6B) >> 7 & mask
+    while table[place] >= 0:
+        group = np.int64(table[place])
+        other = firsts[group]
+        if numbers[QUEUE_ID, other] == queue_id and numbers[TOPIC_BYTES, other] == length:
+            there = numbers[TOPIC_BEGIN, other]
+            same = 0
+            while same < length and _byte(buffer, there + same) == _byte(buffer, begin + same):
+                same += 1
+            if same == length:
+                return group
+        place = (place + 1) & mask
+    group = np.int64(firsts[-1])
+    table[place] = group
+    firsts[group] = row
+    firsts[-1] += 1
+    return group
+
+
+@njit(cache=True)
+def _take_record(buffer: Array, at: Int, size: Int, parts: Array, numbers: Array, row: Int) -> None:
+    """Fill one column of `numbers` with what stands at fixed places."""
+    numbers[PHYSICAL_OFFSET, row] = _i64(buffer, at + 28)
+    numbers[SIZE, row] = size
+    numbers[QUEUE_ID, row] = _i32(buffer, at + 12)
+    numbers[QUEUE_OFFSET, row] = _i64(buffer, at + 20)
+    numbers[SYS_FLAG, row] = _i32(buffer, at + 36)
+    numbers[STORE_TIMESTAMP, row] = _i64(buffer, parts[0])
+    numbers[PREPARED_OFFSET, row] = _i64(buffer, parts[1])
+    numbers[TOPIC_BEGIN, row] = parts[2]
+    numbers[TOPIC_BYTES, row] = parts[3] - parts[2]
+    numbers[PROPERTIES_BEGIN, row] = parts[3] + 2
+    numbers[PROPERTIES_BYTES, row] = at + size - parts[3] - 2
+
+
+@njit(cache=True, nogil=True)
+def scan_records(
+    buffer: Array,
+    begin: Int,
+    end: Int,
+    physical_offset: Int,
+    numbers: Array,
+    keys: Array,
+    table: Array,
+    firsts: Array,
+) -> tuple[Int, Int, Int]:
+    """Scan sound records; return how many, how many keys, and where it stopped.
+
+    numbers: int64[NUMBER_ROWS, records_max].
+    keys: int32[2, keys_max]: hash and record number of each index key, in the order of putting.
+    table: int32, a power of two above twice records_max, filled with -1.
+    firsts: int32[records_max + 1]: first record of each group, and their count at the end, 0.
+    """
+    parts = np.zeros(4, dtype=np.int64)
+    found = np.zeros(10, dtype=np.int64)
+    row = 0
+    key_count = 0
+    at = begin
+    while at < end and row < numbers.shape[1] and key_count + RECORD_KEYS_MAX < keys.shape[1]:
+        size = _sound_size(buffer, at, end, physical_offset + at - begin, parts)
+        if size == 0:
+            break
+        _take_record(buffer, at, size, parts, numbers, row)
+        topic_hash, seen = _hash(buffer, parts[2], parts[3], 0)
+        _find_properties(buffer, parts[3] + 2, at + size, found)
+        tags, tags_seen = _hash(buffer, found[2], found[3], 0)
+        refine = REFINE_TEXT if (seen | tags_seen) & 0x80 else 0
+        if found[9] > found[8]:
+            refine |= REFINE_MULTI
+        if found[7] > found[6] and _equals(buffer, parts[2], parts[3], b"SCHEDULE_TOPIC_XXXX"):
+            refine |= REFINE_DELAY
+        transaction = numbers[SYS_FLAG, row] & 0xC
+        if transaction != 0xC and not refine & REFINE_TEXT:
+            prefix = (topic_hash * 31 + 35) & _INT32_MASK
+            first = key_count
+            key_count, bits = _hash_keys(buffer, found, prefix, keys, key_count)
+            keys[KEY_RECORD, first:key_count] = row
+            refine |= bits
+        numbers[TAGS_CODE, row] = tags - (1 << 32) if tags >= 1 << 31 else tags
+        numbers[REFINE, row] = refine
+        if transaction == 0 or transaction == 8:
+            numbers[GROUP, row] = _group_of(buffer, numbers, row, topic_hash, table, firsts)
+        else:
+            numbers[GROUP, row] = NO_GROUP
+        row += 1
+        at += size
+    return row, key_count, at

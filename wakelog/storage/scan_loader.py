@@ -1,0 +1,109 @@
+"""Brings the compiled kernels in without making anyone wait for them.
+
+Importing numba takes about a second and compiling some ten, once for each version (numba keeps
+the result beside the source). A broker that starts has nothing to catch up with and never needs
+either, so both happen in a thread, when Reput first sees much to read. Until `kernels` returns
+something, the plain scan does the work.
+
+Invariants: `kernels` never waits; what it returns is compiled. A failure (no writeable cache, an
+unknown processor) leaves the plain scan in place for good and is told by `failure`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from wakelog.protocol.message_record import encode_record
+from wakelog.storage.scan import ScanSpan, scan_plain
+from wakelog.storage.scan_columns import Columns
+
+
+class Kernels(NamedTuple):
+    """The compiled functions; see `scan_kernel.py` and `entry_kernel.py`."""
+
+    scan_records: Callable[..., tuple[int, int, int]]
+    encode_groups: Callable[..., None]
+    link_keys: Callable[..., int]
+
+
+def compile_kernels() -> Kernels:
+    """Import and compile now, and try the result on one record. Waits.
+
+    Raises: RuntimeError if the compiled scan reads that record otherwise than the plain one.
+    """
+    from wakelog.storage.entry_kernel import encode_groups, link_keys
+    from wakelog.storage.scan_kernel import scan_records
+
+    kernels = Kernels(scan_records, encode_groups, link_keys)
+    record = _record()
+    columns = Columns(kernels, buffer_bytes=len(record), records_max=1)
+    columns.buffer[:] = record
+    columns.scan(begin=0, end=len(record), physical_offset=0, segment_end=len(record))
+    columns.groups()
+    columns.link_keys(
+        np.zeros(1, dtype=np.int32),
+        entry_next=1,
+        begin_timestamp_ms=0,
+        begin=0,
+        end=columns.key_count,
+        dirty_pages=np.zeros(1, dtype=np.bool_),
+        page_slots=1,
+    )
+    span = ScanSpan(record, 0, len(record), 0, len(record))
+    if columns.requests() != scan_plain(span, ()).requests or columns.key_count != 2:
+        raise RuntimeError("compiled code from another version: remove numba's cache")
+    return kernels
+
+
+def _record() -> bytes:
+    return encode_record(
+        queue_id=1,
+        flag=2,
+        queue_offset=3,
+        physical_offset=0,
+        sys_flag=4,
+        born_timestamp_ms=5,
+        born_host=("127.0.0.1", 6),
+        store_timestamp_ms=7,
+        store_host=("::1", 8),
+        reconsume_times=9,
+        prepared_transaction_offset=10,
+        body=b"body",
+        topic="topic",
+        properties=b"UNIQ_KEY\x01u\x02TAGS\x01t\x02KEYS\x01k",
+    )
+
+
+class KernelLoader:
+    """Compiles once, in a daemon thread, when first asked."""
+
+    def __init__(self, compile_now: Callable[[], Kernels] = compile_kernels) -> None:
+        """Start nothing yet."""
+        self._compile_now = compile_now
+        self._thread: threading.Thread | None = None
+        self._kernels: Kernels | None = None
+        self.failure: str = ""
+
+    def kernels(self) -> Kernels | None:
+        """Return the kernels if they are ready; the first call starts the work."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="compile-kernels", daemon=True)
+            self._thread.start()
+        return self._kernels
+
+    def wait_ready(self, timeout_s: float | None = None) -> Kernels | None:
+        """Wait for the kernels: for benchmarks and tests."""
+        self.kernels()
+        assert self._thread is not None
+        self._thread.join(timeout_s)
+        return self._kernels
+
+    def _run(self) -> None:
+        try:
+            self._kernels = self._compile_now()
+        except Exception as error:  # any failure of a compiler: the plain way still works
+            self.failure = f"{type(error).__name__}: {error}"
