@@ -16,12 +16,11 @@ DefaultMessageStore.checkMessage, checkMessages (4.9.3).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
 import msgspec
 
+from wakelog.protocol.batch import BatchedMessage, append_properties
 from wakelog.protocol.message_record import BLANK_BYTES, encode_record
-from wakelog.protocol.properties import PROPERTY_SEPARATOR
 
 
 class MessageDraft(msgspec.Struct):
@@ -45,45 +44,29 @@ class MessageDraft(msgspec.Struct):
     tags_code: int = 0
 
 
-class BatchPart(Protocol):
-    """One message inside a batch body: what `protocol.batch` decodes."""
-
-    @property
-    def flag(self) -> int:
-        """The user's flag."""
-        ...
-
-    @property
-    def body(self) -> bytes:
-        """The body as it will be stored."""
-        ...
-
-    @property
-    def properties(self) -> bytes:
-        """The properties as the client wrote them."""
-        ...
-
-
 def fits(position: int, size_bytes: int, file_bytes: int) -> bool:
     """Tell whether `size_bytes` at `position` leave room for a blank behind them."""
     return position + size_bytes + BLANK_BYTES <= file_bytes
 
 
-def batch_drafts(outer: MessageDraft, parts: Iterable[BatchPart]) -> list[MessageDraft]:
+def batch_drafts(outer: MessageDraft, messages: Iterable[BatchedMessage]) -> list[MessageDraft]:
     """Return a draft for each message of a batch; what all share comes from `outer`.
 
     The properties of `outer` are appended to each message's own, which stay byte for byte as the
     client wrote them, so a name can occur twice. A batch is never part of a transaction.
     """
+    outer_properties = encode_properties_text(outer.properties_text)
     return [
         msgspec.structs.replace(
             outer,
-            flag=part.flag,
-            body=part.body,
-            properties_text=_join_properties(part.properties, outer.properties_text),
+            flag=message.flag,
+            body=message.body,
+            properties_text=append_properties(message.properties, outer_properties).decode(
+                "utf-8", "surrogateescape"
+            ),
             prepared_transaction_offset=0,
         )
-        for part in parts
+        for message in messages
     ]
 
 
@@ -123,11 +106,3 @@ def encode_properties_text(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace")  # a lone surrogate becomes "?", as in Java
-
-
-def _join_properties(inner: bytes, outer: str) -> str:
-    """Put the batch's properties behind a message's own, with one separator between them."""
-    text = inner.decode("utf-8", "surrogateescape")
-    if not text or not outer or text.endswith(PROPERTY_SEPARATOR):
-        return text + outer
-    return text + PROPERTY_SEPARATOR + outer

@@ -1,0 +1,303 @@
+"""One contract, two file systems: the real one and the tests' own in memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.storage.file_system import (
+    WRITE_BUFFER_COUNT_MAX,
+    FileSystem,
+    RealFileSystem,
+)
+
+
+@pytest.fixture(params=["real", "memory"])
+def fs(request: pytest.FixtureRequest) -> FileSystem:
+    return RealFileSystem() if request.param == "real" else MemoryFileSystem()
+
+
+@pytest.fixture
+def root(fs: FileSystem, tmp_path: Path) -> str:
+    path = str(tmp_path / "disk")
+    fs.make_directories(path)
+    return path
+
+
+class TestContract:
+    def test_a_file_reads_back_what_was_written(self, fs: FileSystem, root: str) -> None:
+        fd = fs.open(f"{root}/file", create=True)
+        fs.pwrite(fd, b"wakelog", 3)
+        fs.pwrite(fd, memoryview(b"LOG"), 7)
+        assert fs.pread(fd, 100, 0) == b"\0\0\0wakeLOG"
+        assert fs.pread(fd, 4, 3) == b"wake"
+        assert fs.pread(fd, 4, 50) == b""
+        assert fs.size(fd) == 10
+        fs.close(fd)
+
+    def test_pread_into_counts_to_the_end(self, fs: FileSystem, root: str) -> None:
+        fd = fs.open(f"{root}/file", create=True)
+        fs.pwrite(fd, b"0123456789", 0)
+        buffer = bytearray(6)
+        assert fs.pread_into(fd, buffer, 0) == 6
+        assert buffer == b"012345"
+        assert fs.pread_into(fd, memoryview(buffer)[:4], 8) == 2
+        assert buffer == b"892345"
+        fs.close(fd)
+
+    def test_reading_without_waiting_is_all_or_nothing(self, fs: FileSystem, root: str) -> None:
+        fd = fs.open(f"{root}/file", create=True)
+        fs.pwrite(fd, b"0123456789", 0)
+        assert fs.pread_nowait(fd, 4, 2) == b"2345"
+        assert fs.pread_nowait(fd, 4, 8) in (None, b"89")  # a platform without the flag just reads
+        fs.close(fd)
+
+    def test_a_gathered_write_takes_more_buffers_than_the_system(
+        self, fs: FileSystem, root: str
+    ) -> None:
+        fd = fs.open(f"{root}/file", create=True)
+        buffers = [b"%05d" % i for i in range(WRITE_BUFFER_COUNT_MAX * 2 + 7)]
+        fs.pwritev(fd, buffers, 11)
+        assert fs.pread(fd, 11 + 5 * len(buffers), 0) == b"\0" * 11 + b"".join(buffers)
+        fs.close(fd)
+
+    def test_allocate_grows_and_keeps(self, fs: FileSystem, root: str) -> None:
+        fd = fs.open(f"{root}/file", create=True)
+        fs.pwrite(fd, b"data", 0)
+        fs.allocate(fd, 10_000)
+        assert fs.size(fd) == 10_000
+        assert fs.pread(fd, 10_000, 0) == b"data" + bytes(9_996)
+        fs.allocate(fd, 100)
+        assert fs.size(fd) == 10_000
+        fs.datasync(fd)
+        fs.sync(fd)
+        fs.close(fd)
+
+    def test_truncate_cuts_and_zeros(self, fs: FileSystem, root: str) -> None:
+        fd = fs.open(f"{root}/file", create=True)
+        fs.pwrite(fd, b"0123456789", 0)
+        fs.truncate(fd, 4)
+        fs.truncate(fd, 8)
+        assert fs.pread(fd, 100, 0) == b"0123\0\0\0\0"
+        fs.close(fd)
+
+    def test_next_data_never_skips_data(self, fs: FileSystem, root: str) -> None:
+        fd = fs.open(f"{root}/file", create=True)
+        fs.allocate(fd, 1 << 20)
+        fs.pwrite(fd, b"x", 700_000)
+        found = fs.next_data(fd, 0)
+        assert found is not None and found <= 700_000
+        assert fs.next_data(fd, 700_000) == 700_000
+        assert fs.next_data(fd, 1 << 20) is None
+        fs.close(fd)
+
+    def test_open_says_what_is_missing(self, fs: FileSystem, root: str) -> None:
+        with pytest.raises(FileNotFoundError):
+            fs.open(f"{root}/file")
+        with pytest.raises(FileNotFoundError):
+            fs.open(f"{root}/folder/file", create=True)
+        with pytest.raises(FileNotFoundError):
+            fs.unlink(f"{root}/file")
+        with pytest.raises(FileNotFoundError):
+            fs.list_directory(f"{root}/folder")
+        with pytest.raises(FileNotFoundError):
+            fs.modified_ms(f"{root}/file")
+
+    def test_rename_replaces_and_rename_new_refuses(self, fs: FileSystem, root: str) -> None:
+        for name in ("one", "two"):
+            fd = fs.open(f"{root}/{name}", create=True)
+            fs.pwrite(fd, name.encode(), 0)
+            fs.close(fd)
+        with pytest.raises(FileExistsError):
+            fs.rename_new(f"{root}/one", f"{root}/two")
+        assert fs.list_directory(root) == ["one", "two"]
+        fs.rename(f"{root}/one", f"{root}/two")
+        assert fs.list_directory(root) == ["two"]
+        fs.rename_new(f"{root}/two", f"{root}/three")
+        assert fs.list_directory(root) == ["three"]
+        fd = fs.open(f"{root}/three", read_only=True)
+        assert fs.pread(fd, 10, 0) == b"one"
+        fs.close(fd)
+
+    def test_a_removed_file_stays_readable_while_open(self, fs: FileSystem, root: str) -> None:
+        fd = fs.open(f"{root}/file", create=True)
+        fs.pwrite(fd, b"still here", 0)
+        fs.unlink(f"{root}/file")
+        assert not fs.exists(f"{root}/file")
+        assert fs.pread(fd, 10, 0) == b"still here"
+        fs.close(fd)
+
+    def test_directories_come_and_go(self, fs: FileSystem, root: str) -> None:
+        fs.make_directories(f"{root}/a/b")
+        fs.make_directories(f"{root}/a/b")
+        fs.close(fs.open(f"{root}/a/file", create=True))
+        fs.sync_directory(f"{root}/a")
+        assert fs.list_directory(f"{root}/a") == ["b", "file"]
+        assert fs.is_file(f"{root}/a/file") and not fs.is_file(f"{root}/a/b")
+        with pytest.raises(OSError):
+            fs.remove_directory(f"{root}/a")
+        fs.remove_directory(f"{root}/a/b")
+        assert not fs.exists(f"{root}/a/b")
+
+    def test_modification_times_are_set_to_the_millisecond(self, fs: FileSystem, root: str) -> None:
+        fs.close(fs.open(f"{root}/file", create=True))
+        fs.set_modified_ms(f"{root}/file", 1_700_000_000_123)
+        assert fs.modified_ms(f"{root}/file") == 1_700_000_000_123
+
+    def test_usage_adds_up(self, fs: FileSystem, root: str) -> None:
+        usage = fs.disk_usage(root)
+        assert 0 < usage.free_bytes <= usage.total_bytes
+        assert usage.used_bytes + usage.free_bytes <= usage.total_bytes
+
+    def test_a_process_may_lock_its_own_byte_again(self, fs: FileSystem, root: str) -> None:
+        fd = fs.open(f"{root}/lock", create=True)
+        assert fs.lock_byte(fd, 0) and fs.lock_byte(fd, 0)
+        assert fs.lock_holder(fd, 0) is None
+        fs.unlock_byte(fd, 0)
+        fs.close(fd)
+
+
+ASK_FOR_LOCK = """
+import sys
+from wakelog.storage.file_system import RealFileSystem
+fs = RealFileSystem()
+fd = fs.open(sys.argv[1])
+print(fs.lock_byte(fd, 0), fs.lock_byte(fd, 1), fs.lock_holder(fd, 0))
+"""
+
+
+class TestReal:
+    def test_another_process_is_kept_from_a_locked_byte_alone(self, tmp_path: Path) -> None:
+        fs = RealFileSystem()
+        path = str(tmp_path / "lock")
+        fd = fs.open(path, create=True)
+        assert fs.lock_byte(fd, 0)
+        command = [sys.executable, "-c", ASK_FOR_LOCK, path]
+        answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert answer.split() == ["False", "True", str(os.getpid())]
+        fs.close(fd)
+        answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert answer.split() == ["True", "True", "None"]
+
+    def test_a_link_in_a_files_place_is_not_written_through(self, tmp_path: Path) -> None:
+        fs = RealFileSystem()
+        outside = tmp_path / "outside"
+        outside.write_bytes(b"untouched")
+        (tmp_path / "file").symlink_to(outside)
+        for create in (False, True):
+            with pytest.raises(OSError):
+                fs.open(str(tmp_path / "file"), create=create)
+        fd = fs.open(str(tmp_path / "file"), read_only=True)
+        assert fs.pread(fd, 9, 0) == b"untouched"
+        fs.close(fd)
+
+    def test_short_reads_and_writes_are_continued(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fs = RealFileSystem()
+        fd = fs.open(str(tmp_path / "file"), create=True)
+        pread, preadv, pwrite, pwritev = os.pread, os.preadv, os.pwrite, os.pwritev
+        monkeypatch.setattr(os, "pread", lambda f, n, p: pread(f, min(n, 3), p))
+        monkeypatch.setattr(os, "preadv", lambda f, b, p: preadv(f, (b[0][:3],), p))
+        monkeypatch.setattr(os, "pwrite", lambda f, d, p: pwrite(f, d[:3], p))
+        monkeypatch.setattr(os, "pwritev", lambda f, b, p: pwritev(f, (b[0][:3],), p))
+        fs.pwrite(fd, b"0123456789", 0)
+        fs.pwritev(fd, [b"abcdefg", b"hij"], 10)
+        assert fs.pread(fd, 30, 0) == b"0123456789abcdefghij"
+        buffer = bytearray(30)
+        assert fs.pread_into(fd, buffer, 0) == 20
+        assert bytes(buffer).rstrip(b"\0") == b"0123456789abcdefghij"
+        fs.close(fd)
+
+    def test_reading_without_waiting_falls_back_where_it_is_not_known(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fs = RealFileSystem()
+        fd = fs.open(str(tmp_path / "file"), create=True)
+        fs.pwrite(fd, b"0123456789", 0)
+        calls: list[int] = []
+
+        def refuse(fd: int, buffers: object, position: int, flags: int) -> int:
+            calls.append(flags)
+            raise OSError(95, "Operation not supported")
+
+        monkeypatch.setattr(os, "preadv", refuse)
+        assert fs.pread_nowait(fd, 4, 2) == b"2345"
+        assert fs.pread_nowait(fd, 4, 2) == b"2345"
+        assert len(calls) <= 1  # asked once, remembered
+        fs.close(fd)
+
+    def test_a_disk_without_links_still_refuses_a_taken_name(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fs = RealFileSystem()
+
+        def refuse(source: str, target: str, *, follow_symlinks: bool) -> None:
+            raise PermissionError(1, "Operation not permitted")
+
+        monkeypatch.setattr(os, "link", refuse)
+        (tmp_path / "one").write_bytes(b"1")
+        (tmp_path / "two").write_bytes(b"2")
+        with pytest.raises(FileExistsError):
+            fs.rename_new(str(tmp_path / "one"), str(tmp_path / "two"))
+        fs.rename_new(str(tmp_path / "one"), str(tmp_path / "three"))
+        assert (tmp_path / "three").read_bytes() == b"1"
+
+
+class TestMacos:
+    """The branches for a system without fdatasync and posix_fallocate, taken on any system."""
+
+    @pytest.fixture
+    def fs(self, monkeypatch: pytest.MonkeyPatch) -> RealFileSystem:
+        monkeypatch.setattr(sys, "platform", "darwin")
+        monkeypatch.setattr("fcntl.F_FULLFSYNC", 51, raising=False)
+        return RealFileSystem()
+
+    def test_allocate_writes_zeros_behind_the_end(self, fs: RealFileSystem, tmp_path: Path) -> None:
+        fd = fs.open(str(tmp_path / "file"), create=True)
+        fs.pwrite(fd, b"data", 0)
+        fs.allocate(fd, 3_000_000)
+        assert fs.size(fd) == 3_000_000
+        assert fs.pread(fd, 5, 0) == b"data\0"
+        assert os.stat(tmp_path / "file").st_blocks * 512 >= 3_000_000
+        fs.close(fd)
+
+    @pytest.mark.parametrize("sync", [RealFileSystem.sync, RealFileSystem.datasync])
+    def test_syncs_reach_the_platter(
+        self,
+        fs: RealFileSystem,
+        monkeypatch: pytest.MonkeyPatch,
+        sync: Callable[[RealFileSystem, int], None],
+    ) -> None:
+        asked: list[tuple[int, int]] = []
+        monkeypatch.setattr("fcntl.fcntl", lambda fd, command: asked.append((fd, command)))
+        sync(fs, 7)
+        assert asked == [(7, 51)]
+
+
+class TestMemoryFake:
+    def test_the_nth_call_fails(self) -> None:
+        fs = MemoryFileSystem()
+        fd = fs.open("/file", create=True)
+        fs.fail("pwrite", nth=2)
+        fs.pwrite(fd, b"one", 0)
+        with pytest.raises(OSError):
+            fs.pwrite(fd, b"two", 0)
+        fs.pwrite(fd, b"six", 0)
+        assert fs.pread(fd, 3, 0) == b"six"
+
+    def test_locks_belong_to_processes(self) -> None:
+        fs = MemoryFileSystem()
+        other = fs.other_process()
+        fd, other_fd = fs.open("/lock", create=True), other.open("/lock")
+        assert fs.lock_byte(fd, 0)
+        assert not other.lock_byte(other_fd, 0) and other.lock_byte(other_fd, 1)
+        assert other.lock_holder(other_fd, 0) == fs.pid
+        fs.close(fs.open("/lock"))  # closing any descriptor of the file drops the lock
+        assert other.lock_byte(other_fd, 0)
