@@ -1,20 +1,44 @@
 """Reading one consume queue: 20-byte entries that say where a queue's messages lie in the log.
 
-Used by the Broker process, while the Reput process writes (`consume_queue_writer.py`); the two
-share nothing but the files.
+The Broker process reads while the Reput process writes (`consume_queue_writer.py`); the two share
+nothing but the files. Entry `i` of a queue lies at byte offset 20 * i; files have one length and
+are named by the byte offset at which they start. All numbers are big endian; docs/formats/
+consume_queue.md has the same in words. These positions are on disk and never change.
 
-Source: org.apache.rocketmq.store.ConsumeQueue (4.9.3).
+    offset  width  field
+    0         8    physical offset of the record in the log
+    8         4    size of the record; 0: no entry was written here
+    12        8    tags code, or time of delivery, or address of an extension unit
+
+A queue whose first entry does not stand at the start of a file has padding before it: physical
+offset 0, size 0x7FFFFFFF, tags code 0.
+
+Invariants:
+- Files are pre-sized and zero behind the last entry: truncation zeroes what it cuts.
+- Physical offsets go up inside a queue, padding aside; so "written" and "ends at or below a
+  watermark" hold for a front part of the queue, whose end is found by bisection.
+- A read never crosses a file's end (4.9.3 hands out one mapped buffer a call).
+
+Source: org.apache.rocketmq.store.ConsumeQueue, MappedFileQueue#getMappedFileByTime (4.9.3).
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.open_files import OpenFiles
+from wakelog.storage.mapped_file import MappedFile, OpenFiles
+from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.scan_layout import ENTRY_BYTES
 
-ENTRY_BYTES = 20
+ENTRY: Final = struct.Struct(">qiq")
+PADDING_SIZE: Final = 0x7FFFFFFF
+PADDING_ENTRY: Final = ENTRY.pack(0, PADDING_SIZE, 0)
+
+assert ENTRY.size == ENTRY_BYTES
 
 
 class QueueEntry(NamedTuple):
@@ -24,50 +48,119 @@ class QueueEntry(NamedTuple):
     size_bytes: int
     tags_code: int
 
+    @property
+    def is_padding(self) -> bool:
+        """Whether it only fills the place before a queue's first entry."""
+        return self.size_bytes == PADDING_SIZE and self.physical_offset == 0
+
 
 class ConsumeQueue:
-    """One queue's files. `directory` is `paths.consume_queue(topic, queue_id)`; it may not exist."""
+    """One queue's files, read. `directory` is `paths.consume_queue(...)`; it need not exist."""
 
     def __init__(
-        self, fs: FileSystem, directory: str, *, file_bytes: int, open_files: OpenFiles
+        self,
+        fs: FileSystem,
+        directory: str,
+        *,
+        file_bytes: int,
+        open_files: OpenFiles,
+        read_only: bool = True,
     ) -> None:
-        """Touch no file."""
+        """Touch no file; `refresh` lists them."""
+        assert file_bytes % ENTRY_BYTES == 0
+        self.directory = directory
+        self._fs = fs
+        self._file_bytes = file_bytes
+        self._files = MappedFileQueue(
+            fs, (directory,), file_bytes, read_only=read_only, open_files=open_files
+        )
 
-    def refresh(self) -> None:
-        """List the files again: another process makes and removes them."""
+    @property
+    def file_entries(self) -> int:
+        """How many entries one file holds."""
+        return self._file_bytes // ENTRY_BYTES
 
     @property
     def first_queue_offset(self) -> int:
         """The queue offset of the first file's first place, 0 if there is no file."""
-        raise NotImplementedError
+        return self._files.min_offset // ENTRY_BYTES
 
     @property
     def files_end(self) -> int:
         """The queue offset after the last file's last place, 0 if there is no file."""
-        raise NotImplementedError
+        return self._files.max_file_end // ENTRY_BYTES
+
+    def refresh(self) -> bool:
+        """List the files again, which another process makes and removes; True if any changed."""
+        return self._files.refresh()
+
+    def close(self) -> None:
+        """Close all descriptors and forget the files."""
+        self._files.close()
 
     def entries(self, begin: int, count_max: int) -> bytes:
         """Return the bytes of up to `count_max` places from `begin` on, never past one file's end.
 
         Places that were not written are zeros. b"" if no file holds `begin`.
         """
-        raise NotImplementedError
+        found = self._read(begin, count_max)
+        if not found and self._files.refresh():
+            found = self._read(begin, count_max)
+        return found
+
+    def entries_nowait(self, begin: int, count_max: int) -> bytes | None:
+        """Do what `entries` does if no disk is needed, else return None."""
+        file = self._files.find(begin * ENTRY_BYTES)
+        if file is None:
+            return self.entries(begin, count_max)
+        try:
+            return file.read_nowait(
+                begin * ENTRY_BYTES - file.start_offset, count_max * ENTRY_BYTES
+            )
+        except StoreFailed as error:
+            return _nothing_if_removed(error)
 
     def entry(self, queue_offset: int) -> QueueEntry | None:
         """Return one entry, None if there is no file or nothing was written."""
-        raise NotImplementedError
+        data = self.entries(queue_offset, 1)
+        if len(data) < ENTRY_BYTES:
+            return None
+        entry = QueueEntry._make(ENTRY.unpack(data))
+        return entry if entry.size_bytes > 0 else None
 
     def end_of_written(self, begin: int = 0) -> int:
-        """Return the queue offset after the last written entry; `begin` is known to be written."""
-        raise NotImplementedError
+        """Return the queue offset after the last written entry, at least `begin`.
+
+        begin: where an earlier look ended; everything before it is known to be written.
+        """
+        return self._end_of_front(begin, lambda entry: entry[1] > 0 and entry[0] >= 0)
 
     def end_of_readable(self, dispatched: int, begin: int = 0) -> int:
-        """Return the first queue offset >= begin that is unwritten or ends above `dispatched`."""
-        raise NotImplementedError
+        """Return the queue offset after the last entry whose record ends at or below `dispatched`.
 
-    def min_queue_offset(self, min_physical_offset: int, end: int) -> int:
-        """Return the first entry of the first file at or above the log's begin (fact 48)."""
-        raise NotImplementedError
+        begin: where an earlier look ended; everything before it is known to be readable.
+        """
+        return self._end_of_front(
+            begin,
+            lambda entry: (
+                entry[1] > 0
+                and (entry[0] + entry[1] <= dispatched or entry[:2] == (0, PADDING_SIZE))
+            ),
+        )
+
+    def min_queue_offset(self, min_physical_offset: int, end: int, *, current: int = 0) -> int:
+        """Return the first entry of the first file at or above the log's begin (fact 48).
+
+        end: queue offset after the last entry.
+        current: what the last correction found; it stays if no entry of the first file reaches.
+        """
+        first = self._files.first
+        if first is None:
+            return current
+        low = first.start_offset // ENTRY_BYTES
+        file_end = min(end, first.end_offset // ENTRY_BYTES)
+        found = self._bisect(low, file_end, lambda entry: entry[0] < min_physical_offset)
+        return found if found < file_end else current
 
     def offset_by_time(
         self,
@@ -78,9 +171,106 @@ class ConsumeQueue:
         min_physical_offset: int,
         store_time: Callable[[int, int], int],
     ) -> int:
-        """Return the queue offset whose store time is nearest (fact 49).
+        """Return the queue offset whose store time is nearest to `timestamp_ms` (fact 49).
+
+        The file is chosen by its modification time, then bisected. Before the first entry gives
+        the first, after the last the last; of two neighbours the nearer, of equal ones the left.
 
         end: queue offset after the last readable entry.
-        store_time: (physical offset, size) to the record's store timestamp, -1 if unknown.
+        store_time: (physical offset, size) to the record's store timestamp, below 0 if unknown;
+            then the answer is 0.
         """
-        raise NotImplementedError
+        self._files.refresh()
+        file = self._file_by_time(timestamp_ms)
+        if file is None:
+            return 0
+        start = file.start_offset // ENTRY_BYTES
+        low = max(min_queue_offset, start)
+        high = min(end, file.end_offset // ENTRY_BYTES) - 1
+        if high < start:
+            return 0
+        left = right = start * ENTRY_BYTES - 1  # 4.9.3 answers so when it has seen no neighbour
+        left_time = right_time = -1
+        while high >= low:
+            middle = start + (low - start + high - start) // 2
+            entry = self.entry(middle)
+            if entry is None or entry.physical_offset < min_physical_offset:
+                low = middle + 1
+                left = middle * ENTRY_BYTES
+                continue
+            time_ms = store_time(entry.physical_offset, entry.size_bytes)
+            if time_ms < 0:
+                return 0
+            if time_ms == timestamp_ms:
+                return middle
+            if time_ms > timestamp_ms:
+                high, right, right_time = middle - 1, middle * ENTRY_BYTES, time_ms
+            else:
+                low, left, left_time = middle + 1, middle * ENTRY_BYTES, time_ms
+        if left_time == -1:
+            nearest = right
+        elif right_time == -1:
+            nearest = left
+        else:
+            nearest = right if timestamp_ms - left_time > right_time - timestamp_ms else left
+        return max(nearest, 0) // ENTRY_BYTES
+
+    def _file_by_time(self, timestamp_ms: int) -> MappedFile | None:
+        for file in self._files.files:
+            if file.modified_ms() >= timestamp_ms:
+                return file
+        return self._files.last
+
+    def _read(self, begin: int, count_max: int) -> bytes:
+        file = self._files.find(begin * ENTRY_BYTES)
+        if file is None:
+            return b""
+        try:
+            return file.read(begin * ENTRY_BYTES - file.start_offset, count_max * ENTRY_BYTES)
+        except StoreFailed as error:
+            return _nothing_if_removed(error)
+
+    def _end_of_front(self, begin: int, holds: Callable[[tuple[int, ...]], bool]) -> int:
+        """Return the end of the front part of the queue whose entries satisfy `holds`."""
+        if begin * ENTRY_BYTES >= self._files.max_file_end:
+            self._files.refresh()
+        for file in reversed(self._files.files):
+            low = max(begin, file.start_offset // ENTRY_BYTES)
+            end = file.end_offset // ENTRY_BYTES
+            if low < end and holds(self._entry_at(low)):
+                return self._gallop(low + 1, end, holds)
+            if low == begin:
+                break
+        return max(begin, self.first_queue_offset)
+
+    def _gallop(self, low: int, end: int, holds: Callable[[tuple[int, ...]], bool]) -> int:
+        # Growing steps from the front: a queue that was looked at before has few new entries.
+        step = 1
+        while low < end:
+            probe = min(low + step, end) - 1
+            if not holds(self._entry_at(probe)):
+                return self._bisect(low, probe, holds)
+            low = probe + 1
+            step *= 2
+        return end
+
+    def _bisect(self, low: int, high: int, holds: Callable[[tuple[int, ...]], bool]) -> int:
+        """Return the first place of [low, high) that does not hold, `high` if all do."""
+        while low < high:
+            middle = (low + high) // 2
+            if holds(self._entry_at(middle)):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _entry_at(self, queue_offset: int) -> tuple[int, ...]:
+        data = self._read(queue_offset, 1)
+        return ENTRY.unpack(data) if len(data) == ENTRY_BYTES else (0, 0, 0)
+
+
+def _nothing_if_removed(error: StoreFailed) -> bytes:
+    # Retention may remove a file between the look at the list and the open.
+    if isinstance(error.cause, FileNotFoundError):
+        return b""
+    raise error

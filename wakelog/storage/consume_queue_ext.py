@@ -1,16 +1,35 @@
-"""Reading extension units of a consume queue: tags code, store time and filter bit map.
+"""Reading extension units of a consume queue: what does not fit into its 20-byte entries.
+
+An entry whose tags code is an address (fact 51) has a unit: `address + 2**63` is the unit's byte
+offset over all files of the queue's extension, which have one length and are named like queue
+files. All numbers are big endian.
+
+    offset  width  field
+    0         2    size of the unit; -1 ends the file, 0 was never written
+    2         8    tags code
+    10        8    store timestamp, ms
+    18        2    bytes of the bit map, 0 if none
+    20        n    bit map: which consumers' filters the message passed
+
+Units never cross a file's end, of which at least 4 bytes stay free. Nothing here writes them: a
+queue entry with a plain tags code is right with and without units.
 
 Source: org.apache.rocketmq.store.ConsumeQueueExt (4.9.3).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import struct
+from typing import Final, NamedTuple
 
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.open_files import OpenFiles
+from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.mapped_file_queue import MappedFileQueue
 
-EXTENSION_ADDRESS_MAX = -(1 << 31) - 1  # an address is one iff it is at most this (fact 51)
+EXTENSION_ADDRESS_MAX: Final = -(1 << 31) - 1
+"""The greatest address. Smaller numbers are addresses, all others tags codes; on disk for good."""
+_ADDRESS_BASE: Final = -(1 << 63)
+_UNIT = struct.Struct(">hqqh")
 
 
 class ExtensionUnit(NamedTuple):
@@ -33,8 +52,31 @@ class ConsumeQueueExt:
     def __init__(
         self, fs: FileSystem, directory: str, *, file_bytes: int, open_files: OpenFiles
     ) -> None:
-        """Touch no file."""
+        """Touch no file: `directory` is `paths.consume_queue_extension(...)`."""
+        self._files = MappedFileQueue(
+            fs, (directory,), file_bytes, read_only=True, open_files=open_files
+        )
 
     def unit(self, address: int) -> ExtensionUnit | None:
         """Return the unit at an address, None if there is none."""
-        raise NotImplementedError
+        if not is_extension_address(address):
+            return None
+        offset = address - _ADDRESS_BASE
+        file = self._files.find(offset)
+        if file is None and self._files.refresh():
+            file = self._files.find(offset)
+        if file is None:
+            return None
+        position = offset - file.start_offset
+        head = file.read(position, _UNIT.size)
+        if len(head) < _UNIT.size:
+            return None
+        size_bytes, tags_code, store_timestamp_ms, bitmap_bytes = _UNIT.unpack(head)
+        if size_bytes < 1:
+            return None
+        bitmap = file.read(position + _UNIT.size, bitmap_bytes) if bitmap_bytes > 0 else b""
+        return ExtensionUnit(size_bytes, tags_code, store_timestamp_ms, bitmap)
+
+    def close(self) -> None:
+        """Close all descriptors."""
+        self._files.close()

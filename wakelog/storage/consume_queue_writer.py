@@ -1,22 +1,57 @@
 """Writing one consume queue: appends, recovery and truncation of its 20-byte entries.
 
-Source: org.apache.rocketmq.store.ConsumeQueue (4.9.3).
+One writer at a time: recovery before the broker serves, Reput while it runs. Entries gather in
+memory and reach the file with `write_pending`, one write for each file they fall into.
+
+A record goes to the next free place, wherever its own queue offset points, as in 4.9.3:
+
+    the record                                          what happens
+    ends at or below `max_physical_offset`              nothing: it has an entry (fact 46)
+    is the first of the queue                           padding up to its place in the first file
+    states a queue offset of 0                          next free place
+    states one below the next free place                nothing: the place is taken
+    states one above, some records before it are lost   the gap gets entries of this record too
+
+The last line is ours: 4.9.3 takes the next free place, and from then on places and queue offsets
+differ, so that consumers commit wrong offsets. With `fill_gaps=False` we do the same. A gap of
+more than GAP_ENTRIES_MAX is never filled: a damaged queue offset must not fill the disk.
+
+Invariants:
+- `max_physical_offset` and `max_queue_offset` count what was put, written or not.
+- After `recover` and `truncate_physical` every byte behind the last entry is zero on the disk.
+
+Source: org.apache.rocketmq.store.ConsumeQueue (4.9.3). There, recovery and truncation only move
+positions in memory, a queue of nothing but padding gets a maximum of 2 GiB, and a queue whose
+first file was made but not written starts at the wrong place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Final
 
-from wakelog.storage.consume_queue import ConsumeQueue
-from wakelog.storage.file_system import FileSystem
-from wakelog.storage.open_files import OpenFiles
+import numpy as np
+
+from wakelog.storage.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue, QueueEntry
+from wakelog.storage.file_system import Buffer, FileSystem
+from wakelog.storage.mapped_file import MappedFile, OpenFiles
+from wakelog.storage.scan_layout import ENTRY_BYTES
+
+# One file of the default size. A longer gap would be a lost segment, or a damaged number.
+GAP_ENTRIES_MAX: Final = 300_000
+# A queue offset whose byte offset, one file further, still is a Java long.
+QUEUE_OFFSET_MAX: Final = (1 << 62) // ENTRY_BYTES
+RECOVER_PIECE_BYTES: Final = 10_000 * ENTRY_BYTES
+RECOVER_FILE_COUNT: Final = 3
+
+_ENTRY_DTYPE = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+Array = np.ndarray[Any, Any]
+
+assert _ENTRY_DTYPE.itemsize == ENTRY_BYTES
 
 
 class ConsumeQueueWriter(ConsumeQueue):
-    """The one writer of a queue: Reput while the broker runs, recovery before."""
-
-    max_physical_offset: int  # end of the last record that has an entry, -1 if none
-    max_queue_offset: int  # next free place
+    """The one writer of a queue. Call `recover` first."""
 
     def __init__(
         self,
@@ -26,26 +61,205 @@ class ConsumeQueueWriter(ConsumeQueue):
         file_bytes: int,
         open_files: OpenFiles,
         make_file: Callable[[str, int], None],
+        fill_gaps: bool = True,
     ) -> None:
-        """Keep `make_file(path, size_bytes)`, which makes one zeroed file of the queue."""
+        """Keep `make_file(path, size_bytes)`, which makes one zeroed file in one step."""
+        super().__init__(
+            fs, directory, file_bytes=file_bytes, open_files=open_files, read_only=False
+        )
+        self._make_file = make_file
+        self._fill_gaps = fill_gaps
+        self._pending: list[Buffer] = []
+        self._pending_begin = 0
+        self._dirty: set[str] = set()
+        self.max_physical_offset = -1
+        self.max_queue_offset = 0
+        self.repeated_count = 0
+        self.gaps_count = 0
+        self.refused_count = 0
 
-    def recover(self) -> None:
-        """Find the logical end from the third last file on, and zero durably what lies behind."""
+    def recover(self, *, careful: bool = False) -> None:
+        """Find the logical end and zero durably what lies behind it.
+
+        careful: after a crash of the machine, look at each entry of the last three files, as
+            4.9.3 does; else bisect, which is right for what a killed process leaves.
+        """
+        report = self._files.load()
+        if report.short_last is not None:
+            self._files.extend_short_last(report.short_last)
+        for path in report.beyond_gap:
+            self._fs.unlink(path)
+        self._set_end(self._careful_end() if careful else self.end_of_written())
 
     def put(self, physical_offset: int, size_bytes: int, tags_code: int, queue_offset: int) -> None:
-        """Append one entry; nothing happens if the record already has one (fact 46)."""
+        """Append one entry, or do what the table above says."""
+        entry = ENTRY.pack(physical_offset, size_bytes, tags_code)
+        if self._place(physical_offset + size_bytes, queue_offset, entry):
+            self._append(entry, 1)
+            self.max_physical_offset = physical_offset + size_bytes
+
+    def put_column(
+        self,
+        entries: Buffer,
+        *,
+        physical_offsets: Array,
+        sizes: Array,
+        tags_codes: Array,
+        queue_offsets: Array,
+    ) -> None:
+        """Append many entries, in log order; `entries` are theirs, encoded.
+
+        Does the same as `put` one by one, and does that where the column has a break.
+        """
+        ends = physical_offsets + sizes
+        at, count = int(np.searchsorted(ends, self.max_physical_offset, side="right")), len(ends)
+        self.repeated_count += at
+        breaks = np.flatnonzero(np.diff(queue_offsets) != 1) + 1
+        view = memoryview(entries)
+        while at < count:
+            follows = queue_offsets[at] == self.max_queue_offset
+            if not follows or self.max_queue_offset == 0 or self._is_empty:
+                self.put(
+                    int(physical_offsets[at]),
+                    int(sizes[at]),
+                    int(tags_codes[at]),
+                    int(queue_offsets[at]),
+                )
+                run_end = at + 1
+            else:
+                later = np.searchsorted(breaks, at, side="right")
+                run_end = int(breaks[later]) if later < len(breaks) else count
+                # A copy: the caller fills its columns again before a failed write is repeated.
+                self._append(bytes(view[at * ENTRY_BYTES : run_end * ENTRY_BYTES]), run_end - at)
+                self.max_physical_offset = int(ends[run_end - 1])
+            at = run_end
+
+    def write_pending(self) -> None:
+        """Write what was put; making files where they are missing."""
+        if not self._pending:
+            return
+        data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
+        offset = self._pending_begin
+        view = memoryview(data)
+        while view:
+            file = self._files.find(offset)
+            if file is None:
+                file = self._make(offset - offset % self._file_bytes)
+            length = min(len(view), file.end_offset - offset)
+            file.write(offset - file.start_offset, view[:length])
+            self._dirty.add(file.path)
+            offset += length
+            view = view[length:]
+        # Only now: after a failed write the same entries are written again, to the same places.
+        self._pending = []
+        self._pending_begin = offset
 
     def truncate_physical(self, physical_offset: int) -> bool:
         """Forget entries of records at or above `physical_offset`, durably; True if any were."""
-        raise NotImplementedError
+        self.write_pending()
+        begin, end = self.first_queue_offset, self.max_queue_offset
+        kept = self._bisect(begin, end, lambda entry: entry[0] < physical_offset)
+        if kept == end:
+            return False
+        self._set_end(kept)
+        return True
 
     def remove_files_before(self, min_physical_offset: int) -> int:
-        """Delete files whose every record lies below the log's begin; return how many."""
-        raise NotImplementedError
+        """Delete files whose every record lies below the log's begin, never the last file."""
+        cut = 0
+        for file in self._files.files[:-1]:
+            (last_physical_offset, _, _) = self._entry_at(file.end_offset // ENTRY_BYTES - 1)
+            if last_physical_offset >= min_physical_offset:
+                break
+            cut = file.end_offset
+        return len(self._files.remove_before(cut))
 
     def dirty_paths(self) -> list[str]:
-        """Return the files written since the last call: their data is not yet synced."""
-        raise NotImplementedError
+        """Return the files written since the last call, whose data is not yet synced."""
+        dirty, self._dirty = sorted(self._dirty), set()
+        return dirty
 
     def delete(self) -> None:
-        """Remove the queue's files and directory."""
+        """Remove the queue's files and its directory."""
+        self._pending = []
+        self._dirty.clear()
+        self._files.remove_all()
+        if self._fs.exists(self.directory):
+            self._fs.remove_directory(self.directory)
+        self._set_empty()
+
+    def _place(self, physical_offset_end: int, queue_offset: int, entry: bytes) -> bool:
+        """Make room for an entry as the table says; False if there is none to be made."""
+        if physical_offset_end <= self.max_physical_offset:
+            self.repeated_count += 1
+            return False
+        if not 0 <= queue_offset <= QUEUE_OFFSET_MAX:
+            self.refused_count += 1
+            return False
+        if self._is_empty:
+            self._start_at(queue_offset)
+        elif queue_offset != 0:
+            missing = queue_offset - self.max_queue_offset
+            if missing < 0:
+                self.repeated_count += 1
+                return False
+            if missing > 0:
+                self.gaps_count += 1
+                if self._fill_gaps and missing <= GAP_ENTRIES_MAX:
+                    self._append(entry * missing, missing)
+        return True
+
+    @property
+    def _is_empty(self) -> bool:
+        return self.max_physical_offset < 0
+
+    def _start_at(self, queue_offset: int) -> None:
+        # Files of an empty queue were made and never written, or truncated to nothing. They may
+        # not be where the queue goes on.
+        file_begin = queue_offset - queue_offset % self.file_entries
+        if self._files.last is not None and self._files.min_offset != file_begin * ENTRY_BYTES:
+            self._files.remove_all()
+        self.max_queue_offset = file_begin
+        self._pending_begin = file_begin * ENTRY_BYTES
+        if queue_offset > file_begin:
+            self._append(PADDING_ENTRY * (queue_offset - file_begin), queue_offset - file_begin)
+
+    def _append(self, entries: Buffer, count: int) -> None:
+        self._pending.append(entries)
+        self.max_queue_offset += count
+
+    def _make(self, start_offset: int) -> MappedFile:
+        self._fs.make_directories(self.directory)
+        path = self._files.path_for(start_offset)
+        self._make_file(path, self._file_bytes)
+        return self._files.add(path, start_offset)
+
+    def _set_end(self, queue_offset: int) -> None:
+        """Take `queue_offset` as the next free place; zero what is behind, forget mere padding."""
+        last = None
+        if queue_offset > self.first_queue_offset:
+            last = QueueEntry._make(self._entry_at(queue_offset - 1))
+        if last is None or last.is_padding:
+            self._files.truncate(self._files.min_offset)
+            self._set_empty()
+            return
+        self._files.truncate(queue_offset * ENTRY_BYTES)
+        self.max_queue_offset = queue_offset
+        self._pending_begin = queue_offset * ENTRY_BYTES
+        self.max_physical_offset = last.physical_offset + last.size_bytes
+
+    def _set_empty(self) -> None:
+        self.max_physical_offset = -1
+        self.max_queue_offset = self.first_queue_offset
+        self._pending_begin = self.max_queue_offset * ENTRY_BYTES
+
+    def _careful_end(self) -> int:
+        """Return the first place of the last three files whose entry is not one (fact 47)."""
+        files = self._files.files[-RECOVER_FILE_COUNT:]
+        for file in files:
+            for position in range(0, file.size_bytes, RECOVER_PIECE_BYTES):
+                found = np.frombuffer(file.read(position, RECOVER_PIECE_BYTES), _ENTRY_DTYPE)
+                wrong = (found["physical_offset"] < 0) | (found["size"] <= 0)
+                if wrong.any():
+                    return (file.start_offset + position) // ENTRY_BYTES + int(wrong.argmax())
+        return self.files_end
