@@ -1,0 +1,105 @@
+"""Tests of batches, also against how the real broker stored them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.golden_stores import read_manifest
+from tests.protocol.golden_records import raw_records
+from tests.protocol.strategies import int32
+from wakelog.protocol.batch import (
+    BatchedMessage,
+    append_properties,
+    batch_properties,
+    decode_batch_body,
+    encode_batch_body,
+)
+from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
+from wakelog.protocol.message_record import decode_record
+
+BATCH = bytes.fromhex(
+    "0000001b 00000000 00000000 00000007 00000002 6869 0003 6b0176"
+    "00000016 00000000 00000000 00000000 00000000 0000"
+)
+MESSAGES = [BatchedMessage(7, b"hi", b"k\x01v"), BatchedMessage(0, b"", b"")]
+
+messages = st.builds(BatchedMessage, int32, st.binary(max_size=30), st.binary(max_size=30))
+
+
+def test_a_batch_is_written_and_read() -> None:
+    assert encode_batch_body(MESSAGES) == BATCH
+    assert decode_batch_body(BATCH) == MESSAGES
+
+
+@given(st.lists(messages, max_size=5))
+def test_a_batch_comes_back(batch: list[BatchedMessage]) -> None:
+    assert decode_batch_body(encode_batch_body(batch)) == batch
+
+
+def test_sizes_magic_and_crc_are_not_believed() -> None:
+    lied = b"\xff" * 12 + BATCH[12:]
+    assert decode_batch_body(lied) == MESSAGES
+
+
+@pytest.mark.parametrize("cut", [cut for cut in range(1, len(BATCH)) if cut != 27])
+def test_a_batch_cut_short_is_the_peers_fault(cut: int) -> None:
+    with pytest.raises(RemoteProtocolError):
+        decode_batch_body(BATCH[:cut])
+
+
+@pytest.mark.parametrize(
+    ("position", "width", "value"),
+    [(16, 4, -1), (16, 4, 2**31 - 1), (22, 2, -1), (22, 2, 2**15 - 1)],
+)
+def test_a_length_that_lies_is_the_peers_fault(position: int, width: int, value: int) -> None:
+    batch = bytearray(BATCH)
+    batch[position : position + width] = value.to_bytes(width, "big", signed=True)
+    with pytest.raises(RemoteProtocolError) as refused:
+        decode_batch_body(bytes(batch))
+    assert refused.value.code == 1
+
+
+@given(st.binary(max_size=100))
+def test_garbage_is_split_or_refused(data: bytes) -> None:
+    try:
+        split = decode_batch_body(data)
+    except RemoteProtocolError:
+        return
+    assert sum(22 + len(m.body) + len(m.properties) for m in split) == len(data)
+
+
+def test_properties_too_long_are_our_mistake() -> None:
+    with pytest.raises(LocalProtocolError):
+        encode_batch_body([BatchedMessage(0, b"", b"p" * 32768)])
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "joined"),
+    [
+        (b"a\x01b", b"c\x01d", b"a\x01b\x02c\x01d"),
+        (b"a\x01b\x02", b"c\x01d", b"a\x01b\x02c\x01d"),
+        (b"", b"c\x01d", b"c\x01d"),
+        (b"a\x01b", b"", b"a\x01b"),
+    ],
+)
+def test_blocks_are_separated_once(inner: bytes, outer: bytes, joined: bytes) -> None:
+    assert append_properties(inner, outer) == joined
+
+
+@pytest.mark.golden
+def test_the_real_broker_appended_the_same_properties() -> None:
+    # The client's own block is not on disk apart; it is what stands before the batch's.
+    outer = batch_properties("WAIT\x01true", "DefaultCluster")
+    assert outer == b"CLUSTER\x01DefaultCluster\x02WAIT\x01true"
+    batched = {
+        sent["commitLogOffset"]: sent
+        for sent in read_manifest("batch")["sent"]
+        if sent["kind"] == "batch"
+    }
+    assert len(batched) > 100
+    for record in map(decode_record, raw_records("batch")):
+        if record.physical_offset in batched:
+            stored = record.properties_text.encode()
+            inner = stored.removesuffix(outer).removesuffix(b"\x02")
+            assert batched[record.physical_offset]["uniqKey"].encode() in inner
+            assert append_properties(inner, outer) == stored

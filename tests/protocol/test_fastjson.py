@@ -1,0 +1,176 @@
+"""Tests of fastjson's dialect, also against the files the real broker wrote with it."""
+
+import json
+import math
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.protocol.golden_records import config_files
+from wakelog.protocol.fastjson import DEPTH_MAX, dumps, loads
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(exclude_categories=["Cs"])),
+)
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+json_values = st.recursive(
+    scalars,
+    lambda values: st.one_of(st.lists(values), st.dictionaries(texts, values)),
+    max_leaves=8,
+)
+present = scalars.filter(lambda value: value is not None)
+objects_as_keys = st.dictionaries(texts, present, min_size=1).map(lambda d: tuple(d.items()))
+dialect_values = st.recursive(
+    present,
+    lambda values: st.one_of(
+        st.lists(values),
+        st.dictionaries(st.one_of(texts, st.integers(), objects_as_keys), values, max_size=4),
+    ),
+    max_leaves=8,
+)
+
+
+@given(json_values)
+def test_ordinary_json_is_read_as_by_anyone(value: Any) -> None:
+    assert loads(json.dumps(value)) == value
+    assert loads(json.dumps(value, ensure_ascii=False, indent=1).encode()) == value
+
+
+@given(dialect_values)
+def test_the_dialect_is_read_as_it_was_written(value: Any) -> None:
+    assert loads(dumps(value)) == value
+    assert loads(dumps(value, pretty=True)) == value
+
+
+@given(st.one_of(st.binary(), st.text("{}[]:,\"\\u0d1-.eE tfn'")))
+def test_garbage_raises_nothing_but_value_error(data: bytes | str) -> None:
+    try:
+        value = loads(data)
+    except ValueError:
+        return
+    assert loads(dumps(value, pretty=True)) == loads(dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{0:5,1:7}", {0: 5, 1: 7}),
+        ('{"0":5,-1:7}', {"0": 5, -1: 7}),
+        (
+            '{{"brokerName":"b","queueId":0,"topic":"T"}:{"maxOffset":9}}',
+            {(("brokerName", "b"), ("queueId", 0), ("topic", "T")): {"maxOffset": 9}},
+        ),
+        ("{{}:1}", {(): 1}),
+        (' { "a" : [ 1 , 2.5e1 , true , false , null ] } ', {"a": [1, 25.0, True, False, None]}),
+        ('{"a":1,"a":2}', {"a": 2}),
+        (r'"\"\\\/\b\f\n\r\t\u6807\ud83d\ude00"', '"\\/\b\f\n\r\t标\U0001f600'),
+        ('"raw \x01\x02 text"', "raw \x01\x02 text"),
+        ("-0", 0),
+    ],
+)
+def test_what_is_read(text: str, value: object) -> None:
+    assert loads(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "{",
+        '{"a"',
+        '{"a":',
+        '{"a":1',
+        '{"a":1,}',
+        '{"a" 1}',
+        "{a:1}",
+        "{[1]:2}",
+        '{{"a":[1]}:2}',
+        '{{{"a":1}:1}:2}',
+        "[1,]",
+        "[1 2]",
+        '"open',
+        r'"\q"',
+        r'"\u12"',
+        r'"\ud800"',
+        "1 2",
+        "1.",
+        ".5",
+        "-",
+        "nul",
+        "NaN",
+        "1" * 41,
+    ],
+)
+def test_what_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        loads(text)
+
+
+def test_bytes_that_are_not_utf_8_are_refused() -> None:
+    with pytest.raises(ValueError):
+        loads(b'"\xff"')
+
+
+def test_nesting_is_bounded() -> None:
+    assert loads("[" * DEPTH_MAX + "]" * DEPTH_MAX)
+    for opening in ("[", '{"a":', "{{"):
+        with pytest.raises(ValueError, match="levels"):
+            loads(opening * 100_000)
+
+
+class Bean(msgspec.Struct, rename="camel"):
+    topic_name: str
+    perm: int = 6
+    absent: str | None = None
+    order: bool = False
+
+
+def test_a_bean_is_written_alphabetically_without_nulls() -> None:
+    assert dumps(Bean("T")) == b'{"order":false,"perm":6,"topicName":"T"}'
+
+
+def test_a_bean_as_key_is_written_as_an_object() -> None:
+    class Key(msgspec.Struct, frozen=True):
+        b: int
+        a: str
+
+    assert dumps({Key(1, "x"): 2}) == b'{{"a":"x","b":1}:2}'
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": None, "b": 1}, '{"b":1}'),
+        ([None, True, 1.0, "标\x01"], '[null,true,1.0,"标\\u0001"]'),
+        ({1}, "[1]"),
+        ((1, 2), "[1,2]"),
+        (math.inf, "null"),
+        ({}, "{}"),
+        ([], "[]"),
+        ({0: {}}, "{0:{}}"),
+    ],
+)
+def test_what_is_written(value: object, text: str) -> None:
+    assert dumps(value) == text.encode()
+
+
+def test_what_has_no_json_form_is_our_mistake() -> None:
+    with pytest.raises(TypeError):
+        dumps(object())
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("fixture", ["basic", "delay_tx_retry", "filter_ext", "multi_dispatch"])
+def test_configuration_files_come_out_byte_for_byte(fixture: str) -> None:
+    files = config_files(fixture)
+    assert "topics.json" in files
+    for content in files.values():
+        assert dumps(loads(content), pretty=True) == content

@@ -1,0 +1,192 @@
+"""Tests of frames: cut anywhere, lying anywhere, and how little they cost."""
+
+import struct
+import tracemalloc
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.protocol.strategies import ext_fields, int32, texts
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
+from wakelog.protocol.frame import (
+    FRAME_BYTES_MAX,
+    FrameDecoder,
+    encode_frame,
+    encode_frame_head,
+)
+
+HEADER = b'{"code":34,"flag":0,"language":"JAVA","opaque":1,"version":399}'
+FRAME = struct.pack(">II", 4 + len(HEADER) + 2, len(HEADER)) + HEADER + b"{}"
+
+commands = st.builds(
+    RemotingCommand,
+    code=st.integers(0, 2**15 - 1),
+    opaque=int32,
+    flag=int32,
+    ext_fields=ext_fields,
+    body=st.binary(max_size=40),
+    remark=st.none() | texts.filter(bool),
+    version=st.integers(0, 2**15 - 1),
+    serialize_type=st.sampled_from([0, 1]),
+)
+
+
+def test_a_frame_is_read() -> None:
+    (command,) = FrameDecoder().feed(FRAME)
+    assert (command.code, command.opaque, command.body) == (34, 1, b"{}")
+
+
+def test_a_frame_is_written() -> None:
+    frame = encode_frame(RemotingCommand(34, 1, body=b"{}", serialize_type=1))
+    header = bytes.fromhex("0022 00 018f 00000001 00000000 00000000 00000000")
+    assert frame == struct.pack(">II", 4 + 21 + 2, 1 << 24 | 21) + header + b"{}"
+
+
+@given(commands)
+def test_a_head_goes_before_a_body_sent_apart(command: RemotingCommand) -> None:
+    assert encode_frame_head(command, len(command.body)) + command.body == encode_frame(command)
+
+
+def cut(data: bytes, positions: list[int]) -> Iterator[bytes]:
+    begin = 0
+    for end in [*sorted(position % (len(data) + 1) for position in positions), len(data)]:
+        yield data[begin:end]
+        begin = end
+
+
+@given(st.lists(commands, max_size=6), st.lists(st.integers(0, 2000), max_size=12))
+def test_commands_come_back_however_the_bytes_are_cut(
+    sent: list[RemotingCommand], positions: list[int]
+) -> None:
+    decoder = FrameDecoder()
+    received: list[RemotingCommand] = []
+    for chunk in cut(b"".join(map(encode_frame, sent)), positions):
+        received += decoder.feed(chunk)
+    assert received == sent
+    assert decoder.buffered_bytes == 0
+
+
+def test_byte_by_byte_nothing_comes_before_the_last() -> None:
+    decoder = FrameDecoder()
+    for count, byte in enumerate(FRAME[:-1], start=1):
+        assert decoder.feed(bytes([byte])) == []
+        assert decoder.buffered_bytes == count
+    assert len(decoder.feed(FRAME[-1:] + FRAME)) == 2
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_chunk_may_be_reused_after_it_was_fed(
+    kind: Callable[[bytearray], bytes | bytearray | memoryview],
+) -> None:
+    decoder = FrameDecoder()
+    chunk = bytearray(FRAME + FRAME[:10])
+    decoder.feed(kind(chunk))
+    chunk[:] = b"\xff" * len(chunk)
+    assert decoder.feed(FRAME[10:]) == FrameDecoder().feed(FRAME)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        struct.pack(">I", 0),
+        struct.pack(">I", 3),
+        struct.pack(">i", -1),
+        struct.pack(">i", -(2**31)),
+        struct.pack(">I", FRAME_BYTES_MAX - 3),
+        struct.pack(">II", 4, 1),
+        struct.pack(">II", 8, 5) + b"{}  ",
+        struct.pack(">II", 8, 0xFFFFFF) + b"{}  ",
+        struct.pack(">II", 8, 2 << 24 | 4) + b"{}  ",
+        struct.pack(">II", 8, 0xFF000004) + b"{}  ",
+        struct.pack(">II", 4, 0),
+        struct.pack(">II", 6, 2) + b"[]",
+        struct.pack(">II", 6, 1 << 24 | 2) + b"{}",
+    ],
+)
+def test_a_frame_that_lies_is_the_peers_fault(frame: bytes) -> None:
+    with pytest.raises(RemoteProtocolError) as refused:
+        FrameDecoder().feed(frame)
+    assert refused.value.code == 1
+
+
+def test_the_limit_counts_the_whole_frame() -> None:
+    assert FrameDecoder(len(FRAME)).feed(FRAME)
+    with pytest.raises(RemoteProtocolError):
+        FrameDecoder(len(FRAME) - 1).feed(FRAME)
+
+
+def test_sound_commands_before_a_bad_frame_are_kept_for_whoever_wants_them() -> None:
+    decoder = FrameDecoder()
+    with pytest.raises(RemoteProtocolError):
+        decoder.feed(FRAME + FRAME + b"\xff\xff\xff\xff")
+    assert [command.code for command in decoder.preceding] == [34, 34]
+
+
+@given(st.lists(st.binary(max_size=64), max_size=8))
+def test_garbage_raises_nothing_else(chunks: list[bytes]) -> None:
+    decoder = FrameDecoder()
+    fed = 0
+    try:
+        for chunk in chunks:
+            decoder.feed(chunk)
+            fed += len(chunk)
+            assert decoder.buffered_bytes <= fed
+    except RemoteProtocolError as error:
+        assert error.code == 1
+
+
+@given(st.data())
+def test_a_damaged_frame_raises_nothing_else(data: st.DataObject) -> None:
+    frame = bytearray(encode_frame(data.draw(commands)))
+    frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    decoder = FrameDecoder()
+    try:
+        received = decoder.feed(frame)
+    except RemoteProtocolError:
+        received = []
+    assert len(received) <= 1
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        struct.pack(">II", FRAME_BYTES_MAX - 4, 0xFFFFFF),
+        struct.pack(">II", 12, 1 << 24 | 8) + b"\x7f" * 8,
+        struct.pack(">II", 29, 1 << 24 | 25) + bytes(13) + b"\x7f\xff\xff\xff" + bytes(8),
+        struct.pack(">II", 29, 1 << 24 | 25) + bytes(17) + b"\x7f\xff\xff\xff" + bytes(4),
+    ],
+)
+def test_a_lie_costs_no_memory(lie: bytes) -> None:
+    decoder = FrameDecoder()
+    tracemalloc.start()
+    try:
+        decoder.feed(lie)
+    except RemoteProtocolError:
+        pass
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak < 100_000
+
+
+def test_a_large_frame_in_small_chunks_takes_little_more_than_itself() -> None:
+    frame = encode_frame(RemotingCommand(310, body=bytes(2_000_000)))
+    decoder = FrameDecoder()
+    tracemalloc.start()
+    try:
+        for begin in range(0, len(frame) - 10, 1000):
+            assert decoder.feed(frame[begin : min(begin + 1000, len(frame) - 10)]) == []
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * len(frame)
+    (command,) = decoder.feed(frame[-10:])
+    assert len(command.body) == 2_000_000
+
+
+def test_a_header_too_long_for_its_length_field_is_our_mistake() -> None:
+    with pytest.raises(LocalProtocolError):
+        encode_frame(RemotingCommand(1, remark="x" * (1 << 24)))
