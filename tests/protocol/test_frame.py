@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.protocol.examples import document_example
 from tests.protocol.strategies import ext_fields, int32, texts
+from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
 from wakelog.protocol.frame import (
@@ -43,6 +45,15 @@ def test_a_frame_is_written() -> None:
     frame = encode_frame(RemotingCommand(34, 1, body=b"{}", serialize_type=1))
     header = bytes.fromhex("0022 00 018f 00000001 00000000 00000000 00000000")
     assert frame == struct.pack(">II", 4 + 21 + 2, 1 << 24 | 21) + header + b"{}"
+
+
+def test_the_documents_example_is_read_and_written() -> None:
+    example = document_example("frame.md")
+    (command,) = FrameDecoder().feed(example)
+    assert command == RemotingCommand(
+        RequestCode.GET_MAX_OFFSET, 7, 0, {"topic": "T", "queueId": "2"}, serialize_type=1
+    )
+    assert encode_frame(command) == example
 
 
 @given(commands)

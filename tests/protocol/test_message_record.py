@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.golden_stores import read_manifest
+from tests.protocol.examples import document_example
 from tests.protocol.golden_records import raw_records
 from tests.protocol.strategies import hosts, int32, int64
 from wakelog.protocol import message_record
@@ -38,12 +39,7 @@ FIXTURES = [
     "transient",
 ]
 
-# One record with two v4 hosts, field by field.
-EXAMPLE = bytes.fromhex(
-    "00000066 daa320a7 58932aac 00000002 00000007 0000000000000005 0000000000000400"
-    "00000000 0000019000000000 7f000001 0000c350 0000019000000001 0a000001 00002a9f"
-    "00000000 0000000000000000 00000002 6869 01 54 0008 6b 01 76 02 6b 32 01 76"
-)
+EXAMPLE = document_example("message_record.md")
 
 
 def encode(record: MessageRecord) -> bytes:
