@@ -1,10 +1,10 @@
 """Reading RocketMQ's broker.conf: java.util.Properties text into BrokerConfig and StoreConfig.
 
-One file feeds both, as in 4.9.3. Three layers are laid over each other, all spelled with 4.9.3's keys:
-defaults that only the machine knows (host name, address, home directory), the file, and what the
-command line says. A key nobody knows is kept, shown by code 26, and warned about with the nearest
-known name. A value that cannot be used is an error that names key, value and accepted form, where 4.9.3
-goes on with its default.
+One file feeds both, as in 4.9.3. Three layers are laid over each other, all spelled with
+4.9.3's keys: defaults that only the machine knows (host name, address, home directory), the
+file, and what the command line says. A key nobody knows is kept, shown by code 26, and warned
+about with the nearest known name. A value that cannot be used is an error that names key, value
+and accepted form, where 4.9.3 goes on with its default.
 
 Source: org.apache.rocketmq.broker.BrokerStartup.createBrokerController and MixAll.properties2Object
 (4.9.3).
@@ -20,7 +20,12 @@ from typing import Any, TypeVar, get_args
 import javaproperties
 import msgspec
 
-from wakelog.broker.config import KEYS_WITHOUT_EFFECT, MASTER_ID, BrokerConfig
+from wakelog.broker.config import (
+    KEYS_REFUSED_WHEN_TRUE,
+    KEYS_WITHOUT_EFFECT,
+    MASTER_ID,
+    BrokerConfig,
+)
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 
@@ -53,10 +58,12 @@ def read_broker_conf(
     """
     layers = {**(defaults or {}), **parse_properties(text), **(overrides or {})}
     broker_keys, store_keys = field_types(BrokerConfig), field_types(StoreConfig)
-    known = broker_keys.keys() | store_keys.keys() | KEYS_WITHOUT_EFFECT
+    without_effect = KEYS_WITHOUT_EFFECT | KEYS_REFUSED_WHEN_TRUE.keys()
+    known = broker_keys.keys() | store_keys.keys() | without_effect
     unknown = {key: value for key, value in layers.items() if key not in known}
     warnings = [_unknown_key_warning(key, known) for key in unknown]
     warnings += [f"{key} has no effect here" for key in layers if key in KEYS_WITHOUT_EFFECT]
+    _refuse_promises(layers)
     store_values = {key: layers[key] for key in store_keys if key in layers}
     broker_values = {key: layers[key] for key in broker_keys if key in layers}
     broker = _build(BrokerConfig, broker_values)
@@ -65,7 +72,7 @@ def read_broker_conf(
     store_values.setdefault("storePathRootDir", "")
     store = _build(StoreConfig, store_values)
     _settle_role(broker, store)
-    kept = {key: layers[key] for key in layers if key in KEYS_WITHOUT_EFFECT}
+    kept = {key: layers[key] for key in layers if key in without_effect}
     return BrokerSettings(broker, store, unknown | kept, tuple(warnings))
 
 
@@ -143,6 +150,12 @@ def _settle_role(broker: BrokerConfig, store: StoreConfig) -> None:
         broker.broker_id = MASTER_ID
     elif broker.broker_id <= MASTER_ID:
         raise IllegalConfiguration("brokerId", broker.broker_id, "above 0 for brokerRole=SLAVE")
+
+
+def _refuse_promises(layers: Mapping[str, str]) -> None:
+    for key, reason in KEYS_REFUSED_WHEN_TRUE.items():
+        if convert_value(key, layers.get(key, "false"), bool):
+            raise IllegalConfiguration(key, layers[key], f"false: {reason}")
 
 
 def _unknown_key_warning(key: str, known: set[str] | frozenset[str]) -> str:

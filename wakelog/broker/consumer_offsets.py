@@ -1,15 +1,15 @@
 """ConsumerOffsets: how far each group has consumed each queue, and the file that keeps it.
 
     consumerOffset.json     {"offsetTable":{"topic@group":{queueId:offset}}}
-    lmqConsumerOffset.json  the same with "lmqOffsetTable":{"topic@group":offset}; used instead of the
-                            first when enableLmq is set
+    lmqConsumerOffset.json  the same with "lmqOffsetTable":{"topic@group":offset}; used in place
+                            of the first when enableLmq is set
 
-The last writer wins: a smaller offset is taken like any other, since that is how a reset works. There is
-no DataVersion. Topic and group are kept apart here and joined only in the file, where the last ``@``
-splits them, because a group name cannot hold one.
+The last writer wins: a smaller offset is taken like any other, since that is how a reset works.
+There is no DataVersion. Topic and group are kept apart here and joined only in the file, where
+the last ``@`` splits them, because a group name cannot hold one.
 
-Invariants: queue ids are not negative; an offset of -1 is stored like any other, because the Go client
-commits it, and means "none" to whoever asks.
+Invariants: queue ids are not negative; an offset of -1 is stored like any other, because the Go
+client commits it, and means "none" to whoever asks.
 
 Source: org.apache.rocketmq.broker.offset.{ConsumerOffsetManager, LmqConsumerOffsetManager} (4.9.3).
 """

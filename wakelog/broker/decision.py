@@ -7,8 +7,8 @@ Deferred says what has to happen before there is an answer:
 AwaitFlush         the answer is ready and may leave once ``flushed >= physical_offset_end``
 HoldPull           nothing to read yet; the Broker kept the request under ``hold_id`` and asks the
                    shell to give this note to PullHold, which says when to call ``Broker.wake``
-RunInPool          ``work()`` would block: run it in a pool thread, then give its result to ``finish``
-                   on the Broker's own thread
+RunInPool          ``work()`` would block: run it in a pool thread, then give its result to
+                   ``finish`` on the Broker's own thread
 AwaitRegistration  the answer is ready and may leave once the name servers have been told
 =================  =================================================================================
 
@@ -151,8 +151,9 @@ class Continue(msgspec.Struct, frozen=True):
 class RegisterBroker(msgspec.Struct, frozen=True):
     """Register with every name server, the whole topic table.
 
-    4.9.3 sends single topics as increments with the table's new version. When an earlier registration
-    was lost, that makes a name server believe it is up to date without the lost topic; so we never do.
+    4.9.3 sends single topics as increments with the table's new version. When an earlier
+    registration was lost, that makes a name server believe it is up to date without the lost
+    topic; so we never do.
 
     oneway: do not wait for the answers, as for a topic that a send has created.
     """

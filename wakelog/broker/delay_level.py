@@ -1,9 +1,9 @@
 """Delay levels: how a delayed message is parked in SCHEDULE_TOPIC_XXXX and comes out again.
 
-A message with the property DELAY=n is stored in queue n-1 of the schedule topic, with where it wanted
-to go in REAL_TOPIC and REAL_QID. Its consume queue entry has the moment of delivery in place of the
-tag's hash. A delivered message still carries all three properties, because 4.9.3 builds the string
-before it cleans the map; consumers see them, so they stay.
+A message with the property DELAY=n is stored in queue n-1 of the schedule topic, with where it
+wanted to go in REAL_TOPIC and REAL_QID. Its consume queue entry has the moment of delivery in
+place of the tag's hash. A delivered message still carries all three properties, because 4.9.3
+builds the string before it cleans the map; consumers see them, so they stay.
 
 Invariants: level = queue id + 1; levels go from 1 to ``DelayLevels.level_max`` without a gap.
 
@@ -12,8 +12,12 @@ org.apache.rocketmq.store.CommitLog.asyncPutMessage (4.9.3).
 """
 
 import re
+from collections.abc import Mapping
 
 from wakelog.broker.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC, is_legal_topic
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.java import parse_integer
 from wakelog.protocol.message_record import MessageRecord
 from wakelog.protocol.properties import (
     DELAY,
@@ -60,6 +64,21 @@ class DelayLevels:
         return UNKNOWN_LEVEL_DELAY_MS
 
 
+def delay_level(properties: Mapping[str, str]) -> int:
+    """Return the level that properties ask for, 0 for none.
+
+    Raises: RemoteProtocolError with code 1 if DELAY is no number.
+    """
+    text = properties.get(DELAY)
+    if text is None:
+        return 0
+    try:
+        return parse_integer(text)
+    except ValueError as error:
+        remark = f"java.lang.NumberFormatException: {error}"
+        raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark) from error
+
+
 def park(
     levels: DelayLevels, properties: dict[str, str], topic: str, queue_id: int
 ) -> tuple[str, int, str] | None:
@@ -67,12 +86,9 @@ def park(
 
     None if the properties ask for no delay. ``properties`` are changed to what is stored.
 
-    Raises: ValueError if DELAY is no number, for which Java throws too.
+    Raises: RemoteProtocolError with code 1 if DELAY is no number.
     """
-    text = properties.get(DELAY)
-    if text is None:
-        return None
-    level = int(text)
+    level = delay_level(properties)
     if level <= 0:
         return None
     if level > levels.level_max:

@@ -5,7 +5,8 @@ under its old id and deadline when the wake was in vain. Ids are never used twic
 comes late, or from a PullHold of before, finds nothing and does nothing.
 
 Invariants:
-    - at most ``holds_max`` requests are held; one more is answered at once instead.
+    - ``hold`` keeps at most ``holds_max`` requests; one more is answered at once instead. What
+      ``put_back`` returns had its place before.
     - ``_by_channel`` has exactly the ids of ``_held``, each under its own channel.
 
 Source: org.apache.rocketmq.broker.longpolling.{PullRequest, ManyPullRequest} (4.9.3).
@@ -81,13 +82,17 @@ class HeldRequests:
             del self._held[hold_id]
         return ids
 
+    def note(self, hold_id: int) -> HoldPull | None:
+        """Return the note of a held request, None if it is no longer held."""
+        held = self._held.get(hold_id)
+        return None if held is None else held.note
+
     def notes(self) -> list[HoldPull]:
         """Return the note of every held request, oldest first."""
         return [held.note for held in self._held.values()]
 
     def validate(self) -> None:
         """Assert the invariants of the module."""
-        assert len(self._held) <= self._holds_max + 1
         by_channel: dict[int, set[int]] = {}
         for hold_id, held in self._held.items():
             assert hold_id == held.note.hold_id < self._next_id

@@ -1,11 +1,11 @@
 """LockTable: which client of a group may consume a queue in order (codes 41 and 42).
 
-A client asks for its queues every 20 s and treats its own lock as lost after 30 s; the broker gives a
-lock to another client only after 60 s without renewal. So two clients can believe that they own a
-queue only if their clocks run at different speeds.
+A client asks for its queues every 20 s and treats its own lock as lost after 30 s; the broker
+gives a lock to another client only after 60 s without renewal. So two clients can believe that
+they own a queue only if their clocks run at different speeds.
 
-Bounds: a group keeps at most ``QUEUES_MAX`` entries. Expired entries are dropped when a group asks and
-when ``expire`` sweeps, which 4.9.3 never does.
+Bounds: a group keeps at most ``QUEUES_MAX`` entries. Expired entries are dropped when a group
+asks and when ``expire`` sweeps, which 4.9.3 never does.
 
 Invariants:
     - an entry's renewal time never lies in the future of the ``now_ms`` it was given.

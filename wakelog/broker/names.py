@@ -1,10 +1,12 @@
 """Names of topics and groups: which are legal, which are the system's, and how others derive.
 
-Every name that a request brings passes one of the checks here before it enters a table; storage checks
-again before it makes a path of it. Refusals carry 4.9.3's remarks, which operators search for.
+Every name that a request brings passes one of the checks here before it enters a table; storage
+checks again before it makes a path of it. Refusals carry 4.9.3's remarks, which operators
+search for.
 
-Source: org.apache.rocketmq.common.topic.TopicValidator and MixAll (4.9.3). 4.9.3 checks topics only;
-groups become parts of topic names (%RETRY%group) and of keys in files, so here they are checked too.
+Source: org.apache.rocketmq.common.topic.TopicValidator and MixAll (4.9.3). 4.9.3 checks topics
+only; groups become parts of topic names (%RETRY%group) and of keys in files, so here they are
+checked too.
 """
 
 import re
@@ -52,8 +54,6 @@ SYSTEM_GROUPS = (
     "CID_ONSAPI_OWNER",
 )
 """Groups every broker knows from the start."""
-
-BROADCAST_SYSTEM_GROUPS = frozenset(SYSTEM_GROUPS[3:])
 
 FAQ_HINT = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 """What 4.9.3 appends to the remarks of errors that have a page in its manual."""

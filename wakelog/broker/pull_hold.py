@@ -1,8 +1,9 @@
 """PullHold: who waits for which queue, and whom an arrival or a deadline wakes.
 
-It knows hold ids and nothing of requests, connections or messages, so that it can live in an actor of
-its own: the Broker keeps the requests and runs them again when it is told to. Whatever it forgets, by
-a restart or at its bound, costs latency only, since the Broker looks at its held requests by itself.
+It knows hold ids and nothing of requests, connections or messages, so that it can live in an
+actor of its own: the Broker keeps the requests and runs them again when it is told to. Whatever
+it forgets, by a restart or at its bound, costs latency only, since the Broker looks at its held
+requests by itself.
 
 How a wake cannot be lost. A pull that found nothing at queue offset N is on its way here while the
 message N arrives: the arrival finds nobody, so its queue's reach is remembered and the note that
@@ -13,12 +14,14 @@ tags, wakes everybody behind it.
 
 Invariants:
     - a hold id is in ``_holds`` exactly if it is in the queue that its note names.
-    - every hold has an entry in ``_deadlines``; entries of holds that are gone are skipped later, and
-      there are never more than ``STALE_FACTOR`` times as many as holds (once there are enough of both).
+    - every hold has an entry in ``_deadlines``; entries of holds that are gone are skipped
+      later, and there are never more than ``STALE_FACTOR`` times as many as holds (once there
+      are enough of both).
 
-Source: org.apache.rocketmq.broker.longpolling.PullRequestHoldService, LmqPullRequestHoldService and
-NotifyMessageArrivingListener (4.9.3). Upstream looks at deadlines every 5 s; here each has its moment.
-Queues are keyed by (topic, queue id) and not by ``topic@queueId``, so no name can be split wrongly.
+Source: org.apache.rocketmq.broker.longpolling.PullRequestHoldService, LmqPullRequestHoldService
+and NotifyMessageArrivingListener (4.9.3). Upstream looks at deadlines every 5 s; here each has
+its moment. Queues are keyed by (topic, queue id) and not by ``topic@queueId``, so no name can
+be split wrongly.
 """
 
 import heapq
@@ -121,7 +124,7 @@ class PullHold:
         return None
 
     def forget(self, hold_ids: Sequence[int]) -> None:
-        """Drop holds whose connection is gone or whose request was answered; unknown ids are fine."""
+        """Drop holds whose connection is gone or whose request was answered."""
         for hold_id in hold_ids:
             self._remove(hold_id)
         self._drop_stale_deadlines()

@@ -1,17 +1,18 @@
 """Schedule: which delayed messages are due, from the entries of the schedule topic's queues.
 
-The core of the actor that watches the 18 queues. It is given consume queue entries in order, from
-``position(level)`` on, and says which of them the Broker has to deliver now; the Broker answers with
-how far it came (``delivered``), which alone moves a position. So nothing is due twice from one Schedule,
-and what a new Schedule repeats the Broker drops by level and queue offset.
+The core of the actor that watches the 18 queues. It is given consume queue entries in order,
+from ``position(level)`` on, and says which of them the Broker has to deliver now; the Broker
+answers with how far it came (``delivered``), which alone moves a position. So nothing is due
+twice from one Schedule, and what a new Schedule repeats the Broker drops by level and queue
+offset.
 
 An entry's tags code is its moment of delivery. One that lies further ahead than the level's whole
 delay comes from a clock that was set back, and is due at once, as in 4.9.3.
 
 Invariants:
     - a position never goes back, but by ``correct`` when the queue itself is shorter.
-    - at most ``batch_max`` messages of a level are under way: the Broker's loop does not stand still
-      for a queue that has an hour of messages due at the same moment.
+    - at most ``batch_max`` messages of a level are under way: the Broker's loop does not stand
+      still for a queue that has an hour of messages due at the same moment.
 
 Source: org.apache.rocketmq.store.schedule.ScheduleMessageService.DeliverDelayedMessageTimerTask and
 correctDelayOffset (4.9.3). Upstream polls each queue every 100 ms; here ``next_look_ms`` says when.
@@ -77,8 +78,9 @@ class Schedule:
     ) -> list[DueMessage]:
         """Return what is due of this level.
 
-        entries: (physical offset, size, deliver timestamp) from ``position(level)`` on, in order.
-        idle_ms: when to look again at a queue without entries; an arrival comes earlier (``arrived``).
+        entries: (physical offset, size, deliver timestamp) from ``position(level)`` on, in
+        order. idle_ms: when to look again at a queue without entries; an arrival comes earlier
+        (``arrived``).
         """
         due: list[DueMessage] = []
         latest_ms = now_ms + self._levels.delay_ms(level)

@@ -1,8 +1,9 @@
 """Traffic: how many messages and bytes went in by topic and out by topic and group.
 
 The counters behind 4.9.3's TOPIC_PUT_NUMS, TOPIC_PUT_SIZE, GROUP_GET_NUMS, GROUP_GET_SIZE and
-SNDBCK_PUT_NUMS. They only grow; rates are the business of whoever reads them. A name that is new when
-the table is full counts under ``OTHERS``, so that made-up names cannot fill the memory.
+SNDBCK_PUT_NUMS. They only grow; rates are the business of whoever reads them. A name that is
+new when the table is full counts under ``OTHERS``, so that made-up names cannot fill the
+memory.
 
 Source: org.apache.rocketmq.store.stats.BrokerStatsManager (4.9.3).
 """

@@ -1,0 +1,127 @@
+"""DelayedDelivery: the Broker's side of delay levels, and the table behind delayOffset.json.
+
+Schedule says what is due; here it becomes messages of their real topics, each once: a message
+below its level's offset was delivered already and is skipped, so that a Schedule which starts
+anew, or asks twice, changes nothing. The offset of a level is the queue offset of the next
+message to deliver.
+
+4.9.3 stores the start of the delivered batch plus one and so delivers the rest of the batch again
+after a clean restart. We store the true next offset, which 4.9.3 reads as such.
+
+Invariants: a level's offset grows by one for each message that was put or found undeliverable,
+and is never moved past a message whose put the store refused.
+
+Source: org.apache.rocketmq.store.schedule.{ScheduleMessageService, DelayOffsetSerializeWrapper}
+(4.9.3).
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from wakelog.broker.delay_level import unpark
+from wakelog.broker.schedule import DueMessage
+from wakelog.protocol.fastjson import dumps, loads
+from wakelog.protocol.message_record import MessageRecord
+from wakelog.storage.message_store import MessageStore
+from wakelog.storage.results import PutStatus
+
+_NEVER_ACCEPTED = frozenset(
+    {
+        PutStatus.MESSAGE_ILLEGAL,
+        PutStatus.MESSAGE_SIZE_EXCEEDED,
+        PutStatus.PROPERTIES_SIZE_EXCEEDED,
+    }
+)
+"""A message the store will refuse whenever it is asked; 4.9.3 would block its level for good."""
+
+
+class DelayedDeliveryStatistics(msgspec.Struct, frozen=True):
+    """Next offset by level, and what became of the messages before it."""
+
+    offsets: dict[int, int]
+    delivered_count: int
+    repeated_count: int
+    undeliverable_count: int
+    refused_count: int
+
+
+class DelayedDelivery:
+    """How far each level has been delivered."""
+
+    def __init__(self) -> None:
+        """Start at the begin of every level."""
+        self._offsets: dict[int, int] = {}
+        self.dirty = False
+        self._delivered_count = 0
+        self._repeated_count = 0
+        self._undeliverable_count = 0
+        self._refused_count = 0
+
+    def offsets(self) -> dict[int, int]:
+        """Return the next queue offset of each level that was ever used."""
+        return dict(self._offsets)
+
+    def deliver(
+        self,
+        due: Sequence[DueMessage],
+        records: Sequence[MessageRecord | None],
+        store: MessageStore,
+        now_ms: int,
+    ) -> dict[int, int]:
+        """Put due messages into their real topics; return the next offset of each level named.
+
+        records: one for each of ``due``, None where the log has no such record any more.
+        """
+        stopped: set[int] = set()
+        for message, record in zip(due, records, strict=True):
+            if message.level in stopped:
+                continue
+            if message.queue_offset < self._offsets.get(message.level, 0):
+                self._repeated_count += 1
+            elif self._deliver_one(record, store, now_ms):
+                self._offsets[message.level] = message.queue_offset + 1
+                self.dirty = True
+            else:
+                stopped.add(message.level)
+        return {message.level: self._offsets.get(message.level, 0) for message in due}
+
+    def snapshot(self) -> Callable[[], str]:
+        """Copy the table and return what encodes the copy as delayOffset.json."""
+        self.dirty = False
+        content = {"offsetTable": dict(sorted(self._offsets.items()))}
+        return lambda: dumps(content, pretty=True).decode()
+
+    def load(self, text: str) -> None:
+        """Take over delayOffset.json, ours or 4.9.3's."""
+        table = loads(text).get("offsetTable") or {}
+        self._offsets.update({int(level): int(offset) for level, offset in table.items()})
+
+    def statistics(self) -> DelayedDeliveryStatistics:
+        """Return offsets and counters."""
+        return DelayedDeliveryStatistics(
+            offsets=dict(self._offsets),
+            delivered_count=self._delivered_count,
+            repeated_count=self._repeated_count,
+            undeliverable_count=self._undeliverable_count,
+            refused_count=self._refused_count,
+        )
+
+    def validate(self) -> None:
+        """Assert that levels and offsets are possible ones."""
+        assert all(level > 0 and offset >= 0 for level, offset in self._offsets.items())
+
+    def _deliver_one(self, record: MessageRecord | None, store: MessageStore, now_ms: int) -> bool:
+        draft = None if record is None else unpark(record)
+        if draft is None:
+            self._undeliverable_count += 1
+            return True
+        status = store.put_message(draft, now_ms).status
+        if status in _NEVER_ACCEPTED:
+            self._undeliverable_count += 1
+            return True
+        if status is not PutStatus.PUT_OK:
+            self._refused_count += 1
+            return False
+        self._delivered_count += 1
+        return True

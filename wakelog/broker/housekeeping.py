@@ -1,0 +1,100 @@
+"""What a broker does by time, as a table: period and task.
+
+    period                           task
+    flushConsumerOffsetInterval      have the consumer offsets written, if they moved
+    flushDelayOffsetInterval         have the delay offsets written, if they moved
+    registerNameServerPeriod         register again, at least every 60 s and at most every 10 s
+    10 s                             close the connections of clients without a heartbeat
+    60 s                             drop queue locks that anyone could take
+    1 s                              look after held pulls
+
+The last is the net under PullHold: a pull whose deadline passed, or whose queue grew without
+anybody saying so, is run again. It looks at a bounded number of pulls a time, round after
+round.
+
+Source: org.apache.rocketmq.broker.BrokerController.start and initialize (their scheduled tasks),
+ClientHousekeepingService, PullRequestHoldService.checkHoldRequest (4.9.3).
+"""
+
+from collections.abc import Callable
+
+from wakelog.broker.decision import CloseChannel, Persist, RegisterBroker
+from wakelog.broker.state import BrokerState
+
+EXPIRE_CLIENTS_MS = 10_000
+EXPIRE_LOCKS_MS = 60_000
+LOOK_AFTER_HELD_MS = 1_000
+REGISTER_MS_MIN = 10_000
+REGISTER_MS_MAX = 60_000
+
+HELD_LOOK_COUNT_MAX = 1_000  # about 1 ms: one look at a queue's end each
+DEADLINE_GRACE_MS = 500  # PullHold's own wake is on its way at the deadline
+ROUND_MS_MIN = 5_000  # 4.9.3's interval of looking at every held pull
+
+
+class Housekeeping:
+    """The periodic tasks of one broker and when each is due."""
+
+    def __init__(self, state: BrokerState, wake: Callable[[int, int], None], now_ms: int) -> None:
+        """Start every period now; ``wake(hold_id, now_ms)`` runs a held pull again."""
+        self._state = state
+        self._wake = wake
+        self._round: list[int] = []
+        self._round_began_ms = now_ms
+        self._tasks: list[tuple[Callable[[], int], Callable[[int], None]]] = [
+            (lambda: state.config.flush_consumer_offset_interval, self._persist_offsets),
+            (lambda: state.store_config.flush_delay_offset_interval_ms, self._persist_delays),
+            (self._register_period_ms, self._register),
+            (lambda: EXPIRE_CLIENTS_MS, self._expire_clients),
+            (lambda: EXPIRE_LOCKS_MS, state.locks.expire),
+            (lambda: LOOK_AFTER_HELD_MS, self._look_after_held),
+        ]
+        self._due_ms = [now_ms + period_ms() for period_ms, _ in self._tasks]
+
+    def tick(self, now_ms: int) -> None:
+        """Run the tasks that are due."""
+        for index, (period_ms, task) in enumerate(self._tasks):
+            if self._due_ms[index] <= now_ms:
+                self._due_ms[index] = now_ms + period_ms()
+                task(now_ms)
+
+    def next_tick_ms(self) -> int:
+        """Return when the next task is due."""
+        return min(self._due_ms)
+
+    def _register_period_ms(self) -> int:
+        period_ms = self._state.config.register_name_server_period
+        return max(REGISTER_MS_MIN, min(period_ms, REGISTER_MS_MAX))
+
+    def _persist_offsets(self, now_ms: int) -> None:
+        if self._state.offsets.dirty:
+            self._state.instructions.append(Persist(self._state.offsets.file_name))
+
+    def _persist_delays(self, now_ms: int) -> None:
+        if self._state.delayed.dirty:
+            self._state.instructions.append(Persist("delayOffset"))
+
+    def _register(self, now_ms: int) -> None:
+        self._state.instructions.append(RegisterBroker(oneway=False))
+
+    def _expire_clients(self, now_ms: int) -> None:
+        expired = self._state.consumers.expire(now_ms) + self._state.producers.expire(now_ms)
+        for channel_id in sorted(set(expired)):
+            self._state.instructions.append(CloseChannel(channel_id))
+
+    def _look_after_held(self, now_ms: int) -> None:
+        held = self._state.held
+        if not self._round and now_ms - self._round_began_ms >= ROUND_MS_MIN:
+            self._round = [note.hold_id for note in held.notes()]
+            self._round_began_ms = now_ms
+        looked_at, self._round = (
+            self._round[:HELD_LOOK_COUNT_MAX],
+            self._round[HELD_LOOK_COUNT_MAX:],
+        )
+        for hold_id in looked_at:
+            note = held.note(hold_id)
+            if note is None:
+                continue
+            reach = self._state.store.max_queue_offset(note.topic, note.queue_id)
+            if reach > note.queue_offset or now_ms >= note.deadline_ms + DEADLINE_GRACE_MS:
+                self._wake(hold_id, now_ms)

@@ -1,0 +1,242 @@
+"""Producers and Consumers: which connections belong to which groups, and what consumers
+subscribe to.
+
+A client says what it is in a heartbeat every 30 s. It is gone when it says so (code 35), when
+its connection closes, or after 120 s without a heartbeat. The subscription of a group is that
+of its last heartbeat, whoever sent it: RocketMQ expects all consumers of a group to subscribe
+alike.
+
+Methods that change who is in a consumer group return the connections to tell (code 40), so that
+the others share the queues out anew: at a new connection, at a topic that joined or left the
+subscription, at an unregistration and at a closed connection; not when only the expression of a
+topic changed.
+
+Invariants:
+    - no consumer group is kept without a client, no producer group without a connection.
+    - a connection is in ``_groups_of`` exactly for the groups it is in.
+
+Source: org.apache.rocketmq.broker.client.{ConsumerManager, ConsumerGroupInfo, ProducerManager,
+ClientChannelInfo, ClientHousekeepingService} (4.9.3).
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from wakelog.broker.decision import Channel
+from wakelog.protocol.bodies import (
+    CONSUME_PASSIVELY,
+    FROM_LAST_OFFSET,
+    MODEL_CLUSTERING,
+    ConsumerData,
+    SubscriptionData,
+)
+
+CLIENT_EXPIRED_MS = 120_000
+GROUPS_PER_CHANNEL_MAX = 4_096  # a client has a handful; a proxy of many has hundreds
+
+
+class Client(msgspec.Struct):
+    """One connection's client, as the heartbeat named it."""
+
+    channel: Channel
+    client_id: str
+    language: int | str
+    version: int
+    last_update_ms: int
+
+
+class ConsumerGroup(msgspec.Struct):
+    """The clients of a group and what the last heartbeat said of it."""
+
+    consume_type: str = CONSUME_PASSIVELY
+    message_model: str = MODEL_CLUSTERING
+    consume_from_where: str = FROM_LAST_OFFSET
+    clients: dict[int, Client] = {}
+    subscriptions: dict[str, SubscriptionData] = {}
+
+    def channel_ids(self) -> list[int]:
+        """Return the connections of the group."""
+        return list(self.clients)
+
+    def client_ids(self) -> list[str]:
+        """Return the client ids of the group, one for each connection."""
+        return [client.client_id for client in self.clients.values()]
+
+
+class MembershipStatistics(msgspec.Struct, frozen=True):
+    """Sizes of one table."""
+
+    group_count: int
+    channel_count: int
+
+
+class GroupChange(msgspec.Struct, frozen=True):
+    """A consumer group whose members changed, and the connections to tell."""
+
+    group: str
+    channel_ids: tuple[int, ...]
+
+
+class Consumers:
+    """Consumer groups with at least one client."""
+
+    def __init__(self) -> None:
+        """Start with nobody."""
+        self._groups: dict[str, ConsumerGroup] = {}
+        self._groups_of: dict[int, set[str]] = {}
+
+    def get(self, group: str) -> ConsumerGroup | None:
+        """Return an online group, None if nobody of it is connected."""
+        return self._groups.get(group)
+
+    def subscription(self, group: str, topic: str) -> SubscriptionData | None:
+        """Return what an online group wants of a topic."""
+        found = self._groups.get(group)
+        return None if found is None else found.subscriptions.get(topic)
+
+    def register(self, client: Client, data: ConsumerData) -> GroupChange | None:
+        """Take over what a heartbeat says of one group; return the change if there was one."""
+        groups = self._groups_of.setdefault(client.channel.id, set())
+        if data.group_name not in groups and len(groups) >= GROUPS_PER_CHANNEL_MAX:
+            return None
+        groups.add(data.group_name)
+        group = self._groups.setdefault(data.group_name, ConsumerGroup())
+        group.consume_type = data.consume_type
+        group.message_model = data.message_model
+        group.consume_from_where = data.consume_from_where
+        joined = client.channel.id not in group.clients
+        group.clients[client.channel.id] = client
+        resubscribed = _subscribe(group, data.subscription_data_set)
+        if not (joined or resubscribed):
+            return None
+        return GroupChange(data.group_name, tuple(group.channel_ids()))
+
+    def unregister(self, group: str, channel_id: int) -> GroupChange | None:
+        """Take a connection out of a group; return who is left to be told."""
+        found = self._groups.get(group)
+        if found is None:
+            return None
+        self._remove(group, channel_id)
+        return GroupChange(group, tuple(found.channel_ids()))
+
+    def channel_closed(self, channel_id: int) -> list[GroupChange]:
+        """Take a connection out of all its groups."""
+        groups = sorted(self._groups_of.get(channel_id, ()))
+        changes = [self.unregister(group, channel_id) for group in groups]
+        return [change for change in changes if change is not None]
+
+    def expire(self, now_ms: int) -> list[int]:
+        """Return the connections of clients without a heartbeat, which are to be closed.
+
+        They leave their groups when they are: one way out, and the others are told once.
+        """
+        expired = {
+            channel_id
+            for group in self._groups.values()
+            for channel_id, client in group.clients.items()
+            if now_ms - client.last_update_ms > CLIENT_EXPIRED_MS
+        }
+        return sorted(expired)
+
+    def statistics(self) -> MembershipStatistics:
+        """Return the sizes of the table."""
+        return MembershipStatistics(len(self._groups), len(self._groups_of))
+
+    def validate(self) -> None:
+        """Assert the invariants of the module."""
+        groups_of: dict[int, set[str]] = {}
+        for name, group in self._groups.items():
+            assert group.clients, name
+            for channel_id, client in group.clients.items():
+                assert channel_id == client.channel.id
+                groups_of.setdefault(channel_id, set()).add(name)
+        assert groups_of == self._groups_of
+
+    def _remove(self, group: str, channel_id: int) -> None:
+        found = self._groups[group]
+        if found.clients.pop(channel_id, None) is None:
+            return
+        groups = self._groups_of[channel_id]
+        groups.discard(group)
+        if not groups:
+            del self._groups_of[channel_id]
+        if not found.clients:
+            del self._groups[group]
+
+
+class Producers:
+    """Producer groups with at least one connection."""
+
+    def __init__(self) -> None:
+        """Start with nobody."""
+        self._groups: dict[str, dict[int, Client]] = {}
+        self._groups_of: dict[int, set[str]] = {}
+
+    def register(self, client: Client, group: str) -> None:
+        """Take over that a connection belongs to a group."""
+        groups = self._groups_of.setdefault(client.channel.id, set())
+        if group in groups or len(groups) < GROUPS_PER_CHANNEL_MAX:
+            groups.add(group)
+            self._groups.setdefault(group, {})[client.channel.id] = client
+
+    def unregister(self, group: str, channel_id: int) -> None:
+        """Take a connection out of a group."""
+        clients = self._groups.get(group)
+        if clients is None or clients.pop(channel_id, None) is None:
+            return
+        groups = self._groups_of[channel_id]
+        groups.discard(group)
+        if not groups:
+            del self._groups_of[channel_id]
+        if not clients:
+            del self._groups[group]
+
+    def channel_closed(self, channel_id: int) -> None:
+        """Take a connection out of all its groups."""
+        for group in list(self._groups_of.get(channel_id, ())):
+            self.unregister(group, channel_id)
+
+    def clients(self, group: str) -> list[Client]:
+        """Return the clients of a group."""
+        return list(self._groups.get(group, {}).values())
+
+    def expire(self, now_ms: int) -> list[int]:
+        """Return the connections of clients without a heartbeat, which are to be closed."""
+        expired = {
+            channel_id
+            for clients in self._groups.values()
+            for channel_id, client in clients.items()
+            if now_ms - client.last_update_ms > CLIENT_EXPIRED_MS
+        }
+        return sorted(expired)
+
+    def statistics(self) -> MembershipStatistics:
+        """Return the sizes of the table."""
+        return MembershipStatistics(len(self._groups), len(self._groups_of))
+
+    def validate(self) -> None:
+        """Assert the invariants of the module."""
+        groups_of: dict[int, set[str]] = {}
+        for name, clients in self._groups.items():
+            assert clients, name
+            for channel_id, client in clients.items():
+                assert channel_id == client.channel.id
+                groups_of.setdefault(channel_id, set()).add(name)
+        assert groups_of == self._groups_of
+
+
+def _subscribe(group: ConsumerGroup, wanted: Iterable[SubscriptionData]) -> bool:
+    """Replace the subscriptions of a group; return whether a topic joined or left."""
+    topics = set()
+    changed = False
+    for subscription in wanted:
+        topics.add(subscription.topic)
+        known = group.subscriptions.get(subscription.topic)
+        if known is None or subscription.sub_version > known.sub_version:
+            group.subscriptions[subscription.topic] = subscription
+        changed = changed or known is None
+    for topic in group.subscriptions.keys() - topics:
+        del group.subscriptions[topic]
+        changed = True
+    return changed

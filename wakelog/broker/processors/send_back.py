@@ -1,0 +1,132 @@
+"""Code 36: a consumer could not consume a message and wants it again later, or never.
+
+The message is read from the log and put again, into %RETRY%group by way of a delay level, or into
+%DLQ%group when it was tried often enough or the client asks for that with a negative level. Level 0
+means: later and later, from level 3 on. The new record keeps the hosts and the born time of the old
+one, counts one more attempt, and names the first topic and the first message id it had.
+
+Reading may wait for the disk, so it is done in the pool.
+
+Source: org.apache.rocketmq.broker.processor.SendMessageProcessor.asyncConsumerSendMsgBack (4.9.3).
+"""
+
+from functools import partial
+
+from wakelog.broker.decision import Channel, Outcome, RunInPool
+from wakelog.broker.delay_level import park
+from wakelog.broker.names import check_topic, dlq_topic, retry_topic
+from wakelog.broker.processors.send import DLQ_QUEUE_COUNT, VERSION_WITH_RETRY_LIMIT
+from wakelog.broker.state import BrokerState
+from wakelog.protocol.bodies import SubscriptionGroupConfig
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.headers import ConsumerSendMsgBackRequestHeader, read_header
+from wakelog.protocol.message_id import create_message_id
+from wakelog.protocol.message_record import MessageRecord
+from wakelog.protocol.properties import (
+    DELAY,
+    ORIGIN_MESSAGE_ID,
+    RETRY_TOPIC,
+    WAIT,
+    decode_properties,
+    encode_properties,
+)
+from wakelog.protocol.sys_flag import TOPIC_UNIT_SUB, is_writeable
+from wakelog.storage.append import MessageDraft
+from wakelog.storage.results import PutStatus
+
+FIRST_DELAY_LEVEL = 3  # 10 s with 4.9.3's levels
+
+
+def send_back(
+    state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
+) -> Outcome:
+    """Check group and retry topic, then have the message read."""
+    header = read_header(ConsumerSendMsgBackRequestHeader, request.ext_fields)
+    group = state.find_group(header.group, now_ms)
+    config = state.config
+    if not is_writeable(config.broker_permission):
+        raise RemoteProtocolError(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{config.broker_ip1}] sending message is forbidden",
+        )
+    if group.retry_queue_nums <= 0:
+        return answer(request, ResponseCode.SUCCESS)
+    topic = retry_topic(header.group)
+    check_topic(topic)
+    sys_flag = TOPIC_UNIT_SUB if header.unit_mode else 0
+    created = state.topics.create(topic, group.retry_queue_nums, now_ms, topic_sys_flag=sys_flag)
+    if not is_writeable(created.perm):
+        raise RemoteProtocolError(
+            ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden"
+        )
+    return RunInPool(
+        partial(state.store.look_message, header.offset),
+        partial(_put_again, state, request, header, group),
+    )
+
+
+def _put_again(
+    state: BrokerState,
+    request: RemotingCommand,
+    header: ConsumerSendMsgBackRequestHeader,
+    group: SubscriptionGroupConfig,
+    record: MessageRecord | None,
+    now_ms: int,
+) -> Outcome:
+    if record is None:
+        return answer(
+            request,
+            ResponseCode.SYSTEM_ERROR,
+            f"look message by offset failed, {header.offset}",
+        )
+    properties = decode_properties(record.properties_text)
+    origin_topic = properties.setdefault(RETRY_TOPIC, record.topic)
+    properties[WAIT] = "false"
+    level = _delay_level(request, header, group, record)
+    properties[DELAY] = str(level)
+    origin_id = create_message_id(*record.store_host, record.physical_offset)
+    properties.setdefault(ORIGIN_MESSAGE_ID, origin_id)
+    if level == 0:
+        topic, queue_id = dlq_topic(header.group), 0
+        state.topics.create(topic, DLQ_QUEUE_COUNT, now_ms)
+    else:
+        topic = retry_topic(header.group)
+        queue_id = state.random.randrange(group.retry_queue_nums)
+    text = encode_properties(properties)
+    parked = park(state.delay_levels, properties, topic, queue_id)
+    if parked is not None:
+        topic, queue_id, text = parked
+    draft = MessageDraft(
+        topic=topic,
+        queue_id=queue_id,
+        body=record.body,
+        properties_text=text,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp_ms=record.born_timestamp_ms,
+        born_host=record.born_host,
+        store_host=record.store_host,
+        reconsume_times=record.reconsume_times + 1,
+    )
+    result = state.store.put_message(draft, now_ms)
+    if result.status is not PutStatus.PUT_OK:
+        return answer(request, ResponseCode.SYSTEM_ERROR, result.status.value)
+    state.traffic.count_send_back(origin_topic, header.group)
+    return answer(request, ResponseCode.SUCCESS)
+
+
+def _delay_level(
+    request: RemotingCommand,
+    header: ConsumerSendMsgBackRequestHeader,
+    group: SubscriptionGroupConfig,
+    record: MessageRecord,
+) -> int:
+    """Return the delay level of the next attempt, 0 if there is to be none."""
+    retry_count_max = group.retry_max_times
+    if request.version >= VERSION_WITH_RETRY_LIMIT and header.max_reconsume_times is not None:
+        retry_count_max = header.max_reconsume_times
+    if record.reconsume_times >= retry_count_max or header.delay_level < 0:
+        return 0
+    return header.delay_level or FIRST_DELAY_LEVEL + record.reconsume_times

@@ -1,0 +1,100 @@
+"""BrokerState: what the processors of one broker share.
+
+The tables, the store, the configuration and the list of instructions. A processor is a function of
+a state, a request, a channel and ``now_ms``, and keeps nothing itself. Only ``broker.Broker`` makes
+a state.
+
+Source: org.apache.rocketmq.broker.BrokerController's fields (4.9.3).
+"""
+
+from random import Random
+
+from wakelog.broker.config_file import BrokerSettings
+from wakelog.broker.consumer_offsets import ConsumerOffsets
+from wakelog.broker.decision import Instruction, Push
+from wakelog.broker.delay_level import DelayLevels
+from wakelog.broker.delayed_delivery import DelayedDelivery
+from wakelog.broker.held_requests import HeldRequests
+from wakelog.broker.lock_table import LockTable
+from wakelog.broker.membership import Consumers, GroupChange, Producers
+from wakelog.broker.names import FAQ_HINT
+from wakelog.broker.subscription_groups import SubscriptionGroups
+from wakelog.broker.topics import Topics
+from wakelog.broker.traffic import Traffic
+from wakelog.protocol.bodies import DataVersion, SubscriptionGroupConfig
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import make_request
+from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.storage.config import BrokerRole, FlushDiskType
+from wakelog.storage.message_store import MessageStore
+
+
+class BrokerState:
+    """Everything a processor may look at or change."""
+
+    def __init__(
+        self, settings: BrokerSettings, store: MessageStore, random: Random, now_ms: int
+    ) -> None:
+        """Start with empty tables and the system's topics and groups."""
+        lmq = settings.store.enable_lmq
+        self.settings = settings
+        self.config = settings.broker
+        self.store_config = settings.store
+        self.store = store
+        self.random = random
+        self.instructions: list[Instruction] = []
+        self.topics = Topics(self.config, self.instructions, now_ms, lmq=lmq)
+        self.groups = SubscriptionGroups(self.config, self.instructions, now_ms, lmq=lmq)
+        self.offsets = ConsumerOffsets(lmq=lmq)
+        self.consumers = Consumers()
+        self.producers = Producers()
+        self.locks = LockTable()
+        self.held = HeldRequests()
+        self.delay_levels = DelayLevels(self.store_config.message_delay_level)
+        self.delayed = DelayedDelivery()
+        self.traffic = Traffic()
+        self.config_version = DataVersion(now_ms, 0)
+        self.store_host = (self.config.broker_ip1, self.config.listen_port)
+        role, flush = self.store_config.broker_role, self.store_config.flush_disk_type
+        self.is_slave = role is BrokerRole.SLAVE
+        self.is_sync_master = role is BrokerRole.SYNC_MASTER
+        self.is_sync_flush = flush is FlushDiskType.SYNC_FLUSH
+        self._push_count = 0
+
+    def find_group(self, group: str, now_ms: int) -> SubscriptionGroupConfig:
+        """Return a group, made if that is allowed.
+
+        Raises: RemoteProtocolError with code 26 and 4.9.3's remark of a send.
+        """
+        found = self.groups.find(group, now_ms)
+        if found is None:
+            raise RemoteProtocolError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group not exist, {group} {FAQ_HINT}",
+            )
+        return found
+
+    def tell_consumers(self, change: GroupChange | None, *, enabled: bool = True) -> None:
+        """Tell the connections of a changed group to share out its queues anew (code 40)."""
+        if change is None or not (enabled and self.config.notify_consumer_ids_changed_enable):
+            return
+        for channel_id in change.channel_ids:
+            self._push_count += 1
+            notification = make_request(
+                RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+                {"consumerGroup": change.group},
+                opaque=self._push_count & 0x7FFFFFFF,
+                oneway=True,
+            )
+            self.instructions.append(Push(channel_id, notification))
+
+    def validate(self) -> None:
+        """Assert the invariants of every table."""
+        self.topics.validate()
+        self.groups.validate()
+        self.offsets.validate()
+        self.consumers.validate()
+        self.producers.validate()
+        self.locks.validate()
+        self.held.validate()
+        self.delayed.validate()

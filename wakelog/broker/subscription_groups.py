@@ -1,0 +1,119 @@
+"""SubscriptionGroups: what each consumer group may do, and subscriptionGroup.json.
+
+The system's groups are there from the start; any other is made when it is first asked for, if
+autoCreateSubscriptionGroup allows it. Groups of light queues (%LMQ%...) have an implicit
+configuration and never enter the table.
+
+Invariants: every name in the table is legal; the DataVersion changes whenever the table does.
+
+Source: org.apache.rocketmq.broker.subscription.{SubscriptionGroupManager,
+LmqSubscriptionGroupManager} (4.9.3). Upstream makes a new version at every look at an unknown
+group, also when nothing was made.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from wakelog.broker.config import BrokerConfig
+from wakelog.broker.decision import Instruction, Persist
+from wakelog.broker.names import (
+    SYSTEM_GROUP_PREFIX,
+    SYSTEM_GROUPS,
+    check_group,
+    is_legal_group,
+    is_lmq,
+)
+from wakelog.protocol.bodies import (
+    DataVersion,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+)
+from wakelog.protocol.body_codec import decode_body
+from wakelog.protocol.fastjson import dumps
+
+
+class SubscriptionGroupStatistics(msgspec.Struct, frozen=True):
+    """Size and version of the table."""
+
+    group_count: int
+    dropped_name_count: int
+    data_version: DataVersion
+
+
+class SubscriptionGroups:
+    """Group configurations by name."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        instructions: list[Instruction],
+        now_ms: int,
+        *,
+        lmq: bool = False,
+    ) -> None:
+        """Start with the system's groups; changes append to ``instructions``."""
+        self._config = config
+        self._instructions = instructions
+        self._lmq = lmq
+        self._table = {name: SubscriptionGroupConfig(name) for name in SYSTEM_GROUPS}
+        self._dropped_name_count = 0
+        self.data_version = DataVersion(now_ms, 0)
+
+    def find(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
+        """Return a group's configuration, made if that is allowed; None if there is none."""
+        found = self._table.get(group)
+        if found is not None or not is_legal_group(group):
+            return found
+        if self._lmq and is_lmq(group):
+            return SubscriptionGroupConfig(group)
+        if not (
+            self._config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
+        ):
+            return None
+        self.update(SubscriptionGroupConfig(group), now_ms)
+        return self._table[group]
+
+    def update(self, config: SubscriptionGroupConfig, now_ms: int) -> None:
+        """Define a group anew. Raises: RemoteProtocolError if the name is not legal."""
+        check_group(config.group_name)
+        self._table[config.group_name] = config
+        self.data_version = self.data_version.next(now_ms)
+        persist = Persist("subscriptionGroup")
+        if persist not in self._instructions:
+            self._instructions.append(persist)
+
+    def wrapper(self) -> SubscriptionGroupWrapper:
+        """Return a copy of the table, as code 201 answers it."""
+        return SubscriptionGroupWrapper(dict(self._table), self.data_version)
+
+    def snapshot(self) -> Callable[[], str]:
+        """Copy the table and return what encodes the copy as subscriptionGroup.json."""
+        content = self.wrapper()
+        return lambda: dumps(content, pretty=True).decode()
+
+    def load(self, text: str) -> None:
+        """Lay the groups of a file over the system's own.
+
+        Raises: RemoteProtocolError if the text is no table of groups.
+        """
+        content = decode_body(SubscriptionGroupWrapper, text.encode())
+        for name, group in content.subscription_group_table.items():
+            if is_legal_group(name):
+                self._table[name] = group
+                group.group_name = name
+            else:
+                self._dropped_name_count += 1
+        self.data_version = content.data_version
+
+    def statistics(self) -> SubscriptionGroupStatistics:
+        """Return size and version."""
+        return SubscriptionGroupStatistics(
+            len(self._table), self._dropped_name_count, self.data_version
+        )
+
+    def validate(self) -> None:
+        """Assert the invariants of the module."""
+        for name, group in self._table.items():
+            assert name == group.group_name
+            assert is_legal_group(name)

@@ -1,0 +1,239 @@
+"""Topics: the table of topics of this broker, who may make new ones, and topics.json.
+
+The system's topics are there from the start. Others come by code 17, by a send to a topic that
+is not there yet (made after the default topic it names, if that one may be inherited from), by
+a heartbeat or a send-back (retry and dead letter topics). Each change makes a new DataVersion,
+has the file written and the broker registered again.
+
+A topic of a light queue (%LMQ%...) has an implicit configuration and never enters the table.
+
+Invariants:
+    - every name in the table is legal, but for those of the cluster and of the broker themselves;
+      other names in a file are dropped, so that no table can carry one to the file system.
+    - the DataVersion changes whenever the table does.
+
+Source: org.apache.rocketmq.broker.topic.{TopicConfigManager, LmqTopicConfigManager} (4.9.3).
+"""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from wakelog.broker.config import BrokerConfig
+from wakelog.broker.decision import Instruction, Persist, RegisterBroker
+from wakelog.broker.names import (
+    AUTO_CREATE_TOPIC_KEY_TOPIC,
+    BENCHMARK_TOPIC,
+    OFFSET_MOVED_EVENT,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    SYSTEM_TOPIC_PREFIX,
+    SYSTEM_TOPICS,
+    check_topic,
+    is_legal_topic,
+    is_lmq,
+    reply_topic,
+)
+from wakelog.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from wakelog.protocol.body_codec import decode_body
+from wakelog.protocol.fastjson import dumps
+from wakelog.protocol.sys_flag import PERM_INHERIT, PERM_READ, PERM_WRITE, is_inherited
+
+SCHEDULE_QUEUE_COUNT = 18
+BENCHMARK_QUEUE_COUNT = 1_024
+QUEUE_COUNT_MAX = 65_535  # each queue is a directory; 4.9.3 has no bound
+READ_WRITE = PERM_READ | PERM_WRITE
+
+
+class TopicStatistics(msgspec.Struct, frozen=True):
+    """Size and version of the table."""
+
+    topic_count: int
+    dropped_name_count: int
+    data_version: DataVersion
+
+
+class Topics:
+    """Topic configurations by name."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        instructions: list[Instruction],
+        now_ms: int,
+        *,
+        lmq: bool = False,
+    ) -> None:
+        """Start with the system's topics; changes append to ``instructions``."""
+        self._config = config
+        self._instructions = instructions
+        self._lmq = lmq
+        self._own_names = frozenset({config.broker_cluster_name, config.broker_name})
+        self._system = SYSTEM_TOPICS | self._own_names | {reply_topic(config.broker_cluster_name)}
+        self._table = {topic.topic_name: topic for topic in _system_topics(config)}
+        self._dropped_name_count = 0
+        self.data_version = DataVersion(now_ms, 0)
+
+    def get(self, topic: str) -> TopicConfig | None:
+        """Return a topic's configuration, None if there is no such topic."""
+        found = self._table.get(topic)
+        if found is None and self._lmq and is_lmq(topic) and is_legal_topic(topic):
+            return TopicConfig(topic, 1, 1, READ_WRITE)
+        return found
+
+    def is_system(self, topic: str) -> bool:
+        """Say whether a topic belongs to the system, so that nobody may define it."""
+        return topic in self._system or topic.startswith(SYSTEM_TOPIC_PREFIX)
+
+    def names(self) -> list[str]:
+        """Return the names of all topics."""
+        return list(self._table)
+
+    def create_from_default(
+        self,
+        topic: str,
+        default_topic: str,
+        queue_count: int,
+        now_ms: int,
+        *,
+        topic_sys_flag: int = 0,
+    ) -> TopicConfig | None:
+        """Return a topic, made after ``default_topic`` if need be; None if that may not be.
+
+        The new topic has what the client asked for, but not more queues than the default topic.
+        """
+        found = self.get(topic)
+        if found is not None:
+            return found
+        default = self._table.get(default_topic)
+        if default is None or not is_inherited(default.perm):
+            return None
+        if (
+            default_topic == AUTO_CREATE_TOPIC_KEY_TOPIC
+            and not self._config.auto_create_topic_enable
+        ):
+            return None
+        count = max(0, min(queue_count, default.write_queue_nums))
+        perm = default.perm & ~PERM_INHERIT
+        created = TopicConfig(topic, count, count, perm, default.topic_filter_type, topic_sys_flag)
+        self._put(created, now_ms)
+        self._register()
+        return created
+
+    def create(
+        self, topic: str, queue_count: int, now_ms: int, *, topic_sys_flag: int = 0
+    ) -> TopicConfig:
+        """Return a retry or dead letter topic, made readable and writeable if need be.
+
+        Raises: RemoteProtocolError if the name is not legal, as that of a long group's topic.
+        """
+        found = self.get(topic)
+        if found is None:
+            found = TopicConfig(
+                topic, queue_count, queue_count, READ_WRITE, topic_sys_flag=topic_sys_flag
+            )
+            self._put(found, now_ms)
+            self._register()
+        return found
+
+    def update(self, config: TopicConfig, now_ms: int) -> None:
+        """Define a topic anew; the caller sees to the registration."""
+        self._put(config, now_ms)
+
+    def ensure_auto_create_topic(self, now_ms: int) -> None:
+        """Bring in the default topic after autoCreateTopicEnable was switched on."""
+        if AUTO_CREATE_TOPIC_KEY_TOPIC not in self._table:
+            self._put(_auto_create_topic(self._config), now_ms)
+
+    def update_order_topics(self, order_topics: Iterable[str], now_ms: int) -> None:
+        """Mark exactly these topics as ordered, as a name server's answer says."""
+        wanted = set(order_topics)
+        changed = [t for name, t in self._table.items() if t.order != (name in wanted)]
+        for topic in changed:
+            topic.order = not topic.order
+        if changed:
+            self._changed(now_ms)
+
+    def next_version(self, now_ms: int) -> None:
+        """Make a new DataVersion although no topic changed: the broker's permission did."""
+        self.data_version = self.data_version.next(now_ms)
+        self._register()
+
+    def wrapper(self) -> TopicConfigSerializeWrapper:
+        """Return a copy of the table: what is registered, answered to code 21, and written.
+
+        The topics in it are shared; the table replaces them and changes only their order flag.
+        """
+        return TopicConfigSerializeWrapper(dict(self._table), self.data_version)
+
+    def snapshot(self) -> Callable[[], str]:
+        """Copy the table and return what encodes the copy as topics.json."""
+        content = self.wrapper()
+        return lambda: dumps(content, pretty=True).decode()
+
+    def load(self, text: str) -> None:
+        """Lay the topics of a file over the system's own.
+
+        Raises: RemoteProtocolError if the text is no topic table.
+        """
+        content = decode_body(TopicConfigSerializeWrapper, text.encode())
+        for name, topic in content.topic_config_table.items():
+            legal = name in self._own_names or is_legal_topic(name)
+            if legal and topic.read_queue_nums >= 0 <= topic.write_queue_nums:
+                self._table[name] = topic
+                topic.topic_name = name
+            else:
+                self._dropped_name_count += 1
+        self.data_version = content.data_version
+
+    def statistics(self) -> TopicStatistics:
+        """Return size and version."""
+        return TopicStatistics(len(self._table), self._dropped_name_count, self.data_version)
+
+    def validate(self) -> None:
+        """Assert the invariants of the module."""
+        for name, topic in self._table.items():
+            assert name == topic.topic_name
+            assert name in self._own_names or is_legal_topic(name)
+            assert topic.read_queue_nums >= 0 <= topic.write_queue_nums
+
+    def _put(self, topic: TopicConfig, now_ms: int) -> None:
+        check_topic(topic.topic_name)
+        self._table[topic.topic_name] = topic
+        self._changed(now_ms)
+
+    def _changed(self, now_ms: int) -> None:
+        self.data_version = self.data_version.next(now_ms)
+        self._emit(Persist("topics"))
+
+    def _register(self) -> None:
+        self._emit(RegisterBroker(oneway=True))
+
+    def _emit(self, instruction: Instruction) -> None:
+        if instruction not in self._instructions:
+            self._instructions.append(instruction)
+
+
+def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
+    """Return the topics every broker has, in 4.9.3's order."""
+    cluster, broker = config.broker_cluster_name, config.broker_name
+    shared = PERM_INHERIT | READ_WRITE
+    topics = [
+        TopicConfig(SELF_TEST_TOPIC, 1, 1),
+        TopicConfig(BENCHMARK_TOPIC, BENCHMARK_QUEUE_COUNT, BENCHMARK_QUEUE_COUNT),
+        TopicConfig(cluster, perm=shared if config.cluster_topic_enable else PERM_INHERIT),
+        TopicConfig(broker, 1, 1, shared if config.broker_topic_enable else PERM_INHERIT),
+        TopicConfig(OFFSET_MOVED_EVENT, 1, 1),
+        TopicConfig(SCHEDULE_TOPIC, SCHEDULE_QUEUE_COUNT, SCHEDULE_QUEUE_COUNT),
+        TopicConfig(reply_topic(cluster), 1, 1),
+    ]
+    if config.auto_create_topic_enable:
+        topics.append(_auto_create_topic(config))
+    if config.trace_topic_enable:
+        topics.append(TopicConfig(config.msg_trace_topic_name, 1, 1))
+    return topics
+
+
+def _auto_create_topic(config: BrokerConfig) -> TopicConfig:
+    count = config.default_topic_queue_nums
+    return TopicConfig(AUTO_CREATE_TOPIC_KEY_TOPIC, count, count, PERM_INHERIT | READ_WRITE)
