@@ -1,84 +1,188 @@
 """The store as the Broker process holds it: the single writer of the log, the reader of all else.
 
-Invariants:
-- 4.9.3's lock is held from before the first write until close.
-- Readers see an entry only when its message is dispatched; see `readable.py`.
+    open     take 4.9.3's lock, commit what a dead broker left in the transient pool, recover,
+             set the abort mark; only then is there a log to write
+    put      place messages; `write_pending` writes what gathered
+    get      read what Reput has dispatched; `set_dispatched` says how far that is
+    close    write and sync what is left, note it in the checkpoint, take the abort mark away
 
-Source: org.apache.rocketmq.store.DefaultMessageStore (4.9.3), without its threads.
+Consume queues and index are written by the Reput process. This object never writes them once it
+is open, and it learns of them through their files and the one word `dispatched`.
+
+Threads: everything that puts belongs to one thread. Everything that reads may be called from any
+thread: each call borrows readers that no other call has.
+
+Invariants:
+- The lock is held from before the first write until after the last.
+- dispatched <= max_physical_offset, and neither moves down.
+- The abort mark goes only if the log is synced and every record is dispatched.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore (4.9.3), without its threads, timers and
+replication. 4.9.3 takes the lock after recovery has changed the store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from wakelog.storage.results import GetResult, PutResult, QueryResult
+from wakelog.protocol.message_record import MessageRecord
+from wakelog.storage.append import MessageDraft
+from wakelog.storage.commit_log import CommitLog
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.consume_queue import ENTRY, QueueEntry
+from wakelog.storage.consume_queue_ext import ExtensionUnit
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.queue_repair import list_queues
+from wakelog.storage.reader import GetRequest, LogView, Match
+from wakelog.storage.recovery import RecoveryReport
+from wakelog.storage.results import GetResult, GetStatus, PutResult, PutStatus, QueryResult
+from wakelog.storage.store_parts import OpenOptions, StoreParts, close_parts, open_parts
+from wakelog.storage.store_readers import StoreReaders
 
-if TYPE_CHECKING:
-    from wakelog.protocol.message_record import MessageRecord
-    from wakelog.storage.append import MessageDraft
-    from wakelog.storage.config import StoreConfig
-    from wakelog.storage.file_system import FileSystem
-    from wakelog.storage.recovery import RecoveryReport
+_NOT_AVAILABLE = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
+
+
+class StoreCounts(NamedTuple):
+    """What the store did since it was opened, and where it stands."""
+
+    min_physical_offset: int
+    max_physical_offset: int
+    appended_offset: int
+    dispatched: int
+    put_count: int
+    put_bytes: int
+    put_failed_count: int
+    get_found_count: int
+    get_missed_count: int
+    get_message_count: int
+    get_message_bytes: int
+    get_cold_count: int
 
 
 class MessageStore:
     """Put, get and look up messages of one store directory."""
 
-    recovery: RecoveryReport
+    def __init__(self, parts: StoreParts, readers: StoreReaders) -> None:
+        """Hold what `open` opened."""
+        self.config: StoreConfig = parts.config
+        self.recovery: RecoveryReport = parts.report
+        self.log: CommitLog = parts.log
+        self._parts = parts
+        self._readers = readers
+        self._accepts = parts.config.appends
+        self._disk_full = False
+        self._closed = False
+        self._dispatched = parts.report.dispatch_from
+        self._last_store_ms = parts.report.last_store_timestamp_ms
+        self._put_count = self._put_bytes = self._put_failed_count = 0
+        self._get_found_count = self._get_missed_count = self._get_cold_count = 0
+        self._get_message_count = self._get_message_bytes = 0
 
     @classmethod
     def open(
-        cls, fs: FileSystem, config: StoreConfig, now_ms: int, *, physical_memory_bytes: int
+        cls,
+        fs: FileSystem,
+        config: StoreConfig,
+        now_ms: int,
+        *,
+        physical_memory_bytes: int,
+        options: OpenOptions | None = None,
     ) -> MessageStore:
-        """Take the lock, recover, and return a store that is ready.
+        """Take the lock, recover, and return a store that is ready to be written.
+
+        Readers see what Reput had dispatched before; the Broker lets clients in once Reput has
+        reached `recovery.log_end`.
 
         physical_memory_bytes: of this machine; what lies further behind than 40 % of it counts
             as being on disk.
 
         Raises:
             StoreLocked: another broker, ours or 4.9.3's, has the store. Nothing was written.
-            DamagedStore: a file has a length or name that cannot be continued.
+            DamagedStore: files that cannot be continued without guessing. Nothing was cut.
+            StoreFull, StoreFailed: the disk refused.
         """
-        raise NotImplementedError
+        parts = open_parts(fs, config, now_ms, options or OpenOptions())
+        readers = StoreReaders(fs, config, physical_memory_bytes=physical_memory_bytes)
+        return cls(parts, readers)
 
-    def close(self, *, dispatch_behind_bytes: int) -> None:
-        """Flush, write the checkpoint, and mark a clean stop if nothing is behind."""
-        raise NotImplementedError
+    def close(self, *, dispatch_behind_bytes: int) -> bool:
+        """Write and sync what is left, release the lock, and return whether the stop was clean.
 
-    # Writing: gathers until write_pending.
+        dispatch_behind_bytes: how far Reput is behind. Unless it is 0 the abort mark stays, as it
+            does after a failure: the next start then recovers as after a crash.
+
+        Raises: StoreError, after everything was let go.
+        """
+        assert not self._closed
+        self._closed = True
+        self._accepts = False
+        self._readers.close()
+        return close_parts(
+            self._parts,
+            last_store_timestamp_ms=self._last_store_ms,
+            clean=dispatch_behind_bytes == 0,
+        )
+
     def put_message(self, draft: MessageDraft, now_ms: int) -> PutResult:
-        """Place one message at the end of the log."""
-        raise NotImplementedError
+        """Place one message at the end of the log; `write_pending` writes it."""
+        if not self._accepts:
+            self._put_failed_count += 1
+            return _NOT_AVAILABLE
+        return self._counted(self.log.append(draft, now_ms), 1)
 
     def put_batch(self, drafts: Sequence[MessageDraft], now_ms: int) -> PutResult:
         """Place the messages of one batch one after the other, all or none."""
-        raise NotImplementedError
+        if not self._accepts:
+            self._put_failed_count += 1
+            return _NOT_AVAILABLE
+        return self._counted(self.log.append_batch(drafts, now_ms), len(drafts))
 
     def write_pending(self) -> int:
-        """Write what was put since the last call and return the log's end (`appended`)."""
-        raise NotImplementedError
+        """Write what was put since the last call and return the log's end (`appended`).
+
+        Raises: NotWriteable; nothing put since the last call may then be acknowledged.
+        """
+        return self.log.write_pending()
 
     @property
     def writable(self) -> bool:
-        """Whether puts are accepted: not closed, not a slave, disk not full."""
-        raise NotImplementedError
+        """Whether puts are accepted: open, not a slave, disk not full, no write failed."""
+        return self._accepts and self.log.failure is None
 
     def set_disk_full(self, full: bool) -> None:
         """Refuse or accept puts, as Retention's look at the disk said."""
-        raise NotImplementedError
+        self._disk_full = full
+        self._accepts = self._parts.config.appends and not full and not self._closed
 
-    # Watermarks that the Broker tells.
+    @property
+    def disk_full(self) -> bool:
+        """Whether Retention said so last."""
+        return self._disk_full
+
     def set_dispatched(self, physical_offset: int) -> None:
-        """Let readers see the entries of messages that end at or below `physical_offset`."""
-        raise NotImplementedError
+        """Let readers see the entries of messages that end at or below `physical_offset`.
+
+        A lower offset than before changes nothing: entries that were whole once stay so.
+        """
+        if physical_offset > self._dispatched:
+            self._dispatched = max(self._dispatched, min(physical_offset, self.max_physical_offset))
 
     @property
     def dispatched(self) -> int:
         """How far readers see."""
-        raise NotImplementedError
+        return self._dispatched
 
-    # Reading.
+    @property
+    def max_physical_offset(self) -> int:
+        """The end of what can be read of the log: with a transient pool, of what is committed."""
+        return self.log.committed_offset
+
+    @property
+    def min_physical_offset(self) -> int:
+        """The log's first byte that is still there."""
+        return self.log.min_offset
+
     def get_message(
         self,
         topic: str,
@@ -86,88 +190,177 @@ class MessageStore:
         queue_offset: int,
         count_max: int,
         *,
-        match: Callable[[int], bool] | None = None,
+        match: Match | None = None,
         blocking: bool = True,
     ) -> GetResult | None:
         """Read messages of one queue from `queue_offset` on.
 
-        match: called with the tags code of an entry; None lets every entry pass.
+        match: called with the tags code of an entry, which may be a time or any 64-bit number;
+            None lets every entry pass.
         blocking: False never waits for the disk; the answer is then None if it would have to.
+
+        Raises: IllegalName, StoreFailed.
         """
-        raise NotImplementedError
+        request = GetRequest(topic, queue_id, queue_offset, count_max, match, blocking)
+        readers = self._readers.take()
+        try:
+            result = readers.reader.get(request, self._view())
+        finally:
+            self._readers.give_back(readers)
+        if result is None:
+            self._get_cold_count += 1
+        elif result.status is GetStatus.FOUND:
+            self._get_found_count += 1
+            self._get_message_count += result.count
+            self._get_message_bytes += result.size_bytes
+        else:
+            self._get_missed_count += 1
+        return result
 
     def look_message(
         self, physical_offset: int, size_bytes: int | None = None
     ) -> MessageRecord | None:
         """Decode the record at `physical_offset`, or None if there is none."""
-        raise NotImplementedError
+        with self._readers.lend() as readers:
+            return readers.query.look_message(physical_offset, self._view(), size_bytes)
 
     def record_bytes(self, physical_offset: int, size_bytes: int | None = None) -> bytes | None:
         """Return the record at `physical_offset` as it is stored, or None if there is none."""
-        raise NotImplementedError
+        with self._readers.lend() as readers:
+            return readers.query.record_bytes(physical_offset, self._view(), size_bytes)
 
     def query_message(
         self, topic: str, key: str, count_max: int, begin_ms: int, end_ms: int
     ) -> QueryResult:
-        """Find records by key through the index; may read from the disk."""
-        raise NotImplementedError
+        """Find records by key through the index; may wait for the disk."""
+        with self._readers.lend() as readers:
+            return readers.query.query_message(
+                topic, key, count_max, self._view(), begin_ms=begin_ms, end_ms=end_ms
+            )
 
     def max_queue_offset(self, topic: str, queue_id: int) -> int:
         """Return the queue offset after the last readable entry, 0 for an unknown queue."""
-        raise NotImplementedError
+        with self._readers.lend() as readers:
+            queue = readers.queues.find(topic, queue_id, self._dispatched)
+            return 0 if queue is None else queue.end(self._dispatched)
 
     def min_queue_offset(self, topic: str, queue_id: int) -> int:
         """Return the first queue offset whose message is still in the log."""
-        raise NotImplementedError
+        with self._readers.lend() as readers:
+            queue = readers.queues.find(topic, queue_id, self._dispatched)
+            return 0 if queue is None else queue.begin(self.min_physical_offset, self._dispatched)
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """Return the queue offset whose store time is nearest, as 4.9.3 does (fact 49)."""
-        raise NotImplementedError
+        with self._readers.lend() as readers:
+            queue = readers.queues.find(topic, queue_id, self._dispatched)
+            if queue is None:
+                return 0
+            return readers.query.offset_by_time(queue, timestamp_ms, self._view())
 
     def earliest_store_time(self, topic: str, queue_id: int) -> int:
         """Return the store time of the queue's first message, -1 if there is none."""
-        raise NotImplementedError
+        return self.store_time_at(topic, queue_id, self.min_queue_offset(topic, queue_id))
 
     def store_time_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """Return the store time of one message of a queue, -1 if there is none."""
-        raise NotImplementedError
+        entry = self._entry(topic, queue_id, queue_offset)
+        if entry is None:
+            return -1
+        with self._readers.lend() as readers:
+            return readers.query.store_time(entry.physical_offset, self._view())
 
     def earliest_message_time(self) -> int:
         """Return the store time of the log's first message, -1 if there is none."""
-        raise NotImplementedError
+        with self._readers.lend() as readers:
+            return readers.query.store_time(self.min_physical_offset, self._view())
 
     def physical_offset_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """Return where a queue's message lies in the log, 0 if there is none, as 4.9.3 does."""
-        raise NotImplementedError
+        entry = self._entry(topic, queue_id, queue_offset)
+        return 0 if entry is None else entry.physical_offset
 
     def in_memory_at(self, topic: str, queue_id: int, queue_offset: int) -> bool:
-        """Say whether an entry is near enough to the log's end to count as being in memory."""
-        raise NotImplementedError
+        """Say whether an entry counts as being in memory; one that is not there does (fact 39)."""
+        entry = self._entry(topic, queue_id, queue_offset)
+        if entry is None:
+            return True
+        return self.max_physical_offset - entry.physical_offset <= self._readers.memory_bytes
 
     def consume_queue_entries(
         self, topic: str, queue_id: int, begin: int, count_max: int
-    ) -> list[tuple[int, int, int]]:
-        """Return (physical offset, size, tags code) of readable entries from `begin` on."""
-        raise NotImplementedError
+    ) -> list[QueueEntry]:
+        """Return readable entries from `begin` on, of one consume queue file at most."""
+        with self._readers.lend() as readers:
+            queue = readers.queues.find(topic, queue_id, self._dispatched)
+            if queue is None or begin < 0:
+                return []
+            count = min(count_max, queue.end(self._dispatched) - begin)
+            data = queue.queue.entries(begin, count) if count > 0 else b""
+            return [QueueEntry._make(entry) for entry in ENTRY.iter_unpack(data)]
+
+    def extension_unit(self, topic: str, queue_id: int, address: int) -> ExtensionUnit | None:
+        """Return the extension unit an entry's tags code points to, None if there is none."""
+        with self._readers.lend() as readers:
+            queue = readers.queues.find(topic, queue_id, self._dispatched)
+            if queue is None or queue.extension is None:
+                return None
+            return queue.extension.unit(address)
 
     def queues(self) -> dict[str, list[int]]:
         """Return topic to queue ids of every consume queue on disk."""
-        raise NotImplementedError
+        found: dict[str, list[int]] = {}
+        for topic, queue_id in list_queues(self._parts.fs, self.config.paths):
+            found.setdefault(topic, []).append(queue_id)
+        return found
 
-    @property
-    def max_physical_offset(self) -> int:
-        """The log's end, written bytes only."""
-        raise NotImplementedError
+    def delete_topic(self, topic: str) -> None:
+        """Forget a topic's queues, whose files their owner removes (`retention.remove_topic`).
 
-    @property
-    def min_physical_offset(self) -> int:
-        """The log's first byte that is still there."""
-        raise NotImplementedError
+        Call after the files are gone: should the topic come back, its queues start at 0.
 
-    def delete_topic(self, topic: str) -> int:
-        """Forget the queues of `topic` and return how many there were."""
-        raise NotImplementedError
+        Raises: IllegalName.
+        """
+        self.config.paths.topic_directories(topic)
+        self.log.forget_queues(topic)
+        self._readers.forget()
+
+    def forget_before(self, physical_offset: int) -> None:
+        """Let go the segments that retention removed below `physical_offset`."""
+        self.log.forget_before(physical_offset)
 
     def statistics(self) -> dict[str, int]:
         """Return counters of the store by name."""
-        raise NotImplementedError
+        return StoreCounts(
+            min_physical_offset=self.min_physical_offset,
+            max_physical_offset=self.max_physical_offset,
+            appended_offset=self.log.appended_offset,
+            dispatched=self._dispatched,
+            put_count=self._put_count,
+            put_bytes=self._put_bytes,
+            put_failed_count=self._put_failed_count,
+            get_found_count=self._get_found_count,
+            get_missed_count=self._get_missed_count,
+            get_message_count=self._get_message_count,
+            get_message_bytes=self._get_message_bytes,
+            get_cold_count=self._get_cold_count,
+        )._asdict()
+
+    def _view(self) -> LogView:
+        return LogView(self.log.min_offset, self.log.committed_offset, self._dispatched)
+
+    def _entry(self, topic: str, queue_id: int, queue_offset: int) -> QueueEntry | None:
+        with self._readers.lend() as readers:
+            queue = readers.queues.find(topic, queue_id, self._dispatched)
+            if queue is None or not 0 <= queue_offset < queue.end(self._dispatched):
+                return None
+            return queue.queue.entry(queue_offset)
+
+    def _counted(self, result: PutResult, message_count: int) -> PutResult:
+        if result.status is PutStatus.PUT_OK:
+            self._put_count += message_count
+            self._put_bytes += result.size_bytes
+            self._last_store_ms = result.store_timestamp_ms
+        else:
+            self._put_failed_count += 1
+        return result

@@ -1,39 +1,229 @@
-"""Bring a store directory to a state that can be written: find the log's end, cut what is behind.
+"""Bring a store to a state that can be written: find the log's end, cut what is behind it.
 
-Source: org.apache.rocketmq.store.CommitLog#recoverNormally, #recoverAbnormally,
-DefaultMessageStore#recover (4.9.3).
+Runs in the Broker's process with the store's lock held, before Reput or anyone else has a file
+open. In this order, which a further crash at any point only repeats (`docs/recovery.md`):
+
+ 1. Load the segments. A short last one gets its length; a gap is refused, with nothing changed.
+ 2. Cut each consume queue behind its last written entry.
+ 3. Choose where to check from. Clean exit (no abort file): the third last segment. Otherwise the
+    last segment of the log's front part whose first message is not younger than the checkpoint.
+ 4. Check records from there to the log's end (`log_end.py`).
+ 5. Copy what lies behind the end to the quarantine, then zero or remove it, durably: an old record
+    must not come back when a later crash exposes it behind a new one.
+ 6. Cut each consume queue at the log's end.
+ 7. After a crash remove the index files that the checkpoint does not vouch for.
+ 8. Say where dispatch has to begin so that queues and index are whole again.
+
+Where we differ from 4.9.3: step 3 takes the newest segment there whose first message is not
+younger, wherever it lies. After the clock was set back that one can lie behind segments that were
+not durable yet; ours is the same or an earlier one. In step 5 4.9.3 moves positions in memory only.
+In step 7 4.9.3 never builds again what an index file held of segments before the one of step 3.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore.load, recover, start,
+CommitLog.recoverNormally, recoverAbnormally, isMappedFileMatchedRecover,
+index.IndexService.load (4.9.3).
 """
 
-from typing import NamedTuple
+from __future__ import annotations
 
+from typing import Final, NamedTuple
 
-class QuarantinedPiece(NamedTuple):
-    """Bytes that recovery cut from the log and kept aside."""
+from wakelog.protocol.message_record import MESSAGE_MAGIC, RECORD_BYTES_MIN, V6_EXTRA_BYTES
+from wakelog.protocol.sys_flag import MESSAGE_BORN_HOST_V6
+from wakelog.storage.abort_file import AbortFile
+from wakelog.storage.allocate import make_segment
+from wakelog.storage.checkpoint import Checkpoint, CheckpointTimes
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.index_service import IndexWriter, remove_index_files_after
+from wakelog.storage.log_end import DamagedStretch, LogEndSearch
+from wakelog.storage.mapped_file import MappedFile
+from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.paths import StorePaths
+from wakelog.storage.quarantine import QuarantinedPiece, keep_aside
+from wakelog.storage.queue_ends import QueueEnds
+from wakelog.storage.queue_offsets import QueueKey
+from wakelog.storage.queue_repair import QueueRepair
+from wakelog.storage.record_check import HEAD_BY_HOST_FLAGS, HOST_FLAGS_OFFSET
+from wakelog.storage.segments import load_segments
 
-    physical_offset: int
-    size_bytes: int
-    path: str
+# A clean stop leaves everything durable; 4.9.3 looks at this many segments all the same.
+SEGMENTS_CHECKED_AFTER_CLEAN_EXIT: Final = 3
+RECOVERY_OWNER: Final = "recovery"
 
 
 class RecoveryReport(NamedTuple):
     """What recovery found and did.
 
     clean_exit: there was no abort file.
-    scan_from: the physical offset at which record checks began.
-    log_end: the first byte after the last sound record; the log continues here.
+    checked_from: the physical offset at which record checks began.
+    log_end: the first byte after the last sound record; everything below is durable.
+    end_reason: what stands behind the end, in words.
     dispatch_from: Reput starts here or below; every dispatcher ignores what it already has.
     queue_offsets: the next queue offset of each (topic, queue id), LMQ queues included.
-    quarantined: what was cut, nothing if only zeros were.
+    damaged: places in the log that were durable once and are passed over by every reader.
+    quarantined: what was cut; empty if only zeros were.
     """
 
     clean_exit: bool
-    scan_from: int
+    checked_from: int
     log_begin: int
     log_end: int
+    end_reason: str
     dispatch_from: int
-    queue_offsets: dict[tuple[str, int], int]
+    queue_offsets: dict[QueueKey, int]
     records_checked_count: int
+    last_store_timestamp_ms: int
+    damaged: tuple[DamagedStretch, ...]
     quarantined: tuple[QuarantinedPiece, ...]
     commit_log_files_removed: tuple[str, ...]
-    consume_queues_truncated: tuple[tuple[str, int], ...]
+    consume_queues_cut: tuple[QueueKey, ...]
     index_files_removed: tuple[str, ...]
+
+
+class Recovered(NamedTuple):
+    """The report, and the log's segments, loaded and cut."""
+
+    report: RecoveryReport
+    files: MappedFileQueue
+
+
+def recover(
+    fs: FileSystem, config: StoreConfig, now_ms: int, *, cut_at_damage: bool = False
+) -> Recovered:
+    """Recover a store whose lock the caller holds.
+
+    cut_at_damage: end the log at damage that was durable once, as 4.9.3 does.
+
+    Raises: DamagedStore when nothing can be done without guessing, and then nothing was changed;
+    StoreFull when there is no room for the quarantine; StoreFailed.
+    """
+    clean_exit = not AbortFile(fs, config.paths.abort).exists()
+    files = load_segments(fs, config)
+    times = _read_checkpoint(fs, config.paths.checkpoint)
+    queues = QueueRepair(fs, config)
+    queues.cut_unwritten()
+
+    if clean_exit:
+        cut_from = _third_last(files)
+    else:
+        safe = config.message_index_enable and config.message_index_safe
+        min_ms = times.min_index_ms if safe else times.min_ms
+        cut_from = checked_from_after_crash(files, min_ms)
+    dispatch_from = max(files.min_offset, min(queues.max_physical_offset, files.max_file_end))
+    if not clean_exit:
+        dispatch_from = min(dispatch_from, cut_from)
+    segment = files.find(dispatch_from)
+    checked_from = cut_from if segment is None else min(cut_from, segment.start_offset)
+
+    ends = QueueEnds(
+        enable_multi_dispatch=config.enable_multi_dispatch, enable_lmq=config.enable_lmq
+    )
+    end = LogEndSearch(
+        fs,
+        files,
+        ends,
+        cut_from=cut_from,
+        durable_ms=times.physic_ms,
+        check_body=config.check_crc_on_recover,
+        cut_at_damage=cut_at_damage,
+    ).run(checked_from)
+    quarantined, removed = _cut_log(fs, config.paths, files, end.physical_offset, now_ms)
+    for file in files.files:
+        # What a killed process wrote may still be in the page cache alone.
+        if file.end_offset > checked_from:
+            file.datasync()
+    queues_cut = queues.cut_at(end.physical_offset)
+    dispatch_from = min(dispatch_from, end.physical_offset)
+    index_removed: tuple[str, ...] = ()
+    if not clean_exit:
+        index_removed = remove_index_files_after(fs, config, times.index_ms)
+    if index_removed:
+        dispatch_from = max(files.min_offset, min(dispatch_from, _index_end(fs, config)))
+    report = RecoveryReport(
+        clean_exit=clean_exit,
+        checked_from=checked_from,
+        log_begin=min(files.min_offset, end.physical_offset),
+        log_end=end.physical_offset,
+        end_reason=end.reason,
+        dispatch_from=dispatch_from,
+        queue_offsets=queues.next_offsets(ends.table()),
+        records_checked_count=end.records_checked_count,
+        last_store_timestamp_ms=end.last_store_timestamp_ms,
+        damaged=end.damaged,
+        quarantined=quarantined,
+        commit_log_files_removed=removed,
+        consume_queues_cut=queues_cut,
+        index_files_removed=index_removed,
+    )
+    return Recovered(report, files)
+
+
+def checked_from_after_crash(files: MappedFileQueue, min_ms: int) -> int:
+    """Return where to check from: everything in segments before is durable and dispatched.
+
+    That is the last segment of the log's front part in which no first message is younger than
+    `min_ms`; the first one if even that is younger.
+    """
+    begin = files.min_offset
+    for file in files.files:
+        store_timestamp_ms = first_store_timestamp_ms(file)
+        if store_timestamp_ms is None or store_timestamp_ms > min_ms:
+            break
+        begin = file.start_offset
+    return begin
+
+
+def first_store_timestamp_ms(file: MappedFile) -> int | None:
+    """Return the store time of a segment's first message, None if there is none."""
+    head = file.read(0, RECORD_BYTES_MIN + V6_EXTRA_BYTES)
+    size, magic, *_ = HEAD_BY_HOST_FLAGS[0].unpack_from(head)
+    if magic != MESSAGE_MAGIC or size < RECORD_BYTES_MIN:
+        return None
+    fields = HEAD_BY_HOST_FLAGS[head[HOST_FLAGS_OFFSET] & MESSAGE_BORN_HOST_V6].unpack_from(head)
+    store_timestamp_ms: int = fields[6]
+    return store_timestamp_ms or None
+
+
+def _third_last(files: MappedFileQueue) -> int:
+    """Return where the third last segment begins, not counting those made ahead of need."""
+    used = [file for file in files.files if first_store_timestamp_ms(file) is not None]
+    last = used[-SEGMENTS_CHECKED_AFTER_CLEAN_EXIT:]
+    return last[0].start_offset if last else files.min_offset
+
+
+def _cut_log(
+    fs: FileSystem, paths: StorePaths, files: MappedFileQueue, log_end: int, now_ms: int
+) -> tuple[tuple[QuarantinedPiece, ...], tuple[str, ...]]:
+    """Copy what lies behind the end aside, then make it vanish durably."""
+    quarantined = keep_aside(fs, paths.root, files.files, log_end, now_ms)
+    first = files.first
+    removed = tuple(files.truncate(log_end))
+    if first is not None and first.start_offset == log_end > 0:
+        # The whole log is cut. Its place must stay known: numbering goes on, not back to 0.
+        make_segment(
+            fs,
+            first.path,
+            files.file_size_bytes,
+            temporary_path=paths.new_file(first.path, RECOVERY_OWNER),
+        )
+        files.add(first.path, log_end)
+    return quarantined, removed
+
+
+def _read_checkpoint(fs: FileSystem, path: str) -> CheckpointTimes:
+    checkpoint = Checkpoint(fs, path)
+    try:
+        return checkpoint.read()
+    finally:
+        checkpoint.close()
+
+
+def _index_end(fs: FileSystem, config: StoreConfig) -> int:
+    """Return where the last record begins that the remaining index files have."""
+    index = IndexWriter(fs, config)
+    index.load()
+    try:
+        return index.end_physical_offset
+    finally:
+        index.close()

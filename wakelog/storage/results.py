@@ -11,6 +11,8 @@ pull response carries the name in its remark.
 from enum import Enum
 from typing import NamedTuple
 
+import msgspec
+
 Frame = bytes | memoryview
 """One or more stored records as they lie in the commit log, ready for a pull response body."""
 
@@ -64,7 +66,7 @@ class GetStatus(Enum):
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
 
 
-class GetResult(NamedTuple):
+class GetResult(msgspec.Struct, frozen=True):
     """What a get found and where the next one begins.
 
     frames: in queue order; joined they are the body of the pull response. Neighbours in the log

@@ -1,0 +1,211 @@
+"""Find where the log ends: the first place that holds no sound record, if it is a torn tail.
+
+Recovery reads the log from a segment that is older than anything not yet durable and checks record
+after record, bodies included. A place that is not sound has one of two causes:
+
+- The machine went down before the bytes reached the disk. The log ends here. Whatever follows was
+  not durable either, or is left over from before an earlier end.
+- Bytes that were durable have changed since. The log goes on behind the damage, and to end it here
+  would throw away messages that were acknowledged and synced.
+
+The first sound record behind the place tells which: it was durable if its store time lies between
+that of the last sound record before and the checkpoint's time of the log. Damage is then reported
+and passed over. 4.9.3 always ends the log; `cut_at_damage` does the same.
+
+Invariants:
+- The end lies at `cut_from` or above: what is below was durable long ago and is never cut.
+- Without damage the end is the one 4.9.3 finds.
+
+Source: org.apache.rocketmq.store.CommitLog.recoverNormally, recoverAbnormally (4.9.3).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.mapped_file import MappedFile
+from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.queue_ends import QueueEnds
+from wakelog.storage.record_check import CheckKind, RecordCheck, check_record
+
+# Bytes read at once: large reads from a cold disk are fast, and this much stays in memory once.
+PIECE_BYTES: Final = 8 << 20
+
+_MAGIC_BYTES = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
+
+
+class DamagedStretch(NamedTuple):
+    """Bytes [begin, end) of the log that were durable once and hold no sound record now."""
+
+    begin: int
+    end: int
+    reason: str
+
+
+class LogEnd(NamedTuple):
+    """Where the log ends, why, and what was met on the way there."""
+
+    physical_offset: int
+    reason: str
+    records_checked_count: int
+    last_store_timestamp_ms: int
+    damaged: tuple[DamagedStretch, ...]
+
+
+class LogEndSearch:
+    """One search. Reads the segments in order; changes nothing."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        files: MappedFileQueue,
+        ends: QueueEnds,
+        *,
+        cut_from: int,
+        durable_ms: int,
+        check_body: bool,
+        cut_at_damage: bool = False,
+    ) -> None:
+        """Prepare to read `files`.
+
+        ends: is told every sound record.
+        cut_from: physical offset at which a segment begins; the log does not end below.
+        durable_ms: the checkpoint's store time of the log.
+        check_body: compare the CRC of bodies at or above `cut_from`.
+        """
+        self._fs = fs
+        self._files = files
+        self._ends = ends
+        self._cut_from = cut_from
+        self._durable_ms = durable_ms
+        self._check_body = check_body
+        self._cut_at_damage = cut_at_damage
+        self._buffer = bytearray(min(PIECE_BYTES, files.file_size_bytes))
+        self._records_count = 0
+        self._last_ms = 0
+        self._damaged: list[DamagedStretch] = []
+
+    def run(self, begin: int) -> LogEnd:
+        """Check records from the segment that begins at `begin` to the log's end."""
+        position = begin
+        reason = "no segment follows"
+        while (file := self._files.find(position)) is not None:
+            position, stopped_by = self._check_segment(file, position)
+            if stopped_by is None:
+                continue
+            if stopped_by.kind is CheckKind.END_OF_FILE:
+                if self._files.find(file.end_offset) is None:
+                    # The blank is written anew when the log rolls, as in 4.9.3.
+                    reason = "the last segment is full"
+                    break
+                position = file.end_offset
+                continue
+            resume = self._resume_at(position)
+            if resume is None:
+                reason = stopped_by.reason
+                break
+            self._damaged.append(DamagedStretch(position, resume, stopped_by.reason))
+            position = resume
+        return LogEnd(position, reason, self._records_count, self._last_ms, tuple(self._damaged))
+
+    def _check_segment(self, file: MappedFile, begin: int) -> tuple[int, RecordCheck | None]:
+        """Check records of one segment from `begin` on; return where and by what it stopped."""
+        position = begin
+        piece_bytes = len(self._buffer)
+        while position < file.end_offset:
+            view = memoryview(self._buffer)[:piece_bytes]
+            count = file.read_into(view, position - file.start_offset)
+            next_position, stopped_by = self._check_piece(view[:count], position, file.end_offset)
+            view.release()
+            if stopped_by is not None and stopped_by.kind is not CheckKind.INCOMPLETE:
+                return next_position, stopped_by
+            if stopped_by is not None and next_position == position:
+                # One record is longer than the buffer; its size was checked against the segment.
+                assert stopped_by.size_bytes > len(self._buffer)
+                self._buffer = bytearray(stopped_by.size_bytes)
+                piece_bytes = stopped_by.size_bytes
+            position = next_position
+        return position, None
+
+    def _check_piece(
+        self, buffer: memoryview, physical_offset: int, segment_end: int
+    ) -> tuple[int, RecordCheck | None]:
+        """Check the records of buffer[0:], which lies at `physical_offset`."""
+        at, end = 0, len(buffer)
+        check_body = self._check_body and physical_offset >= self._cut_from
+        note = self._ends.note
+        while at < end:
+            check = check_record(
+                buffer,
+                at,
+                physical_offset + at,
+                end,
+                segment_end=segment_end,
+                check_body=check_body,
+            )
+            if check.kind is not CheckKind.SOUND:
+                return physical_offset + at, check
+            note(buffer, at)
+            self._records_count += 1
+            self._last_ms = check.store_timestamp_ms
+            at += check.size_bytes
+        return physical_offset + at, None
+
+    def _resume_at(self, position: int) -> int | None:
+        """Return where a log that is damaged at `position` goes on; None if it ends there."""
+        if position >= self._cut_from and (
+            self._cut_at_damage or self._last_ms >= self._durable_ms
+        ):
+            return None
+        found = self._next_sound(position)
+        if found is not None:
+            resume, store_timestamp_ms = found
+            if self._last_ms <= store_timestamp_ms < self._durable_ms:
+                return resume
+        if position >= self._cut_from:
+            return None
+        return self._cut_from if found is None else min(found[0], self._cut_from)
+
+    def _next_sound(self, position: int) -> tuple[int, int] | None:
+        """Return place and store time of the first sound record behind `position`."""
+        at = position + 1
+        while (file := self._files.find(at)) is not None:
+            found = self._next_sound_in(file, at)
+            if found is not None:
+                return found
+            at = file.end_offset
+        return None
+
+    def _next_sound_in(self, file: MappedFile, begin: int) -> tuple[int, int] | None:
+        position: int | None = begin - file.start_offset
+        overlap = MAGIC_OFFSET + len(_MAGIC_BYTES) - 1
+        while position is not None and position < file.size_bytes:
+            # The rest of a segment is mostly unwritten: the file system knows where.
+            position = self._fs.next_data(file.fd, position)
+            if position is None or position >= file.size_bytes:
+                break
+            data = file.read(position, PIECE_BYTES)
+            at = data.find(_MAGIC_BYTES, MAGIC_OFFSET)
+            while at >= 0:
+                check = self._check_at(file, position + at - MAGIC_OFFSET)
+                if check.kind is CheckKind.SOUND:
+                    place = file.start_offset + position + at - MAGIC_OFFSET
+                    return place, check.store_timestamp_ms
+                at = data.find(_MAGIC_BYTES, at + 1)
+            position += max(len(data) - overlap, 1) if len(data) == PIECE_BYTES else len(data)
+        return None
+
+    def _check_at(self, file: MappedFile, position: int) -> RecordCheck:
+        """Check one record that may be anywhere, and may be none."""
+        physical_offset = file.start_offset + position
+        data = file.read(position, 4096)
+        for _ in range(2):
+            check = check_record(
+                data, 0, physical_offset, len(data), segment_end=file.end_offset, check_body=True
+            )
+            if check.kind is not CheckKind.INCOMPLETE:
+                break
+            data = file.read(position, max(check.size_bytes, 2 * 4096))
+        return check

@@ -1,0 +1,87 @@
+"""Keep aside what recovery cuts from the log, so that a wrong cut can be undone by hand.
+
+    <root>/wakelog.quarantine/<20 digits>.<milliseconds>   one file for each segment that was cut
+
+The digits are the physical offset of the file's first byte, the milliseconds the time of the
+recovery. A file ends with the last byte that is not zero, and blocks of zeros inside are holes: the
+copy takes no more of the disk than what was really written behind the log's end.
+
+Nothing here is ever read again by the broker; an operator may delete the folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from posixpath import join
+from typing import Final, NamedTuple
+
+from wakelog.storage.errors import store_failure
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.mapped_file import MappedFile
+from wakelog.storage.paths import offset_name
+
+QUARANTINE_NAME: Final = "wakelog.quarantine"
+# Zeros are found and left out in blocks of this size.
+BLOCK_BYTES: Final = 64 * 1024
+
+
+class QuarantinedPiece(NamedTuple):
+    """Bytes that recovery cut from the log and kept in a file."""
+
+    physical_offset: int
+    size_bytes: int
+    path: str
+
+
+def keep_aside(
+    fs: FileSystem,
+    root: str,
+    files: Sequence[MappedFile],
+    physical_offset: int,
+    now_ms: int,
+) -> tuple[QuarantinedPiece, ...]:
+    """Copy what `files` hold from `physical_offset` on, durably; zeros alone are not worth a file.
+
+    Raises: StoreFull when the copy finds no room, and then nothing may be cut; StoreFailed.
+    """
+    directory = join(root, QUARANTINE_NAME)
+    pieces = []
+    for file in files:
+        if file.end_offset > physical_offset:
+            begin = max(physical_offset - file.start_offset, 0)
+            path = join(directory, f"{offset_name(file.start_offset + begin)}.{now_ms}")
+            size_bytes = _copy_written(fs, file, begin, path)
+            if size_bytes:
+                pieces.append(QuarantinedPiece(file.start_offset + begin, size_bytes, path))
+    if pieces:
+        try:
+            fs.sync_directory(directory)
+        except OSError as error:
+            raise store_failure(directory, "sync", error) from error
+    return tuple(pieces)
+
+
+def _copy_written(fs: FileSystem, file: MappedFile, begin: int, path: str) -> int:
+    """Copy the blocks of `file` that are not zero; return the length, 0 if there was none."""
+    target: int | None = None
+    length = 0
+    position = fs.next_data(file.fd, begin)
+    try:
+        while position is not None and position < file.size_bytes:
+            block = file.read(position, BLOCK_BYTES)
+            written = block.rstrip(b"\0")
+            if written:
+                if target is None:
+                    fs.make_directories(path.rpartition("/")[0])
+                    target = fs.open(path, create=True)
+                fs.pwrite(target, written, position - begin)
+                length = position - begin + len(written)
+            position = fs.next_data(file.fd, position + len(block))
+        if target is not None:
+            fs.sync(target)
+    except OSError as error:
+        raise store_failure(path, "write", error) from error
+    finally:
+        if target is not None:
+            fs.close(target)
+    return length

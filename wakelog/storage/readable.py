@@ -1,0 +1,112 @@
+"""How far each consume queue may be read: the one place that turns a watermark into queue offsets.
+
+Reput writes queue files in another process and publishes one word, `dispatched`: every record that
+ends at or below it has all its entries. So entry i of a queue is readable if it is written and its
+record ends at or below `dispatched`. Nothing else is needed, neither notes from Reput nor the
+table of queue offsets of the log: the answer is right on a slave, after either process was
+started again, and with thousands of entries behind.
+
+Records of one queue lie in the log in the order of their entries, so readable entries are a prefix
+of the queue. Its end only moves up: the search goes on from where the last one ended, doubling its
+steps, and is not repeated while `dispatched` stands still.
+
+Invariants:
+- The remembered end of a queue never moves down while the queue has files.
+- Queues without files are not remembered: a name from a socket costs no memory.
+
+Source: org.apache.rocketmq.store.ConsumeQueue.getMaxOffsetInQueue, getMinOffsetInQueue (4.9.3),
+which read positions in memory that the writer moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wakelog.storage.consume_queue import ConsumeQueue
+from wakelog.storage.consume_queue_ext import ConsumeQueueExt
+
+
+class ReadableQueue:
+    """One queue, and how far it was readable when last asked."""
+
+    __slots__ = ("_begin", "_begin_physical", "_dispatched", "_end", "extension", "queue")
+
+    def __init__(self, queue: ConsumeQueue, extension: ConsumeQueueExt | None = None) -> None:
+        """Look at no file yet. `extension` is None where extension units are not in use."""
+        self.queue = queue
+        self.extension = extension
+        self._end = 0
+        self._dispatched = -1
+        self._begin = 0
+        self._begin_physical = -1
+
+    def end(self, dispatched: int) -> int:
+        """Return the queue offset after the last readable entry, 0 for an empty queue."""
+        if dispatched > self._dispatched:
+            end = self.queue.end_of_readable(dispatched, self._end)
+            assert end >= self._end, (end, self._end)
+            self._end = end
+            self._dispatched = dispatched
+        return self._end
+
+    def begin(self, min_physical_offset: int, dispatched: int) -> int:
+        """Return the first queue offset whose record is still in the log (fact 48)."""
+        if min_physical_offset != self._begin_physical:
+            self.queue.refresh()  # the files below the log's new begin are being removed
+            end = self.end(dispatched)
+            self._begin = self.queue.min_queue_offset(min_physical_offset, end, current=self._begin)
+            # An empty queue has no first entry yet: ask again when it has one.
+            self._begin_physical = min_physical_offset if end else -1
+        return self._begin
+
+    def entries(self, queue_offset: int, count_max: int, *, blocking: bool) -> bytes | None:
+        """Return up to `count_max` entries of one file, None if they are not in the page cache."""
+        if blocking:
+            return self.queue.entries(queue_offset, count_max)
+        return self.queue.entries_nowait(queue_offset, count_max)
+
+    def close(self) -> None:
+        """Close the queue's files."""
+        self.queue.close()
+        if self.extension is not None:
+            self.extension.close()
+
+
+OpenQueue = Callable[[str, int], ReadableQueue]
+
+
+class ReadableQueues:
+    """The queues of a store that were asked for, by topic and queue id. One thread at a time."""
+
+    __slots__ = ("_open_queue", "_queues")
+
+    def __init__(self, open_queue: OpenQueue) -> None:
+        """Open queues with `open_queue`, which checks names and touches no file."""
+        self._open_queue = open_queue
+        self._queues: dict[tuple[str, int], ReadableQueue] = {}
+
+    def find(self, topic: str, queue_id: int, dispatched: int) -> ReadableQueue | None:
+        """Return a queue that has readable entries or had some, None for any other.
+
+        Raises: IllegalName.
+        """
+        key = (topic, queue_id)
+        known = self._queues.get(key)
+        if known is not None:
+            return known
+        found = self._open_queue(topic, queue_id)
+        if found.end(dispatched) == 0:
+            found.close()
+            return None
+        self._queues[key] = found
+        return found
+
+    def close(self) -> None:
+        """Close the files of every queue and forget them."""
+        for queue in self._queues.values():
+            queue.close()
+        self._queues.clear()
+
+    def __len__(self) -> int:
+        """Return how many queues are remembered."""
+        return len(self._queues)

@@ -1,0 +1,250 @@
+"""Serve pulls: messages of one queue from a queue offset on, with 4.9.3's status for every case.
+
+Between the processors and the files. A get looks at consume queue entries first and decides by
+them alone which records to send; `frames.py` then reads those from the log.
+
+With `blocking=False`, for an event loop, no call waits for the disk; the result is None where one
+would have to, and the same get is then asked again in a thread.
+
+Invariants:
+- No record that ends above `LogView.dispatched` is sent.
+- A get never crosses a consume queue file, even if the next one exists (fact 34).
+- `next_begin_offset` is past every entry that was looked at, but for the one a full batch put off.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore.getMessage, isTheBatchFull,
+checkInDiskByCommitOffset, nextOffsetCorrection (4.9.3). `rocketmq.md` 4.1 is the table of statuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.config import BrokerRole, StoreConfig
+from wakelog.storage.consume_queue import ENTRY
+from wakelog.storage.consume_queue_ext import is_extension_address
+from wakelog.storage.frames import Absent, read_frames
+from wakelog.storage.readable import ReadableQueue, ReadableQueues
+from wakelog.storage.results import Frame, GetResult, GetStatus
+
+Match = Callable[[int], bool]
+
+# One get looks at this many entries at least, whatever count it was asked for (fact 31).
+SCAN_COUNT_MIN: Final = 16_000 // ENTRY.size
+# On an event loop: about 1 ms of looking at entries. A client may ask for any number.
+LOOP_SCAN_COUNT_MAX: Final = 4_000
+
+
+class LogView(NamedTuple):
+    """How much of the log a get counts with: taken once, so that it is the same for a whole get."""
+
+    min_physical_offset: int
+    max_physical_offset: int
+    dispatched: int
+
+
+class GetRequest(NamedTuple):
+    """What is asked for; see `MessageStore.get_message`."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    count_max: int
+    match: Match | None = None
+    blocking: bool = True
+
+
+class _Selection(NamedTuple):
+    """Which records a get sends, and how far it looked."""
+
+    status: GetStatus
+    places: list[tuple[int, int]]
+    size_bytes: int
+    scanned_count: int
+    last_physical_offset: int
+
+
+class BatchLimits:
+    """When an answer is full: 4.9.3's limits for records in memory and on disk (facts 32, 33)."""
+
+    __slots__ = ("_disk", "_memory", "memory_bytes")
+
+    def __init__(self, config: StoreConfig, physical_memory_bytes: int) -> None:
+        """What lies further behind the log's end than a part of the machine's memory is on disk."""
+        self.memory_bytes = (
+            physical_memory_bytes * config.access_message_in_memory_percent_max // 100
+        )
+        self._memory = config.transfer_bytes_in_memory_max, config.transfer_count_in_memory_max
+        self._disk = config.transfer_bytes_in_disk_max, config.transfer_count_in_disk_max
+
+    def is_full(self, count: int, size_bytes: int, next_bytes: int, behind_bytes: int) -> bool:
+        """Tell whether a record of `next_bytes` has to wait; the first one never does."""
+        if count == 0:
+            return False
+        limits = self._disk if behind_bytes > self.memory_bytes else self._memory
+        return size_bytes + next_bytes > limits[0] or count > limits[1] - 1
+
+    def count_max(self) -> int:
+        """Return how many records an answer has at most, wherever they are."""
+        return max(self._memory[1], self._disk[1], 1)
+
+
+class Reader:
+    """Gets from one store. One thread at a time: each thread of a pool has a reader of its own."""
+
+    __slots__ = ("_corrects", "_file_entries", "_limits", "_log", "_queues")
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        log: CommitLogReader,
+        queues: ReadableQueues,
+        *,
+        physical_memory_bytes: int,
+    ) -> None:
+        """Keep what to read from; nothing is read yet."""
+        self._log = log
+        self._queues = queues
+        self._file_entries = config.consume_queue_bytes // ENTRY.size
+        self._limits = BatchLimits(config, physical_memory_bytes)
+        self._corrects = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
+
+    def get(self, request: GetRequest, view: LogView) -> GetResult | None:
+        """Read messages; None if that needs the disk and may not wait. Raises: StoreFailed."""
+        queue = self._queues.find(request.topic, request.queue_id, view.dispatched)
+        end = 0 if queue is None else queue.end(view.dispatched)
+        offset = request.queue_offset
+        if queue is None or end == 0:
+            return self._nothing(GetStatus.NO_MESSAGE_IN_QUEUE, offset, 0, begin=0, end=0)
+        begin = queue.begin(view.min_physical_offset, view.dispatched)
+        if offset < begin:
+            return self._nothing(GetStatus.OFFSET_TOO_SMALL, offset, begin, begin=begin, end=end)
+        if offset >= end:
+            status, corrected = _beyond(offset, begin=begin, end=end)
+            return self._nothing(status, offset, corrected, begin=begin, end=end)
+        while True:
+            selection = self._select(queue, request, end, view)
+            if selection is None:
+                return None
+            if selection.scanned_count == 0:
+                next_file = offset + self._file_entries - offset % self._file_entries
+                return self._nothing(
+                    GetStatus.OFFSET_FOUND_NULL, offset, next_file, begin=begin, end=end
+                )
+            frames = read_frames(self._log, selection.places, blocking=request.blocking)
+            if frames is None:
+                return None
+            if not isinstance(frames, Absent):
+                return self._something(selection, frames, offset, view, begin=begin, end=end)
+            # Retention removed the segment after the view was taken: its records are gone.
+            gone_below = self._log.segment_end(frames.physical_offset)
+            view = view._replace(min_physical_offset=gone_below)
+
+    def _select(
+        self, queue: ReadableQueue, request: GetRequest, end: int, view: LogView
+    ) -> _Selection | None:
+        """Choose records by their entries; None if the entries would have to come from the disk."""
+        data = self._entries(queue, request, end, view)
+        if data is None:
+            return None
+        match, count_max, max_physical_offset = (
+            request.match,
+            request.count_max,
+            view.max_physical_offset,
+        )
+        is_full = self._limits.is_full
+        status = GetStatus.NO_MATCHED_MESSAGE
+        places: list[tuple[int, int]] = []
+        scanned = total_bytes = 0
+        skip_below = -1
+        physical_offset = 0
+        for physical_offset, size_bytes, tags_code in ENTRY.iter_unpack(data):
+            if physical_offset < skip_below:
+                scanned += 1
+                continue
+            count = len(places)
+            behind_bytes = max_physical_offset - physical_offset
+            if count and (
+                count >= count_max or is_full(count, total_bytes, size_bytes, behind_bytes)
+            ):
+                break
+            scanned += 1
+            if match is not None and not _matches(queue, tags_code, match):
+                if not places:
+                    status = GetStatus.NO_MATCHED_MESSAGE
+                continue
+            if physical_offset < view.min_physical_offset:
+                if not places:
+                    status = GetStatus.MESSAGE_WAS_REMOVING
+                # The rest of a removed segment is passed over unseen (fact 35).
+                skip_below = self._log.segment_end(physical_offset)
+                continue
+            places.append((physical_offset, size_bytes))
+            total_bytes += size_bytes
+            status = GetStatus.FOUND
+        return _Selection(status, places, total_bytes, scanned, physical_offset)
+
+    def _entries(
+        self, queue: ReadableQueue, request: GetRequest, end: int, view: LogView
+    ) -> bytes | None:
+        """Read the entries that one get may look at; b"" if no file holds them."""
+        offset = request.queue_offset
+        count = min(end - offset, max(SCAN_COUNT_MIN, request.count_max))
+        if not request.blocking and count > LOOP_SCAN_COUNT_MAX:
+            return None
+        few = count
+        if request.match is None:
+            # Every entry takes a place, and one more is looked at: the one that is put off.
+            few = min(count, max(request.count_max, 1) + 1, self._limits.count_max() + 1)
+        data = queue.entries(offset, few, blocking=request.blocking)
+        if data and few < count and ENTRY.unpack_from(data)[0] < view.min_physical_offset:
+            return queue.entries(offset, count, blocking=request.blocking)
+        return data
+
+    def _nothing(
+        self, status: GetStatus, offset: int, corrected: int, *, begin: int, end: int
+    ) -> GetResult:
+        """Answer without messages; a slave leaves the offset as it was asked for."""
+        return GetResult(status, corrected if self._corrects else offset, begin, end)
+
+    def _something(
+        self,
+        selection: _Selection,
+        frames: list[Frame],
+        offset: int,
+        view: LogView,
+        *,
+        begin: int,
+        end: int,
+    ) -> GetResult:
+        """Answer a get that looked at entries, whether or not it found messages."""
+        behind_bytes = view.max_physical_offset - selection.last_physical_offset
+        return GetResult(
+            selection.status,
+            offset + selection.scanned_count,
+            begin,
+            end,
+            tuple(frames),
+            len(selection.places),
+            selection.size_bytes,
+            tuple([place[0] for place in selection.places]),
+            behind_bytes > self._limits.memory_bytes,
+            behind_bytes,
+        )
+
+
+def _beyond(offset: int, *, begin: int, end: int) -> tuple[GetStatus, int]:
+    """Judge an offset at or above the end; 4.9.3 sends a far one back to 0 if the queue has it."""
+    if offset == end:
+        return GetStatus.OFFSET_OVERFLOW_ONE, offset
+    return GetStatus.OFFSET_OVERFLOW_BADLY, 0 if begin == 0 else end
+
+
+def _matches(queue: ReadableQueue, tags_code: int, match: Match) -> bool:
+    """Ask the filter, with the tags code of the extension unit where the entry points to one."""
+    if queue.extension is not None and is_extension_address(tags_code):
+        unit = queue.extension.unit(tags_code)
+        # Without its unit the entry passes: the client compares tags as well.
+        return unit is None or match(unit.tags_code)
+    return match(tags_code)

@@ -1,0 +1,67 @@
+"""Load the log's segments for recovery: complete a short last one, refuse a gap.
+
+Source: org.apache.rocketmq.store.MappedFileQueue.load (4.9.3), which refuses any file of another
+length, even the one its own kill left behind, and does not look for gaps.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wakelog.storage.commit_log_reader import commit_log_files
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import DamagedStore, store_failure
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.mapped_file_queue import MappedFileQueue
+
+_PIECE_BYTES: Final = 8 << 20
+
+
+def load_segments(fs: FileSystem, config: StoreConfig) -> MappedFileQueue:
+    """Load the log's segments, completing a short last one.
+
+    Raises: DamagedStore when segments are missing between others, unless those behind the gap were
+    never written; StoreFailed.
+    """
+    files = commit_log_files(fs, config)
+    loaded = files.load()
+    if loaded.gap_after is not None:
+        # Segments made ahead of need can be left behind a gap when the one before was not made.
+        for path in reversed(loaded.beyond_gap):
+            if not _is_blank(fs, path):
+                raise DamagedStore(
+                    path,
+                    f"the segment at {loaded.gap_after} before it is missing",
+                    "put the missing segment back, or move those behind it away",
+                )
+        for path in reversed(loaded.beyond_gap):
+            _remove(fs, path)
+        loaded = files.load()
+    if loaded.short_last is not None:
+        files.extend_short_last(loaded.short_last)
+    return files
+
+
+def _is_blank(fs: FileSystem, path: str) -> bool:
+    try:
+        fd = fs.open(path, read_only=True)
+        try:
+            position = fs.next_data(fd, 0)
+            while position is not None:
+                data = fs.pread(fd, _PIECE_BYTES, position)
+                if data.strip(b"\0"):
+                    return False
+                position = fs.next_data(fd, position + len(data)) if data else None
+            return True
+        finally:
+            fs.close(fd)
+    except OSError as error:
+        raise store_failure(path, "read", error) from error
+
+
+def _remove(fs: FileSystem, path: str) -> None:
+    try:
+        fs.unlink(path)
+        fs.sync_directory(path.rpartition("/")[0])
+    except OSError as error:
+        raise store_failure(path, "remove", error) from error

@@ -1,0 +1,170 @@
+"""Open what a store writes with, in the one safe order, and close it in the other.
+
+    open    lock; unfinished files; a dead broker's transient pool; recovery; abort mark; the log
+    close   write; commit; sync; checkpoint; the log's files; abort mark; lock
+
+The lock comes first, so that a broker that comes second has changed nothing, and goes last. The
+abort mark is durable before the log can be written and goes only when all else is durable: whatever
+fails in between leaves it, and the next start recovers.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore.load, start, shutdown (4.9.3), which recovers
+first and takes the lock after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Final, NamedTuple
+
+from wakelog.storage.abort_file import AbortFile
+from wakelog.storage.allocate import InlineSegments, clean_unfinished
+from wakelog.storage.checkpoint import Checkpoint
+from wakelog.storage.commit_log import CommitLog, SegmentSource
+from wakelog.storage.commit_log_reader import commit_log_files
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.recovery import RECOVERY_OWNER, RecoveryReport, recover
+from wakelog.storage.store_lock import StoreLock
+from wakelog.storage.transient_pool import TransientPool, copy_range, restore_buffers
+
+BROKER_OWNER: Final = "broker"
+"""In the names of unfinished segments that the log itself makes."""
+
+MakeSegmentSource = Callable[[MappedFileQueue], SegmentSource]
+
+
+class OpenOptions(NamedTuple):
+    """How to open a store, beside its configuration.
+
+    pool_directory: where a dead broker's transient pool may be, and where a new one is made if the
+        configuration asks for one; None keeps away from pools.
+    segment_source: gives the log its next segments; by default it makes them when it needs them.
+    cut_at_damage: `compat.cut_at_damage`, see `log_end.py`.
+    """
+
+    pool_directory: str | None = None
+    segment_source: MakeSegmentSource | None = None
+    cut_at_damage: bool = False
+
+
+class StoreParts(NamedTuple):
+    """What a store holds while it is open."""
+
+    fs: FileSystem
+    config: StoreConfig
+    lock: StoreLock
+    log: CommitLog
+    pool: TransientPool | None
+    report: RecoveryReport
+
+
+def open_parts(
+    fs: FileSystem, config: StoreConfig, now_ms: int, options: OpenOptions
+) -> StoreParts:
+    """Lock and recover a store and open its log.
+
+    Raises: StoreLocked, with nothing written; DamagedStore, with nothing cut; StoreFull,
+    StoreFailed.
+    """
+    paths = config.paths
+    with ExitStack() as undo:
+        lock = StoreLock(fs, paths.lock)
+        undo.callback(lock.release)
+        for owner in (BROKER_OWNER, RECOVERY_OWNER):
+            clean_unfinished(fs, paths, owner)
+        if options.pool_directory is not None:
+            restore_buffers(fs, options.pool_directory, _segment_paths(fs, config))
+        report, files = recover(fs, config, now_ms, cut_at_damage=options.cut_at_damage)
+        undo.callback(files.close)
+        AbortFile(fs, paths.abort).create()
+        pool = None
+        if config.transient_pool_in_use and options.pool_directory is not None:
+            pool = TransientPool(
+                fs,
+                options.pool_directory,
+                count=config.transient_store_pool_count,
+                segment_bytes=config.commit_log_file_bytes,
+            )
+        if options.segment_source is None:
+            segments: SegmentSource = InlineSegments(fs, paths, files, BROKER_OWNER)
+        else:
+            segments = options.segment_source(files)
+        log = CommitLog(
+            fs,
+            config,
+            files,
+            end_offset=report.log_end,
+            queue_offsets=dict(report.queue_offsets),
+            segments=segments,
+            pool=pool,
+        )
+        undo.pop_all()
+    return StoreParts(fs, config, lock, log, pool, report)
+
+
+def close_parts(parts: StoreParts, *, last_store_timestamp_ms: int, clean: bool) -> bool:
+    """Make the log durable, let everything go, and return whether the stop left nothing to recover.
+
+    last_store_timestamp_ms: of the log's last message, for the checkpoint.
+    clean: whether the caller knows of nothing that is behind.
+
+    Raises: StoreError, after everything was let go; the abort mark is then still there.
+    """
+    with ExitStack() as last:
+        last.callback(parts.lock.release)
+        with ExitStack() as then:
+            if parts.pool is not None and parts.log.failure is None:
+                then.callback(parts.pool.close)
+            then.callback(parts.log.close)
+            if parts.log.failure is None:
+                parts.log.write_pending()
+                _commit(parts)
+                sync_segments(parts.log.files, parts.report.checked_from)
+                _note_checkpoint(parts, last_store_timestamp_ms)
+        clean = clean and parts.log.failure is None
+        if clean:
+            AbortFile(parts.fs, parts.config.paths.abort).remove()
+        return clean
+
+
+def sync_segments(files: MappedFileQueue, physical_offset: int) -> None:
+    """Sync every segment that reaches above `physical_offset`. Raises: StoreFailed."""
+    for file in files.files:
+        if file.end_offset > physical_offset:
+            file.datasync()
+
+
+def _commit(parts: StoreParts) -> None:
+    """Copy what only the transient pool holds to its segments."""
+    pool, log = parts.pool, parts.log
+    if pool is None:
+        return
+    for piece in pool.pending(log.appended_offset):
+        segment = log.files.find(piece.segment_start_offset)
+        assert segment is not None, piece
+        copy_range(parts.fs, piece, segment.path)
+        pool.note_committed(piece.end)
+
+
+def _note_checkpoint(parts: StoreParts, store_timestamp_ms: int) -> None:
+    checkpoint = Checkpoint(parts.fs, parts.config.paths.checkpoint)
+    try:
+        if store_timestamp_ms > 0:
+            checkpoint.set_physic(store_timestamp_ms)
+        checkpoint.sync()
+    finally:
+        checkpoint.close()
+
+
+def _segment_paths(fs: FileSystem, config: StoreConfig) -> Callable[[int], str]:
+    """Return where the segment of a start offset is, or else where it would be made."""
+    files = commit_log_files(fs, config, read_only=True)
+    files.refresh()
+
+    def path_of(start_offset: int) -> str:
+        file = files.find(start_offset)
+        return files.path_for(start_offset) if file is None else file.path
+
+    return path_of
