@@ -5,7 +5,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.protocol.examples import document_example
@@ -68,6 +68,7 @@ def cut(data: bytes, positions: list[int]) -> Iterator[bytes]:
         begin = end
 
 
+@settings(max_examples=50)
 @given(st.lists(commands, max_size=6), st.lists(st.integers(0, 2000), max_size=12))
 def test_commands_come_back_however_the_bytes_are_cut(
     sent: list[RemotingCommand], positions: list[int]

@@ -5,7 +5,8 @@ Read in this order:
     codes.py command.py errors.py      the vocabulary
     frame.py -> header_codec.py        bytes of a connection <-> RemotingCommand
     headers.py (ext_fields.py)         extFields of each request <-> Structs
-    bodies.py register_broker.py       JSON bodies <-> Structs, in fastjson.py's dialect
+    bodies.py (body_codec.py)          JSON bodies <-> Structs, in fastjson.py's dialect
+    register_broker.py                 the one body that has a compressed form
     message_record.py message_id.py    the record of the commit log, and its address
     properties.py java.py tags.py      what Java's strings and maps make of a message
     batch.py subscription.py sys_flag.py
