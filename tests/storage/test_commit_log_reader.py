@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from tests.fakes.logs import SEGMENT_BYTES, draft, open_log, small_config
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.protocol.message_record import decode_record
+from wakelog.storage.commit_log import CommitLog
+from wakelog.storage.commit_log_reader import CommitLogReader, commit_log_files
+from wakelog.storage.errors import StoreFailed
+from wakelog.storage.paths import offset_name
+
+CONFIG = small_config()
+
+
+@pytest.fixture
+def fs() -> MemoryFileSystem:
+    return MemoryFileSystem()
+
+
+@pytest.fixture
+def log(fs: MemoryFileSystem) -> CommitLog:
+    return open_log(fs, CONFIG)
+
+
+def test_it_follows_a_writer_in_another_process(fs: MemoryFileSystem, log: CommitLog) -> None:
+    reader = CommitLogReader(fs.other_process(), CONFIG)
+    assert reader.read(0, 1) is None
+    bodies = [bytes([i]) * 1500 for i in range(6)]
+    results = [log.append(draft(body), 1) for body in bodies]
+    log.write_pending()
+    for result, body in zip(results, bodies, strict=True):
+        data = reader.read(result.physical_offset, result.size_bytes)
+        assert data is not None and decode_record(data).body == body
+    assert (reader.min_offset, reader.max_file_end) == (0, 3 * SEGMENT_BYTES)
+
+
+def test_directories_are_listed_only_when_something_is_missing(
+    fs: MemoryFileSystem, log: CommitLog
+) -> None:
+    log.append(draft(), 1)
+    log.write_pending()
+    other = fs.other_process()
+    reader = CommitLogReader(other, CONFIG)
+    listed = other.calls["list_directory"]
+    for _ in range(5):
+        assert reader.read(0, 50) is not None
+    assert other.calls["list_directory"] == listed
+    assert reader.read(SEGMENT_BYTES, 50) is None
+    assert other.calls["list_directory"] == listed + 1
+
+
+def test_what_crosses_a_segment_is_no_record(log: CommitLog, fs: MemoryFileSystem) -> None:
+    for _ in range(4):
+        log.append(draft(b"x" * 1500), 1)
+    log.write_pending()
+    reader = CommitLogReader(fs.other_process(), CONFIG)
+    assert reader.read(SEGMENT_BYTES - 10, 20) is None
+    assert len(reader.read_span(SEGMENT_BYTES - 10, 20)) == 10
+    assert reader.read_nowait(SEGMENT_BYTES - 10, 20) is None
+    buffer = bytearray(20)
+    assert reader.read_span_into(buffer, SEGMENT_BYTES - 10) == 10
+    assert reader.segment_end(SEGMENT_BYTES - 10) == SEGMENT_BYTES
+    assert reader.segment_end(SEGMENT_BYTES) == 2 * SEGMENT_BYTES
+
+
+@pytest.mark.parametrize("offset", [-1, -SEGMENT_BYTES, 5 * SEGMENT_BYTES])
+def test_offsets_outside_the_log_are_absent(
+    fs: MemoryFileSystem, log: CommitLog, offset: int
+) -> None:
+    log.append(draft(), 1)
+    log.write_pending()
+    reader = CommitLogReader(fs.other_process(), CONFIG)
+    assert reader.read(offset, 8) is None
+    assert reader.read_nowait(offset, 8) is None
+    assert reader.read_span(offset, 8) == b""
+    assert reader.read_span_into(bytearray(8), offset) == 0
+
+
+def test_a_segment_removed_under_it_is_absent(fs: MemoryFileSystem, log: CommitLog) -> None:
+    for _ in range(4):
+        log.append(draft(b"x" * 1500), 1)
+    log.write_pending()
+    readers = [CommitLogReader(fs.other_process(), CONFIG) for _ in range(4)]
+    fs.unlink("/store/commitlog/" + offset_name(0))
+    assert readers[0].read(0, 8) is None
+    assert readers[1].read_nowait(0, 8) is None
+    assert readers[2].read_span(0, 8) == b""
+    assert readers[3].read_span_into(bytearray(8), 0) == 0
+    assert [reader.min_offset for reader in readers] == [SEGMENT_BYTES] * 4
+    assert readers[0].read(SEGMENT_BYTES, 8) is not None
+
+
+def test_an_open_segment_is_read_until_it_is_let_go(fs: MemoryFileSystem, log: CommitLog) -> None:
+    for _ in range(4):
+        log.append(draft(b"x" * 1500), 1)
+    log.write_pending()
+    reader = CommitLogReader(fs.other_process(), CONFIG)
+    assert reader.read(0, 8) is not None
+    fs.unlink("/store/commitlog/" + offset_name(0))
+    assert reader.read(0, 8) is not None
+    assert reader.refresh()
+    assert reader.read(0, 8) is None
+
+
+def test_a_read_error_is_not_an_absent_record(fs: MemoryFileSystem, log: CommitLog) -> None:
+    log.append(draft(), 1)
+    log.write_pending()
+    other = fs.other_process()
+    reader = CommitLogReader(other, CONFIG)
+    other.fail("pread", number=errno.EIO)
+    with pytest.raises(StoreFailed):
+        reader.read(0, 8)
+
+
+def test_in_the_writers_process_it_reads_the_writers_files(
+    fs: MemoryFileSystem, log: CommitLog
+) -> None:
+    reader = CommitLogReader(fs, CONFIG, log.files)
+    result = log.append(draft(b"shared"), 1)
+    log.write_pending()
+    data = reader.read_nowait(0, result.size_bytes)
+    assert data is not None and decode_record(data).body == b"shared"
+    assert not reader.refresh()
+    reader.close()
+    assert log.files.last is not None
+
+
+def test_nothing_cold_is_waited_for(fs: MemoryFileSystem, log: CommitLog) -> None:
+    log.append(draft(), 1)
+    log.write_pending()
+    other = fs.other_process()
+    reader = CommitLogReader(other, CONFIG)
+    other.cold = True
+    assert reader.read_nowait(0, 8) is None
+    assert reader.read(0, 8) is not None
+    reader.close()
+    assert other.descriptor_count == 0
+
+
+def test_the_logs_files_are_as_configured(fs: MemoryFileSystem) -> None:
+    config = small_config(store_path_commit_log="/a,/b", store_paths_read_only="/b")
+    files = commit_log_files(fs, config)
+    assert files.path_for(SEGMENT_BYTES).startswith("/a/")
+    assert files.file_size_bytes == SEGMENT_BYTES

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import errno
+import itertools
+
+import pytest
+
+from tests.fakes.logs import SEGMENT_BYTES, draft, open_log, read_file, small_config, write_file
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.protocol.message_record import decode_record
+from wakelog.storage.commit_log import CommitLog
+from wakelog.storage.commit_log_reader import CommitLogReader, commit_log_files
+from wakelog.storage.errors import DamagedStore, NotWriteable, StoreFailed, StoreFull
+from wakelog.storage.transient_pool import CommitRange, TransientPool, copy_range, restore_buffers
+
+CONFIG = small_config()
+POOL = "/shared/wakelog-id"
+
+
+@pytest.fixture
+def fs() -> MemoryFileSystem:
+    return MemoryFileSystem()
+
+
+def open_pool(fs: MemoryFileSystem, count: int = 2) -> TransientPool:
+    return TransientPool(fs, POOL, count=count, segment_bytes=SEGMENT_BYTES)
+
+
+def commit_all(fs: MemoryFileSystem, log: CommitLog, pool: TransientPool) -> None:
+    for piece in pool.pending(log.appended_offset):
+        copy_range(fs, piece, log.files.path_for(piece.segment_start_offset))
+        pool.note_committed(piece.end)
+    pool.validate()
+
+
+def bodies(fs: MemoryFileSystem, end: int) -> list[bytes]:
+    """Read every record of the segments below `end`."""
+    reader = CommitLogReader(fs, CONFIG)
+    found, offset = [], 0
+    while offset < end:
+        data = reader.read_span(offset, SEGMENT_BYTES)
+        size = int.from_bytes(data[:4], "big")
+        if data[4:8] == b"\xda\xa3\x20\xa7":
+            found.append(decode_record(data[:size]).body)
+        offset += size
+    reader.close()
+    return found
+
+
+def test_what_is_appended_reaches_the_segment_when_it_is_committed(fs: MemoryFileSystem) -> None:
+    pool = open_pool(fs)
+    log = open_log(fs, CONFIG, pool=pool)
+    log.append(draft(b"one"), 1)
+    end = log.write_pending()
+    assert (log.appended_offset, log.committed_offset) == (end, 0)
+    assert read_file(fs, log.files.path_for(0)) == bytes(SEGMENT_BYTES)
+    commit_all(fs, log, pool)
+    assert log.committed_offset == end
+    assert bodies(fs, end) == [b"one"]
+
+
+def test_a_buffer_is_free_again_once_its_segment_is_whole(fs: MemoryFileSystem) -> None:
+    pool = open_pool(fs, count=1)
+    log = open_log(fs, CONFIG, pool=pool)
+    expected = []
+    for i in range(9):
+        body = bytes([65 + i]) * 1500
+        log.append(draft(body), 1)
+        log.write_pending()
+        commit_all(fs, log, pool)
+        expected.append(body)
+    assert log.committed_offset == log.appended_offset
+    assert bodies(fs, log.appended_offset) == expected
+    assert pool.free_count == 0  # the last segment's
+
+
+def test_without_a_free_buffer_the_segment_is_written_itself(fs: MemoryFileSystem) -> None:
+    pool = open_pool(fs, count=1)
+    log = open_log(fs, CONFIG, pool=pool)
+    for i in range(4):
+        log.append(draft(bytes([65 + i]) * 1500), 1)
+    end = log.write_pending()
+    # The second segment holds its bytes, but the log is committed only without a hole.
+    assert log.committed_offset == 0
+    assert pool.pending(end) == [CommitRange(f"{POOL}/buffer-0", 0, 0, SEGMENT_BYTES)]
+    commit_all(fs, log, pool)
+    assert log.committed_offset == end
+    assert len(bodies(fs, end)) == 4
+
+
+def test_a_commit_may_cover_a_part(fs: MemoryFileSystem) -> None:
+    pool = open_pool(fs)
+    log = open_log(fs, CONFIG, pool=pool)
+    first = log.append(draft(b"one"), 1)
+    log.write_pending()
+    log.append(draft(b"two"), 1)
+    log.write_pending()
+    [piece] = pool.pending(first.physical_offset_end)
+    assert (piece.begin, piece.end) == (0, first.physical_offset_end)
+    pool.note_committed(piece.end)
+    assert log.committed_offset == first.physical_offset_end
+    assert pool.pending(log.appended_offset)[0].begin == first.physical_offset_end
+
+
+@pytest.mark.parametrize("committed_turns", [0, 2, 5])
+def test_uncommitted_bytes_outlive_the_broker(fs: MemoryFileSystem, committed_turns: int) -> None:
+    pool = open_pool(fs, count=3)
+    log = open_log(fs, CONFIG, pool=pool)
+    expected = []
+    for turn in range(6):
+        body = bytes([65 + turn]) * 1500
+        log.append(draft(body), 1)
+        log.write_pending()
+        expected.append(body)
+        if turn < committed_turns:
+            commit_all(fs, log, pool)
+    end = log.appended_offset
+    # The broker dies; the next one finds files alone.
+    after = fs.other_process()
+    files = commit_log_files(after, CONFIG)
+    restored = restore_buffers(after, POOL, files.path_for)
+    assert bodies(after, end) == expected
+    assert [piece.begin for piece in restored] == sorted(piece.begin for piece in restored)
+    assert not after.exists(POOL)
+    assert restore_buffers(after, POOL, files.path_for) == []
+
+
+def test_bytes_written_but_not_noted_are_not_restored(fs: MemoryFileSystem) -> None:
+    """A broker that dies between the two calls has answered nobody."""
+    pool = open_pool(fs)
+    log = open_log(fs, CONFIG, pool=pool)
+    log.append(draft(b"kept"), 1)
+    end = log.write_pending()
+    log.append(draft(b"lost"), 1)
+    fs.fail("pwrite")  # the header's word; the buffer itself is written with pwritev
+    with pytest.raises(NotWriteable):
+        log.write_pending()
+    after = fs.other_process()
+    [piece] = restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for)
+    assert (piece.begin, piece.end) == (0, end)
+
+
+def test_a_restore_that_died_half_way_is_done_again(fs: MemoryFileSystem) -> None:
+    log = open_log(fs, CONFIG, pool=open_pool(fs))
+    for i in range(4):
+        log.append(draft(bytes([65 + i]) * 1500), 1)
+    end = log.write_pending()
+    for operation, nth in itertools.product(("pwrite", "datasync", "unlink"), (1, 2)):
+        dying = fs.other_process()
+        dying.fail(operation, nth=nth)
+        try:
+            restore_buffers(dying, POOL, commit_log_files(dying, CONFIG).path_for)
+        except StoreFailed:
+            continue
+    after = fs.other_process()
+    restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for)
+    assert len(bodies(after, end)) == 4
+    assert not after.exists(POOL)
+
+
+def test_a_segment_that_retention_removed_is_not_brought_back(fs: MemoryFileSystem) -> None:
+    log = open_log(fs, CONFIG, pool=open_pool(fs))
+    log.append(draft(), 1)
+    log.write_pending()
+    path = log.files.path_for(0)
+    fs.unlink(path)
+    after = fs.other_process()
+    assert restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for) == []
+    assert not after.exists(path)
+
+
+def test_a_pool_that_was_being_made_holds_nothing(fs: MemoryFileSystem) -> None:
+    write_file(fs, f"{POOL}/buffer-0", b"")
+    write_file(fs, f"{POOL}/pool", b"WAKE")
+    assert restore_buffers(fs, POOL, commit_log_files(fs, CONFIG).path_for) == []
+    assert not fs.exists(POOL)
+
+
+@pytest.mark.parametrize("position", [0, 15, 23, 40])
+def test_a_header_that_makes_no_sense_is_not_believed(fs: MemoryFileSystem, position: int) -> None:
+    log = open_log(fs, CONFIG, pool=open_pool(fs))
+    log.append(draft(), 1)
+    log.write_pending()
+    header = bytearray(read_file(fs, f"{POOL}/pool"))
+    header[position] ^= 0x40
+    write_file(fs, f"{POOL}/pool", bytes(header))
+    with pytest.raises(DamagedStore):
+        restore_buffers(fs, POOL, commit_log_files(fs, CONFIG).path_for)
+    assert fs.exists(f"{POOL}/buffer-0")
+
+
+def test_closing_leaves_nothing_behind(fs: MemoryFileSystem) -> None:
+    pool = open_pool(fs)
+    log = open_log(fs, CONFIG, pool=pool)
+    log.append(draft(), 1)
+    log.write_pending()
+    with pytest.raises(AssertionError):
+        pool.close()
+    commit_all(fs, log, pool)
+    log.close()
+    pool.close()
+    assert not fs.exists(POOL)
+    assert fs.descriptor_count == 0
+
+
+def test_too_little_memory_is_told(fs: MemoryFileSystem) -> None:
+    fs.fail("allocate", nth=2, number=errno.ENOSPC)
+    with pytest.raises(StoreFull):
+        open_pool(fs)
+
+
+def test_a_failed_copy_is_told(fs: MemoryFileSystem) -> None:
+    log = open_log(fs, CONFIG, pool=(pool := open_pool(fs)))
+    log.append(draft(), 1)
+    log.write_pending()
+    [piece] = pool.pending(log.appended_offset)
+    fs.fail("pwrite", number=errno.EIO)
+    with pytest.raises(StoreFailed, match="commit"):
+        copy_range(fs, piece, log.files.path_for(0))
