@@ -33,12 +33,12 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.consume_queue import ENTRY, QueueEntry
 from wakelog.storage.consume_queue_ext import ExtensionUnit
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.queue_repair import list_queues
-from wakelog.storage.reader import GetRequest, LogView, Match
-from wakelog.storage.recovery import RecoveryReport
+from wakelog.storage.reading.reader import GetRequest, LogView, Match
+from wakelog.storage.reading.store_readers import StoreReaders
+from wakelog.storage.recovery.queue_repair import list_queues
+from wakelog.storage.recovery.steps import RecoveryReport
 from wakelog.storage.results import GetResult, GetStatus, PutResult, PutStatus, QueryResult
 from wakelog.storage.store_parts import OpenOptions, StoreParts, close_parts, open_parts
-from wakelog.storage.store_readers import StoreReaders
 
 _NOT_AVAILABLE = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
 

@@ -25,7 +25,7 @@ from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
-from wakelog.storage.recovery import RECOVERY_OWNER, RecoveryReport, recover
+from wakelog.storage.recovery.steps import RECOVERY_OWNER, RecoveryReport, recover
 from wakelog.storage.store_lock import StoreLock
 from wakelog.storage.transient_pool import TransientPool, copy_range, restore_buffers
 

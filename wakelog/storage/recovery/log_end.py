@@ -27,8 +27,8 @@ from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.mapped_file_queue import MappedFileQueue
-from wakelog.storage.queue_ends import QueueEnds
 from wakelog.storage.record_check import CheckKind, RecordCheck, check_record
+from wakelog.storage.recovery.queue_ends import QueueEnds
 
 # Bytes read at once: large reads from a cold disk are fast, and this much stays in memory once.
 PIECE_BYTES: Final = 8 << 20

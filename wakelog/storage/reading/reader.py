@@ -24,8 +24,8 @@ from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.consume_queue import ENTRY
 from wakelog.storage.consume_queue_ext import is_extension_address
-from wakelog.storage.frames import Absent, read_frames
-from wakelog.storage.readable import ReadableQueue, ReadableQueues
+from wakelog.storage.reading.frames import Absent, read_frames
+from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.results import Frame, GetResult, GetStatus
 
 Match = Callable[[int], bool]

@@ -36,16 +36,16 @@ from wakelog.storage.checkpoint import Checkpoint, CheckpointTimes
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index_service import IndexWriter, remove_index_files_after
-from wakelog.storage.log_end import DamagedStretch, LogEndSearch
 from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import StorePaths
-from wakelog.storage.quarantine import QuarantinedPiece, keep_aside
-from wakelog.storage.queue_ends import QueueEnds
 from wakelog.storage.queue_offsets import QueueKey
-from wakelog.storage.queue_repair import QueueRepair
 from wakelog.storage.record_check import HEAD_BY_HOST_FLAGS, HOST_FLAGS_OFFSET
-from wakelog.storage.segments import load_segments
+from wakelog.storage.recovery.log_end import DamagedStretch, LogEndSearch
+from wakelog.storage.recovery.quarantine import QuarantinedPiece, keep_aside
+from wakelog.storage.recovery.queue_ends import QueueEnds
+from wakelog.storage.recovery.queue_repair import QueueRepair
+from wakelog.storage.recovery.segments import load_segments
 
 # A clean stop leaves everything durable; 4.9.3 looks at this many segments all the same.
 SEGMENTS_CHECKED_AFTER_CLEAN_EXIT: Final = 3

@@ -22,9 +22,9 @@ from wakelog.storage.consume_queue_ext import ConsumeQueueExt
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index_service import IndexReader
 from wakelog.storage.mapped_file import OpenFiles
-from wakelog.storage.query import Query
-from wakelog.storage.readable import ReadableQueue, ReadableQueues
-from wakelog.storage.reader import Reader
+from wakelog.storage.reading.query import Query
+from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
+from wakelog.storage.reading.reader import Reader
 
 # Descriptors of queue files in one set. A pool of 8 threads then stays below the 1,024 that a
 # process usually gets, with room for segments and sockets.
