@@ -1,0 +1,89 @@
+"""A running name server with a broker, real or wakelog's, behind one face for the tests.
+
+`STARTERS` is the seam: a name for the tests' ids, and a function that starts a cluster in a folder.
+Every test that takes the fixture `cluster` runs once for each of them.
+"""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.compat.name_server_probe import knows_broker
+from tests.compat.processes import TestProcess, free_port
+from tests.compat.provision import java_runtime
+from tests.compat.real_rocketmq import RealBroker, RealNameServer
+
+READY_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 60.0
+
+
+class Cluster(NamedTuple):
+    """Where clients go, and where the messages are."""
+
+    name_server: str
+    broker: str
+    store: Path
+    broker_name: str = "broker-a"
+
+
+Starter = Callable[[Path], AbstractContextManager[Cluster]]
+
+
+@contextmanager
+def real_cluster(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
+    """Run RocketMQ 4.9.3's own name server and broker."""
+    name_server = RealNameServer(folder / "namesrv")
+    try:
+        broker = RealBroker(
+            folder / "broker",
+            folder / "store",
+            name_server=name_server.address,
+            settings=settings,
+        )
+        broker.start()
+        try:
+            yield Cluster(name_server.address, broker.address, broker.store)
+        finally:
+            broker.stop()
+    finally:
+        name_server.stop()
+
+
+@contextmanager
+def wakelog_cluster(
+    folder: Path, settings: Mapping[str, str] | None = None, *, transport: str = "bells"
+) -> Iterator[Cluster]:
+    """Run `wakelog up`, as a user would."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name_server_port, broker_port = free_port(), free_port(-2, 1)
+    name_server, broker = (f"127.0.0.1:{port}" for port in (name_server_port, broker_port))
+    options = {
+        "--store": str(folder / "store"),
+        "--namesrv-port": str(name_server_port),
+        "--broker-port": str(broker_port),
+        "--transport": transport,
+    }
+    words = [word for option in options.items() for word in option]
+    # As in the real cluster: small segments, or every test writes gigabytes.
+    for key, value in {"mappedFileSizeCommitLog": str(64 << 20), **(settings or {})}.items():
+        words += ["--set", f"{key}={value}"]
+    process = TestProcess(
+        [sys.executable, "-m", "wakelog", "up", *words],
+        env=dict(java_runtime().env),
+        log_path=folder / "up.out",
+    )
+    with process:
+        process.wait_until(
+            lambda: knows_broker(name_server, broker),
+            seconds_max=READY_SECONDS_MAX,
+            what="registered with the name server",
+        )
+        yield Cluster(name_server, broker, folder / "store")
+        code = process.end(signal.SIGINT, seconds_max=STOP_SECONDS_MAX)
+        assert code == 0, f"wakelog up ended with {code}{process}"
+
+
+STARTERS: dict[str, Starter] = {"real": real_cluster}

@@ -1,0 +1,33 @@
+"""Fixtures of the tests that run the real RocketMQ: clusters, and the Java client."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.compat.clusters import STARTERS, Cluster
+from tests.compat.driver import JavaDriver
+
+
+@pytest.fixture(scope="session", params=list(STARTERS))
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Cluster]:
+    """Yield a running cluster of each kind; tests share it and keep to topics of their own."""
+    folder: Path = tmp_path_factory.mktemp(f"cluster-{request.param}")
+    with STARTERS[request.param](folder) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaDriver]:
+    """Yield the Java client, pointed at the cluster's name server."""
+    with JavaDriver(tmp_path_factory.mktemp("driver"), cluster.name_server) as started:
+        yield started
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, cluster: Cluster, driver: JavaDriver) -> str:
+    """Create a topic of four queues, named after the test."""
+    name = request.node.originalname.removeprefix("test_")[:100]
+    driver("createTopic", address=cluster.broker, topic=name, queues=4)
+    return str(name)

@@ -1,0 +1,131 @@
+"""RocketMQ's own Java client, driven from Python: `driver/Driver.java` reads lines and answers.
+
+Compiled once into the cache, under a name that changes with the sources and the jars.
+"""
+
+import base64
+import hashlib
+import json
+import queue
+import shutil
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any, Self
+
+from tests.compat.provision import CACHE, java_runtime, rocketmq_classpath
+
+SOURCES = Path(__file__).resolve().parent / "driver"
+ANSWER_SECONDS_MAX = 90.0
+STOP_SECONDS_MAX = 30.0
+
+
+class DriverError(Exception):
+    """What the client threw: its class, RocketMQ's response code or None, its message."""
+
+    def __init__(self, type_name: str, code: int | None, message: str) -> None:
+        super().__init__(f"{type_name} {code}: {message}")
+        self.type_name = type_name
+        self.code = code
+        self.message = message
+
+
+class JavaDriver:
+    """One JVM with the client in it; commands run one after the other."""
+
+    def __init__(self, folder: Path, name_server: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        runtime = java_runtime()
+        self._log_path = folder / "driver.out"
+        places = (f"-Duser.home={folder}", f"-Djava.io.tmpdir={folder}")
+        limits = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+        with open(self._log_path, "ab") as log:
+            self._process = subprocess.Popen(
+                [runtime.java, *limits, *places, "Driver", name_server],
+                env={**runtime.env, "CLASSPATH": f"{compiled_driver()}:{rocketmq_classpath()}"},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                encoding="utf-8",
+                start_new_session=True,
+            )
+        self._answers: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __call__(self, do: str, **arguments: Any) -> Any:
+        """Run one command of `Driver.java` and return its result.
+
+        Raises:
+            DriverError: what the client threw.
+        """
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._answers.get(timeout=ANSWER_SECONDS_MAX) or self._died())
+        if "error" in answer:
+            error = answer["error"]
+            raise DriverError(error["type"], error.get("code"), error["message"] or "")
+        return answer["ok"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise
+        finally:
+            self._process.wait()
+            self._reader.join()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self._answers.put(line)
+        self._answers.put("")
+
+    def _died(self) -> str:
+        lines = self._log_path.read_text(encoding="utf-8", errors="replace").splitlines()
+        raise AssertionError("the driver ended; its last output:\n" + "\n".join(lines[-15:]))
+
+
+def message(topic: str, body: bytes = b"body", **fields: Any) -> dict[str, Any]:
+    """Describe a message as `Values.java` reads it."""
+    return {"topic": topic, "body": base64.b64encode(body).decode(), **fields}
+
+
+def bodies(messages: list[dict[str, Any]]) -> list[bytes]:
+    """Return the bodies of what the driver received."""
+    return [base64.b64decode(message["body"]) for message in messages]
+
+
+def compiled_driver() -> Path:
+    """Return the folder of the driver's classes, compiling them the first time."""
+    sources = sorted(SOURCES.glob("*.java"))
+    digest = hashlib.sha256(rocketmq_classpath().encode())
+    for source in sources:
+        digest.update(source.read_bytes())
+    classes = CACHE / "driver" / digest.hexdigest()[:16]
+    if not classes.exists():
+        classes.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=classes.parent))
+        runtime = java_runtime()
+        compiler = [runtime.javac, "-encoding", "UTF-8", "-Xlint:all,-path,-classfile", "-Werror"]
+        compiler += ["-cp", rocketmq_classpath(), "-d", str(folder), *map(str, sources)]
+        outcome = subprocess.run(
+            compiler, env=runtime.env, capture_output=True, text=True, check=False
+        )
+        assert outcome.returncode == 0, f"the driver does not compile:\n{outcome.stderr}"
+        try:
+            folder.rename(classes)
+        except OSError:
+            shutil.rmtree(folder)  # another session was faster
+    return classes

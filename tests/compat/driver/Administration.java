@@ -1,0 +1,137 @@
+import com.alibaba.fastjson.JSON;
+import com.alibaba.fastjson.JSONArray;
+import com.alibaba.fastjson.JSONObject;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.rocketmq.client.impl.MQClientAPIImpl;
+import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.common.admin.ConsumeStats;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.common.protocol.body.LockBatchRequestBody;
+import org.apache.rocketmq.common.protocol.body.UnlockBatchRequestBody;
+import org.apache.rocketmq.common.protocol.route.TopicRouteData;
+import org.apache.rocketmq.common.subscription.SubscriptionGroupConfig;
+import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
+
+/** What mqadmin and the dashboard do, as far as the tests need it, and queue locks by hand. */
+@SuppressWarnings("deprecation") // the way in to the client's inner state
+final class Administration {
+    private static final long TIMEOUT_MS = 10_000;
+    private static DefaultMQAdminExt admin;
+
+    static void register(Map<String, Driver.Command> commands) {
+        commands.put("createTopic", Administration::createTopic);
+        commands.put("createTopicAsClient", in -> {
+            admin().createTopic(
+                    in.getString("key"), in.getString("topic"), in.getIntValue("queues"));
+            return null;
+        });
+        commands.put("createGroup", Administration::createGroup);
+        commands.put("route", Administration::route);
+        commands.put("cluster", in -> JSON.toJSON(admin().examineBrokerClusterInfo()));
+        commands.put("consumeOffsets", Administration::consumeOffsets);
+        commands.put("consumers", Administration::consumers);
+        commands.put("brokerConfig", in -> new TreeMap<>(
+                admin().getBrokerConfig(in.getString("address"))));
+        commands.put("brokerStatistics", in -> new TreeMap<>(
+                admin().fetchBrokerRuntimeStats(in.getString("address")).getTable()));
+        commands.put("lock", Administration::lock);
+        commands.put("unlock", Administration::unlock);
+    }
+
+    private static Object createTopic(JSONObject in) throws Exception {
+        TopicConfig config = new TopicConfig(in.getString("topic"));
+        config.setReadQueueNums(in.getIntValue("queues"));
+        config.setWriteQueueNums(in.getIntValue("queues"));
+        if (in.containsKey("perm")) {
+            config.setPerm(in.getIntValue("perm"));
+        }
+        config.setOrder(in.getBooleanValue("order"));
+        admin().createAndUpdateTopicConfig(in.getString("address"), config);
+        return null;
+    }
+
+    private static Object createGroup(JSONObject in) throws Exception {
+        SubscriptionGroupConfig config = new SubscriptionGroupConfig();
+        config.setGroupName(in.getString("group"));
+        if (in.containsKey("retriesMax")) {
+            config.setRetryMaxTimes(in.getIntValue("retriesMax"));
+        }
+        admin().createAndUpdateSubscriptionGroupConfig(in.getString("address"), config);
+        return null;
+    }
+
+    private static Object route(JSONObject in) throws Exception {
+        TopicRouteData route = admin().examineTopicRouteInfo(in.getString("topic"));
+        return JSON.toJSON(route);
+    }
+
+    /** For each queue of the group: what the broker has, and what the group has consumed. */
+    private static Object consumeOffsets(JSONObject in) throws Exception {
+        ConsumeStats stats = admin().examineConsumeStats(in.getString("group"));
+        JSONArray out = new JSONArray();
+        stats.getOffsetTable().forEach((queue, offsets) -> {
+            JSONObject each = new JSONObject();
+            each.put("topic", queue.getTopic());
+            each.put("queueId", queue.getQueueId());
+            each.put("brokerOffset", offsets.getBrokerOffset());
+            each.put("consumerOffset", offsets.getConsumerOffset());
+            out.add(each);
+        });
+        return out;
+    }
+
+    private static Object consumers(JSONObject in) throws Exception {
+        return JSON.toJSON(admin().examineConsumerConnectionInfo(in.getString("group")));
+    }
+
+    private static Object lock(JSONObject in) throws Exception {
+        LockBatchRequestBody body = new LockBatchRequestBody();
+        body.setConsumerGroup(in.getString("group"));
+        body.setClientId(in.getString("client"));
+        body.setMqSet(queues(in));
+        JSONArray out = new JSONArray();
+        for (MessageQueue locked : api().lockBatchMQ(in.getString("address"), body, TIMEOUT_MS)) {
+            out.add(locked.getQueueId());
+        }
+        return out;
+    }
+
+    private static Object unlock(JSONObject in) throws Exception {
+        UnlockBatchRequestBody body = new UnlockBatchRequestBody();
+        body.setConsumerGroup(in.getString("group"));
+        body.setClientId(in.getString("client"));
+        body.setMqSet(queues(in));
+        api().unlockBatchMQ(in.getString("address"), body, TIMEOUT_MS, false);
+        return null;
+    }
+
+    private static Set<MessageQueue> queues(JSONObject in) {
+        Set<MessageQueue> queues = new HashSet<>();
+        for (Object id : in.getJSONArray("queueIds")) {
+            queues.add(new MessageQueue(
+                    in.getString("topic"), in.getString("broker"), ((Number) id).intValue()));
+        }
+        return queues;
+    }
+
+    private static MQClientAPIImpl api() throws Exception {
+        return Reading.consumer().getDefaultMQPullConsumerImpl().getRebalanceImpl()
+                .getmQClientFactory().getMQClientAPIImpl();
+    }
+
+    private static DefaultMQAdminExt admin() throws Exception {
+        if (admin == null) {
+            admin = new DefaultMQAdminExt(TIMEOUT_MS);
+            admin.setNamesrvAddr(Driver.nameServer);
+            admin.setInstanceName("driver-admin");
+            admin.start();
+            Driver.RUNNING.push(admin::shutdown);
+        }
+        return admin;
+    }
+
+    private Administration() {}
+}

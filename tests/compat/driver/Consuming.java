@@ -1,0 +1,127 @@
+import com.alibaba.fastjson.JSONArray;
+import com.alibaba.fastjson.JSONObject;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
+
+/** Push consumers, each under a name: they gather what they get until they are asked for it. */
+@SuppressWarnings("deprecation") // the way in to the client's inner state
+final class Consuming {
+    private static final Map<String, Gatherer> GATHERERS = new HashMap<>();
+
+    static void register(Map<String, Driver.Command> commands) {
+        commands.put("consume", Consuming::consume);
+        commands.put("consumed", Consuming::consumed);
+        commands.put("assigned", in -> GATHERERS.get(in.getString("name")).assigned());
+        commands.put("stopConsuming", Consuming::stop);
+    }
+
+    /**
+     * Starts a push consumer. "failures" says how often each message is to be consumed again before
+     * it counts as done; "orderly" takes the queue's lock and suspends the queue instead.
+     */
+    private static Object consume(JSONObject in) throws Exception {
+        Gatherer gatherer = new Gatherer(in.getIntValue("failures"));
+        DefaultMQPushConsumer consumer = gatherer.consumer;
+        consumer.setConsumerGroup(in.getString("group"));
+        consumer.setNamesrvAddr(Driver.nameServer);
+        consumer.setInstanceName(in.getString("name"));
+        consumer.setConsumeFromWhere(ConsumeFromWhere.valueOf(
+                in.containsKey("from") ? in.getString("from") : "CONSUME_FROM_FIRST_OFFSET"));
+        if (in.getBooleanValue("broadcast")) {
+            consumer.setMessageModel(MessageModel.BROADCASTING);
+        }
+        if (in.containsKey("retriesMax")) {
+            consumer.setMaxReconsumeTimes(in.getIntValue("retriesMax"));
+        }
+        JSONArray topics = in.getJSONArray("topics");
+        for (int i = 0; i < topics.size(); i++) {
+            consumer.subscribe(topics.getString(i),
+                    in.containsKey("expression") ? in.getString("expression") : "*");
+        }
+        gatherer.listen(in.getBooleanValue("orderly"));
+        consumer.start();
+        GATHERERS.put(in.getString("name"), gatherer);
+        Driver.RUNNING.push(consumer::shutdown);
+        return null;
+    }
+
+    /** Waits for "count" messages, "timeoutMs" at most, and returns all there are. */
+    private static Object consumed(JSONObject in) throws Exception {
+        return GATHERERS.get(in.getString("name"))
+                .wait(in.getIntValue("count"), in.getLongValue("timeoutMs"));
+    }
+
+    private static Object stop(JSONObject in) {
+        GATHERERS.remove(in.getString("name")).consumer.shutdown();
+        return null;
+    }
+
+    /** One consumer and what it has received. */
+    private static final class Gatherer {
+        final DefaultMQPushConsumer consumer = new DefaultMQPushConsumer();
+        private final int failures;
+        private final List<Object> received = new ArrayList<>();
+        private final Map<String, Integer> attempts = new HashMap<>();
+
+        Gatherer(int failures) {
+            this.failures = failures;
+        }
+
+        void listen(boolean orderly) {
+            if (orderly) {
+                consumer.registerMessageListener((MessageListenerOrderly) (messages, where) ->
+                        take(messages) ? ConsumeOrderlyStatus.SUCCESS
+                                : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT);
+            } else {
+                consumer.registerMessageListener((MessageListenerConcurrently) (messages, where) ->
+                        take(messages) ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+                                : ConsumeConcurrentlyStatus.RECONSUME_LATER);
+            }
+        }
+
+        private synchronized boolean take(List<MessageExt> messages) {
+            boolean done = true;
+            for (MessageExt message : messages) {
+                received.add(Values.received(message));
+                done &= attempts.merge(message.getMsgId(), 1, Integer::sum) > failures;
+            }
+            notifyAll();
+            return done;
+        }
+
+        synchronized Object wait(int count, long timeoutMs) throws InterruptedException {
+            long end = System.currentTimeMillis() + timeoutMs;
+            long left = timeoutMs;
+            while (received.size() < count && left > 0) {
+                wait(left);
+                left = end - System.currentTimeMillis();
+            }
+            return new ArrayList<>(received);
+        }
+
+        /** The queues this consumer has right now, by topic. */
+        Object assigned() {
+            Map<String, List<Integer>> out = new LinkedHashMap<>();
+            for (MessageQueue queue : consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl()
+                    .getProcessQueueTable().keySet()) {
+                out.computeIfAbsent(queue.getTopic(), topic -> new ArrayList<>())
+                        .add(queue.getQueueId());
+            }
+            return out;
+        }
+    }
+
+    private Consuming() {}
+}

@@ -1,0 +1,112 @@
+"""A process of a test: started with its output in a file, waited for, and ended for certain."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Self
+
+POLL_SECONDS = 0.05
+# Below the range from which the kernel takes ports for connections, so that one free now stays so.
+FIRST_PORT = 20_001
+LAST_PORT = 32_001
+
+
+class ProcessFailed(Exception):
+    """A process ended early, or did not do in time what it was waited for."""
+
+
+class TestProcess:
+    """One child process in a group of its own, so that a Ctrl-C reaches it only through us."""
+
+    __test__ = False  # the name is a noun, no test
+
+    def __init__(self, command: Sequence[str], *, env: dict[str, str], log_path: Path) -> None:
+        self._log_path = log_path
+        with open(log_path, "ab") as log:
+            self._process: subprocess.Popen[bytes] = subprocess.Popen(
+                command,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def process_id(self) -> int:
+        """Give the id of the process, for signals that a test sends."""
+        return self._process.pid
+
+    def wait_until(self, true: Callable[[], bool], *, seconds_max: float, what: str) -> None:
+        """Poll until `true` holds.
+
+        Raises:
+            ProcessFailed: if the process ends first, or the time does; with its last output.
+        """
+        end = time.monotonic() + seconds_max
+        while not true():
+            if self._process.poll() is not None:
+                raise ProcessFailed(f"ended with {self._process.returncode} before {what}{self}")
+            if time.monotonic() > end:
+                raise ProcessFailed(f"not {what} within {seconds_max} s{self}")
+            time.sleep(POLL_SECONDS)
+
+    def wait_end(self, *, seconds_max: float) -> int:
+        """Wait for a process that ends by itself, and return its exit code.
+
+        Raises:
+            ProcessFailed: if it did not end in time; it is killed then.
+        """
+        try:
+            return self._process.wait(seconds_max)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            raise ProcessFailed(f"did not end within {seconds_max} s{self}") from None
+
+    def end(self, by: signal.Signals, *, seconds_max: float) -> int:
+        """Send a signal, wait for the end, and return the exit code.
+
+        Raises:
+            ProcessFailed: if it did not end in time; it is killed then.
+        """
+        if self._process.poll() is None:
+            self._process.send_signal(by)
+        return self.wait_end(seconds_max=seconds_max)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def __str__(self) -> str:
+        lines = self._log_path.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n  ".join(["; its last output:", *lines[-15:]])
+
+
+def free_port(*neighbours: int) -> int:
+    """Return an odd port that is free on the loopback, as are those at these distances from it."""
+    candidates = list(range(FIRST_PORT, LAST_PORT, 2))
+    random.shuffle(candidates)  # sessions side by side do not try the same ones
+    for port in candidates:
+        if all(_is_free(port + distance) for distance in (0, *neighbours)):
+            return port
+    raise ProcessFailed("no free port on the loopback")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as candidate:
+        candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            candidate.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

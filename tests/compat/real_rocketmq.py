@@ -1,0 +1,145 @@
+"""A real RocketMQ 4.9.3 name server and broker, as processes over a folder of a test.
+
+Both get a home of their own inside that folder, so that nothing is written to the user's: their
+logs, and the files that they keep under `user.home` by default.
+"""
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.compat.name_server_probe import answers, knows_broker
+from tests.compat.processes import TestProcess, free_port
+from tests.compat.provision import java_runtime, rocketmq_classpath
+
+START_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 60.0
+
+# 4.9.3 reaches into these packages to unmap files and to pin buffers; Java 17 closes them.
+_OPENED = (
+    "java.base/sun.nio.ch",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.lang",
+)
+JVM_OPTIONS = (
+    *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+    "-Xms128m",
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",  # which would leave a file in the temporary directory of the system
+)
+_LOGBACK = """<configuration>
+  <appender name="file" class="ch.qos.logback.core.FileAppender">
+    <file>{path}</file>
+    <encoder><pattern>%d %p %logger{{0}} %m%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="file"/></root>
+</configuration>
+"""
+
+
+class RealNameServer:
+    """A name server of 4.9.3; its routes live as long as it does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.address = f"127.0.0.1:{free_port()}"
+        settings = {
+            "listenPort": self.address.rpartition(":")[2],
+            "kvConfigPath": str(folder / "kvConfig.json"),
+        }
+        command = ("org.apache.rocketmq.namesrv.NamesrvStartup", "-c")
+        self._process = _start(folder, "namesrv", command, settings)
+        self._process.wait_until(
+            lambda: answers(self.address), seconds_max=START_SECONDS_MAX, what="answering"
+        )
+
+    def stop(self) -> None:
+        """Stop in order."""
+        self._process.end(signal.SIGTERM, seconds_max=STOP_SECONDS_MAX)
+
+
+class RealBroker:
+    """A broker of 4.9.3 over a store; it may be stopped or killed and started again.
+
+    `settings` are keys of broker.conf, over the ones here.
+    """
+
+    name = "broker-a"
+
+    def __init__(
+        self,
+        folder: Path,
+        store: Path,
+        *,
+        name_server: str,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._name_server = name_server
+        port = free_port(-2, 1)  # the broker's other two ports are at these distances
+        self.address = f"127.0.0.1:{port}"
+        self.store = store
+        self._settings = {
+            "brokerClusterName": "DefaultCluster",
+            "brokerName": self.name,
+            "brokerId": "0",
+            "brokerIP1": "127.0.0.1",
+            "brokerIP2": "127.0.0.1",
+            "listenPort": str(port),
+            "namesrvAddr": name_server,
+            "storePathRootDir": str(store),
+            "storePathCommitLog": str(store / "commitlog"),
+            # A segment of 1 GB by default would be allocated, and the next one ahead of it.
+            "mappedFileSizeCommitLog": str(64 << 20),
+            **(settings or {}),
+        }
+
+    def start(self) -> None:
+        """Start, and return once the broker is in the name server's route."""
+        command = ("org.apache.rocketmq.broker.BrokerStartup", "-c")
+        self._process = _start(self._folder, "broker", command, self._settings)
+        self._process.wait_until(
+            lambda: knows_broker(self._name_server, self.address),
+            seconds_max=START_SECONDS_MAX,
+            what="registered with the name server",
+        )
+
+    @property
+    def process_id(self) -> int:
+        """Give the process's id."""
+        return self._process.process_id
+
+    def wait_refused(self) -> int:
+        """Start where the broker is expected to give up by itself; return its exit code."""
+        command = ("org.apache.rocketmq.broker.BrokerStartup", "-c")
+        process = _start(self._folder, "broker", command, self._settings)
+        return process.wait_end(seconds_max=START_SECONDS_MAX)
+
+    def stop(self) -> None:
+        """Stop in order: the store is left as after a normal exit."""
+        self._process.end(signal.SIGTERM, seconds_max=STOP_SECONDS_MAX)
+
+    def kill(self) -> None:
+        """Kill: the store is left as it is at this moment."""
+        self._process.end(signal.SIGKILL, seconds_max=STOP_SECONDS_MAX)
+
+
+def _start(
+    folder: Path, name: str, command: tuple[str, ...], settings: Mapping[str, str]
+) -> TestProcess:
+    """Start one of RocketMQ's programs with a home, a log configuration and a settings file."""
+    configuration = folder / "conf"
+    configuration.mkdir(parents=True, exist_ok=True)
+    logback = _LOGBACK.format(path=folder / f"{name}.log")
+    (configuration / f"logback_{name}.xml").write_text(logback, encoding="utf-8")
+    settings_path = configuration / f"{name}.conf"
+    lines = [f"{key}={value}\n" for key, value in settings.items()]
+    settings_path.write_text("".join(lines), encoding="utf-8")
+    runtime = java_runtime()
+    places = (f"-Duser.home={folder}", f"-Djava.io.tmpdir={folder}")
+    return TestProcess(
+        [runtime.java, *JVM_OPTIONS, *places, *command, str(settings_path)],
+        env={**runtime.env, "ROCKETMQ_HOME": str(folder), "CLASSPATH": rocketmq_classpath()},
+        log_path=folder / f"{name}.out",
+    )

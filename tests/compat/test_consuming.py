@@ -1,0 +1,149 @@
+"""What push consumers get: every message once, in order, again after a failure, or later."""
+
+from typing import Any
+
+import pytest
+
+from tests.compat.clusters import Cluster
+from tests.compat.driver import JavaDriver, bodies, message
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+# A rebalance runs at start and every 20 s; a consumer that starts while another holds a queue's
+# lock, or that is told late of another, has to wait for one.
+SETTLE_MS_MAX = 60_000
+
+
+def consume(driver: JavaDriver, topic: str, **options: Any) -> str:
+    """Start a push consumer of the test's own group and return its name."""
+    name = str(options.pop("name", topic))
+    driver("consume", **{"name": name, "group": f"group_{topic}", "topics": [topic], **options})
+    return name
+
+
+def send(driver: JavaDriver, topic: str, count: int, **fields: Any) -> list[dict[str, Any]]:
+    numbered = [message(topic, b"%d" % n, **fields) for n in range(count)]
+    return list(driver("send", group="g", messages=numbered))
+
+
+def test_a_backlog_is_consumed_once_each(driver: JavaDriver, topic: str) -> None:
+    sent = send(driver, topic, 40)
+    name = consume(driver, topic)
+    got = driver("consumed", name=name, count=40, timeoutMs=SETTLE_MS_MAX)
+    assert sorted(x["msgId"] for x in got) == sorted(x["msgId"] for x in sent)
+    driver("stopConsuming", name=name)
+
+
+def test_a_group_goes_on_where_it_stopped(driver: JavaDriver, topic: str) -> None:
+    send(driver, topic, 8)
+    first = consume(driver, topic)
+    assert len(driver("consumed", name=first, count=8, timeoutMs=SETTLE_MS_MAX)) == 8
+    driver("stopConsuming", name=first)  # which commits the offsets
+    send(driver, topic, 4)
+    second = consume(driver, topic, name="second")
+    got = driver("consumed", name=second, count=4, timeoutMs=SETTLE_MS_MAX)
+    assert sorted(bodies(got)) == [b"0", b"1", b"2", b"3"]
+    driver("stopConsuming", name=second)
+    offsets = driver("consumeOffsets", group=f"group_{topic}")
+    mine = [x for x in offsets if x["topic"] == topic]
+    assert sum(x["consumerOffset"] for x in mine) == sum(x["brokerOffset"] for x in mine) == 12
+
+
+def test_only_the_tags_subscribed_to_arrive(driver: JavaDriver, topic: str) -> None:
+    name = consume(driver, topic, expression="A || C")
+    for tag in "ABC":
+        send(driver, topic, 4, tags=tag)
+    got = driver("consumed", name=name, count=8, timeoutMs=SETTLE_MS_MAX)
+    assert sorted(x["tags"] for x in got) == ["A"] * 4 + ["C"] * 4
+    driver("stopConsuming", name=name)
+
+
+def test_a_failed_message_comes_back_through_the_retry_topic(
+    driver: JavaDriver, topic: str
+) -> None:
+    name = consume(driver, topic, failures=1)
+    [sent] = send(driver, topic, 1)
+    first, again = driver("consumed", name=name, count=2, timeoutMs=SETTLE_MS_MAX)
+    assert (first["reconsumeTimes"], again["reconsumeTimes"]) == (0, 1)
+    assert again["msgId"] == sent["msgId"]
+    assert again["topic"] == topic  # the client puts the topic back from the property
+    assert again["properties"]["RETRY_TOPIC"] == topic
+    waited = again["receivedAt"] - first["receivedAt"]
+    assert 9_000 < waited < 25_000  # the third delay level, 10 s
+    driver("stopConsuming", name=name)
+
+
+def test_a_message_without_retries_left_is_a_dead_letter(
+    cluster: Cluster, driver: JavaDriver, topic: str
+) -> None:
+    name = consume(driver, topic, failures=9, retriesMax=0)
+    [sent] = send(driver, topic, 1)
+    driver("consumed", name=name, count=1, timeoutMs=SETTLE_MS_MAX)
+    place = {"topic": f"%DLQ%group_{topic}", "broker": cluster.broker_name, "queueId": 0}
+    pulled = driver("pullBlocking", **place, offset=0, countMax=1)
+    [dead] = pulled["messages"]
+    assert dead["msgId"] == sent["msgId"]
+    assert dead["properties"]["RETRY_TOPIC"] == topic
+    driver("stopConsuming", name=name)
+
+
+def test_an_orderly_consumer_sees_each_queue_in_order(driver: JavaDriver, topic: str) -> None:
+    numbered = [message(topic, b"%d" % n, orderKey=n % 3) for n in range(30)]
+    driver("sendOrdered", group="g", messages=numbered)
+    name = consume(driver, topic, orderly=True)
+    got = driver("consumed", name=name, count=30, timeoutMs=SETTLE_MS_MAX)
+    for queue_id in {x["queueId"] for x in got}:
+        mine = [x["queueOffset"] for x in got if x["queueId"] == queue_id]
+        assert mine == sorted(mine)
+    assert sorted(map(int, bodies(got))) == list(range(30))
+    driver("stopConsuming", name=name)
+
+
+def test_an_orderly_failure_holds_the_queue_until_it_is_done(
+    driver: JavaDriver, topic: str
+) -> None:
+    place = {"orderKey": 0}
+    driver(
+        "sendOrdered", group="g", messages=[message(topic, b"%d" % n, **place) for n in range(3)]
+    )
+    name = consume(driver, topic, orderly=True, failures=1)
+    got = driver("consumed", name=name, count=6, timeoutMs=SETTLE_MS_MAX)
+    assert bodies(got) == [b"0", b"0", b"1", b"1", b"2", b"2"]
+    driver("stopConsuming", name=name)
+
+
+@pytest.mark.parametrize(("level", "delay_ms"), [(1, 1_000), (2, 5_000)])
+def test_a_delayed_message_comes_when_it_is_due(
+    cluster: Cluster, driver: JavaDriver, level: int, delay_ms: int
+) -> None:
+    topic = f"delayed_{level}"
+    driver("createTopic", address=cluster.broker, topic=topic, queues=4)
+    name = consume(driver, topic)
+    send(driver, topic, 1, delayLevel=level)
+    [got] = driver("consumed", name=name, count=1, timeoutMs=SETTLE_MS_MAX)
+    assert got["topic"] == topic
+    waited = got["storeTimestamp"] - got["bornTimestamp"]
+    assert delay_ms - 50 <= waited < delay_ms + 5_000
+    driver("stopConsuming", name=name)
+
+
+def test_two_consumers_of_a_group_share_the_queues(driver: JavaDriver, topic: str) -> None:
+    names = [consume(driver, topic, name=f"{topic}_{n}") for n in range(2)]
+    send(driver, topic, 8)
+    got = [driver("consumed", name=name, count=1, timeoutMs=SETTLE_MS_MAX) for name in names]
+    assert all(got)
+    held = [set(driver("assigned", name=name)[topic]) for name in names]
+    assert sorted(map(len, held)) == [2, 2]
+    assert held[0] | held[1] == {0, 1, 2, 3}
+    for name in names:
+        driver("stopConsuming", name=name)
+
+
+def test_a_broadcast_reaches_every_consumer(driver: JavaDriver, topic: str) -> None:
+    options = {"broadcast": True, "group": f"cast_{topic}"}
+    names = [consume(driver, topic, name=f"{topic}_{n}", **options) for n in range(2)]
+    sent = send(driver, topic, 6)
+    for name in names:
+        got = driver("consumed", name=name, count=6, timeoutMs=SETTLE_MS_MAX)
+        assert {x["msgId"] for x in got} == {x["msgId"] for x in sent}
+        driver("stopConsuming", name=name)
