@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import tarfile
 from functools import cache
 from pathlib import Path
@@ -34,6 +35,10 @@ def extract_golden(name: str, archive: str, target: Path, *, prefix: str = "") -
     with tarfile.open(GOLDEN / name / f"{archive}.tar.gz") as tar:
         members = [member for member in tar.getmembers() if member.name.startswith(prefix)]
         tar.extractall(target, members, filter="data")
+        for member in members:
+            # tarfile sets a time through a float, which can fall a millisecond short.
+            modified_ns = round(member.mtime * 1000) * 1_000_000
+            os.utime(target / member.name, ns=(modified_ns, modified_ns))
     return target
 
 
