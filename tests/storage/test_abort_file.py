@@ -1,3 +1,5 @@
+"""The mark of a running broker: durable before the first append, gone after an orderly stop."""
+
 from __future__ import annotations
 
 import pytest

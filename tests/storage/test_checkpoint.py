@@ -1,3 +1,5 @@
+"""Three times in eight bytes each, byte for byte as the real broker writes them."""
+
 from __future__ import annotations
 
 import errno

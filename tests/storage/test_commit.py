@@ -1,3 +1,5 @@
+"""When the transient pool is committed: pages, intervals, full segments."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Reading by physical offset while another process appends and removes."""
+
 from __future__ import annotations
 
 import errno

@@ -1,3 +1,5 @@
+"""RocketMQ's keys and defaults, and what is said of a value that cannot be used."""
+
 from __future__ import annotations
 
 import msgspec

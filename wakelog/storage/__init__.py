@@ -1,0 +1,29 @@
+"""Bytes on disk: append, read, recover, verify, delete. The files are those of RocketMQ 4.9.3.
+
+    commitlog/              every message, in the order of arrival     the truth
+    consumequeue/T/Q/       20 bytes a message, where it lies          rebuilt from the log
+    consumequeue_ext/T/Q/   what a filter computed ahead               rebuilt from the log
+    index/                  messages by key                            rebuilt from the log
+    checkpoint              three times, advisory
+    abort lock              a broker runs; it alone
+    config/*.json           topics, groups, offsets: the broker's texts
+    wakelog.store           whose store this is
+
+Read in this order:
+
+    errors.py file_system.py paths.py config.py    the vocabulary, and the only door to the disk
+    mapped_file.py -> mapped_file_queue.py         one fixed-size file; files in sequence
+    append.py queue_offsets.py -> commit_log.py    where a record goes; the single writer
+    commit_log_reader.py                           the same bytes, from any process
+    allocate.py flush.py commit.py transient_pool.py
+                                                   what happens beside the writer
+    record_check.py scan.py consume_queue.py index_file.py
+                                                   from records to queues and keys, and back
+    checkpoint.py abort_file.py store_lock.py store_identity.py config_files.py
+                                                   the small files of the root
+    recovery/ reading/ -> message_store.py         a store is opened and served
+
+Invariants: one process writes the log, one writes queues and index; readers trust watermarks and
+bytes, never a writer's memory. Nothing here starts a thread, sleeps or reads a clock; only
+file_system.py knows the operating system.
+"""
