@@ -1,13 +1,53 @@
-"""One index file: header, hash slots, entries.
+"""One index file: from a key's hash to the places of its messages in the log.
+
+A hash table on disk. A slot holds the number of the newest entry of its chain; each entry holds
+the number of the one before it. All numbers are big endian; docs/formats/index_file.md has the
+same in words. These positions are on disk and never change.
+
+    offset      width         field
+    0             8           begin timestamp: store time of the first entry's message
+    8             8           end timestamp: of the last entry's
+    16            8           begin physical offset
+    24            8           end physical offset
+    32            4           slots in use
+    36            4           number of the next entry; counts from 1, entry 0 is never used
+    40            4 * slots   slots: number of an entry, 0 if empty
+    40+4*slots   20 * count   entries
+
+    an entry: 4 key hash, 8 physical offset, 4 seconds since the begin timestamp, 4 the entry before
+
+The key is `topic#word`; the hash is the absolute value of its Java hash, 0 for the one value that
+has none. A file is made sparse, with its full length.
+
+Invariants:
+- A writer writes entries before the header, and the header before slots: whoever reads in between
+  misses the newest keys and follows no number that is not there.
+- A chain is followed for at most as many steps as there are entries, whatever the numbers say.
 
 Source: org.apache.rocketmq.store.index.IndexFile, IndexHeader (4.9.3).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import struct
+from functools import lru_cache
+from typing import Final, NamedTuple
 
+from wakelog.protocol.java import INT_MAX, INT_MIN, string_hash
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.scan_layout import ENTRY_BYTES
+
+HEADER: Final = struct.Struct(">4q2i")
+SLOT: Final = struct.Struct(">i")
+ENTRY: Final = struct.Struct(">iqii")
+HEADER_BYTES: Final = 40
+SLOT_BYTES: Final = 4
+ENTRY_FIRST: Final = 1
+
+_TOPIC_MEMO_ENTRIES_MAX: Final = 1024
+_INT_MASK: Final = 0xFFFFFFFF
+
+assert HEADER.size == HEADER_BYTES and SLOT.size == SLOT_BYTES and ENTRY.size == ENTRY_BYTES
 
 
 class IndexHeader(NamedTuple):
@@ -18,23 +58,115 @@ class IndexHeader(NamedTuple):
     begin_physical_offset: int
     end_physical_offset: int
     slot_used_count: int
-    entry_next: int  # starts at 1: entry 0 is never used
+    entry_next: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no key was put."""
+        return self.entry_next <= ENTRY_FIRST
+
+    def overlaps(self, begin_ms: int, end_ms: int) -> bool:
+        """Tell whether the file can hold messages stored in [begin_ms, end_ms]."""
+        return end_ms >= self.begin_timestamp_ms and begin_ms <= self.end_timestamp_ms
+
+
+class IndexShape(NamedTuple):
+    """How many slots and entries a file has: from the configuration, the file does not say."""
+
+    slot_count: int
+    entry_count: int
+
+    @property
+    def entries_position(self) -> int:
+        """Where entry 0 lies."""
+        return HEADER_BYTES + SLOT_BYTES * self.slot_count
+
+    @property
+    def file_bytes(self) -> int:
+        """The length of the file."""
+        return self.entries_position + ENTRY_BYTES * self.entry_count
+
+
+def decode_header(data: bytes) -> IndexHeader:
+    """Read a header; what is cut off or below 1 as the next entry's number counts as 1."""
+    header = IndexHeader._make(HEADER.unpack(data.ljust(HEADER_BYTES, b"\0")))
+    return header if header.entry_next > 0 else header._replace(entry_next=ENTRY_FIRST)
+
+
+def index_key_hash(topic: str, word: str) -> int:
+    """Return the hash of `topic#word` that is stored and chosen by (fact 2)."""
+    units = len(word) if word.isascii() else len(word.encode("utf-16-le", "surrogatepass")) // 2
+    value = _topic_hash(topic) * pow(31, units, 1 << 32) + string_hash(word)
+    value &= _INT_MASK
+    if value > INT_MAX:
+        value = (1 << 32) - value
+        return 0 if value == -INT_MIN else value
+    return value
+
+
+@lru_cache(maxsize=_TOPIC_MEMO_ENTRIES_MAX)
+def _topic_hash(topic: str) -> int:
+    return string_hash(topic + "#")
 
 
 class IndexFileReader:
-    """Reads what another process writes; keeps no state but the descriptor."""
+    """Reads a file that another process may be writing; keeps nothing but the descriptor."""
 
-    def __init__(self, fs: FileSystem, path: str, *, slot_count: int, entry_count: int) -> None:
-        """Open the file read only."""
+    def __init__(self, fs: FileSystem, path: str, shape: IndexShape) -> None:
+        """Open the file read only. Raises: OSError."""
+        self._fs = fs
+        self._shape = shape
+        self._fd = fs.open(path, read_only=True)
 
     def header(self) -> IndexHeader:
-        """Read the header."""
-        raise NotImplementedError
+        """Read the header as it is now."""
+        return decode_header(self._fs.pread(self._fd, HEADER_BYTES, 0))
 
     def select(
-        self, key_hash: int, count_max: int, begin_ms: int, end_ms: int, found: list[int]
+        self,
+        header: IndexHeader,
+        key_hash: int,
+        *,
+        count_max: int,
+        begin_ms: int,
+        end_ms: int,
+        found: list[int],
     ) -> None:
-        """Append physical offsets of matching entries to `found`, newest first, up to count_max."""
+        """Append physical offsets of entries with `key_hash` to `found`, newest first.
+
+        Ends at `count_max` elements in `found`, and at the first entry of the chain, whatever its
+        hash, that is older than `begin_ms` (fact 9). Times are up to a second early (fact 3).
+        """
+        if header.is_empty:
+            return
+        number = self._slot(key_hash % self._shape.slot_count)
+        for _ in range(header.entry_next):
+            if not 0 < number <= header.entry_next or len(found) >= count_max:
+                return
+            entry_hash, physical_offset, seconds, previous = self._entry(number)
+            if seconds < 0:
+                return
+            time_ms = header.begin_timestamp_ms + seconds * 1000
+            if entry_hash == key_hash and begin_ms <= time_ms <= end_ms:
+                found.append(physical_offset)
+            if time_ms < begin_ms or previous == number:
+                return
+            number = previous
+
+    def physical_offset_of(self, number: int) -> int:
+        """Return the physical offset in one entry."""
+        return self._entry(number)[1]
 
     def close(self) -> None:
         """Close the file."""
+        self._fs.close(self._fd)
+
+    def _slot(self, slot: int) -> int:
+        data = self._fs.pread(self._fd, SLOT_BYTES, HEADER_BYTES + SLOT_BYTES * slot)
+        return int.from_bytes(data, "big", signed=True)
+
+    def _entry(self, number: int) -> tuple[int, int, int, int]:
+        position = self._shape.entries_position + ENTRY_BYTES * number
+        data = self._fs.pread(self._fd, ENTRY_BYTES, position).ljust(ENTRY_BYTES, b"\0")
+        entry: tuple[int, int, int, int] = ENTRY.unpack(data)
+        return entry

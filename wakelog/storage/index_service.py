@@ -1,21 +1,25 @@
-"""The index files of a store: which to write, which to ask.
+"""Asking a store's index, and the list of its files: names, order, removal.
+
+The Broker asks while Reput writes (`index_writer.py`); they share nothing but the files. Files are
+named by the local time of their creation, so that their names sort in the order of writing.
+
+Invariants:
+- The directory is listed at each query: another process makes and removes files.
+- Removing old files never removes the newest, whose end is where indexing goes on.
 
 Source: org.apache.rocketmq.store.index.IndexService (4.9.3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from posixpath import join
 from typing import NamedTuple
 
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.dispatch_request import DispatchRequest
 from wakelog.storage.file_system import FileSystem
-
-
-def index_key_hash(topic: str, key: str) -> int:
-    """Return abs(Java hash of "topic#key"), 0 for the one value without a positive (fact 2)."""
-    raise NotImplementedError
+from wakelog.storage.index_file import IndexFileReader, IndexHeader, IndexShape, index_key_hash
+from wakelog.storage.paths import is_index_name
 
 
 class IndexQuery(NamedTuple):
@@ -27,53 +31,112 @@ class IndexQuery(NamedTuple):
 
 
 class IndexReader:
-    """The Broker's side: queries; follows files that Reput makes and Retention removes."""
+    """The Broker's side. One thread at a time."""
 
     def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
         """Open nothing yet."""
+        self._fs = fs
+        self._directory = config.paths.index_directory
+        self._shape = index_shape(config)
+        self._count_max = config.query_count_max
+        self._open: dict[str, IndexFileReader] = {}
 
     def query(self, topic: str, key: str, count_max: int, begin_ms: int, end_ms: int) -> IndexQuery:
         """Return up to min(count_max, maxMsgsNumBatch) places, not sorted (fact 8)."""
-        raise NotImplementedError
+        count_max = min(count_max, self._count_max)
+        key_hash = index_key_hash(topic, key)
+        found: list[int] = []
+        newest: IndexHeader | None = None
+        for reader in self._newest_first():
+            header = reader.header()
+            if newest is None:
+                newest = header
+            if header.overlaps(begin_ms, end_ms):
+                reader.select(
+                    header,
+                    key_hash,
+                    count_max=count_max,
+                    begin_ms=begin_ms,
+                    end_ms=end_ms,
+                    found=found,
+                )
+            if header.begin_timestamp_ms < begin_ms or len(found) >= count_max:
+                break
+        if newest is None:
+            return IndexQuery(found, 0, 0)
+        return IndexQuery(found, newest.end_timestamp_ms, newest.end_physical_offset)
 
     def close(self) -> None:
         """Close all files."""
+        for reader in self._open.values():
+            reader.close()
+        self._open.clear()
+
+    def _newest_first(self) -> list[IndexFileReader]:
+        names = index_names(self._fs, self._directory)
+        for gone in self._open.keys() - set(names):
+            self._open.pop(gone).close()
+        for name in names:
+            if name not in self._open:
+                try:
+                    path = join(self._directory, name)
+                    self._open[name] = IndexFileReader(self._fs, path, self._shape)
+                except FileNotFoundError:
+                    continue  # removed since it was listed
+        return [self._open[name] for name in reversed(names) if name in self._open]
 
 
-class IndexWriter:
-    """Reput's side: puts keys, rolls to a new file, writes back, repairs after a kill."""
+def index_shape(config: StoreConfig) -> IndexShape:
+    """Return how large the configured index files are."""
+    return IndexShape(config.index_slot_count, config.index_entry_count)
 
-    def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
-        """Open nothing yet."""
 
-    def load(self) -> None:
-        """List the files and open the last."""
+def index_name(now_ms: int) -> str:
+    """Return the name of an index file that is made now, in local time as 4.9.3 has it."""
+    moment = time.localtime(now_ms // 1000)
+    return f"{time.strftime('%Y%m%d%H%M%S', moment)}{now_ms % 1000:03d}"
 
-    def repair(self, physical_offset: int, store_time: Callable[[int], int]) -> None:
-        """Keep exactly the entries of records below `physical_offset`; slots are made again."""
 
-    @property
-    def end_physical_offset(self) -> int:
-        """Where the last indexed record begins, 0 if nothing is indexed."""
-        raise NotImplementedError
-
-    def put(self, request: DispatchRequest, now_ms: int) -> None:
-        """Index a record's UNIQ_KEY, then each word of KEYS (facts 5 to 7)."""
-
-    def write_back(self) -> None:
-        """Write entries, header and slots that are still only in memory."""
-
-    def close(self) -> None:
-        """Write back and close."""
+def index_names(fs: FileSystem, directory: str) -> list[str]:
+    """Return the names of the index files, oldest first; other names are left out."""
+    try:
+        return [name for name in fs.list_directory(directory) if is_index_name(name)]
+    except FileNotFoundError:
+        return []
 
 
 def remove_index_files_before(fs: FileSystem, config: StoreConfig, physical_offset: int) -> int:
-    """Delete files, never the last, whose end lies below the log's begin; return how many."""
-    raise NotImplementedError
+    """Delete files, oldest first and never the newest, that end below the log's begin."""
+    names = index_names(fs, config.paths.index_directory)
+    removed_count = 0
+    for name in names[:-1]:
+        if _header(fs, config, name).end_physical_offset >= physical_offset:
+            break
+        fs.unlink(join(config.paths.index_directory, name))
+        removed_count += 1
+    return removed_count
 
 
 def remove_index_files_after(
     fs: FileSystem, config: StoreConfig, timestamp_ms: int
 ) -> tuple[str, ...]:
-    """Delete files whose end timestamp is above the checkpoint's, as an abnormal start does."""
-    raise NotImplementedError
+    """Delete files whose end timestamp is above `timestamp_ms`, as 4.9.3's abnormal start does.
+
+    `index_writer.IndexWriter.repair` keeps what is sound of them instead.
+    """
+    removed = []
+    for name in index_names(fs, config.paths.index_directory):
+        if _header(fs, config, name).end_timestamp_ms > timestamp_ms:
+            path = join(config.paths.index_directory, name)
+            fs.unlink(path)
+            removed.append(path)
+    return tuple(removed)
+
+
+def _header(fs: FileSystem, config: StoreConfig, name: str) -> IndexHeader:
+    path = join(config.paths.index_directory, name)
+    reader = IndexFileReader(fs, path, index_shape(config))
+    try:
+        return reader.header()
+    finally:
+        reader.close()

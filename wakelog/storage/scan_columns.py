@@ -194,12 +194,15 @@ class Columns:
             begin = end
         return groups
 
-    def key_runs(self) -> Iterator[tuple[int, int, DispatchRequest | None]]:
-        """Yield index work in log order: keys [begin, end), then one record for the plain way."""
-        begin = 0
+    def key_runs(self, first_row: int = 0) -> Iterator[tuple[int, int, DispatchRequest | None]]:
+        """Yield index work from record `first_row` on: keys [begin, end), then a record, if any.
+
+        The record is one whose keys the kernel left to the plain way; it comes behind these keys.
+        """
         records = self.keys[KEY_RECORD, : self.key_count]
+        begin = int(np.searchsorted(records, first_row))
         for row in self.refined:
-            if self.numbers[REFINE, row] & (REFINE_TEXT | REFINE_KEYS):
+            if row >= first_row and self.numbers[REFINE, row] & (REFINE_TEXT | REFINE_KEYS):
                 end = int(np.searchsorted(records, row))
                 yield begin, end, self.request(row)
                 begin = end

@@ -1,0 +1,126 @@
+"""Bring an index file back to what it was when the log had a given length.
+
+After a kill the entries on the disk are right, as far as the header counts, but slots may be
+missing; after a crash of the machine anything may be missing. Entries tell enough to make slots
+and header again: they lie in log order, and each names the entry before it in its chain. So the
+entries are checked from the front, kept up to the first that is wrong or belongs to a record at or
+above the given offset, and everything else is made from them.
+
+This is ours. 4.9.3 deletes an index file that is newer than its checkpoint, and builds again only
+what it happens to replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.index_file import (
+    ENTRY_FIRST,
+    HEADER,
+    HEADER_BYTES,
+    IndexHeader,
+    IndexShape,
+    decode_header,
+)
+from wakelog.storage.scan_layout import ENTRY_BYTES
+
+Array = np.ndarray[Any, Any]
+ENTRY_DTYPE: Final = np.dtype(
+    [("hash", ">i4"), ("physical_offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")]
+)
+ZERO_PIECE_BYTES: Final = 1 << 20
+
+assert ENTRY_DTYPE.itemsize == ENTRY_BYTES
+
+
+def repair_index_file(
+    fs: FileSystem,
+    path: str,
+    shape: IndexShape,
+    *,
+    physical_offset: int,
+    store_time: Callable[[int], int],
+) -> IndexHeader:
+    """Keep the sound entries of records below `physical_offset`, durably; return the header.
+
+    store_time: physical offset to the record's store timestamp, below 0 if unknown.
+    Raises: OSError.
+    """
+    fd = fs.open(path)
+    try:
+        fs.truncate(fd, shape.file_bytes)
+        header = decode_header(fs.pread(fd, HEADER_BYTES, 0))
+        stated = min(header.entry_next, shape.entry_count)
+        data = fs.pread(fd, ENTRY_BYTES * stated, shape.entries_position)
+        entries = np.frombuffer(data, dtype=ENTRY_DTYPE)
+        kept = _sound_count(entries, shape.slot_count, physical_offset)
+        slots = _slots(entries[:kept], shape.slot_count)
+        header = _header(header, entries[:kept], slots, store_time)
+        _zero_from(fd, fs, shape.entries_position + ENTRY_BYTES * kept)
+        fs.pwrite(fd, HEADER.pack(*header), 0)
+        fs.pwrite(fd, slots.astype(">i4").tobytes(), HEADER_BYTES)
+        fs.datasync(fd)
+    finally:
+        fs.close(fd)
+    return header
+
+
+def _sound_count(entries: Array, slot_count: int, physical_offset: int) -> int:
+    """Return how many entries of the front are sound, the unused entry 0 included."""
+    used = entries[ENTRY_FIRST:]
+    places = used["physical_offset"].astype(np.int64)
+    hashes = used["hash"].astype(np.int64)
+    wrong = (hashes < 0) | (places >= physical_offset) | (used["seconds"] < 0)
+    wrong[1:] |= np.diff(places) < 0
+    slots = np.where(hashes < 0, 0, hashes) % slot_count
+    wrong |= used["previous"] != _previous_in_chain(slots)
+    return ENTRY_FIRST + (int(wrong.argmax()) if wrong.any() else len(used))
+
+
+def _previous_in_chain(slots: Array) -> Array:
+    """Return for each entry the number of the one before it with the same slot, 0 if none."""
+    order = np.argsort(slots, kind="stable")
+    previous = np.zeros(len(slots), dtype=np.int64)
+    same = slots[order[1:]] == slots[order[:-1]]
+    previous[order[1:]] = np.where(same, order[:-1] + ENTRY_FIRST, 0)
+    return previous
+
+
+def _slots(entries: Array, slot_count: int) -> Array:
+    slots = np.zeros(slot_count, dtype=np.int32)
+    # Of entries with one slot the last assignment stays: the newest is the head of the chain.
+    numbers = np.arange(ENTRY_FIRST, len(entries), dtype=np.int32)
+    slots[entries["hash"][ENTRY_FIRST:].astype(np.int64) % slot_count] = numbers
+    return slots
+
+
+def _header(
+    stated: IndexHeader, entries: Array, slots: Array, store_time: Callable[[int], int]
+) -> IndexHeader:
+    if len(entries) <= ENTRY_FIRST:
+        return IndexHeader(0, 0, 0, 0, 0, ENTRY_FIRST)
+    begin = int(entries["physical_offset"][ENTRY_FIRST])
+    end = int(entries["physical_offset"][-1])
+    begin_ms, end_ms = stated.begin_timestamp_ms, stated.end_timestamp_ms
+    if begin != stated.begin_physical_offset:
+        begin_ms = store_time(begin)
+    if end != stated.end_physical_offset:
+        # The log may not have that record any more: then its entry's own, coarser time.
+        found = store_time(end)
+        end_ms = found if found >= 0 else begin_ms + 1000 * int(entries["seconds"][-1])
+    return IndexHeader(begin_ms, end_ms, begin, end, int(np.count_nonzero(slots)), len(entries))
+
+
+def _zero_from(fd: int, fs: FileSystem, position: int) -> None:
+    zeros = bytes(ZERO_PIECE_BYTES)
+    size = fs.size(fd)
+    data = fs.next_data(fd, position)
+    while data is not None and data < size:
+        end = min(data + ZERO_PIECE_BYTES, size)
+        if fs.pread(fd, end - data, data).strip(b"\0"):
+            fs.pwrite(fd, zeros[: end - data], data)
+        data = fs.next_data(fd, end)

@@ -1,0 +1,229 @@
+"""Writing a store's index: puts keys, rolls to a new file when one is full, writes back.
+
+Belongs to Reput, while the Broker reads (`index_service.py`).
+
+Invariants:
+- A record's keys are UNIQ_KEY, then each word of KEYS; rolled back records have none (fact 7).
+- A record below the end of the index has its keys (fact 6). One exactly at the end may have some:
+  those are counted and left out, where 4.9.3 puts all of them again.
+- Before any record the newest file has room: a full one gets a successor first, with the record
+  or without a key of it. A new file's header starts with its predecessor's end (fact 5).
+
+Source: org.apache.rocketmq.store.index.IndexService (4.9.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from posixpath import join
+from typing import Final
+
+import numpy as np
+
+from wakelog.protocol.properties import split_keys
+from wakelog.protocol.sys_flag import TRANSACTION_ROLLBACK, transaction_type
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.dispatch_request import DispatchRequest
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.index_append import IndexFileWriter
+from wakelog.storage.index_file import (
+    ENTRY_FIRST,
+    HEADER,
+    IndexFileReader,
+    IndexHeader,
+    index_key_hash,
+)
+from wakelog.storage.index_repair import repair_index_file
+from wakelog.storage.index_service import index_name, index_names, index_shape
+from wakelog.storage.scan_columns import Columns
+from wakelog.storage.scan_layout import KEY_RECORD, PHYSICAL_OFFSET
+
+_OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
+_NO_HEADER: Final = IndexHeader(0, 0, 0, 0, 0, ENTRY_FIRST)
+
+
+class IndexWriter:
+    """Reput's side. Call `load` first."""
+
+    def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
+        """Open nothing yet."""
+        self._fs = fs
+        self._paths = config.paths
+        self._shape = index_shape(config)
+        self._names: list[str] = []
+        self._file: IndexFileWriter | None = None
+        self._seed = _NO_HEADER
+        self._known_offset = -1
+        self._known_keys = 0
+        self._unsynced: set[str] = set()
+        self.full_timestamp_ms = 0
+        self.keys_count = 0
+        self.files_made_count = 0
+
+    @property
+    def end_physical_offset(self) -> int:
+        """Where the last indexed record begins, 0 if nothing is indexed."""
+        return self._header.end_physical_offset
+
+    @property
+    def _header(self) -> IndexHeader:
+        return self._file.header if self._file is not None else self._seed
+
+    def load(self) -> None:
+        """List the files and open the last."""
+        self.close()
+        self._names = index_names(self._fs, self._paths.index_directory)
+        if self._names:
+            self._open(self._names[-1])
+        self._count_known()
+
+    def repair(self, physical_offset: int, store_time: Callable[[int], int]) -> None:
+        """Keep exactly the entries of records below `physical_offset`, durably.
+
+        Ends with the first file, seen from the newest, of which something is left: older ones
+        were full, and synced, before it was made.
+        """
+        self.close()
+        self._names = index_names(self._fs, self._paths.index_directory)
+        while self._names:
+            path = self._path(self._names[-1])
+            header = repair_index_file(
+                self._fs,
+                path,
+                self._shape,
+                physical_offset=physical_offset,
+                store_time=store_time,
+            )
+            if not header.is_empty:
+                break
+            self._fs.unlink(path)
+            self._fs.sync_directory(self._paths.index_directory)
+            self._names.pop()
+        self.load()
+
+    def put(self, request: DispatchRequest, now_ms: int) -> None:
+        """Index one record's keys."""
+        file = self._file_with_room(now_ms)
+        if request.physical_offset < self.end_physical_offset:
+            return
+        if transaction_type(request.sys_flag) == TRANSACTION_ROLLBACK:
+            return
+        words = [] if request.uniq_key is None else [request.uniq_key]
+        words += split_keys(request.keys or "")
+        if request.physical_offset == self._known_offset:
+            words = words[self._known_keys :]
+        for word in words:
+            file = self._file_with_room(now_ms)
+            file.put(
+                index_key_hash(request.topic, word),
+                request.physical_offset,
+                request.store_timestamp_ms,
+            )
+        self.keys_count += len(words)
+
+    def put_columns(self, columns: Columns, now_ms: int) -> None:
+        """Index the keys of a compiled scan; the same as `put` for each of its records."""
+        count = columns.count
+        if count == 0:
+            return
+        self._file_with_room(now_ms)
+        end = self.end_physical_offset
+        row = int(np.searchsorted(columns.numbers[PHYSICAL_OFFSET, :count], end, side="left"))
+        if row < count and columns.numbers[PHYSICAL_OFFSET, row] == self._known_offset:
+            self.put(columns.request(row), now_ms)
+            row += 1
+        for begin, stop, request in columns.key_runs(row):
+            self._put_run(columns, begin, stop, now_ms)
+            if request is not None:
+                self.put(request, now_ms)
+        last_row = columns.keys[KEY_RECORD, columns.key_count - 1] if columns.key_count else -1
+        if last_row < count - 1:
+            self._file_with_room(now_ms)
+
+    def write_back(self) -> None:
+        """Write entries, header and slots that are still only in memory."""
+        if self._file is not None and self._file.write_back():
+            self._unsynced.add(self._file.path)
+
+    def dirty_paths(self) -> list[str]:
+        """Return the files written since the last call, whose data is not yet synced."""
+        dirty, self._unsynced = sorted(self._unsynced), set()
+        return dirty
+
+    def close(self) -> None:
+        """Close the open file; what was not written back is forgotten."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._seed = _NO_HEADER
+
+    def _put_run(self, columns: Columns, begin: int, end: int, now_ms: int) -> None:
+        self.keys_count += end - begin
+        while begin < end:
+            begin = self._file_with_room(now_ms).put_columns(columns, begin, end)
+
+    def _file_with_room(self, now_ms: int) -> IndexFileWriter:
+        file = self._file
+        if file is None or file.is_full:
+            file = self._roll(now_ms)
+        return file
+
+    def _roll(self, now_ms: int) -> IndexFileWriter:
+        previous = self._header
+        self.write_back()
+        if self._file is not None:
+            self.full_timestamp_ms = previous.end_timestamp_ms
+        self.close()
+        name = self._next_name(now_ms)
+        self._make(name, previous)
+        self._names.append(name)
+        return self._open(name)
+
+    def _open(self, name: str) -> IndexFileWriter:
+        self._file = IndexFileWriter(self._fs, self._path(name), self._shape)
+        return self._file
+
+    def _make(self, name: str, previous: IndexHeader) -> None:
+        # Sparse, as 4.9.3's is; seeded before it gets its name, so that nobody sees it without.
+        final = self._path(name)
+        unfinished = self._paths.new_file(final, _OWNER)
+        if self._fs.exists(unfinished):
+            self._fs.unlink(unfinished)
+        self._fs.make_directories(self._paths.index_directory)
+        fd = self._fs.open(unfinished, create=True)
+        try:
+            self._fs.truncate(fd, self._shape.file_bytes)
+            end_ms, end = max(previous.end_timestamp_ms, 0), max(previous.end_physical_offset, 0)
+            self._fs.pwrite(fd, HEADER.pack(end_ms, end_ms, end, end, 0, 0), 0)
+            self._fs.sync(fd)
+        finally:
+            self._fs.close(fd)
+        self._fs.rename(unfinished, final)
+        self._fs.sync_directory(self._paths.index_directory)
+        self.files_made_count += 1
+
+    def _next_name(self, now_ms: int) -> str:
+        name = index_name(now_ms)
+        if self._names and name <= self._names[-1]:
+            # Two files within a millisecond, or a clock that went back: the order must hold.
+            name = f"{int(self._names[-1]) + 1:017d}"
+        return name
+
+    def _path(self, name: str) -> str:
+        return join(self._paths.index_directory, name)
+
+    def _count_known(self) -> None:
+        """Count the keys that the record at the end of the index already has."""
+        self._known_offset, self._known_keys = self.end_physical_offset, 0
+        for name in reversed(self._names):
+            reader = IndexFileReader(self._fs, self._path(name), self._shape)
+            try:
+                header = reader.header()
+                for number in range(header.entry_next - 1, ENTRY_FIRST - 1, -1):
+                    if reader.physical_offset_of(number) != self._known_offset:
+                        return
+                    self._known_keys += 1
+            finally:
+                reader.close()
+        if self._known_keys == 0:
+            self._known_offset = -1
