@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.logs import SEGMENT_BYTES, draft, open_log, read_file, small_config
+from tests.fakes.logs import (
+    SEGMENT_BYTES,
+    draft,
+    open_log,
+    read_file,
+    small_config,
+    write_file,
+)
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.golden_stores import open_golden
 from wakelog.protocol.batch import BatchedMessage
@@ -20,6 +27,7 @@ from wakelog.protocol.message_record import (
     encode_blank,
 )
 from wakelog.protocol.properties import decode_properties
+from wakelog.storage.allocate import make_segment
 from wakelog.storage.append import MessageDraft, batch_drafts
 from wakelog.storage.commit_log import CommitLog
 from wakelog.storage.commit_log_reader import CommitLogReader
@@ -230,6 +238,31 @@ class TestRoll:
         log = open_log(fs, small_config(), segments=Nothing())
         assert log.append(draft(), NOW_MS).status is PutStatus.CREATE_MAPPED_FILE_FAILED
         assert asked == [0]
+
+    def test_a_segment_that_holds_records_is_not_written_over(
+        self, fs: MemoryFileSystem, log: CommitLog
+    ) -> None:
+        path = "/store/commitlog/" + offset_name(SEGMENT_BYTES)
+        write_file(fs, path, b"old records".ljust(SEGMENT_BYTES, b"\0"))
+        self.fill(log, 200)
+        refused = log.append(draft(b"x" * 500), NOW_MS)
+        assert refused.status is PutStatus.CREATE_MAPPED_FILE_FAILED
+        assert log.failure is not None and path in log.failure
+        assert read_file(fs, path).startswith(b"old records")
+
+    def test_a_segment_that_cannot_be_opened_now_is_taken_later(
+        self, fs: MemoryFileSystem, log: CommitLog
+    ) -> None:
+        self.fill(log, 200)
+        make_segment(
+            fs, log.files.path_for(SEGMENT_BYTES), SEGMENT_BYTES, temporary_path="/store/x"
+        )
+        fs.fail("open", nth=2, number=errno.EMFILE)  # the first looks at its length
+        refused = log.append(draft(b"x" * 500), NOW_MS)
+        assert refused.status is PutStatus.CREATE_MAPPED_FILE_FAILED
+        assert log.failure is None and len(log.files.files) == 1
+        assert log.append(draft(b"x" * 500), NOW_MS).physical_offset == SEGMENT_BYTES
+        log.write_pending()
 
     def test_closing_removes_segments_that_were_never_used(
         self, fs: MemoryFileSystem, log: CommitLog

@@ -338,6 +338,9 @@ class CommitLog:
         path = self._segments.take(start_offset)
         if path is None:
             return False
+        file = self._take_file(path, start_offset)
+        if file is None:
+            return False
         remaining = start_offset - self._end
         # Every record leaves room for a blank. A foreign log may not have; then none is needed,
         # since no record starts in less than its own size.
@@ -346,7 +349,6 @@ class CommitLog:
         if self._pending:
             assert self._target is not None
             self._rolled.append((self._target, self._pending_offset, self._pending))
-        file = self._files.add(path, start_offset)
         buffer = None if self._pool is None else self._pool.lend(start_offset)
         self._target = buffer or file
         self._pending = []
@@ -355,6 +357,19 @@ class CommitLog:
         self._store_timestamp_ms = now_ms
         self._roll_count += 1
         return True
+
+    def _take_file(self, path: str, start_offset: int) -> MappedFile | None:
+        """Open the next segment and see that it is unused; None, with nothing changed, if not."""
+        file = self._files.add(path, start_offset)
+        try:
+            if not file.read(0, BLANK_BYTES).strip(b"\0"):
+                return file
+            # Records of another life: to write over them would leave their rest to be found.
+            self.fail(f"the next segment {path} holds records already")
+        except StoreFailed:
+            pass  # no descriptor left, say: it may be had later
+        self._files.forget_last()
+        return None
 
     def _encode_batch(
         self,

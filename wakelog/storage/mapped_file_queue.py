@@ -224,6 +224,10 @@ class MappedFileQueue:
         while len(self._files) > 1 and self._files[0].end_offset <= offset:
             self._files.pop(0).release()
 
+    def forget_last(self) -> None:
+        """Let go the last file; it stays on the disk."""
+        self._files.pop().release()
+
     def remove_all(self) -> list[str]:
         """Remove every file, the last one first."""
         removed = []
