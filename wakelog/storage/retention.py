@@ -1,0 +1,235 @@
+"""Decide what of the log is deleted, and when the disk is too full to take more.
+
+The core of the Retention service: it gets a listing of segments, the usage of the disks, the hour
+and `now_ms`, and answers with what to remove. `retention_files.py` looks and removes.
+
+    disk used     effect
+    > 90 %        no more messages are taken; expired or not, the oldest segments go
+    > 85 %        expired or not, the oldest segments go (cleanFileForciblyEnable)
+    > 75 %        expired segments go at any hour (diskMaxUsedSpaceRatio)
+    otherwise     expired segments go at the hours of deleteWhen
+
+A segment is expired once it was last written fileReservedTime hours ago. Segments go oldest first,
+at most 10 in a run, and a run ends at the first one that has to stay.
+
+Invariants:
+- Nothing is removed that a dispatcher has not taken in, however full the disk is.
+- The segment being written, and any made ahead of need, is never removed.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore.CleanCommitLogService,
+CleanConsumeQueueService, MappedFileQueue.deleteExpiredFileByTime,
+org.apache.rocketmq.common.UtilAll.getDiskPartitionSpaceUsedPercent, isItTimeToDo (4.9.3). Deleting
+above the slowest dispatcher is possible there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import IllegalConfiguration
+from wakelog.storage.file_system import DiskUsage
+
+# System properties of 4.9.3 that are no keys of its configuration.
+DISK_FULL_PERCENT: Final = 90
+CLEAN_FORCIBLY_PERCENT: Final = 85
+# 4.9.3's DELETE_FILES_BATCH_MAX: unlinking a segment of 1 GiB keeps a disk busy for a while.
+REMOVED_COUNT_MAX: Final = 10
+# What an operator's request is good for (MAX_MANUAL_DELETE_FILE_TIMES).
+REQUESTED_RUNS_COUNT: Final = 20
+# 4.9.3 leaves files alone for the first minute after a start.
+FIRST_RUN_DELAY_MS: Final = 60_000
+UNKNOWN_PERCENT: Final = -1
+
+_HOUR_MS = 3_600_000
+
+
+class Segment(NamedTuple):
+    """One segment as listed: [start_offset, end_offset), last written at `modified_ms`."""
+
+    start_offset: int
+    end_offset: int
+    modified_ms: int
+
+
+class RetentionLook(NamedTuple):
+    """What the decision is made on.
+
+    hour: of the local day, 0 to 23.
+    log_usages: of each directory of the log; None where the system did not say.
+    queue_usage: of the directory of consume queues.
+    appended: the log's end.
+    dispatched: how far the slowest dispatcher has come.
+    """
+
+    segments: Sequence[Segment]
+    hour: int
+    log_usages: Sequence[DiskUsage | None]
+    queue_usage: DiskUsage | None
+    appended: int
+    dispatched: int
+
+
+class RetentionDecision(NamedTuple):
+    """What to do now.
+
+    remove: start offsets of segments to remove, oldest first, `pause_ms` apart.
+    derived_before: queue files and index files that end below this are to be removed by the process
+        that writes them; None if that was said before.
+    disk_full: whether messages are to be refused.
+    reasons: why segments are removed, in 4.9.3's words; empty if this was no run.
+    held_back_at: the segment that had to stay because dispatch has not passed it, None if none.
+    """
+
+    remove: tuple[int, ...]
+    pause_ms: int
+    derived_before: int | None
+    disk_full: bool
+    reasons: tuple[str, ...]
+    held_back_at: int | None
+    next_step_ms: int
+
+
+class RetentionStatistics(msgspec.Struct, frozen=True):
+    """What the service saw and did since it was made."""
+
+    log_used_percent: int
+    queue_used_percent: int
+    disk_full: bool
+    runs_count: int
+    removed_count: int
+    held_back_count: int
+
+
+class Retention:
+    """The decisions of the retention service. No clock, no file."""
+
+    __slots__ = (
+        "_config",
+        "_derived_before",
+        "_disk_full",
+        "_first_run_ms",
+        "_held_back_count",
+        "_hours",
+        "_log_percent",
+        "_queue_percent",
+        "_removed_count",
+        "_requested_runs",
+        "_runs_count",
+    )
+
+    def __init__(self, config: StoreConfig, now_ms: int) -> None:
+        """Start waiting for the first run. Raises: IllegalConfiguration for deleteWhen."""
+        self._config = config
+        self._hours = parse_hours(config.delete_when)
+        self._first_run_ms = now_ms + FIRST_RUN_DELAY_MS
+        self._requested_runs = 0
+        self._derived_before = 0
+        self._disk_full = False
+        self._log_percent = self._queue_percent = UNKNOWN_PERCENT
+        self._runs_count = self._removed_count = self._held_back_count = 0
+
+    def request_runs(self) -> None:
+        """Let the next runs remove expired segments whatever the hour: an operator asked."""
+        self._requested_runs = REQUESTED_RUNS_COUNT
+
+    def step(self, look: RetentionLook, now_ms: int) -> RetentionDecision:
+        """Decide on what was looked at just now; to be called again at `next_step_ms`."""
+        self._log_percent = min(map(used_percent, look.log_usages), default=UNKNOWN_PERCENT)
+        self._queue_percent = used_percent(look.queue_usage)
+        fullest = max(self._log_percent, self._queue_percent)
+        self._disk_full = fullest > DISK_FULL_PERCENT
+        reasons = self._reasons(look.hour) if now_ms >= self._first_run_ms else ()
+        remove: tuple[int, ...] = ()
+        held_back_at = None
+        if reasons:
+            forcibly = fullest > CLEAN_FORCIBLY_PERCENT and self._config.clean_file_forcibly_enable
+            before_ms = now_ms - self._config.file_reserved_hours * _HOUR_MS
+            remove, held_back_at = _choose(look, None if forcibly else before_ms)
+            self._runs_count += 1
+            self._removed_count += len(remove)
+            self._held_back_count += held_back_at is not None
+        return RetentionDecision(
+            remove=remove,
+            pause_ms=self._config.delete_commit_log_files_interval_ms,
+            derived_before=self._derived(look.segments) if now_ms >= self._first_run_ms else None,
+            disk_full=self._disk_full,
+            reasons=reasons,
+            held_back_at=held_back_at,
+            next_step_ms=now_ms + self._config.clean_resource_interval_ms,
+        )
+
+    def statistics(self) -> RetentionStatistics:
+        """Return what was seen and done."""
+        return RetentionStatistics(
+            log_used_percent=self._log_percent,
+            queue_used_percent=self._queue_percent,
+            disk_full=self._disk_full,
+            runs_count=self._runs_count,
+            removed_count=self._removed_count,
+            held_back_count=self._held_back_count,
+        )
+
+    def _reasons(self, hour: int) -> tuple[str, ...]:
+        """Say why segments may go now; nothing if they may not."""
+        reasons = []
+        if hour in self._hours:
+            reasons.append("timeup")
+        percent_max = self._config.disk_used_space_percent_max
+        for percent in (self._log_percent, self._queue_percent):
+            # An unknown usage counts as too much, as in 4.9.3: only expired segments go by it.
+            if percent < 0 or percent > percent_max:
+                reasons.append("spacefull")
+                break
+        if self._requested_runs > 0:
+            self._requested_runs -= 1
+            reasons.append("manual")
+        return tuple(reasons)
+
+    def _derived(self, segments: Sequence[Segment]) -> int | None:
+        """Return the log's begin when it has moved since it was last told."""
+        begin = segments[0].start_offset if segments else 0
+        if begin <= self._derived_before:
+            return None
+        self._derived_before = begin
+        return begin
+
+
+def _choose(
+    look: RetentionLook, modified_before_ms: int | None
+) -> tuple[tuple[int, ...], int | None]:
+    """Choose the oldest segments that may go; also name one that dispatch holds back.
+
+    modified_before_ms: a segment has to be written last at or before this; None lets any go.
+    """
+    chosen: list[int] = []
+    for segment, following in zip(look.segments, look.segments[1:], strict=False):
+        # "Never the last" means the last that is written: those behind it were made ahead of need.
+        if len(chosen) >= REMOVED_COUNT_MAX or following.start_offset >= look.appended:
+            break
+        if modified_before_ms is not None and segment.modified_ms > modified_before_ms:
+            break
+        if segment.end_offset > look.dispatched:
+            return tuple(chosen), segment.start_offset
+        chosen.append(segment.start_offset)
+    return tuple(chosen), None
+
+
+def used_percent(usage: DiskUsage | None) -> int:
+    """Return how full a disk is in whole percent, rounded up as 4.9.3 does; -1 if unknown."""
+    if usage is None or usage.used_bytes + usage.free_bytes <= 0:
+        return UNKNOWN_PERCENT
+    return -(-usage.used_bytes * 100 // (usage.used_bytes + usage.free_bytes))
+
+
+def parse_hours(delete_when: str) -> frozenset[int]:
+    """Read deleteWhen: hours of the day, separated by ";". Raises: IllegalConfiguration."""
+    try:
+        return frozenset(int(hour) for hour in delete_when.split(";") if hour)
+    except ValueError:
+        raise IllegalConfiguration(
+            "deleteWhen", delete_when, 'hours from 0 to 23, such as "04" or "04;16"'
+        ) from None
