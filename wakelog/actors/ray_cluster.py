@@ -1,0 +1,227 @@
+"""A Ray of one's own for `wakelog up`: started, joined, and gone without a trace.
+
+Several can run side by side on one machine. Each is reachable on the loopback interface only, with
+a token of its own, keeps its files in a private directory, and takes a share of the ports
+14000 to 14999 for its workers. The daemons run under `ray_head.py`.
+
+Who uses this Ray from outside (a second job that attaches to the actors by name) needs what
+`environment` holds.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import shutil
+import site
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+import wakelog
+from wakelog.actors.ray_head import (
+    LOOPBACK,
+    PROCESS_END_SECONDS_MAX,
+    HeadConfig,
+    HeadReady,
+    end_session,
+)
+
+NAMESPACE = "wakelog"
+OBJECT_STORE_BYTES = 80 << 20
+"""Bodies never travel through Ray's object store; it takes no less than 75 MiB."""
+
+START_SECONDS_MAX = 45.0
+"""On two quiet cores a head is ready in 3 s; a machine under load gets this much."""
+
+END_SECONDS_MAX = 15.0
+"""A daemon is given 1 s to end by itself, and there are two."""
+
+LOG_TAIL_LINES = 5
+SOCKET_DIRECTORY_CHARACTERS_MAX = 35
+"""Ray's socket paths add 70 characters to its directory; the system allows about 107."""
+
+
+class RayFailed(Exception):
+    """Ray did not start, or did not answer."""
+
+    def __init__(self, reason: str, log_tail: str = "") -> None:
+        """Keep the `reason` and the last lines that Ray's head wrote."""
+        self.reason = reason
+        self.log_tail = log_tail
+        super().__init__(f"Ray {reason}" + (f": {log_tail}" if log_tail else ""))
+
+
+class RayCluster:
+    """A running Ray. `stop` ends it; so does the death of the process that holds this object."""
+
+    def __init__(
+        self,
+        *,
+        worker_count: int,
+        worker_port_count: int = 100,
+        object_store_bytes: int = OBJECT_STORE_BYTES,
+        dashboard_port: int | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Begin to start a Ray; `wait_ready` returns once it runs.
+
+        worker_count: processes to start ahead, as many as there will be actors.
+        dashboard_port: where jobs are taken; None for none, 0 for any port.
+        environment: variables for every process of this Ray.
+        """
+        self.directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=_short_directory()))
+        shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
+        self.shared_directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=shared))
+        self._config = HeadConfig(
+            worker_count=worker_count,
+            worker_port_count=worker_port_count,
+            object_store_bytes=object_store_bytes,
+            directories=(str(self.directory), str(self.shared_directory)),
+            dashboard_port=dashboard_port,
+        )
+        token_path = self.directory / "token"
+        token_path.touch(mode=0o600)
+        token_path.write_text(secrets.token_hex(32))
+        self.environment = {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(token_path),
+            # Ray turns the loopback address into the host's, unless it believes that clusters of
+            # several machines are not supported here.
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        }
+        self._log = self.directory / "head.log"
+        with self._log.open("wb") as log:
+            self._head = subprocess.Popen(
+                [sys.executable, "-m", "wakelog.actors.ray_head", _encode(self._config)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=self._head_environment(environment or {}),
+                start_new_session=True,
+            )
+        self._ready: HeadReady | None = None
+
+    @property
+    def process_id(self) -> int:
+        """The head's process id, which is the session id of every process of this Ray."""
+        return self._head.pid
+
+    @property
+    def address(self) -> str:
+        """Where Ray is reached."""
+        assert self._ready is not None, "wait_ready comes first"
+        return self._ready.address
+
+    @property
+    def node_id(self) -> str:
+        """Ray's name for this machine."""
+        assert self._ready is not None, "wait_ready comes first"
+        return self._ready.node_id
+
+    @property
+    def dashboard_url(self) -> str | None:
+        """Where jobs are taken, `host:port`; None without a dashboard."""
+        assert self._ready is not None, "wait_ready comes first"
+        return self._ready.dashboard_url
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the head lives; it ends when one of Ray's daemons does."""
+        return self._head.poll() is None
+
+    def wait_ready(self, seconds_max: float = START_SECONDS_MAX) -> None:
+        """Return once Ray runs. Raises: RayFailed, after everything of it was removed."""
+        assert self._head.stdout is not None
+        end = time.monotonic() + seconds_max
+        line = b""
+        while not line.endswith(b"\n"):
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self._head.stdout], [], [], left)[0]:
+                self._give_up(f"was not ready within {seconds_max:.0f} s")
+            part = os.read(self._head.stdout.fileno(), 4096)
+            if not part:
+                self._give_up("could not be started")
+            line += part
+        self._ready = msgspec.json.decode(line, type=HeadReady)
+
+    def connect(self, namespace: str = NAMESPACE) -> None:
+        """Join this Ray as a driver; this process can be in one at a time."""
+        join(self.address, self.environment, namespace)
+
+    def stop(self) -> None:
+        """End this Ray and return once nothing of it is left."""
+        assert self._head.stdin is not None and self._head.stdout is not None
+        self._head.stdin.close()  # the head takes the end of its input for the word to stop
+        try:
+            self._head.wait(END_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self._head.kill()
+            self._head.wait(PROCESS_END_SECONDS_MAX)
+        self._head.stdout.close()
+        # A head that was killed has done none of this.
+        end_session(self.process_id)
+        for directory in self._config.directories:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _give_up(self, reason: str) -> None:
+        lines = self._log.read_text(errors="replace").splitlines()
+        tail = "\n".join(line for line in lines if line.strip())
+        self.stop()
+        raise RayFailed(reason, "\n".join(tail.splitlines()[-LOG_TAIL_LINES:]))
+
+    def _head_environment(self, extra: Mapping[str, str]) -> dict[str, str]:
+        quiet = {
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_BACKEND_LOG_LEVEL": "warning",
+            # No worker is kept for a task that never comes.
+            "RAY_num_workers_soft_limit": "0",
+        }
+        inherited = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
+        return {**inherited, **_python_path(), **quiet, **self.environment, **extra}
+
+
+def join(address: str, environment: Mapping[str, str], namespace: str = NAMESPACE) -> None:
+    """Connect this process, as a driver, to the Ray at `address`. Raises: RayFailed."""
+    os.environ.update(environment)
+    import ray
+    import ray._private.ray_constants as constants
+    from ray._raylet import Config
+
+    # Both are read from the environment when Ray is imported, which may have been long ago.
+    constants.ENABLE_RAY_CLUSTER = False
+    Config.initialize("")
+    try:
+        ray.init(
+            address=address,
+            namespace=namespace,
+            log_to_driver=False,
+            logging_level="error",
+            _node_ip_address=LOOPBACK,
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise RayFailed("does not answer", str(error)) from error
+
+
+def _encode(config: HeadConfig) -> str:
+    return msgspec.json.encode(config).decode()
+
+
+def _python_path() -> dict[str, str]:
+    """Let Ray's workers import wakelog from where this process did, installed or not."""
+    root = str(Path(wakelog.__file__).parent.parent)
+    if root in site.getsitepackages():
+        return {}
+    existing = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": root if existing is None else f"{root}{os.pathsep}{existing}"}
+
+
+def _short_directory() -> str:
+    directory = tempfile.gettempdir()
+    return directory if len(directory) <= SOCKET_DIRECTORY_CHARACTERS_MAX - 17 else "/tmp"
