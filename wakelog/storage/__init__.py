@@ -17,7 +17,7 @@ Read in this order:
     commit_log_reader.py                           the same bytes, from any process
     allocate.py flush.py commit.py transient_pool.py
                                                    what happens beside the writer
-    record_check.py scan.py consume_queue.py index_file.py
+    record_check.py scan.py -> bulk/ consume_queue.py index/
                                                    from records to queues and keys, and back
     checkpoint.py abort_file.py store_lock.py store_identity.py config_files.py
                                                    the small files of the root

@@ -6,7 +6,8 @@ memory and reach the file with `write_pending`, one write for each file they fal
 A record goes to the next free place, wherever its own queue offset points, as in 4.9.3:
 
     the record                                          what happens
-    ends at or below `max_physical_offset`              nothing: it has an entry (fact 46)
+    ends at or below `max_physical_offset`              nothing: it has an entry (fact 46); one
+                                                        that a kill tore is written again
     is the first of the queue                           padding up to its place in the first file
     states a queue offset of 0                          next free place
     states one below the next free place                nothing: the place is taken
@@ -32,10 +33,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from wakelog.storage.bulk.layout import ENTRY_BYTES
 from wakelog.storage.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue, QueueEntry
 from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.mapped_file import MappedFile, OpenFiles
-from wakelog.storage.scan_layout import ENTRY_BYTES
 
 # One file of the default size. A longer gap would be a lost segment, or a damaged number.
 GAP_ENTRIES_MAX: Final = 300_000
@@ -77,6 +78,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         self.repeated_count = 0
         self.gaps_count = 0
         self.refused_count = 0
+        self.mended_count = 0
 
     def recover(self, *, careful: bool = False) -> None:
         """Find the logical end and zero durably what lies behind it.
@@ -113,9 +115,12 @@ class ConsumeQueueWriter(ConsumeQueue):
         """
         ends = physical_offsets + sizes
         at, count = int(np.searchsorted(ends, self.max_physical_offset, side="right")), len(ends)
-        self.repeated_count += at
         breaks = np.flatnonzero(np.diff(queue_offsets) != 1) + 1
         view = memoryview(entries)
+        if at and not self._holds(view[: at * ENTRY_BYTES], queue_offsets[:at]):
+            at = 0
+        else:
+            self.repeated_count += at
         while at < count:
             follows = queue_offsets[at] == self.max_queue_offset
             if not follows or self.max_queue_offset == 0 or self._is_empty:
@@ -192,6 +197,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         """Make room for an entry as the table says; False if there is none to be made."""
         if physical_offset_end <= self.max_physical_offset:
             self.repeated_count += 1
+            self._mend(queue_offset, entry)
             return False
         if not 0 <= queue_offset <= QUEUE_OFFSET_MAX:
             self.refused_count += 1
@@ -207,6 +213,32 @@ class ConsumeQueueWriter(ConsumeQueue):
                 self.gaps_count += 1
                 if self._fill_gaps and missing <= GAP_ENTRIES_MAX:
                     self._append(entry * missing, missing)
+        return True
+
+    def _mend(self, queue_offset: int, entry: bytes) -> None:
+        # A kill in the middle of a write can leave an entry with its place and size and without
+        # its tags code; nothing but the record itself tells.
+        file = self._files.find(queue_offset * ENTRY_BYTES)
+        if file is None or queue_offset * ENTRY_BYTES >= self._pending_begin:
+            return
+        position = queue_offset * ENTRY_BYTES - file.start_offset
+        stored = file.read(position, ENTRY_BYTES)
+        if stored != entry and stored[:8] == entry[:8]:
+            file.write(position, entry)
+            self._dirty.add(file.path)
+            self.mended_count += 1
+
+    def _holds(self, entries: memoryview, queue_offsets: Array) -> bool:
+        """Tell whether these entries, known already, stand at these places."""
+        begin, count = int(queue_offsets[0]), len(queue_offsets)
+        if begin < 0 or queue_offsets[-1] - begin != count - 1:
+            return False
+        at = 0
+        while at < count:
+            stored = self.entries(begin + at, count - at)
+            if not stored or entries[at * ENTRY_BYTES :][: len(stored)] != stored:
+                return False
+            at += len(stored) // ENTRY_BYTES
         return True
 
     @property

@@ -2,12 +2,12 @@
 
 Reput reads the log in steps; each step is one scan of what it read. Two ways give one result:
 this one in plain Python, for small steps and while nothing is compiled, and the columns of
-`scan_columns.py`, which a compiled kernel fills when there is much to catch up with.
+`bulk/columns.py`, which a compiled kernel fills when there is much to catch up with.
 
 The kernel leaves to Python what is rare: `refine` is shared by both.
 
 Invariants:
-- Both ways agree on any bytes whatever, damaged ones included (tests/storage/test_scan_columns.py).
+- Both ways agree on any bytes whatever, damaged ones included (tests/storage/bulk/test_columns.py).
 - Only sound records are returned, as `record_check.check_record` judges them.
 
 Source: org.apache.rocketmq.store.CommitLog#checkMessageAndReturnSize,

@@ -14,7 +14,7 @@ from typing import Final
 
 from wakelog.protocol.message_record import MessageRecord, decode_record
 from wakelog.storage.commit_log_reader import CommitLogReader
-from wakelog.storage.index_service import IndexReader
+from wakelog.storage.index.index_service import IndexReader
 from wakelog.storage.reading.readable import ReadableQueue
 from wakelog.storage.reading.reader import LogView
 from wakelog.storage.record_check import CheckKind, RecordCheck, check_record

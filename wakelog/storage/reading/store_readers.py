@@ -20,7 +20,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.consume_queue import ConsumeQueue
 from wakelog.storage.consume_queue_ext import ConsumeQueueExt
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.index_service import IndexReader
+from wakelog.storage.index.index_service import IndexReader
 from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.reading.query import Query
 from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues

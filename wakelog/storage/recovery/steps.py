@@ -35,8 +35,8 @@ from wakelog.storage.allocate import make_segment
 from wakelog.storage.checkpoint import Checkpoint, CheckpointTimes
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.index_service import remove_index_files_after
-from wakelog.storage.index_writer import IndexWriter
+from wakelog.storage.index.index_service import remove_index_files_after
+from wakelog.storage.index.index_writer import IndexWriter
 from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import StorePaths

@@ -22,10 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from wakelog.protocol.properties import KEYS, UNIQ_KEY, decode_properties
-from wakelog.storage.dispatch_request import DispatchRequest
-from wakelog.storage.record_check import CheckKind, RecordCheck, check_record
-from wakelog.storage.scan import entry_tags_code
-from wakelog.storage.scan_layout import (
+from wakelog.storage.bulk.layout import (
     ENTRY_BYTES,
     KEY_RECORD,
     KEY_ROWS,
@@ -48,9 +45,12 @@ from wakelog.storage.scan_layout import (
     TOPIC_BEGIN,
     TOPIC_BYTES,
 )
+from wakelog.storage.dispatch_request import DispatchRequest
+from wakelog.storage.record_check import CheckKind, RecordCheck, check_record
+from wakelog.storage.scan import entry_tags_code
 
 if TYPE_CHECKING:
-    from wakelog.storage.scan_loader import Kernels
+    from wakelog.storage.bulk.loader import Kernels
 
 Array = np.ndarray[Any, Any]
 

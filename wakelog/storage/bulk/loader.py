@@ -1,25 +1,24 @@
 """Brings the compiled kernels in without making anyone wait for them.
 
-Importing numba takes about a second and compiling some ten, once for each version (numba keeps
+Importing numba takes about a second and compiling some five, once for each version (numba keeps
 the result beside the source). A broker that starts has nothing to catch up with and never needs
-either, so both happen in a thread, when Reput first sees much to read. Until `kernels` returns
-something, the plain scan does the work.
+either, so both happen beside the main work, when Reput first sees much to read. Until `kernels`
+returns something, the plain scan does the work.
 
-Invariants: `kernels` never waits; what it returns is compiled. A failure (no writeable cache, an
-unknown processor) leaves the plain scan in place for good and is told by `failure`.
+Invariants: `kernels` never waits, and what it returns is compiled and tried. A failure (no
+writeable cache, an unknown processor) leaves the plain scan in place for good; `failure` tells it.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from wakelog.protocol.message_record import encode_record
+from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.scan import ScanSpan, scan_plain
-from wakelog.storage.scan_columns import Columns
 
 
 class Kernels(NamedTuple):
@@ -35,8 +34,8 @@ def compile_kernels() -> Kernels:
 
     Raises: RuntimeError if the compiled scan reads that record otherwise than the plain one.
     """
-    from wakelog.storage.entry_kernel import encode_groups, link_keys
-    from wakelog.storage.scan_kernel import scan_records
+    from wakelog.storage.bulk.entry_kernel import encode_groups, link_keys
+    from wakelog.storage.bulk.scan_kernel import scan_records
 
     kernels = Kernels(scan_records, encode_groups, link_keys)
     record = _record()
@@ -79,31 +78,29 @@ def _record() -> bytes:
 
 
 class KernelLoader:
-    """Compiles once, in a daemon thread, when first asked."""
+    """Compiles once, when first asked, wherever `spawn` puts it."""
 
-    def __init__(self, compile_now: Callable[[], Kernels] = compile_kernels) -> None:
-        """Start nothing yet."""
+    def __init__(
+        self,
+        spawn: Callable[[Callable[[], None]], object],
+        compile_now: Callable[[], Kernels] = compile_kernels,
+    ) -> None:
+        """Keep `spawn`, which runs a function elsewhere: in a thread, in a test at once."""
+        self._spawn = spawn
         self._compile_now = compile_now
-        self._thread: threading.Thread | None = None
+        self._started = False
         self._kernels: Kernels | None = None
-        self.failure: str = ""
+        self.failure = ""
 
     def kernels(self) -> Kernels | None:
         """Return the kernels if they are ready; the first call starts the work."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="compile-kernels", daemon=True)
-            self._thread.start()
-        return self._kernels
-
-    def wait_ready(self, timeout_s: float | None = None) -> Kernels | None:
-        """Wait for the kernels: for benchmarks and tests."""
-        self.kernels()
-        assert self._thread is not None
-        self._thread.join(timeout_s)
+        if not self._started:
+            self._started = True
+            self._spawn(self._run)
         return self._kernels
 
     def _run(self) -> None:
         try:
             self._kernels = self._compile_now()
-        except Exception as error:  # any failure of a compiler: the plain way still works
+        except Exception as error:  # whatever a compiler does: the plain way still works
             self.failure = f"{type(error).__name__}: {error}"

@@ -18,7 +18,12 @@ from typing import NamedTuple
 
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.index_file import IndexFileReader, IndexHeader, IndexShape, index_key_hash
+from wakelog.storage.index.index_file import (
+    IndexFileReader,
+    IndexHeader,
+    IndexShape,
+    index_key_hash,
+)
 from wakelog.storage.paths import is_index_name
 
 

@@ -19,8 +19,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from wakelog.storage.bulk.columns import Columns
+from wakelog.storage.bulk.layout import (
+    ENTRY_BYTES,
+    KEY_RECORD,
+    PHYSICAL_OFFSET,
+    STORE_TIMESTAMP,
+)
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.index_file import (
+from wakelog.storage.index.index_file import (
     ENTRY,
     ENTRY_FIRST,
     HEADER,
@@ -30,13 +37,6 @@ from wakelog.storage.index_file import (
     IndexHeader,
     IndexShape,
     decode_header,
-)
-from wakelog.storage.scan_columns import Columns
-from wakelog.storage.scan_layout import (
-    ENTRY_BYTES,
-    KEY_RECORD,
-    PHYSICAL_OFFSET,
-    STORE_TIMESTAMP,
 )
 
 Array = np.ndarray[Any, Any]

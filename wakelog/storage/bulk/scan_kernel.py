@@ -1,7 +1,7 @@
 """The compiled way of `scan.py`: loops over the log's bytes that fill columns.
 
-Functions take and return arrays and numbers only; `scan_columns.py` gives them their shape. To
-import this module is to import numba, which takes about a second: `scan_loader.py` does it, and
+Functions take and return arrays and numbers only; `columns.py` gives them their shape. To
+import this module is to import numba, which takes about a second: `loader.py` does it, and
 compiles, in a thread and only when there is much to read.
 
 The kernel follows `record_check.check_record` and `scan.scan_plain` line by line. What is rare it
@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 from numba import njit
 
-from wakelog.storage.scan_layout import (
+from wakelog.storage.bulk.layout import (
     GROUP,
     KEY_HASH,
     KEY_RECORD,

@@ -1,7 +1,7 @@
 """The shape of what a compiled scan fills, apart from numba so that it can be read without it.
 
 numba keeps compiled code by the time of the file that holds the function, not of this one. So
-`scan_loader.py` tries the kernels on a record before it trusts them.
+`loader.py` tries the kernels on a record before it trusts them.
 """
 
 from __future__ import annotations

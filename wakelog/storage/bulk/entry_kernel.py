@@ -1,7 +1,7 @@
 """The compiled way to encode many entries: of consume queues by group, of an index file chained.
 
 The plain ways are `consume_queue_writer.py` and `index_append.py`; both give the same bytes.
-Imported with numba by `scan_loader.py` alone, as `scan_kernel.py` is.
+Imported with numba by `loader.py` alone, as `scan_kernel.py` is.
 
 Source: org.apache.rocketmq.store.ConsumeQueue#putMessagePositionInfo,
 org.apache.rocketmq.store.index.IndexFile#putKey (4.9.3).
@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from wakelog.storage.scan_kernel import Array, Int
-from wakelog.storage.scan_layout import (
+from wakelog.storage.bulk.layout import (
     ENTRY_BYTES,
     GROUP,
     KEY_HASH,
@@ -23,6 +22,7 @@ from wakelog.storage.scan_layout import (
     STORE_TIMESTAMP,
     TAGS_CODE,
 )
+from wakelog.storage.bulk.scan_kernel import Array, Int
 
 
 @njit(cache=True)

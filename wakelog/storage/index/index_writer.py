@@ -22,21 +22,21 @@ import numpy as np
 
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import TRANSACTION_ROLLBACK, transaction_type
+from wakelog.storage.bulk.columns import Columns
+from wakelog.storage.bulk.layout import KEY_RECORD, PHYSICAL_OFFSET
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.dispatch_request import DispatchRequest
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.index_append import IndexFileWriter
-from wakelog.storage.index_file import (
+from wakelog.storage.index.index_append import IndexFileWriter
+from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
     HEADER,
     IndexFileReader,
     IndexHeader,
     index_key_hash,
 )
-from wakelog.storage.index_repair import repair_index_file
-from wakelog.storage.index_service import index_name, index_names, index_shape
-from wakelog.storage.scan_columns import Columns
-from wakelog.storage.scan_layout import KEY_RECORD, PHYSICAL_OFFSET
+from wakelog.storage.index.index_repair import repair_index_file
+from wakelog.storage.index.index_service import index_name, index_names, index_shape
 
 _OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
 _NO_HEADER: Final = IndexHeader(0, 0, 0, 0, 0, ENTRY_FIRST)

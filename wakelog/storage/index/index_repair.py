@@ -17,8 +17,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from wakelog.storage.bulk.layout import ENTRY_BYTES
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.index_file import (
+from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
     HEADER,
     HEADER_BYTES,
@@ -26,7 +27,6 @@ from wakelog.storage.index_file import (
     IndexShape,
     decode_header,
 )
-from wakelog.storage.scan_layout import ENTRY_BYTES
 
 Array = np.ndarray[Any, Any]
 ENTRY_DTYPE: Final = np.dtype(
