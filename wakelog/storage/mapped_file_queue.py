@@ -308,9 +308,14 @@ class MappedFileQueue:
         try:
             data_position = self._fs.next_data(fd, position)
             while data_position is not None and data_position < file.size_bytes:
-                end = min(data_position + ZERO_PIECE_BYTES, file.size_bytes)
-                if self._fs.pread(fd, end - data_position, data_position).strip(b"\0"):
-                    self._fs.pwrite(fd, zeros[: end - data_position], data_position)
+                # Pieces end on their own grid: a page read beyond the data would count as data
+                # the next time, and so on to the end of the file.
+                piece_end = data_position - data_position % ZERO_PIECE_BYTES + ZERO_PIECE_BYTES
+                end = min(piece_end, file.size_bytes)
+                piece_zeros = zeros[: end - data_position]
+                # A comparison runs at memory speed; most of a tail is zero already.
+                if self._fs.pread(fd, len(piece_zeros), data_position) != piece_zeros:
+                    self._fs.pwrite(fd, piece_zeros, data_position)
                 data_position = self._fs.next_data(fd, end)
             self._fs.datasync(fd)
         except OSError as error:
