@@ -103,7 +103,12 @@ class MessageStore:
             StoreFull, StoreFailed: the disk refused.
         """
         parts = open_parts(fs, config, now_ms, options or OpenOptions())
-        readers = StoreReaders(fs, config, physical_memory_bytes=physical_memory_bytes)
+        readers = StoreReaders(
+            fs,
+            config,
+            physical_memory_bytes=physical_memory_bytes,
+            damaged=[range(stretch.begin, stretch.end) for stretch in parts.report.damaged],
+        )
         return cls(parts, readers)
 
     def close(self, *, dispatch_behind_bytes: int) -> bool:

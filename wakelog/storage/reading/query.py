@@ -82,7 +82,7 @@ class Query:
 
     def store_time(self, physical_offset: int, view: LogView) -> int:
         """Return the store time of the record at a place, -1 if the log no longer has it."""
-        check = self._check(physical_offset, view)[0]
+        check = self._check(physical_offset, view, check_body=False)[0]
         return check.store_timestamp_ms if check.kind is CheckKind.SOUND else -1
 
     def offset_by_time(self, queue: ReadableQueue, timestamp_ms: int, view: LogView) -> int:
@@ -107,14 +107,12 @@ class Query:
         self._index.close()
 
     def _sound(self, physical_offset: int, view: LogView) -> bytes | None:
-        check, data = self._check(physical_offset, view)
-        if check.kind is not CheckKind.SOUND:
-            return None
-        if len(data) < check.size_bytes:
-            return None
-        return data[: check.size_bytes]
+        check, data = self._check(physical_offset, view, check_body=True)
+        return data[: check.size_bytes] if check.kind is CheckKind.SOUND else None
 
-    def _check(self, physical_offset: int, view: LogView) -> tuple[RecordCheck, bytes]:
+    def _check(
+        self, physical_offset: int, view: LogView, *, check_body: bool
+    ) -> tuple[RecordCheck, bytes]:
         """Check the record at a place; return what was read from there on."""
         if not view.min_physical_offset <= physical_offset < view.max_physical_offset:
             return _NONE, b""
@@ -124,7 +122,14 @@ class Query:
             data = self._log.read_span(
                 physical_offset, min(length, view.max_physical_offset - physical_offset)
             )
-            check = check_record(data, 0, physical_offset, len(data), segment_end=segment_end)
+            check = check_record(
+                data,
+                0,
+                physical_offset,
+                len(data),
+                segment_end=segment_end,
+                check_body=check_body,
+            )
             if check.kind is not CheckKind.INCOMPLETE or length >= check.size_bytes:
                 return check, data
             length = check.size_bytes

@@ -17,7 +17,7 @@ checkInDiskByCommitOffset, nextOffsetCorrection (4.9.3). `rocketmq.md` 4.1 is th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from wakelog.storage.commit_log_reader import CommitLogReader
@@ -93,7 +93,7 @@ class BatchLimits:
 class Reader:
     """Gets from one store. One thread at a time: each thread of a pool has a reader of its own."""
 
-    __slots__ = ("_corrects", "_file_entries", "_limits", "_log", "_queues")
+    __slots__ = ("_corrects", "_damaged", "_file_entries", "_limits", "_log", "_queues")
 
     def __init__(
         self,
@@ -102,10 +102,16 @@ class Reader:
         queues: ReadableQueues,
         *,
         physical_memory_bytes: int,
+        damaged: Sequence[range] = (),
     ) -> None:
-        """Keep what to read from; nothing is read yet."""
+        """Keep what to read from; nothing is read yet.
+
+        damaged: physical offsets that hold no sound record; entries that point there are passed
+            over.
+        """
         self._log = log
         self._queues = queues
+        self._damaged = damaged
         self._file_entries = config.consume_queue_bytes // ENTRY.size
         self._limits = BatchLimits(config, physical_memory_bytes)
         self._corrects = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
@@ -153,7 +159,7 @@ class Reader:
             request.count_max,
             view.max_physical_offset,
         )
-        is_full = self._limits.is_full
+        is_full, damaged = self._limits.is_full, self._damaged
         status = GetStatus.NO_MATCHED_MESSAGE
         places: list[tuple[int, int]] = []
         scanned = total_bytes = 0
@@ -179,6 +185,8 @@ class Reader:
                     status = GetStatus.MESSAGE_WAS_REMOVING
                 # The rest of a removed segment is passed over unseen (fact 35).
                 skip_below = self._log.segment_end(physical_offset)
+                continue
+            if damaged and any(physical_offset in stretch for stretch in damaged):
                 continue
             places.append((physical_offset, size_bytes))
             total_bytes += size_bytes

@@ -11,7 +11,7 @@ Invariant: a set is in the hands of at most one caller.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -37,7 +37,13 @@ class ReaderSet:
     __slots__ = ("_open_files", "generation", "log", "query", "queues", "reader")
 
     def __init__(
-        self, fs: FileSystem, config: StoreConfig, generation: int, *, physical_memory_bytes: int
+        self,
+        fs: FileSystem,
+        config: StoreConfig,
+        generation: int,
+        *,
+        physical_memory_bytes: int,
+        damaged: Sequence[range],
     ) -> None:
         """Look at the log's directories; open nothing else yet."""
         paths = config.paths
@@ -64,7 +70,11 @@ class ReaderSet:
         self.log = CommitLogReader(fs, config)
         self.queues = ReadableQueues(open_queue)
         self.reader = Reader(
-            config, self.log, self.queues, physical_memory_bytes=physical_memory_bytes
+            config,
+            self.log,
+            self.queues,
+            physical_memory_bytes=physical_memory_bytes,
+            damaged=damaged,
         )
         self.query = Query(self.log, IndexReader(fs, config))
 
@@ -78,10 +88,25 @@ class ReaderSet:
 class StoreReaders:
     """The sets of one store. Any thread may call any method."""
 
-    __slots__ = ("_config", "_free", "_fs", "_generation", "_physical_memory_bytes")
+    __slots__ = (
+        "_config",
+        "_damaged",
+        "_free",
+        "_fs",
+        "_generation",
+        "_physical_memory_bytes",
+    )
 
-    def __init__(self, fs: FileSystem, config: StoreConfig, *, physical_memory_bytes: int) -> None:
-        """Make no set yet."""
+    def __init__(
+        self,
+        fs: FileSystem,
+        config: StoreConfig,
+        *,
+        physical_memory_bytes: int,
+        damaged: Sequence[range] = (),
+    ) -> None:
+        """Make no set yet. `damaged` are physical offsets that hold no sound record."""
+        self._damaged = damaged
         self._fs = fs
         self._config = config
         self._physical_memory_bytes = physical_memory_bytes
@@ -106,6 +131,7 @@ class StoreReaders:
                     self._config,
                     self._generation,
                     physical_memory_bytes=self._physical_memory_bytes,
+                    damaged=self._damaged,
                 )
             if readers.generation == self._generation:
                 return readers

@@ -21,18 +21,35 @@ Source: org.apache.rocketmq.store.CommitLog.recoverNormally, recoverAbnormally (
 
 from __future__ import annotations
 
+import struct
 from typing import Final, NamedTuple
+from zlib import crc32
 
-from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC
+from wakelog.protocol.message_record import (
+    BODY_CRC_OFFSET,
+    MAGIC_OFFSET,
+    MESSAGE_MAGIC,
+    TOPIC_BYTES_MAX,
+)
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.mapped_file_queue import MappedFileQueue
-from wakelog.storage.record_check import CheckKind, RecordCheck, check_record
+from wakelog.storage.record_check import (
+    HEAD_BY_HOST_FLAGS,
+    HOST_FLAGS,
+    HOST_FLAGS_OFFSET,
+    PROPERTIES_LENGTH,
+    CheckKind,
+    RecordCheck,
+    check_record,
+)
 from wakelog.storage.recovery.queue_ends import QueueEnds
 
 # Bytes read at once: large reads from a cold disk are fast, and this much stays in memory once.
 PIECE_BYTES: Final = 8 << 20
 
+_HEAD_BYTES_MAX: Final = HEAD_BY_HOST_FLAGS[HOST_FLAGS].size
+_CRC = struct.Struct(">i")
 _MAGIC_BYTES = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
 
 
@@ -136,6 +153,58 @@ class LogEndSearch:
         at, end = 0, len(buffer)
         check_body = self._check_body and physical_offset >= self._cut_from
         note = self._ends.note
+        # The same conditions as check_record's without its reasons: a gigabyte holds a million
+        # records, and a broker that died is waited for. What is not sound is asked about there.
+        while end - at > _HEAD_BYTES_MAX:
+            head = HEAD_BY_HOST_FLAGS[buffer[at + HOST_FLAGS_OFFSET] & HOST_FLAGS]
+            size, magic, queue_id, queue_offset, stated_offset, sys_flag, store_ms, _, body = (
+                head.unpack_from(buffer, at)
+            )
+            record_end = at + size
+            body_begin = at + head.size
+            body_end = body_begin + body if body > 0 else body_begin
+            if (
+                magic != MESSAGE_MAGIC
+                or stated_offset != physical_offset + at
+                or record_end > end
+                or body_end + 3 > record_end
+            ):
+                break
+            topic_end = body_end + 1 + buffer[body_end]
+            if topic_end + 2 > record_end or buffer[body_end] > TOPIC_BYTES_MAX:
+                break
+            properties = PROPERTIES_LENGTH.unpack_from(buffer, topic_end)[0]
+            if topic_end + 2 + (properties if properties > 0 else 0) != record_end:
+                break
+            if check_body and body > 0:
+                (crc,) = _CRC.unpack_from(buffer, at + BODY_CRC_OFFSET)
+                if crc != crc32(buffer[body_begin:body_end]) & 0x7FFFFFFF:
+                    break
+            note(
+                bytes(buffer[body_end + 1 : topic_end]),
+                queue_id,
+                queue_offset,
+                sys_flag,
+                buffer[topic_end + 2 : record_end],
+            )
+            self._records_count += 1
+            self._last_ms = store_ms
+            at = record_end
+        if at == end:
+            return physical_offset + at, None
+        return self._check_rest(buffer, at, physical_offset, segment_end, check_body=check_body)
+
+    def _check_rest(
+        self,
+        buffer: memoryview,
+        at: int,
+        physical_offset: int,
+        segment_end: int,
+        *,
+        check_body: bool,
+    ) -> tuple[int, RecordCheck | None]:
+        """Name what stopped the fast look at buffer[at:]; small records at its end may be sound."""
+        end = len(buffer)
         while at < end:
             check = check_record(
                 buffer,
@@ -147,7 +216,7 @@ class LogEndSearch:
             )
             if check.kind is not CheckKind.SOUND:
                 return physical_offset + at, check
-            note(buffer, at)
+            self._ends.note_record(buffer, at)
             self._records_count += 1
             self._last_ms = check.store_timestamp_ms
             at += check.size_bytes

@@ -38,21 +38,29 @@ class QueueEnds:
         self._next: dict[tuple[bytes, int], int] = {}
         self._next_multi: dict[QueueKey, int] = {}
 
-    def note(self, buffer: Buffer, position: int) -> None:
-        """Take in the sound record at buffer[position]; a later record of a queue overrules."""
+    def note(
+        self, topic: bytes, queue_id: int, queue_offset: int, sys_flag: int, properties: Buffer
+    ) -> None:
+        """Take in the next record of the log; a later record of a queue overrules earlier ones."""
+        if sys_flag & TRANSACTION_MASK in _NOT_CONSUMED:
+            return
+        self._next[topic, queue_id] = queue_offset + 1
+        if self._multi_dispatch:
+            text = bytes(properties)
+            if _MULTI_DISPATCH_BYTES in text:
+                self._note_multi(text.decode("utf-8", "replace"), queue_id)
+
+    def note_record(self, buffer: Buffer, position: int) -> None:
+        """Take in the sound record at buffer[position]."""
         head = HEAD_BY_HOST_FLAGS[buffer[position + HOST_FLAGS_OFFSET] & HOST_FLAGS]
         size, _, queue_id, queue_offset, _, sys_flag, _, _, body_bytes = head.unpack_from(
             buffer, position
         )
-        if sys_flag & TRANSACTION_MASK in _NOT_CONSUMED:
-            return
         topic_begin = position + head.size + max(body_bytes, 0) + 1
         topic_end = topic_begin + buffer[topic_begin - 1]
-        self._next[bytes(buffer[topic_begin:topic_end]), queue_id] = queue_offset + 1
-        if self._multi_dispatch:
-            properties = bytes(buffer[topic_end + 2 : position + size])
-            if _MULTI_DISPATCH_BYTES in properties:
-                self._note_multi(properties.decode("utf-8", "replace"), queue_id)
+        topic = bytes(buffer[topic_begin:topic_end])
+        properties = buffer[topic_end + 2 : position + size]
+        self.note(topic, queue_id, queue_offset, sys_flag, properties)
 
     def table(self) -> dict[QueueKey, int]:
         """Return the next queue offset of each (topic, queue id) that was seen."""
