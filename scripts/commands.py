@@ -1,8 +1,9 @@
 """The commands of `./dev`: one table, one function each.
 
-Each command first asks `environment.py` for an interpreter that has everything in it. `up`
-replaces this process, so that signals and the exit code are those of `wakelog` itself; the others
-run their tools one after the other and end with the first exit code that is not 0.
+Each command first asks `environment.py` for an interpreter that has everything in it. The program
+that a command is about then takes the place of this process, so that signals and the exit code are
+that program's own; what runs before it, or one after the other, are children that a signal takes
+along.
 """
 
 import os
@@ -10,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from scripts.environment import EnvironmentFailed, prepare_environment
 
@@ -34,9 +35,8 @@ class Command(NamedTuple):
 
 
 def up(python: Path, arguments: Sequence[str]) -> int:
-    """Become `wakelog up`: same process, so Ctrl-C and SIGTERM go where they are handled."""
-    sys.stdout.flush()
-    os.execv(python, [str(python), "-m", "wakelog", "up", *arguments])
+    """Become `wakelog up`, in the folder of the caller, to which its paths are relative."""
+    _become(python, "-m", "wakelog", "up", *arguments)
 
 
 def test(python: Path, arguments: Sequence[str]) -> int:
@@ -128,8 +128,9 @@ def usage() -> str:
     return "\n".join(f"{left:<{width}}  {right}" for left, right in rows)
 
 
-def _pytest(python: Path, *options: str) -> int:
-    return _run(python, "-m", "pytest", *options)
+def _pytest(python: Path, *options: str) -> NoReturn:
+    os.chdir(ROOT)
+    _become(python, "-m", "pytest", *options)
 
 
 def _module(python: Path, module: str, arguments: Sequence[str]) -> int:
@@ -137,17 +138,23 @@ def _module(python: Path, module: str, arguments: Sequence[str]) -> int:
     place = ROOT.joinpath(*module.split("."))
     if not (place / "__main__.py").is_file() and not place.with_suffix(".py").is_file():
         return _complain(f"{module} is not in this tree yet")
-    return _run(python, "-m", module, *arguments)
+    os.chdir(ROOT)
+    _become(python, "-m", module, *arguments)
+
+
+def _become(program: Path, *arguments: str) -> NoReturn:
+    sys.stdout.flush()
+    os.execv(program, [str(program), *arguments])
 
 
 def _run(*command: str | Path) -> int:
-    """Run one tool in the root and wait for it, also through a Ctrl-C that it handles itself."""
+    """Run one tool in the root and wait for it; whatever ends this wait ends the tool."""
     with subprocess.Popen([str(part) for part in command], cwd=ROOT) as process:
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:
-                continue  # the terminal has sent it to the tool as well, which decides
+        try:
+            return process.wait()
+        except BaseException:
+            process.terminate()
+            raise
 
 
 def _complain(message: str) -> int:

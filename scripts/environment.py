@@ -232,8 +232,17 @@ class Installer:
 
     def _try(self, command: Sequence[str]) -> str | None:
         """Run one command; return its output if it failed, None if it went well."""
+        # uv brings certificates of its own; pip trusts the system's, and so must uv, or it fails
+        # behind a proxy through which pip works. The variable's name differs between versions.
+        trust = {"UV_SYSTEM_CERTS": "true", "UV_NATIVE_TLS": "true"}
         outcome = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            command,
+            env={**trust, **os.environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
         )
         self._log.write(f"$ {' '.join(command)}\n{outcome.stdout}\n")
         return outcome.stdout or "no output" if outcome.returncode else None

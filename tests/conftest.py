@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ _LEFTOVERS = pytest.StashKey[Leftovers]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give the session, and all it starts, a word and a temporary directory of their own."""
+    # Whoever ends the session from outside still gets every fixture's end.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     session = uuid.uuid4().hex
     directory = Path(tempfile.mkdtemp(prefix="wl-"))
     os.environ[SESSION_VARIABLE] = session
@@ -27,8 +31,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LEFTOVERS] = Leftovers(session, directory)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a session that leaves something behind; every fixture has ended by now."""
+    """Fail a session that leaves something behind.
+
+    Last of all, since this is where an interrupted session ends its fixtures.
+    """
     found = session.config.stash[_LEFTOVERS].wait_none()
     if found:
         session.config.pluginmanager.getplugin("wakelog-accountant").report_outside(found)

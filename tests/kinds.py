@@ -26,7 +26,7 @@ class Kind(NamedTuple):
 
 KINDS = {
     "unit": Kind("plain Python; no process, no network"),
-    "golden": Kind("reads or writes the stores of tests/golden", expected=False),
+    "golden": Kind("reads or writes the stores of tests/golden"),
     "simulation": Kind("seeded runs over a simulated disk and clock", expected=False),
     "process": Kind("starts processes of its own"),
     "ray": Kind("starts a Ray cluster on this machine", expected=False),
@@ -174,6 +174,8 @@ class Accountant:
         if not self._config.getoption("--account"):
             return
         complaints = self.account.complaints()
+        if session.exitstatus in _CUT_SHORT and not self.account.failed:
+            complaints.append("the session was cut short")
         if complaints and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._print(complaints)
@@ -186,6 +188,7 @@ class Accountant:
             writer.line(line)
 
 
+_CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 _SEVERITY = ["", "passed", "skipped", "failed"]
 
 

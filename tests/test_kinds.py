@@ -67,6 +67,12 @@ def test_a_part_of_the_tests_need_not_hold_every_kind(pytester: pytest.Pytester)
     assert (result.ret, result.outlines[-1]) == (0, "1 passed, 0 failed")
 
 
+def test_a_session_cut_short_is_no_success(pytester: pytest.Pytester) -> None:
+    stopping = "def test_z():\n pytest.exit('enough', returncode=2)\n"
+    result = run(pytester, PASSING + stopping)
+    assert (result.ret, result.outlines[-1]) == (2, "1 passed, 1 failed")
+
+
 def test_the_table_names_what_ran_and_what_was_left_out(pytester: pytest.Pytester) -> None:
     result = run(pytester, PASSING + RAY_AND_JAVA, "--without", "ray")
     result.stdout.re_match_lines([r"kind +ran +failed +skipped +seconds", r"unit +1 +0 +0 +0\.\d"])
