@@ -36,6 +36,7 @@ REMEDIES = (
         "this Python has no venv module: on Debian or Ubuntu `apt-get install python3-venv`,"
         " or put `uv` on PATH",
     ),
+    (("No module named pip",), "the environment is incomplete: remove .venv and try again"),
     (("No space left on device",), "the disk is full: the environment takes about 1 GB"),
     (
         ("DO NOT MATCH THE HASHES", "Hash mismatch"),
@@ -192,7 +193,13 @@ class Installer:
             self._check_replaceable(base)
             shutil.rmtree(self._environment)
         # With pip in it even where uv installs, since people reach for pip in an environment.
-        self._must((base, "-m", "venv", str(self._environment)), or_uv=self._uv_venv(base))
+        try:
+            self._must((base, "-m", "venv", str(self._environment)), or_uv=self._uv_venv(base))
+        except EnvironmentFailed:
+            shutil.rmtree(
+                self._environment, ignore_errors=True
+            )  # half of one would be taken for one
+            raise
 
     def install(self, *options: str) -> None:
         """Install what pip's options name."""
