@@ -320,7 +320,7 @@ class MessageStore:
         return found
 
     def delete_topic(self, topic: str) -> None:
-        """Forget a topic's queues, whose files their owner removes (`retention.remove_topic`).
+        """Forget a topic's queues, whose files the process that writes them removes.
 
         Call after the files are gone: should the topic come back, its queues start at 0.
 

@@ -25,6 +25,7 @@ from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.recovery.segments import sync_segments
 from wakelog.storage.recovery.steps import RECOVERY_OWNER, RecoveryReport, recover
 from wakelog.storage.store_lock import StoreLock
 from wakelog.storage.transient_pool import TransientPool, copy_range, restore_buffers
@@ -127,13 +128,6 @@ def close_parts(parts: StoreParts, *, last_store_timestamp_ms: int, clean: bool)
         if clean:
             AbortFile(parts.fs, parts.config.paths.abort).remove()
         return clean
-
-
-def sync_segments(files: MappedFileQueue, physical_offset: int) -> None:
-    """Sync every segment that reaches above `physical_offset`. Raises: StoreFailed."""
-    for file in files.files:
-        if file.end_offset > physical_offset:
-            file.datasync()
 
 
 def _commit(parts: StoreParts) -> None:

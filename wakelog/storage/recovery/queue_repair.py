@@ -38,10 +38,13 @@ class QueueRepair:
             for key in list_queues(fs, config.paths)
         }
 
-    def cut_unwritten(self) -> None:
-        """Cut each queue behind its last written entry."""
+    def cut_unwritten(self, *, careful: bool) -> None:
+        """Cut each queue behind its last written entry.
+
+        careful: look at every entry of the last files, which a crash of the machine may have torn.
+        """
         for queue in self._queues.values():
-            queue.recover()
+            queue.recover(careful=careful)
 
     def cut_at(self, log_end: int) -> tuple[QueueKey, ...]:
         """Forget entries of records that the log no longer has; return the queues that had some."""
@@ -59,6 +62,11 @@ class QueueRepair:
             # An entry whose record is damaged still takes its place.
             table[key] = max(next_offset, table.get(key, 0))
         return table
+
+    def close(self) -> None:
+        """Close the queues' files."""
+        for queue in self._queues.values():
+            queue.close()
 
 
 def list_queues(fs: FileSystem, paths: StorePaths) -> Iterator[QueueKey]:

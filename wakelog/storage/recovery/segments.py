@@ -42,6 +42,13 @@ def load_segments(fs: FileSystem, config: StoreConfig) -> MappedFileQueue:
     return files
 
 
+def sync_segments(files: MappedFileQueue, physical_offset: int) -> None:
+    """Sync every segment that reaches above `physical_offset`. Raises: StoreFailed."""
+    for file in files.files:
+        if file.end_offset > physical_offset:
+            file.datasync()
+
+
 def _is_blank(fs: FileSystem, path: str) -> bool:
     try:
         fd = fs.open(path, read_only=True)
