@@ -28,11 +28,17 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from wakelog.actors.links import Links, Opening
+from wakelog.actors.links.links import (
+    Attachment,
+    DispatchLine,
+    FlushLine,
+    HoldLine,
+    LinkEvents,
+)
 from wakelog.actors.name_servers import NameServers
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import PORTS_BELOW
@@ -95,13 +101,37 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+class Lines(Protocol):
+    """The links of one broker, whatever transport they are on."""
+
+    dispatch: DispatchLine
+    holds: HoldLine
+    flush: FlushLine
+
+    async def start(self, events: LinkEvents) -> None:
+        """Attach the neighbours; they begin from ``events.attachment()``."""
+        ...
+
+    def arrived(self) -> None:
+        """Say that the queues have grown, for the service of delayed messages."""
+        ...
+
+    async def stop(self) -> None:
+        """Have what neighbours hold made durable and let them go."""
+        ...
+
+    def statistics(self) -> dict[str, Any]:
+        """Return what the neighbours say of themselves, by service, as builtins."""
+        ...
+
+
 class BrokerService:
-    """One broker in this process."""
+    """One broker in this process. It is the LinkEvents of its lines."""
 
     def __init__(
         self,
         settings: BrokerSettings,
-        links: Links,
+        links: Lines,
         *,
         bind_host: str,
         options: OpenOptions | None = None,
@@ -124,6 +154,7 @@ class BrokerService:
         self._flushed = 0
         self._readable = 0
         self._appended = 0
+        self._told_recovery = False
         self._caught_up = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._stopping = False
@@ -145,13 +176,14 @@ class BrokerService:
         except BaseException:
             await self._server.close()
             raise
-        self.store, store_id = opened
+        self.store, self._store_id = opened
+        self._epoch = wall_ms()
         self.broker = Broker(self._settings, self.store, wall_ms())
         for name in self.broker.file_names():
             self._files.load(f"{name}.json", partial(self.broker.load, name))
         self._appended = self._flushed = self._readable = self.store.max_physical_offset
-        await self._links.start(self, self._opening(store_id))
-        self._links.readable(self._readable)
+        await self._links.start(self)
+        self._links.dispatch.readable(self._readable)
         await self._wait_dispatched()
         await self._name_servers.register(self.broker, seconds_max=REGISTER_SECONDS_MAX)
         await self._server.start_listening()
@@ -168,7 +200,7 @@ class BrokerService:
         try:
             identity = claim_identity(
                 self._fs,
-                self._settings.store.paths.identity,
+                self._settings.store.paths.store_identity,
                 broker_name=self._settings.broker.broker_name,
                 new_store_id=str(uuid.uuid4()),
             )
@@ -176,17 +208,6 @@ class BrokerService:
             store.close(dispatch_behind_bytes=1)
             raise
         return store, identity.store_id
-
-    def _opening(self, store_id: str) -> Opening:
-        return Opening(
-            store_id=store_id,
-            epoch=wall_ms(),
-            store_config=self._settings.store,
-            min_physical_offset=self.store.min_physical_offset,
-            log_end=self.store.max_physical_offset,
-            dispatch_from=self.store.recovery.dispatch_from,
-            flushed_offset=self._flushed,
-        )
 
     def _make_server(self) -> Server:
         lanes: Lanes[Connection] = Lanes(
@@ -221,15 +242,21 @@ class BrokerService:
             appended = self.store.write_pending()
             if appended != self._appended:
                 self._appended = appended
-                self._links.appended(appended)
-                self._update_readable()
+                self._note_appended()
         finally:
             if self._notes:
                 notes, self._notes = self._notes, []
-                self._links.hold(notes)
+                self._links.holds.hold(notes)
             if self.broker.instructions:
                 for instruction in self.broker.take_instructions():
                     self._do(instruction)
+
+    def _note_appended(self) -> None:
+        committed = self.store.max_physical_offset
+        self._links.flush.appended(appended=self._appended, committed=committed)
+        if self._waiters and self._waiters[-1].physical_offset_end > self._flushed:
+            self._links.flush.want()
+        self._update_readable()
 
     def _update_readable(self) -> None:
         readable = (
@@ -239,7 +266,7 @@ class BrokerService:
         )
         if readable > self._readable:
             self._readable = readable
-            self._links.readable(readable)
+            self._links.dispatch.readable(readable)
 
     def _on_deferred(
         self, outcome: Outcome, request: RemotingCommand, channel: Channel, reply: Reply
@@ -297,7 +324,7 @@ class BrokerService:
             case CloseChannel(channel_id):
                 self._server.close_channel(channel_id)
             case ForgetHolds(hold_ids):
-                self._links.forget(hold_ids)
+                self._links.holds.forget(hold_ids)
 
     def _reply_to(self, channel_id: int, response: RemotingCommand | None) -> None:
         if response is not None:
@@ -324,7 +351,25 @@ class BrokerService:
 
         future.add_done_callback(finish)
 
-    # Owner: called by the links.
+    # LinkEvents: called by the lines.
+    def attachment(self) -> Attachment:
+        """Return what a neighbour that is attached now has to know."""
+        recovered = None if self._told_recovery else self.store.recovery.dispatch_from
+        return Attachment(
+            epoch=self._epoch,
+            store_id=self._store_id,
+            appended=self._appended,
+            committed=self.store.max_physical_offset,
+            flushed=self._flushed,
+            readable=self._readable,
+            dispatched=self.store.dispatched,
+            dispatch_from=recovered,
+        )
+
+    def held_notes(self) -> list[HoldPull]:
+        """Return a note of every held pull."""
+        return self.broker.held()
+
     def flushed(self, physical_offset: int) -> None:
         """Let go the answers that waited for the disk."""
         if physical_offset <= self._flushed:
@@ -349,24 +394,34 @@ class BrokerService:
 
     def dispatched(self, physical_offset: int) -> None:
         """Let readers see what is in the queues now."""
+        self._told_recovery = True
         self.store.set_dispatched(physical_offset)
+        self._links.arrived()
         self._caught_up.set()
 
-    def wake(self, hold_ids: Sequence[int]) -> None:
+    def woken(self, hold_ids: Sequence[int]) -> None:
         """Run held pulls again and send what they found."""
         self.broker.wake(hold_ids, wall_ms())
         self.end_of_turn()
 
-    def held(self) -> list[HoldPull]:
-        """Return a note of every held pull."""
-        return self.broker.held()
+    def due(self, messages: Sequence[DueMessage]) -> None:
+        """Deliver delayed messages, without being waited for."""
+        self._loop.create_task(self.deliver(messages))
 
     async def deliver(self, due: Sequence[DueMessage]) -> dict[int, int]:
-        """Read due messages in the pool, put them, and write before the positions are told."""
+        """Read due messages in the pool and put them; return the next queue offset by level.
+
+        They are written before the positions are told.
+        """
         records = await self._loop.run_in_executor(self._pool, self.broker.read_due, due)
         positions = self.broker.deliver_due(due, records, wall_ms())
         self.end_of_turn()
         return positions
+
+    def retained(self, *, begin_offset: int, disk_full: bool) -> None:
+        """Let go what retention removed, and take messages or do not."""
+        self.store.forget_before(begin_offset)
+        self.store.set_disk_full(disk_full)
 
     def _tick(self) -> None:
         now_ms = wall_ms()

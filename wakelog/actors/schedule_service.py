@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
-from wakelog.broker.delay_level import DelayLevels, SCHEDULE_TOPIC, level_of_queue, queue_of_level
+from wakelog.broker.delay_level import DelayLevels
 from wakelog.broker.schedule import BATCH_MAX, DueMessage, Schedule, ScheduleStatistics
 from wakelog.telemetry.logs import Log, logger
 
@@ -61,7 +61,7 @@ class ScheduleService:
     def arrived(self, queue_ids: Sequence[int]) -> None:
         """Look at queues of the schedule topic that have grown."""
         for queue_id in queue_ids:
-            self._schedule.arrived(level_of_queue(queue_id), self._wall_ms())
+            self._schedule.arrived(queue_id + 1, self._wall_ms())
         self._rung.set()
 
     async def _run(self) -> None:
@@ -80,7 +80,7 @@ class ScheduleService:
         due: list[DueMessage] = []
         now_ms = self._wall_ms()
         for level in self._schedule.levels_to_look_at(now_ms):
-            queue_id = queue_of_level(level)
+            queue_id = level - 1
             low, high = self._queues.ends(queue_id)
             self._schedule.correct(level, queue_offset_min=low, queue_offset_max=high)
             begin = self._schedule.position(level)
