@@ -277,6 +277,9 @@ class BrokerService:
                 return
             end, deadline_ms = outcome.physical_offset_end, outcome.deadline_ms
             self._waiters.append(FlushWaiter(end, deadline_ms, outcome, reply))
+            if end <= self._appended:
+                # Its turn is over already: a put of the pool's, or of a held request that went on.
+                self._links.flush.want()
         elif type(outcome) is HoldPull:
             self._notes.append(outcome)
         elif type(outcome) is RunInPool:
