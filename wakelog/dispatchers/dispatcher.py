@@ -1,38 +1,83 @@
 """What a dispatcher is: something that derives files from the commit log, record by record.
 
+Reput reads the log in steps and hands each step's sound records to every dispatcher as one batch.
+
+Contract of a dispatcher, the built-in ones and those of others alike:
+- Batches come in log order, without gaps but for bytes that hold no record. After a restart
+  they begin at or below what `recover` returned: a record that was taken in before must change
+  nothing.
+- `dispatch` may keep things in memory; `flush` makes everything taken in durable.
+- A batch and what it gives out may not be kept beyond the call: buffers are reused.
+- No method waits, but for the disk, and none is called from two threads at once.
+
 Source: org.apache.rocketmq.store.CommitLogDispatcher (4.9.3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.dispatch_request import DispatchRequest
 
-__all__ = ["DispatchBatch", "DispatchRequest", "Dispatcher"]
+__all__ = ["CoreDispatcher", "DispatchBatch", "DispatchRequest", "Dispatcher", "FlushPart"]
 
 
-class DispatchBatch(Protocol):
-    """Sound records in log order, [begin, end) in physical offsets."""
+class DispatchBatch:
+    """Sound records in log order, all between the physical offsets [begin, end).
 
-    begin: int
-    end: int
-    now_ms: int
+    columns: the same records in columns, when the step was a bulk one, else None.
+    caught_up: nothing more is readable right now, so what waits in memory should be written.
+    """
+
+    __slots__ = ("_requests", "begin", "caught_up", "columns", "end", "now_ms")
+
+    def __init__(
+        self,
+        begin: int,
+        end: int,
+        now_ms: int,
+        *,
+        requests: list[DispatchRequest] | None = None,
+        columns: Columns | None = None,
+        caught_up: bool = True,
+    ) -> None:
+        """Take one of the two forms."""
+        assert begin <= end and (requests is None) != (columns is None)
+        self.begin = begin
+        self.end = end
+        self.now_ms = now_ms
+        self.columns = columns
+        self.caught_up = caught_up
+        self._requests = requests
 
     @property
     def requests(self) -> list[DispatchRequest]:
-        """The records as values."""
-        ...
+        """The records as values; made when first asked for, if the step was a bulk one."""
+        if self._requests is None:
+            assert self.columns is not None
+            self._requests = self.columns.requests()
+        return self._requests
+
+    def __len__(self) -> int:
+        """Return how many records there are."""
+        if self._requests is not None:
+            return len(self._requests)
+        assert self.columns is not None
+        return self.columns.count
 
 
 class Dispatcher(Protocol):
     """One kind of derived file."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """A short name of letters, digits and underscores, unique among the dispatchers."""
+        ...
 
     def dispatch(self, batch: DispatchBatch) -> None:
-        """Take records in; a record that was taken in before must change nothing."""
+        """Take records in; those that were taken in before change nothing."""
         ...
 
     def flush(self) -> None:
@@ -40,13 +85,39 @@ class Dispatcher(Protocol):
         ...
 
     def recover(self, max_physical_offset: int) -> int:
-        """Open own files, forget records at or past the log's end, say where dispatch goes on."""
+        """Open own files, forget records at or past the log's end, say where dispatch goes on.
+
+        Returns: a physical offset at which a record begins or the log ends; 0 for "all of it".
+        """
         ...
 
-    def truncate(self, physical_offset: int) -> None:
-        """Forget records at or above `physical_offset`, durably."""
+    def truncate(self, physical_offset: int) -> int:
+        """Check own files and forget records at or above `physical_offset`, durably.
+
+        Called after `recover` when the log was cut or the exit before was not clean.
+
+        Returns: where dispatch goes on, as `recover` does.
+        """
         ...
 
     def statistics(self) -> Mapping[str, int]:
         """Return counters by name."""
+        ...
+
+
+class FlushPart(NamedTuple):
+    """What one built-in dispatcher needs synced.
+
+    index_timestamp_ms: the store time up to which the index is whole then; 0 if it is no index.
+    """
+
+    paths: list[str]
+    index_timestamp_ms: int = 0
+
+
+class CoreDispatcher(Dispatcher, Protocol):
+    """A built-in dispatcher: Reput syncs the files of all of them in one job."""
+
+    def prepare_flush(self) -> FlushPart:
+        """Write what is in memory and return the files that a sync has to reach."""
         ...

@@ -1,109 +1,153 @@
 """Reput: follows the log and hands each sound record to the dispatchers, once and in order.
 
-Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService (4.9.3).
+The Reput actor's core. `start` lets the dispatchers open their files and finds where to begin;
+`step` dispatches what is readable and says whom to wake; `flush` makes it durable.
+
+    rule                                                        counted as
+    begins at the lowest position any dispatcher needs          -
+    never below the log's begin: it moves up                    moved_up_count
+    never passes `readable`; with duplicationEnable not the     -
+    confirm offset either, which 4.9.3 leaves at -1: nothing
+    is dispatched then
+    a record is sound, ends a file, has a wrong size or is bad  see `log_cursor.py`
+    a message that got a queue entry is an arrival, in each     arrivals_count
+    of its queues; none on a slave
+    a slave counts puts by topic as it dispatches               topic_puts of the decision
+
+Invariants:
+- `dispatched` covers a record only when every dispatcher has taken it in; it goes up, but for a
+  `start` that has to repeat something, where the word stays as it was.
+- After a dispatcher raised, the next step lets all of them open their files again first: what
+  one has half taken in is found there, not in its memory.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore#start,
+DefaultMessageStore.ReputMessageService (4.9.3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from wakelog.dispatchers.dispatcher import Dispatcher
-from wakelog.storage.config import StoreConfig
+from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
+from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch
+from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
+from wakelog.dispatchers.sync_files import sync_files
+from wakelog.storage.bulk.layout import STORE_TIMESTAMP
+from wakelog.storage.config import BrokerRole, StoreConfig
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.scan import delay_levels_ms
 
-
-class LogReader(Protocol):
-    """What Reput needs of `storage.commit_log_reader.CommitLogReader`."""
-
-    @property
-    def min_offset(self) -> int:
-        """The log's first byte that is still there."""
-        ...
-
-
-class Arrival(NamedTuple):
-    """A queue has grown to `next_queue_offset`; tags_code None: several messages, of any tags."""
-
-    topic: str
-    queue_id: int
-    next_queue_offset: int
-    tags_code: int | None
-    store_timestamp_ms: int
-    physical_offset: int
+if TYPE_CHECKING:
+    from wakelog.storage.bulk.loader import Kernels
 
 
-class TopicPuts(NamedTuple):
-    """What a slave counts at dispatch, where a master counts at put."""
-
-    topic: str
-    messages_count: int
-    messages_bytes: int
+__all__ = ["Arrival", "DispatchDecision", "FlushJob", "Reput", "ReputStatistics", "TopicPuts"]
 
 
 class DispatchDecision(NamedTuple):
     """What a step did and what the shell has to do.
 
     dispatched: every dispatcher has everything below; publish it if it is above what was.
-    arrivals: whom to wake; empty on a slave. Ring only after `dispatched` was published.
-    topic_puts: on a slave only.
-    more: there is more to read right now; call `step` again without waiting.
+    arrivals: whom to wake, after `dispatched` was published; empty on a slave.
+    topic_puts: by topic; on a slave only.
+    more: there is more to read right now; step again without waiting.
     """
 
     dispatched: int
     arrivals: list[Arrival]
-    topic_puts: list[TopicPuts]
+    topic_puts: dict[str, TopicPuts]
     more: bool
 
 
-class BadStretch(NamedTuple):
-    """Bytes [begin, end) of the log that hold no sound record and were passed over."""
+class FlushJob(NamedTuple):
+    """Files to sync, in any thread, and what is durable after that.
 
-    begin: int
-    end: int
-    reason: str
+    The two times are what a checkpoint may state as logicsMsgTimestamp and indexMsgTimestamp.
+    """
+
+    fs: FileSystem
+    paths: tuple[str, ...]
+    position: int
+    store_timestamp_ms: int
+    index_timestamp_ms: int
+
+    def run(self) -> None:
+        """Sync. Raises: StoreFailed; then nothing of the job is durable: start Reput again."""
+        sync_files(self.fs, self.paths)
 
 
 class ReputStatistics(NamedTuple):
-    """Frozen counters."""
+    """Frozen counters of Reput, of its cursor and of each dispatcher by name."""
 
-    position: int
-    records_count: int
-    records_bytes: int
-    bulk_records_count: int
-    moved_up_count: int
-    size_mismatches_count: int
-    bad_stretches_count: int
-    bad_stretches: tuple[BadStretch, ...]
+    cursor: CursorStatistics
+    arrivals_count: int
+    failures_count: int
     dispatchers: dict[str, dict[str, int]]
 
 
 class Reput:
-    """The core of the Reput actor. One thread."""
+    """See the module. One owner, one thread."""
 
     def __init__(
         self,
+        fs: FileSystem,
         log: LogReader,
-        dispatchers: Sequence[Dispatcher],
+        dispatchers: Sequence[CoreDispatcher],
         config: StoreConfig,
         *,
+        kernels: Callable[[], Kernels | None] = lambda: None,
         skip_segment: bool = False,
     ) -> None:
-        """Keep everything, read nothing. `skip_segment` is `compat.skip_segment`."""
+        """Keep everything, read nothing.
+
+        kernels: `KernelLoader.kernels` of the shell's loader.
+        skip_segment: `compat.skip_segment`, see `log_cursor.py`.
+        """
+        self._fs = fs
+        self._dispatchers = tuple(dispatchers)
+        self._config = config
+        self._cursor = LogCursor(
+            log,
+            delay_levels_ms(config.message_delay_level),
+            kernels=kernels,
+            skip_segment=skip_segment,
+        )
+        self._is_slave = config.broker_role is BrokerRole.SLAVE
+        self._broken = False
+        self._failures_count = 0
+        self._arrivals_count = 0
+        self._store_timestamp_ms = 0
+        self._log_end = 0
+
+    @property
+    def position(self) -> int:
+        """How far everything is dispatched."""
+        return self._cursor.position
 
     def start(
         self,
         max_physical_offset: int,
         *,
+        clean_exit: bool,
         dispatch_from: int | None = None,
         dispatched: int | None = None,
     ) -> int:
         """Let the dispatchers open their files; return the position at which dispatch begins.
 
         max_physical_offset: the log's end.
+        clean_exit: the broker before stopped in order; else the dispatchers check their files.
         dispatch_from: what recovery's report says; None where the Broker did not recover now.
-        dispatched: the word, where the Broker lives and only Reput was started again.
+        dispatched: the word, where the Broker lives and only Reput is started again.
         """
-        raise NotImplementedError
+        needed = [dispatcher.recover(max_physical_offset) for dispatcher in self._dispatchers]
+        if not clean_exit:
+            needed = [dispatcher.truncate(max_physical_offset) for dispatcher in self._dispatchers]
+        known = [position for position in (dispatch_from, dispatched) if position is not None]
+        self._cursor.move_to(min(max_physical_offset, *needed, *known), max_physical_offset)
+        self._log_end = max_physical_offset
+        self._broken = False
+        return self._cursor.position
 
     def step(
         self,
@@ -111,15 +155,85 @@ class Reput:
         bytes_max: int,
         now_ms: int,
         *,
-        confirm_offset: int | None = None,
+        confirm_offset: int = -1,
     ) -> DispatchDecision:
-        """Dispatch up to about `bytes_max` bytes below `readable`."""
-        raise NotImplementedError
+        """Dispatch up to about `bytes_max` bytes below `readable`.
 
-    def flush(self) -> int:
-        """Make everything dispatched durable; return the position that now is."""
-        raise NotImplementedError
+        confirm_offset: asked for with duplicationEnable only.
+        Raises: whatever a dispatcher raises (StoreFull, StoreFailed); the next call begins anew.
+        """
+        if self._broken:
+            self.start(max(readable, self._log_end), clean_exit=False, dispatched=self.position)
+        limit = min(readable, confirm_offset) if self._config.duplication_enable else readable
+        budget_end = self._cursor.position + bytes_max
+        arrivals: list[Arrival] = []
+        topic_puts: dict[str, TopicPuts] = {}
+        waiting = False
+        batch = self._cursor.read(limit, now_ms)
+        while batch is not None:
+            if len(batch):
+                self._dispatch(batch)
+                waiting = not batch.caught_up
+                self._note(batch, arrivals, topic_puts)
+            self._cursor.passed(batch)
+            if self._cursor.position >= budget_end:
+                break
+            batch = self._cursor.read(limit, now_ms)
+        more = batch is not None and self._cursor.position < limit
+        if waiting and not more:
+            end = self._cursor.position
+            self._dispatch(DispatchBatch(end, end, now_ms, requests=[]))
+        self._arrivals_count += len(arrivals)
+        return DispatchDecision(self._cursor.position, arrivals, topic_puts, more)
+
+    def prepare_flush(self) -> FlushJob:
+        """Write what is in memory and return the job that makes it durable."""
+        position, store_timestamp_ms = self._cursor.position, self._store_timestamp_ms
+        paths: list[str] = []
+        index_timestamp_ms = 0
+        for dispatcher in self._dispatchers:
+            part = dispatcher.prepare_flush()
+            paths += part.paths
+            index_timestamp_ms = max(index_timestamp_ms, part.index_timestamp_ms)
+        return FlushJob(self._fs, tuple(paths), position, store_timestamp_ms, index_timestamp_ms)
+
+    def flush(self) -> FlushJob:
+        """Make everything dispatched durable; return the job that was run."""
+        job = self.prepare_flush()
+        job.run()
+        return job
 
     def statistics(self) -> ReputStatistics:
         """Return frozen counters."""
-        raise NotImplementedError
+        return ReputStatistics(
+            self._cursor.statistics(),
+            self._arrivals_count,
+            self._failures_count,
+            {item.name: dict(item.statistics()) for item in self._dispatchers},
+        )
+
+    def _dispatch(self, batch: DispatchBatch) -> None:
+        for dispatcher in self._dispatchers:
+            try:
+                dispatcher.dispatch(batch)
+            except BaseException:
+                self._broken = True
+                self._failures_count += 1
+                raise
+
+    def _note(
+        self,
+        batch: DispatchBatch,
+        arrivals: list[Arrival],
+        topic_puts: dict[str, TopicPuts],
+    ) -> None:
+        """Note who has to be woken, or on a slave what was put."""
+        columns = batch.columns
+        if columns is not None:
+            self._store_timestamp_ms = int(columns.numbers[STORE_TIMESTAMP, columns.count - 1])
+        else:
+            self._store_timestamp_ms = batch.requests[-1].store_timestamp_ms
+        if self._is_slave:
+            count_puts(batch, topic_puts)
+        else:
+            arrivals += batch_arrivals(batch, enable_lmq=self._config.enable_lmq)

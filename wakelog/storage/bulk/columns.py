@@ -106,9 +106,11 @@ class Columns:
         self.count = 0
         self.key_count = 0
         self.refined: list[int] = []
+        self._groups: list[QueueGroup] | None = None
 
     def scan(self, *, begin: int, end: int, physical_offset: int, segment_end: int) -> ColumnScan:
         """Scan `buffer[begin:end]`, as `scan.scan_plain` does; replaces what was in the columns."""
+        self._groups = None
         self._table.fill(-1)
         self._group_firsts[-1] = 0
         self.count, self.key_count, stop = self._kernels.scan_records(
@@ -180,6 +182,8 @@ class Columns:
 
     def groups(self) -> list[QueueGroup]:
         """Sort the records by queue, encode their entries, and return where each queue's lie."""
+        if self._groups is not None:
+            return self._groups
         count = int(self._group_firsts[-1])
         self._kernels.encode_groups(
             self.numbers, self.count, count, self.order, self._group_ends, self.entries
@@ -192,6 +196,7 @@ class Columns:
             queue_id = int(self.numbers[QUEUE_ID, first])
             groups.append(QueueGroup(self.topic(first), queue_id, begin, end))
             begin = end
+        self._groups = groups
         return groups
 
     def key_runs(self, first_row: int = 0) -> Iterator[tuple[int, int, DispatchRequest | None]]:

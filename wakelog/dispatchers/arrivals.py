@@ -1,0 +1,119 @@
+"""Who has to hear of a dispatched batch: held pulls of a master, the put statistics of a slave.
+
+A record that got a queue entry is an arrival in its own queue and in each further one
+(`multi_dispatch.py`), whether or not multi dispatch is enabled, as in 4.9.3. A bulk batch makes one
+arrival a queue: whoever waits there has something to read whatever its tags.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService#doReput,
+#notifyMessageArrive4MultiQueue (4.9.3), which also tells of messages without a queue entry.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from wakelog.dispatchers.dispatcher import DispatchBatch
+from wakelog.dispatchers.multi_dispatch import multi_targets
+from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_NOT, transaction_type
+from wakelog.storage.bulk.columns import Columns
+from wakelog.storage.bulk.layout import (
+    PHYSICAL_OFFSET,
+    QUEUE_OFFSET,
+    REFINE,
+    REFINE_MULTI,
+    SIZE,
+    STORE_TIMESTAMP,
+    TAGS_CODE,
+)
+from wakelog.storage.dispatch_request import DispatchRequest
+
+_VISIBLE = frozenset({TRANSACTION_NOT, TRANSACTION_COMMIT})
+
+
+class Arrival(NamedTuple):
+    """A queue has grown to `next_queue_offset`; tags_code None: several messages, of any tags."""
+
+    topic: str
+    queue_id: int
+    next_queue_offset: int
+    tags_code: int | None
+    store_timestamp_ms: int
+    physical_offset: int
+
+
+class TopicPuts(NamedTuple):
+    """What a slave counts at dispatch, where a master counts at put."""
+
+    messages_count: int
+    messages_bytes: int
+
+
+def batch_arrivals(batch: DispatchBatch, *, enable_lmq: bool) -> list[Arrival]:
+    """Return the arrivals of a batch, in log order or, of a bulk batch, by queue."""
+    if batch.columns is None:
+        requests = batch.requests
+        arrivals = [_arrival(request) for request in requests if _is_visible(request)]
+    else:
+        requests = _multi_requests(batch.columns)
+        arrivals = _column_arrivals(batch.columns)
+    for request in requests:
+        if request.properties and _is_visible(request):
+            for topic, queue_id, queue_offset in multi_targets(
+                request.properties, request.queue_id, enable_lmq=enable_lmq
+            ):
+                further = _arrival(request)._replace(
+                    topic=topic, queue_id=queue_id, next_queue_offset=queue_offset + 1
+                )
+                arrivals.append(further)
+    return arrivals
+
+
+def count_puts(batch: DispatchBatch, topic_puts: dict[str, TopicPuts]) -> None:
+    """Add each record of a batch to the puts of its topic."""
+    columns = batch.columns
+    sizes = (
+        ((request.topic, request.size_bytes) for request in batch.requests)
+        if columns is None
+        else ((columns.topic(row), int(columns.numbers[SIZE, row])) for row in range(len(batch)))
+    )
+    for topic, size_bytes in sizes:
+        puts = topic_puts.get(topic, TopicPuts(0, 0))
+        topic_puts[topic] = TopicPuts(puts.messages_count + 1, puts.messages_bytes + size_bytes)
+
+
+def _column_arrivals(columns: Columns) -> list[Arrival]:
+    arrivals = []
+    for group in columns.groups():
+        numbers = columns.numbers[:, columns.order[group.end - 1]]
+        single = group.end - group.begin == 1
+        arrivals.append(
+            Arrival(
+                group.topic,
+                group.queue_id,
+                int(numbers[QUEUE_OFFSET]) + 1,
+                int(numbers[TAGS_CODE]) if single else None,
+                int(numbers[STORE_TIMESTAMP]),
+                int(numbers[PHYSICAL_OFFSET]),
+            )
+        )
+    return arrivals
+
+
+def _multi_requests(columns: Columns) -> list[DispatchRequest]:
+    marked = columns.numbers[REFINE]
+    return [columns.request(row) for row in columns.refined if marked[row] & REFINE_MULTI]
+
+
+def _is_visible(request: DispatchRequest) -> bool:
+    return transaction_type(request.sys_flag) in _VISIBLE
+
+
+def _arrival(request: DispatchRequest) -> Arrival:
+    return Arrival(
+        request.topic,
+        request.queue_id,
+        request.queue_offset + 1,
+        request.tags_code,
+        request.store_timestamp_ms,
+        request.physical_offset,
+    )

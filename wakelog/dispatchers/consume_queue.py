@@ -1,0 +1,203 @@
+"""Builds the consume queues: one entry for each message that consumers may see.
+
+Prepared and rolled back messages get none (fact 7). A message for several queues gets one in each
+(`multi_dispatch.py`), behind the one of its own. A record whose topic may not become a path, as
+only a foreign log has it, is counted and left out.
+
+Invariants:
+- After `dispatch` returned every entry of the batch is in its file, so that the readers of
+  another process find it as soon as the watermark says so.
+- A queue's files are made in one step, outside the data folders first.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildConsumeQueue (4.9.3).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
+from wakelog.dispatchers.multi_dispatch import multi_targets
+from wakelog.dispatchers.sync_files import sync_files
+from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_NOT, transaction_type
+from wakelog.storage.allocate import clean_unfinished, make_segment
+from wakelog.storage.bulk.columns import Columns
+from wakelog.storage.bulk.layout import (
+    ENTRY_BYTES,
+    PHYSICAL_OFFSET,
+    QUEUE_OFFSET,
+    REFINE,
+    REFINE_MULTI,
+    SIZE,
+    TAGS_CODE,
+)
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.consume_queue_writer import ConsumeQueueWriter
+from wakelog.storage.dispatch_request import DispatchRequest
+from wakelog.storage.errors import IllegalName
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.queue_offsets import QueueKey
+from wakelog.storage.recovery.queue_repair import list_queues
+
+FILE_OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
+_VISIBLE: Final = frozenset({TRANSACTION_NOT, TRANSACTION_COMMIT})
+
+
+class ConsumeQueueDispatcher:
+    """All consume queues of one store, written."""
+
+    name = "consume_queue"
+
+    def __init__(self, fs: FileSystem, config: StoreConfig, *, fill_gaps: bool = True) -> None:
+        """Open nothing yet; `fill_gaps` as in `consume_queue_writer`."""
+        self._fs = fs
+        self._config = config
+        self._fill_gaps = fill_gaps
+        self._open_files = OpenFiles()
+        self._queues: dict[QueueKey, ConsumeQueueWriter] = {}
+        self._illegal_names_count = 0
+        self._files_made_count = 0
+
+    def dispatch(self, batch: DispatchBatch) -> None:
+        """Put an entry of each visible message into each of its queues, and write them."""
+        touched: dict[QueueKey, ConsumeQueueWriter] = {}
+        if batch.columns is None or self._has_multi(batch.columns):
+            # A queue can get entries from several topics: only the plain way keeps log order.
+            for request in batch.requests:
+                self._put(request, touched)
+        else:
+            self._put_columns(batch.columns, touched)
+        for queue in touched.values():
+            queue.write_pending()
+
+    def flush(self) -> None:
+        """Sync every file written since the last flush."""
+        sync_files(self._fs, self.prepare_flush().paths)
+
+    def prepare_flush(self) -> FlushPart:
+        """Return the files written since the last flush; nothing waits in memory."""
+        return FlushPart([path for queue in self._queues.values() for path in queue.dirty_paths()])
+
+    def recover(self, max_physical_offset: int) -> int:
+        """Open all queues and return the end of the last record that has an entry."""
+        clean_unfinished(self._fs, self._config.paths, FILE_OWNER)
+        self.close()
+        for key in list_queues(self._fs, self._config.paths):
+            self._open(key)
+        return self.truncate(max_physical_offset)
+
+    def truncate(self, physical_offset: int) -> int:
+        """Cut each queue at the first entry of a record at or above `physical_offset`."""
+        end = 0
+        for queue in self._queues.values():
+            queue.truncate_physical(physical_offset)
+            end = max(end, queue.max_physical_offset)
+        return end
+
+    def delete_topic(self, topic: str) -> int:
+        """Remove the queues of a topic and return how many there were. Raises: IllegalName."""
+        keys = [key for key in self._queues if key[0] == topic]
+        for key in keys:
+            self._queues.pop(key).delete()
+        for directory in self._config.paths.topic_directories(topic)[:1]:
+            if self._fs.exists(directory) and not self._fs.list_directory(directory):
+                self._fs.remove_directory(directory)
+        return len(keys)
+
+    def queue(self, topic: str, queue_id: int) -> ConsumeQueueWriter | None:
+        """Return an open queue, None if there is none: for tests and statistics."""
+        return self._queues.get((topic, queue_id))
+
+    def statistics(self) -> dict[str, int]:
+        """Return counters; those of queues are sums over all of them."""
+        queues = self._queues.values()
+        return {
+            "queues_count": len(queues),
+            "files_made_count": self._files_made_count,
+            "illegal_names_count": self._illegal_names_count,
+            "repeated_count": sum(queue.repeated_count for queue in queues),
+            "gaps_count": sum(queue.gaps_count for queue in queues),
+            "refused_count": sum(queue.refused_count for queue in queues),
+            "mended_count": sum(queue.mended_count for queue in queues),
+        }
+
+    def close(self) -> None:
+        """Close every file."""
+        for queue in self._queues.values():
+            queue.close()
+        self._queues.clear()
+
+    def _has_multi(self, columns: Columns) -> bool:
+        if not self._config.enable_multi_dispatch or not columns.refined:
+            return False
+        return bool((columns.numbers[REFINE, : columns.count] & REFINE_MULTI).any())
+
+    def _put(self, request: DispatchRequest, touched: dict[QueueKey, ConsumeQueueWriter]) -> None:
+        if transaction_type(request.sys_flag) not in _VISIBLE:
+            return
+        self._put_entry((request.topic, request.queue_id), request.queue_offset, request, touched)
+        if self._config.enable_multi_dispatch:
+            for target in multi_targets(
+                request.properties, request.queue_id, enable_lmq=self._config.enable_lmq
+            ):
+                key = (target.topic, target.queue_id)
+                self._put_entry(key, target.queue_offset, request, touched)
+
+    def _put_entry(
+        self,
+        key: QueueKey,
+        queue_offset: int,
+        request: DispatchRequest,
+        touched: dict[QueueKey, ConsumeQueueWriter],
+    ) -> None:
+        queue = touched.get(key)
+        if queue is None:
+            queue = self._open(key)
+            if queue is None:
+                return
+            touched[key] = queue
+        queue.put(request.physical_offset, request.size_bytes, request.tags_code, queue_offset)
+
+    def _put_columns(self, columns: Columns, touched: dict[QueueKey, ConsumeQueueWriter]) -> None:
+        entries = columns.entries.data
+        for group in columns.groups():
+            key = (group.topic, group.queue_id)
+            queue = self._open(key)
+            if queue is None:
+                continue
+            touched[key] = queue
+            rows = columns.order[group.begin : group.end]
+            queue.put_column(
+                entries[ENTRY_BYTES * group.begin : ENTRY_BYTES * group.end],
+                physical_offsets=columns.numbers[PHYSICAL_OFFSET, rows],
+                sizes=columns.numbers[SIZE, rows],
+                tags_codes=columns.numbers[TAGS_CODE, rows],
+                queue_offsets=columns.numbers[QUEUE_OFFSET, rows],
+            )
+
+    def _open(self, key: QueueKey) -> ConsumeQueueWriter | None:
+        queue = self._queues.get(key)
+        if queue is not None:
+            return queue
+        try:
+            directory = self._config.paths.consume_queue(*key)
+        except IllegalName:
+            self._illegal_names_count += 1
+            return None
+        queue = ConsumeQueueWriter(
+            self._fs,
+            directory,
+            file_bytes=self._config.consume_queue_bytes,
+            open_files=self._open_files,
+            make_file=self._make_file,
+            fill_gaps=self._fill_gaps,
+        )
+        queue.recover()
+        self._queues[key] = queue
+        return queue
+
+    def _make_file(self, path: str, size_bytes: int) -> None:
+        temporary_path = self._config.paths.new_file(path, FILE_OWNER)
+        make_segment(self._fs, path, size_bytes, temporary_path=temporary_path)
+        self._files_made_count += 1

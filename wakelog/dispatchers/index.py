@@ -1,0 +1,102 @@
+"""Builds the index: the keys of each message, in files that a query by key searches.
+
+A small batch is written back at once; while Reput catches up, slots stay in memory until it has
+caught up, or until so many keys were put that a kill would cost much time.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildIndex (4.9.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
+from wakelog.dispatchers.sync_files import sync_files
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import store_failure
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.index.index_writer import IndexWriter
+
+# About a quarter of a second of catching up: what a kill makes Reput do again.
+WRITE_BACK_KEYS_MAX: Final = 1 << 20
+
+
+class IndexDispatcher:
+    """All index files of one store, written."""
+
+    name = "index"
+
+    def __init__(
+        self, fs: FileSystem, config: StoreConfig, store_time: Callable[[int], int]
+    ) -> None:
+        """Open nothing yet.
+
+        store_time: physical offset to the record's store timestamp, below 0 if unknown.
+        """
+        self._fs = fs
+        self._directory = config.paths.index_directory
+        self._writer = IndexWriter(fs, config)
+        self._store_time = store_time
+        self._written_back_keys_count = 0
+
+    def dispatch(self, batch: DispatchBatch) -> None:
+        """Put the keys of each record."""
+        writer = self._writer
+        try:
+            if batch.columns is not None:
+                writer.put_columns(batch.columns, batch.now_ms)
+            else:
+                for request in batch.requests:
+                    writer.put(request, batch.now_ms)
+            waiting = writer.keys_count - self._written_back_keys_count
+            if batch.caught_up or batch.columns is None or waiting >= WRITE_BACK_KEYS_MAX:
+                self._write_back()
+        except OSError as error:
+            raise store_failure(self._directory, "write", error) from error
+
+    def flush(self) -> None:
+        """Write back and sync every file written since the last flush."""
+        sync_files(self._fs, self.prepare_flush().paths)
+
+    def prepare_flush(self) -> FlushPart:
+        """Write back and return the files written since the last flush."""
+        try:
+            self._write_back()
+        except OSError as error:
+            raise store_failure(self._directory, "write", error) from error
+        return FlushPart(self._writer.dirty_paths(), self._writer.end_timestamp_ms)
+
+    def recover(self, max_physical_offset: int) -> int:
+        """Open the newest file and return where the last record that has keys begins."""
+        try:
+            self._writer.load()
+        except OSError as error:
+            raise store_failure(self._directory, "open", error) from error
+        if self._writer.files_count and self._writer.end_physical_offset >= max_physical_offset:
+            return self.truncate(max_physical_offset)
+        return self._writer.end_physical_offset
+
+    def truncate(self, physical_offset: int) -> int:
+        """Keep the sound entries of records below `physical_offset`, and make the rest of them."""
+        try:
+            self._writer.repair(physical_offset, self._store_time)
+        except OSError as error:
+            raise store_failure(self._directory, "repair", error) from error
+        return self._writer.end_physical_offset
+
+    def statistics(self) -> dict[str, int]:
+        """Return counters."""
+        return {
+            "keys_count": self._writer.keys_count,
+            "files_count": self._writer.files_count,
+            "files_made_count": self._writer.files_made_count,
+        }
+
+    def close(self) -> None:
+        """Close the open file; what was not written back is made again from the log."""
+        self._writer.close()
+
+    def _write_back(self) -> None:
+        self._writer.write_back()
+        self._written_back_keys_count = self._writer.keys_count

@@ -1,0 +1,328 @@
+"""A place in the log that moves over sound records, and what it does about everything else.
+
+Reput has one for the built-in dispatchers, and each plug-in one of its own. `read` returns the next
+batch of sound records; `passed` then moves the cursor behind it. In between nothing has moved, so
+that a batch which could not be dispatched is read again.
+
+    at the cursor        what happens
+    below the log        it moves up to the log's first byte, counted
+    a sound record       it is part of the batch
+    the end of a file    the cursor goes on at the next segment
+    a size mismatch      the record is passed over, if a record follows where its size points to
+    anything else        the next sound record of the segment is looked for; counted and listed
+
+`skip_segment` (`compat.skip_segment`) is 4.9.3's way with the last two: a size is believed, and
+anything else hides the rest of the segment, as far as it is readable, from consumers for good.
+
+Invariants:
+- The cursor never passes the limit it was given, and stands at a record, a segment's begin or
+  the limit; while it looks for a record, at the next byte to look at.
+- One `read` looks at a bounded number of bytes.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService#doReput (4.9.3).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from wakelog.dispatchers.dispatcher import DispatchBatch
+from wakelog.protocol.message_record import BLANK_BYTES, MAGIC_OFFSET, MESSAGE_MAGIC
+from wakelog.storage.bulk.columns import Columns
+from wakelog.storage.record_check import CheckKind, RecordCheck, check_record
+from wakelog.storage.scan import ScanSpan, scan_plain
+
+if TYPE_CHECKING:
+    from wakelog.storage.bulk.loader import Kernels
+
+# From so many readable bytes on the compiled scan is asked for; below, the plain one is as quick.
+BULK_BYTES_MIN: Final = 64 << 10
+# One plain scan: some hundred records, about a millisecond.
+PLAIN_BYTES_MAX: Final = 256 << 10
+# One look for a sound record.
+RESYNC_BYTES_MAX: Final = 4 << 20
+BAD_STRETCHES_KEPT_MAX: Final = 100
+
+_MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
+
+
+class LogReader(Protocol):
+    """What a cursor needs of `storage.commit_log_reader.CommitLogReader`."""
+
+    @property
+    def min_offset(self) -> int:
+        """The first offset of the first segment seen so far."""
+        ...
+
+    def segment_end(self, physical_offset: int) -> int:
+        """Return the offset behind the segment that `physical_offset` falls into."""
+        ...
+
+    def read_span(self, physical_offset: int, length_max: int) -> bytes:
+        """Return up to `length_max` bytes, cut at the segment's end; empty if there are none."""
+        ...
+
+    def read_span_into(self, buffer: bytearray | memoryview, physical_offset: int) -> int:
+        """Fill `buffer`, cut at the segment's end; return the count."""
+        ...
+
+    def refresh(self) -> bool:
+        """Look at the directories again; True if segments came or went."""
+        ...
+
+
+class BadStretch(NamedTuple):
+    """Bytes [begin, end) of the log that were passed over, and what was wrong at `begin`."""
+
+    begin: int
+    end: int
+    reason: str
+
+
+class CursorStatistics(NamedTuple):
+    """Frozen counters of one cursor; `bad_stretches` are the last of those counted."""
+
+    position: int
+    records_count: int
+    records_bytes: int
+    bulk_records_count: int
+    moved_up_count: int
+    moved_up_bytes: int
+    size_mismatches_count: int
+    bad_stretches_count: int
+    bad_bytes: int
+    bad_stretches: tuple[BadStretch, ...]
+
+
+class LogCursor:
+    """See the module. One owner, one thread."""
+
+    def __init__(
+        self,
+        log: LogReader,
+        delays_ms: tuple[int, ...],
+        *,
+        kernels: Callable[[], Kernels | None] = lambda: None,
+        skip_segment: bool = False,
+    ) -> None:
+        """Stand at 0. `kernels` is `KernelLoader.kernels`, `delays_ms` of `delay_levels_ms`."""
+        self.position = 0
+        self._log = log
+        self._delays_ms = delays_ms
+        self._kernels = kernels
+        self._skip_segment = skip_segment
+        self._columns: Columns | None = None
+        self._bad: BadStretch | None = None
+        self._bad_stretches: deque[BadStretch] = deque(maxlen=BAD_STRETCHES_KEPT_MAX)
+        self._records_count = 0
+        self._records_bytes = 0
+        self._bulk_records_count = 0
+        self._moved_up_count = 0
+        self._moved_up_bytes = 0
+        self._size_mismatches_count = 0
+        self._bad_stretches_count = 0
+        self._bad_bytes = 0
+
+    def move_to(self, position: int, log_end: int) -> None:
+        """Stand at `position`, or at the log's begin if that is above it, counted.
+
+        Where no record stands at `position`, the cursor goes back to the segment's begin: a
+        position that was kept while another broker cut and continued the log may lie inside one.
+        """
+        self.position = position
+        self._bad = None
+        self._log.refresh()
+        self._move_up()
+        segment_end = self._log.segment_end(self.position)
+        end = min(segment_end, log_end)
+        if self.position < end and not self._record_at(self.position, end, segment_end):
+            size = self._log.segment_end(segment_end) - segment_end
+            self.position = segment_end - size
+
+    def read(self, limit: int, now_ms: int) -> DispatchBatch | None:
+        """Return the next sound records below `limit`, None if there are none.
+
+        Passes over whatever is no sound record. The cursor does not move behind the batch before
+        `passed`. An empty batch means: something was passed over, read again.
+        """
+        self._move_up()
+        if self.position >= limit:
+            return None
+        segment_end = self._log.segment_end(self.position)
+        end = min(segment_end, limit)
+        if self._bad is not None:
+            return self._look_for_record(end, segment_end, now_ms)
+        if end - self.position >= BULK_BYTES_MIN:
+            columns = self._ready_columns()
+            if columns is not None:
+                return self._read_columns(columns, end, segment_end, limit, now_ms)
+        return self._read_plain(PLAIN_BYTES_MAX, end, segment_end, limit, now_ms)
+
+    def passed(self, batch: DispatchBatch) -> None:
+        """Move behind a batch that every dispatcher has taken in."""
+        assert batch.begin == self.position <= batch.end
+        self.position = batch.end
+        self._records_count += len(batch)
+        self._records_bytes += batch.end - batch.begin
+        if batch.columns is not None:
+            self._bulk_records_count += len(batch)
+
+    def statistics(self) -> CursorStatistics:
+        """Return frozen counters."""
+        return CursorStatistics(
+            self.position,
+            self._records_count,
+            self._records_bytes,
+            self._bulk_records_count,
+            self._moved_up_count,
+            self._moved_up_bytes,
+            self._size_mismatches_count,
+            self._bad_stretches_count,
+            self._bad_bytes,
+            tuple(self._bad_stretches),
+        )
+
+    def _move_up(self) -> None:
+        begin = self._log.min_offset
+        if self.position < begin:
+            self._moved_up_count += 1
+            self._moved_up_bytes += begin - self.position
+            self.position = begin
+            self._bad = None
+
+    def _ready_columns(self) -> Columns | None:
+        if self._columns is None:
+            kernels = self._kernels()
+            if kernels is not None:
+                self._columns = Columns(kernels, self._delays_ms)
+        return self._columns
+
+    def _read_columns(
+        self, columns: Columns, end: int, segment_end: int, limit: int, now_ms: int
+    ) -> DispatchBatch | None:
+        begin = self.position
+        view = memoryview(columns.buffer)[: end - begin]
+        length = self._log.read_span_into(view, begin)
+        if length == 0:
+            return self._nothing_there(now_ms)
+        scan = columns.scan(begin=0, end=length, physical_offset=begin, segment_end=segment_end)
+        if columns.count == 0:
+            assert scan.stopped_by is not None
+            if scan.stopped_by.kind is CheckKind.INCOMPLETE:
+                # A record larger than the buffer.
+                return self._read_plain(PLAIN_BYTES_MAX, end, segment_end, limit, now_ms)
+            return self._pass_over(scan.stopped_by, end, segment_end, limit, now_ms)
+        batch_end = begin + scan.next_position
+        return DispatchBatch(
+            begin, batch_end, now_ms, columns=columns, caught_up=batch_end >= limit
+        )
+
+    def _read_plain(
+        self, length_max: int, end: int, segment_end: int, limit: int, now_ms: int
+    ) -> DispatchBatch | None:
+        begin = self.position
+        data = self._log.read_span(begin, min(length_max, end - begin))
+        if not data:
+            return self._nothing_there(now_ms)
+        span = ScanSpan(data, 0, len(data), begin, segment_end)
+        scan = scan_plain(span, self._delays_ms)
+        if scan.requests:
+            batch_end = scan.next_physical_offset
+            return DispatchBatch(
+                begin, batch_end, now_ms, requests=scan.requests, caught_up=batch_end >= limit
+            )
+        assert scan.stopped_by is not None
+        check = scan.stopped_by
+        if check.kind is CheckKind.INCOMPLETE and begin + len(data) < end:
+            # Its size fits the segment: read as much, or the head first if that was cut off.
+            needed = max(check.size_bytes, 2 * len(data))
+            return self._read_plain(needed, end, segment_end, limit, now_ms)
+        return self._pass_over(check, end, segment_end, limit, now_ms)
+
+    def _nothing_there(self, now_ms: int) -> DispatchBatch | None:
+        # The segment was removed since the cursor came here, or is not there yet.
+        self._log.refresh()
+        if self.position < self._log.min_offset:
+            self._move_up()
+            return self._no_record(now_ms)
+        return None
+
+    def _no_record(self, now_ms: int) -> DispatchBatch:
+        return DispatchBatch(self.position, self.position, now_ms, requests=[])
+
+    def _pass_over(
+        self, check: RecordCheck, end: int, segment_end: int, limit: int, now_ms: int
+    ) -> DispatchBatch | None:
+        """Do what the module's table says about something that is no sound record."""
+        if check.kind is CheckKind.END_OF_FILE:
+            if segment_end > limit:
+                return None  # the log goes on behind the blank, but not as far as may be read
+            self.position = segment_end
+            return self._no_record(now_ms)
+        if check.kind is CheckKind.SIZE_MISMATCH:
+            self._size_mismatches_count += 1
+            behind = self.position + check.size_bytes
+            if behind <= end and (self._skip_segment or self._record_at(behind, end, segment_end)):
+                self.position = behind
+                return self._no_record(now_ms)
+        reason = check.reason
+        if check.kind is CheckKind.INCOMPLETE:
+            reason = f"size {check.size_bytes} with {end - self.position} bytes readable"
+        self._bad_stretches_count += 1
+        self._bad = BadStretch(self.position, self.position, reason)
+        self.position = end if self._skip_segment else self.position + 1
+        if self.position >= end:
+            self._end_bad_stretch()
+        return self._no_record(now_ms)
+
+    def _record_at(self, position: int, end: int, segment_end: int) -> bool:
+        """Tell whether a record begins here: sound, or the file's end, or the readable one."""
+        if position == end:
+            return True
+        check = self._check_at(position, end, segment_end, BLANK_BYTES)
+        if check.kind is CheckKind.INCOMPLETE:
+            length = max(check.size_bytes, PLAIN_BYTES_MAX)
+            check = self._check_at(position, end, segment_end, length)
+        return check.kind in (CheckKind.SOUND, CheckKind.END_OF_FILE)
+
+    def _check_at(self, position: int, end: int, segment_end: int, length: int) -> RecordCheck:
+        data = self._log.read_span(position, min(length, end - position))
+        return check_record(data, 0, position, len(data), segment_end=segment_end)
+
+    def _look_for_record(self, end: int, segment_end: int, now_ms: int) -> DispatchBatch | None:
+        """Look for the next sound record of the segment, over a bounded number of bytes."""
+        data = self._log.read_span(self.position, min(RESYNC_BYTES_MAX, end - self.position))
+        if not data:
+            return self._nothing_there(now_ms)
+        at = data.find(_MAGIC)
+        while at >= 0:
+            candidate = self.position + at - MAGIC_OFFSET
+            if candidate >= self.position and self._sound_at(candidate, end, segment_end):
+                self.position = candidate
+                self._end_bad_stretch()
+                return self._no_record(now_ms)
+            at = data.find(_MAGIC, at + 1)
+        looked_to = self.position + len(data)
+        if looked_to >= end:
+            self.position = end
+            self._end_bad_stretch()
+        else:
+            # A size and a magic that begin in these bytes may end in the next.
+            self.position = looked_to - BLANK_BYTES + 1
+        return self._no_record(now_ms)
+
+    def _sound_at(self, position: int, end: int, segment_end: int) -> bool:
+        check = self._check_at(position, end, segment_end, BLANK_BYTES)
+        if check.kind is not CheckKind.INCOMPLETE:
+            return False
+        check = self._check_at(position, end, segment_end, check.size_bytes)
+        return check.kind is CheckKind.SOUND
+
+    def _end_bad_stretch(self) -> None:
+        assert self._bad is not None
+        stretch = self._bad._replace(end=self.position)
+        self._bad_stretches.append(stretch)
+        self._bad_bytes += stretch.end - stretch.begin
+        self._bad = None
