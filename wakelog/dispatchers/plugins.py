@@ -1,0 +1,215 @@
+"""Dispatchers of others: found by entry point, each with its own place in the log.
+
+A package offers one in the entry-point group `wakelog.dispatchers`: a callable that takes the
+StoreConfig and returns a Dispatcher (`examples/dispatcher_plugin.py`). Each gets a `PluginCursor`,
+which the shell runs in a thread or an actor of its own: a plug-in that raises is tried again, later
+and later, and given up after some attempts; one that hangs hangs alone. The built-in dispatchers
+and the word `dispatched` know nothing of either.
+
+Invariants:
+- A batch is passed only after the plug-in has taken it in; what it saw twice, it must ignore.
+- The kept position never covers what the plug-in has not flushed.
+- Retention keeps what a plug-in still needs, until that is given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from wakelog.dispatchers.cursor_file import CursorFile, is_dispatcher_name
+from wakelog.dispatchers.dispatcher import Dispatcher
+from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.scan import delay_levels_ms
+
+if TYPE_CHECKING:
+    from wakelog.storage.bulk.loader import Kernels
+
+ENTRY_POINT_GROUP: Final = "wakelog.dispatchers"
+CORE_NAMES: Final = frozenset({"bitmap_filter", "consume_queue", "index"})
+
+# From 100 ms doubled up to 60 s: 16 attempts take some eight minutes, long enough for a database
+# to be started again, and short enough for a full disk to be noticed.
+ATTEMPTS_MAX: Final = 16
+RETRY_MS_MIN: Final = 100
+RETRY_MS_MAX: Final = 60_000
+ERROR_CHARACTERS_MAX: Final = 500
+
+
+class Plugin(NamedTuple):
+    """A dispatcher that was found, or why it cannot be used."""
+
+    name: str
+    dispatcher: Dispatcher | None
+    failure: str = ""
+
+
+class PluginStatistics(NamedTuple):
+    """Frozen counters of one plug-in."""
+
+    name: str
+    position: int
+    lag_bytes: int
+    batches_count: int
+    failures_count: int
+    attempts_count: int
+    given_up: bool
+    last_error: str
+    cursor: CursorStatistics
+    dispatcher: dict[str, int]
+
+
+def load_plugins(config: StoreConfig, found: Iterable[EntryPoint] | None = None) -> list[Plugin]:
+    """Load what installed packages offer; never raises, a plug-in that cannot be used says why.
+
+    found: instead of the entry points of the installed packages.
+    """
+    points = entry_points(group=ENTRY_POINT_GROUP) if found is None else found
+    plugins: list[Plugin] = []
+    for point in sorted(points, key=lambda point: point.name):
+        taken = CORE_NAMES | {plugin.name for plugin in plugins}
+        if not is_dispatcher_name(point.name) or point.name in taken:
+            failure = "the name is taken, or not of a-z, 0-9 and _ only"
+            plugins.append(Plugin(point.name, None, failure))
+            continue
+        try:
+            plugins.append(Plugin(point.name, point.load()(config)))
+        except Exception as error:  # a stranger's code: whatever it raises concerns it alone
+            plugins.append(Plugin(point.name, None, _describe(error)))
+    return plugins
+
+
+class PluginCursor:
+    """Runs one plug-in over the log. One thread; the shell gives each its own."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        log: LogReader,
+        name: str,
+        dispatcher: Dispatcher,
+        config: StoreConfig,
+        *,
+        log_end: int,
+        kernels: Callable[[], Kernels | None] = lambda: None,
+    ) -> None:
+        """Read nothing yet.
+
+        log: not shared with another thread.
+        log_end: where the log ended when the broker recovered. What lay behind it once is gone,
+            however far the log has grown since.
+        """
+        self.name = name
+        self._log_end = log_end
+        self._dispatcher = dispatcher
+        self._file = CursorFile(fs, config.paths.root, name)
+        self._cursor = LogCursor(log, delay_levels_ms(config.message_delay_level), kernels=kernels)
+        self._started = False
+        self._flushed = -1
+        self._readable = 0
+        self._batches_count = 0
+        self._failures_count = 0
+        self._attempts_count = 0
+        self._retry_at_ms = 0
+        self._last_error = ""
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the plug-in failed too often in a row: it gets nothing more."""
+        return self._attempts_count >= ATTEMPTS_MAX
+
+    @property
+    def retention_floor(self) -> int | None:
+        """The first physical offset that the plug-in still needs; None once it is given up."""
+        return None if self.given_up else max(self._flushed, 0)
+
+    @property
+    def retry_at_ms(self) -> int:
+        """When `step` does something again after a failure; 0 if the last one went well."""
+        return self._retry_at_ms
+
+    def step(self, readable: int, bytes_max: int, now_ms: int) -> bool:
+        """Hand over up to about `bytes_max` bytes below `readable`; True if there is more.
+
+        Never raises for the plug-in's sake. Raises: StoreFailed if the log cannot be read.
+        """
+        self._readable = readable
+        if self.given_up or now_ms < self._retry_at_ms:
+            return False
+        if not self._started and not self._try(self._start, now_ms):
+            return False
+        budget_end = self._cursor.position + bytes_max
+        while (batch := self._cursor.read(readable, now_ms)) is not None:
+            if len(batch):
+                if not self._try(lambda: self._dispatcher.dispatch(batch), now_ms):
+                    return False
+                self._batches_count += 1
+            self._cursor.passed(batch)
+            if self._cursor.position >= budget_end:
+                return self._cursor.position < readable
+        return False
+
+    def flush(self, now_ms: int) -> bool:
+        """Let the plug-in flush and keep its position; False if that failed."""
+        if not self._started or self.given_up:
+            return False
+        if self._cursor.position == self._flushed:
+            return True
+        return self._try(self._flush, now_ms)
+
+    def statistics(self) -> PluginStatistics:
+        """Return frozen counters."""
+        position = self._cursor.position
+        try:
+            counters = dict(self._dispatcher.statistics())
+        except Exception as error:
+            counters = {}
+            self._last_error = _describe(error)
+        return PluginStatistics(
+            self.name,
+            position,
+            max(self._readable - position, 0),
+            self._batches_count,
+            self._failures_count,
+            self._attempts_count,
+            self.given_up,
+            self._last_error,
+            self._cursor.statistics(),
+            counters,
+        )
+
+    def _start(self) -> None:
+        log_end = self._log_end
+        needed = self._dispatcher.recover(log_end)
+        kept = self._file.read()
+        position = needed if kept is None else min(needed, kept)
+        self._cursor.move_to(min(max(position, 0), log_end), log_end)
+        self._flushed = self._cursor.position
+        self._started = True
+
+    def _flush(self) -> None:
+        position = self._cursor.position
+        self._dispatcher.flush()
+        self._file.write(position)
+        self._flushed = position
+
+    def _try(self, action: Callable[[], None], now_ms: int) -> bool:
+        try:
+            action()
+        except Exception as error:  # a stranger's code, see load_plugins
+            self._failures_count += 1
+            self._last_error = _describe(error)
+            delay_ms = min(RETRY_MS_MIN << self._attempts_count, RETRY_MS_MAX)
+            self._retry_at_ms = now_ms + delay_ms
+            self._attempts_count += 1
+            return False
+        self._attempts_count = 0
+        self._retry_at_ms = 0
+        return True
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS_MAX]
