@@ -6,10 +6,10 @@ Every test that takes the fixture `cluster` runs once for each of them.
 
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tests.compat.name_server_probe import knows_broker
 from tests.compat.processes import TestProcess, free_port
@@ -29,17 +29,35 @@ class Cluster(NamedTuple):
     broker_name: str = "broker-a"
 
 
-Starter = Callable[[Path], AbstractContextManager[Cluster]]
+class Starter(Protocol):
+    """Starts a cluster whose own files go to `folder`.
+
+    `store` may be a directory that a broker has left; `settings` are keys of broker.conf.
+    """
+
+    def __call__(
+        self,
+        folder: Path,
+        *,
+        store: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> AbstractContextManager[Cluster]: ...
 
 
 @contextmanager
-def real_cluster(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[Cluster]:
-    """Run RocketMQ 4.9.3's own name server and broker."""
+def real_cluster(
+    folder: Path, *, store: Path | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[Cluster]:
+    """Run RocketMQ 4.9.3's own name server and broker.
+
+    They are killed at the end, which nobody looks at: an ordered stop of theirs takes 9 s. A test
+    that goes on with the store uses `RealBroker` and its `stop`.
+    """
     name_server = RealNameServer(folder / "namesrv")
     try:
         broker = RealBroker(
             folder / "broker",
-            folder / "store",
+            store or folder / "store",
             name_server=name_server.address,
             settings=settings,
         )
@@ -47,21 +65,26 @@ def real_cluster(folder: Path, settings: Mapping[str, str] | None = None) -> Ite
         try:
             yield Cluster(name_server.address, broker.address, broker.store)
         finally:
-            broker.stop()
+            broker.kill()
     finally:
-        name_server.stop()
+        name_server.kill()
 
 
 @contextmanager
 def wakelog_cluster(
-    folder: Path, settings: Mapping[str, str] | None = None, *, transport: str = "bells"
+    folder: Path,
+    *,
+    store: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+    transport: str = "bells",
 ) -> Iterator[Cluster]:
     """Run `wakelog up`, as a user would."""
     folder.mkdir(parents=True, exist_ok=True)
+    store = store or folder / "store"
     name_server_port, broker_port = free_port(), free_port(-2, 1)
     name_server, broker = (f"127.0.0.1:{port}" for port in (name_server_port, broker_port))
     options = {
-        "--store": str(folder / "store"),
+        "--store": str(store),
         "--namesrv-port": str(name_server_port),
         "--broker-port": str(broker_port),
         "--transport": transport,
@@ -81,7 +104,7 @@ def wakelog_cluster(
             seconds_max=READY_SECONDS_MAX,
             what="registered with the name server",
         )
-        yield Cluster(name_server, broker, folder / "store")
+        yield Cluster(name_server, broker, store)
         code = process.end(signal.SIGINT, seconds_max=STOP_SECONDS_MAX)
         assert code == 0, f"wakelog up ended with {code}{process}"
 

@@ -1,21 +1,26 @@
 """Fixtures of the tests that run the real RocketMQ: clusters, and the Java client."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.compat.clusters import STARTERS, Cluster
+from tests.compat.clusters import STARTERS, Cluster, Starter
 from tests.compat.driver import JavaDriver
 
 
 @pytest.fixture(scope="session", params=list(STARTERS))
-def cluster(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Cluster]:
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
     """Yield a running cluster of each kind; tests share it and keep to topics of their own."""
-    folder: Path = tmp_path_factory.mktemp(f"cluster-{request.param}")
-    with STARTERS[request.param](folder) as started:
+    with STARTERS[request.param](tmp_path_factory.mktemp(f"cluster-{request.param}")) as started:
         yield started
+
+
+@pytest.fixture(params=list(STARTERS))
+def starter(request: pytest.FixtureRequest) -> Starter:
+    """Return what starts a cluster of each kind, for tests that bring a store."""
+    return STARTERS[request.param]
 
 
 @pytest.fixture(scope="session")

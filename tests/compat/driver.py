@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from tests.compat.provision import CACHE, java_runtime, rocketmq_classpath
 SOURCES = Path(__file__).resolve().parent / "driver"
 ANSWER_SECONDS_MAX = 90.0
 STOP_SECONDS_MAX = 30.0
+POLL_SECONDS = 0.1
 
 
 class DriverError(Exception):
@@ -69,6 +71,17 @@ class JavaDriver:
             error = answer["error"]
             raise DriverError(error["type"], error.get("code"), error["message"] or "")
         return answer["ok"]
+
+    def once_there(self, code: int, do: str, **arguments: Any) -> Any:
+        """Run a command that fails with `code` until something in the broker has come about."""
+        end = time.monotonic() + ANSWER_SECONDS_MAX
+        while True:
+            try:
+                return self(do, **arguments)
+            except DriverError as error:
+                if error.code != code or time.monotonic() > end:
+                    raise
+            time.sleep(POLL_SECONDS)
 
     def __enter__(self) -> Self:
         return self

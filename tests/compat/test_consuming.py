@@ -80,7 +80,7 @@ def test_a_message_without_retries_left_is_a_dead_letter(
     [sent] = send(driver, topic, 1)
     driver("consumed", name=name, count=1, timeoutMs=SETTLE_MS_MAX)
     place = {"topic": f"%DLQ%group_{topic}", "broker": cluster.broker_name, "queueId": 0}
-    pulled = driver("pullBlocking", **place, offset=0, countMax=1)
+    pulled = driver.once_there(17, "pullBlocking", **place, offset=0, countMax=1)
     [dead] = pulled["messages"]
     assert dead["msgId"] == sent["msgId"]
     assert dead["properties"]["RETRY_TOPIC"] == topic
