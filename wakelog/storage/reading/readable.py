@@ -43,9 +43,11 @@ class ReadableQueue:
     def end(self, dispatched: int) -> int:
         """Return the queue offset after the last readable entry, 0 for an empty queue."""
         if dispatched > self._dispatched:
-            end = self.queue.end_of_readable(dispatched, self._end)
-            assert end >= self._end, (end, self._end)
-            self._end = end
+            while (end := self.queue.end_of_readable(dispatched, self._end)) > self._end:
+                self._end = end
+                # At the end of the files known so far: the next look asks for new ones.
+                if end < self.queue.files_end:
+                    break
             self._dispatched = dispatched
         return self._end
 
@@ -55,9 +57,14 @@ class ReadableQueue:
             self.queue.refresh()  # the files below the log's new begin are being removed
             end = self.end(dispatched)
             self._begin = self.queue.min_queue_offset(min_physical_offset, end, current=self._begin)
-            # An empty queue has no first entry yet: ask again when it has one.
-            self._begin_physical = min_physical_offset if end else -1
+            if self._is_in_log(self._begin, min_physical_offset):
+                self._begin_physical = min_physical_offset
         return self._begin
+
+    def _is_in_log(self, queue_offset: int, min_physical_offset: int) -> bool:
+        # While the first file has no such entry, Reput has yet to remove it: ask again next time.
+        entry = self.queue.entry(queue_offset)
+        return entry is not None and entry.physical_offset >= min_physical_offset
 
     def entries(self, queue_offset: int, count_max: int, *, blocking: bool) -> bytes | None:
         """Return up to `count_max` entries of one file, None if they are not in the page cache."""

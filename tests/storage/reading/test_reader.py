@@ -1,0 +1,324 @@
+"""Pulls: every status of `rocketmq.md` 4.1 with its next offset, and how much one answer holds."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.stores import (
+    MEMORY_BYTES,
+    dispatch,
+    open_store,
+    put,
+    remove_queue_files,
+    scan_log,
+    store_config,
+    write_queues,
+)
+from wakelog.protocol.message_record import decode_record
+from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.config import BrokerRole, StoreConfig
+from wakelog.storage.consume_queue import ConsumeQueue
+from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.message_store import MessageStore
+from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
+from wakelog.storage.reading.reader import BatchLimits, GetRequest, LogView, Reader
+from wakelog.storage.reading.store_readers import StoreReaders
+from wakelog.storage.results import GetResult, GetStatus
+from wakelog.storage.retention_files import retention_segments
+
+TOPIC = "TopicTest"
+SEGMENT_BYTES = 65_536
+FILE_ENTRIES = 50
+
+
+@pytest.fixture
+def fs() -> MemoryFileSystem:
+    return MemoryFileSystem()
+
+
+def config(**values: object) -> StoreConfig:
+    return store_config(commit_log_file_bytes=SEGMENT_BYTES, **values)
+
+
+def filled(
+    fs: MemoryFileSystem, count: int, body_bytes: int = 100, **values: object
+) -> MessageStore:
+    """A store with `count` messages in one queue, all dispatched."""
+    store = open_store(fs, config(**values))
+    put(store, *[i.to_bytes(4, "big").ljust(body_bytes, b".") for i in range(count)])
+    dispatch(store, fs)
+    return store
+
+
+def get(store: MessageStore, offset: int, count_max: int = 32, **options: object) -> GetResult:
+    result = store.get_message(TOPIC, 0, offset, count_max, **options)  # type: ignore[arg-type]
+    assert result is not None
+    return result
+
+
+def bodies(result: GetResult) -> list[int]:
+    """The numbers of the messages in an answer, read from its joined frames."""
+    data = b"".join(result.frames)
+    assert len(data) == result.size_bytes
+    found = []
+    while data:
+        record = decode_record(data)
+        found.append(int.from_bytes(record.body[:4], "big"))
+        data = data[record.size_bytes :]
+    assert len(found) == result.count == len(result.physical_offsets)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("offset", "status", "next_offset"),
+    [
+        (0, GetStatus.FOUND, 32),
+        (59, GetStatus.FOUND, 60),
+        (60, GetStatus.OFFSET_OVERFLOW_ONE, 60),
+        (61, GetStatus.OFFSET_OVERFLOW_BADLY, 0),
+        (-1, GetStatus.OFFSET_TOO_SMALL, 0),
+    ],
+)
+def test_each_place_of_a_queue_has_its_status(
+    fs: MemoryFileSystem, offset: int, status: GetStatus, next_offset: int
+) -> None:
+    result = get(filled(fs, 60), offset)
+    assert (result.status, result.next_begin_offset) == (status, next_offset)
+    assert (result.min_offset, result.max_offset) == (0, 60)
+
+
+@pytest.mark.parametrize("offset", [0, 7])
+def test_an_empty_queue_has_no_message(fs: MemoryFileSystem, offset: int) -> None:
+    result = get(open_store(fs, config()), offset)
+    assert (result.status, result.next_begin_offset) == (GetStatus.NO_MESSAGE_IN_QUEUE, 0)
+
+
+def test_messages_come_in_order_and_stop_at_the_file(fs: MemoryFileSystem) -> None:
+    store = filled(fs, 2 * FILE_ENTRIES + 10)
+    seen, offset, counts = [], 0, []
+    while (result := get(store, offset)).status is GetStatus.FOUND:
+        seen += bodies(result)
+        counts.append(result.count)
+        assert result.next_begin_offset == offset + result.count
+        offset = result.next_begin_offset
+    assert seen == list(range(2 * FILE_ENTRIES + 10))
+    assert counts == [32, 18, 32, 18, 10]
+
+
+def test_an_entry_is_read_once_its_record_is_dispatched(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, config())
+    results = put(store, *[b"....%d" % i for i in range(9)])
+    write_queues(fs, store.config, scan_log(fs, store.config, 0, store.max_physical_offset))
+    assert get(store, 0).status is GetStatus.NO_MESSAGE_IN_QUEUE
+    for i, result in enumerate(results, 1):
+        store.set_dispatched(result.physical_offset_end - 1)
+        assert get(store, 0).max_offset == i - 1
+        store.set_dispatched(result.physical_offset_end)
+        assert get(store, 0).count == i
+    store.set_dispatched(0)
+    assert get(store, 0).count == 9
+
+
+def test_a_slave_leaves_the_offset_as_it_was_asked_for(fs: MemoryFileSystem) -> None:
+    filled(fs, 60).close(dispatch_behind_bytes=0)
+    slave = config(broker_role=BrokerRole.SLAVE)
+    for settings, next_offset in [
+        (slave, 61),
+        (msgspec.structs.replace(slave, offset_check_in_slave=True), 0),
+    ]:
+        store = open_store(fs, settings)
+        result = get(store, 61)
+        assert result.status is GetStatus.OFFSET_OVERFLOW_BADLY
+        assert result.next_begin_offset == next_offset
+        store.close(dispatch_behind_bytes=0)
+
+
+def test_beyond_the_end_of_a_queue_that_lost_its_begin(fs: MemoryFileSystem) -> None:
+    store = filled(fs, 200, body_bytes=1000)
+    trim(store, 2 * SEGMENT_BYTES)
+    # Until Reput has removed the first queue file, whose messages are all gone, it keeps its place.
+    assert store.min_queue_offset(TOPIC, 0) == 0
+    assert get(store, 0).status is GetStatus.MESSAGE_WAS_REMOVING
+    remove_queue_files(fs, store.config, (TOPIC, 0), store.min_physical_offset)
+    least = store.min_queue_offset(TOPIC, 0)
+    assert store.physical_offset_at(TOPIC, 0, least) == 2 * SEGMENT_BYTES
+    for offset, status, next_offset in [
+        (0, GetStatus.OFFSET_TOO_SMALL, least),
+        (least, GetStatus.FOUND, least + 32 if least % 50 <= 18 else least - least % 50 + 50),
+        (1000, GetStatus.OFFSET_OVERFLOW_BADLY, 200),
+    ]:
+        result = get(store, offset)
+        assert (result.status, result.next_begin_offset) == (status, next_offset)
+        assert (result.min_offset, result.max_offset) == (least, 200)
+
+
+def test_a_removed_segment_is_passed_over(fs: MemoryFileSystem) -> None:
+    store = filled(fs, 100, body_bytes=2000)
+    first_left = next(
+        i for i in range(100) if store.physical_offset_at(TOPIC, 0, i) >= SEGMENT_BYTES
+    )
+    # The segment vanishes behind the store's back; entries of the queue still point to it.
+    fs.unlink(store.log.files.files[0].path)
+    result = get(store, 0)
+    assert result.status is GetStatus.FOUND
+    assert bodies(result) == list(range(first_left, FILE_ENTRIES))
+    assert result.next_begin_offset == FILE_ENTRIES
+
+
+def test_all_of_a_file_can_be_removed(fs: MemoryFileSystem) -> None:
+    store = filled(fs, 60, body_bytes=1000)
+    for file in store.log.files.files:
+        fs.unlink(file.path)
+    result = get(store, 0)
+    assert (result.status, result.count) == (GetStatus.MESSAGE_WAS_REMOVING, 0)
+    assert result.next_begin_offset == FILE_ENTRIES
+
+
+class QueueThatLosesFiles(ConsumeQueue):
+    """A queue whose files vanish between the look at their end and the read."""
+
+    def entries(self, begin: int, count_max: int) -> bytes:
+        return b""
+
+
+def test_a_vanished_queue_file_sends_to_the_next(fs: MemoryFileSystem) -> None:
+    store = filled(fs, 160)
+
+    def open_queue(topic: str, queue_id: int) -> ReadableQueue:
+        directory = store.config.paths.consume_queue(topic, queue_id)
+        return ReadableQueue(
+            QueueThatLosesFiles(fs, directory, file_bytes=1000, open_files=OpenFiles())
+        )
+
+    log = CommitLogReader(fs, store.config)
+    reader = Reader(
+        store.config, log, ReadableQueues(open_queue), physical_memory_bytes=MEMORY_BYTES
+    )
+    end = store.max_physical_offset
+    for offset, next_offset in [(0, 50), (49, 50), (50, 100)]:
+        result = reader.get(GetRequest(TOPIC, 0, offset, 32), LogView(0, end, end))
+        assert result is not None and result.status is GetStatus.OFFSET_FOUND_NULL
+        assert (result.next_begin_offset, result.max_offset) == (next_offset, 160)
+
+
+def test_damaged_records_are_passed_over(fs: MemoryFileSystem) -> None:
+    store = filled(fs, 10)
+    places = get(store, 0).physical_offsets
+    readers = StoreReaders(
+        fs,
+        store.config,
+        physical_memory_bytes=MEMORY_BYTES,
+        damaged=[range(places[3], places[5])],
+    )
+    with readers.lend() as one:
+        view = LogView(0, store.max_physical_offset, store.dispatched)
+        result = one.reader.get(GetRequest(TOPIC, 0, 0, 32), view)
+    assert result is not None
+    assert bodies(result) == [0, 1, 2, 5, 6, 7, 8, 9]
+    assert result.next_begin_offset == 10
+
+
+@pytest.mark.parametrize(
+    ("count_max", "body_bytes", "count"),
+    [
+        (5, 10, 5),
+        (32, 10, 32),
+        (64, 10, 32),  # at most 32 in memory, whatever was asked for
+        (0, 10, 1),  # the first one always passes
+        (-3, 10, 1),
+        (32, 20_000, 13),  # 13 records of 20 KB are below 256 KiB, 14 are not
+        (32, 60_000, 4),
+    ],
+)
+def test_how_much_one_answer_holds(
+    fs: MemoryFileSystem, count_max: int, body_bytes: int, count: int
+) -> None:
+    assert get(filled(fs, 40, body_bytes), 0, count_max).count == count
+
+
+@pytest.mark.parametrize(("body_bytes", "count"), [(10, 8), (20_000, 3), (60_000, 1)])
+def test_what_lies_far_behind_counts_as_on_disk(
+    fs: MemoryFileSystem, body_bytes: int, count: int
+) -> None:
+    filled(fs, 40, body_bytes).close(dispatch_behind_bytes=0)
+    store = open_store(fs, config(), physical_memory_bytes=100)
+    far = get(store, 0)
+    assert (far.count, far.suggest_slave) == (count, True)
+    last = get(store, 39)
+    assert (last.count, last.suggest_slave) == (1, True)
+    assert last.fall_behind_bytes == last.size_bytes
+
+
+def test_near_the_end_no_slave_is_suggested(fs: MemoryFileSystem) -> None:
+    result = get(filled(fs, 40), 0)
+    assert not result.suggest_slave
+    assert result.fall_behind_bytes > 0
+
+
+def test_a_filter_scans_to_the_end_of_the_file(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, config())
+    for i in range(120):
+        tag = "A" if i % 20 == 19 else "B"
+        put(store, i.to_bytes(4, "big"), properties_text=f"TAGS\x01{tag}")
+    dispatch(store, fs)
+    wanted = frozenset({ord("A")}).__contains__
+    assert bodies(get(store, 0, match=wanted)) == [19, 39]
+    assert get(store, 0, match=wanted).next_begin_offset == 50
+    assert get(store, 40, match=wanted).status is GetStatus.NO_MATCHED_MESSAGE
+    assert get(store, 40, match=wanted).next_begin_offset == 50
+    assert get(store, 0, 1, match=wanted).next_begin_offset == 20
+    assert get(store, 100, match=wanted).next_begin_offset == 120
+
+
+def test_a_filter_looks_at_800_entries_at_most(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, config(consume_queue_file_bytes=20 * 5000))
+    put(store, *[b"...."] * 2000)
+    dispatch(store, fs)
+
+    def nothing(_: int) -> bool:
+        return False
+
+    assert get(store, 0, 32, match=nothing).next_begin_offset == 800
+    assert get(store, 0, 1000, match=nothing).next_begin_offset == 1000
+    assert get(store, 0, 5000, match=nothing).next_begin_offset == 2000
+
+
+def test_a_long_scan_is_not_for_a_loop(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, config(consume_queue_file_bytes=20 * 10_000))
+    put(store, *[b"...."] * 5000)
+    dispatch(store, fs)
+    assert store.get_message(TOPIC, 0, 0, 5000, blocking=False) is None
+    assert get(store, 0, 5000).count == 32
+    assert get(store, 0, 32, blocking=False).count == 32
+
+
+def test_what_is_cold_is_left_to_a_thread(fs: MemoryFileSystem) -> None:
+    store = filled(fs, 10)
+    fs.cold = True
+    assert store.get_message(TOPIC, 0, 0, 32, blocking=False) is None
+    assert get(store, 0).count == 10
+    assert get(store, 10, blocking=False).status is GetStatus.OFFSET_OVERFLOW_ONE
+    fs.cold = False
+    assert get(store, 0, blocking=False).count == 10
+    assert store.statistics()["get_cold_count"] == 1
+
+
+def test_limits_count_what_is_sent() -> None:
+    limits = BatchLimits(config(), physical_memory_bytes=1000)
+    assert limits.memory_bytes == 400
+    assert not limits.is_full(0, 0, 1 << 30, 0)
+    assert not limits.is_full(31, 0, 256 * 1024, 400)
+    assert limits.is_full(31, 1, 256 * 1024, 400)
+    assert limits.is_full(32, 0, 1, 400)
+    assert limits.is_full(8, 0, 1, 401)
+    assert limits.count_max() == 32
+
+
+def trim(store: MessageStore, physical_offset: int) -> None:
+    """Remove segments below an offset, as Retention does."""
+    files = retention_segments(store._parts.fs, store.config)
+    files.refresh()
+    files.remove_before(physical_offset)
+    store.forget_before(physical_offset)
