@@ -54,6 +54,7 @@ FIELDS = {
     "GetKVConfigRequestHeader": "namespace! key!",
     "GetKVConfigResponseHeader": "value",
     "DeleteKVConfigRequestHeader": "namespace! key!",
+    "GetKVListByNamespaceRequestHeader": "namespace!",
     "RegisterBrokerRequestHeader": "brokerName! brokerAddr! clusterName! haServerAddr! brokerId! "
     "compressed bodyCrc32",
     "RegisterBrokerResponseHeader": "haServerAddr masterAddr",
@@ -61,6 +62,12 @@ FIELDS = {
     "GetRouteInfoRequestHeader": "topic!",
     "QueryDataVersionRequestHeader": "brokerName! brokerAddr! clusterName! brokerId!",
     "QueryDataVersionResponseHeader": "changed!",
+    "WipeWritePermOfBrokerRequestHeader": "brokerName!",
+    "WipeWritePermOfBrokerResponseHeader": "wipeTopicCount!",
+    "AddWritePermOfBrokerRequestHeader": "brokerName!",
+    "AddWritePermOfBrokerResponseHeader": "addTopicCount!",
+    "DeleteTopicFromNamesrvRequestHeader": "topic!",
+    "GetTopicsByClusterRequestHeader": "cluster!",
 }
 
 

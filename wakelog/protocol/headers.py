@@ -332,6 +332,12 @@ class DeleteKVConfigRequestHeader(msgspec.Struct, frozen=True, kw_only=True, ren
     key: str
 
 
+class GetKVListByNamespaceRequestHeader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """219: all values of a namespace."""
+
+    namespace: str
+
+
 class RegisterBrokerRequestHeader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """103: a broker says that it is there."""
 
@@ -379,3 +385,43 @@ class QueryDataVersionResponseHeader(msgspec.Struct, frozen=True, kw_only=True, 
     """Answer to 322."""
 
     changed: bool
+
+
+class WipeWritePermOfBrokerRequestHeader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """205: no producer is to choose this broker."""
+
+    broker_name: str
+
+
+class WipeWritePermOfBrokerResponseHeader(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel"
+):
+    """Answer to 205."""
+
+    wipe_topic_count: Int32
+
+
+class AddWritePermOfBrokerRequestHeader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """327: producers may choose this broker again."""
+
+    broker_name: str
+
+
+class AddWritePermOfBrokerResponseHeader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Answer to 327."""
+
+    add_topic_count: Int32
+
+
+class DeleteTopicFromNamesrvRequestHeader(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel"
+):
+    """216: forget a topic at the name server."""
+
+    topic: str
+
+
+class GetTopicsByClusterRequestHeader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """224: the topics of a cluster's brokers."""
+
+    cluster: str

@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from posixpath import dirname
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from wakelog.storage.errors import DamagedStore, store_failure
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.paths import StorePaths
 
 # A text of a store with a million queues has about 40 MB; a file above this is not one of ours.
 TEXT_BYTES_MAX = 1 << 30
@@ -29,12 +28,20 @@ TEXT_BYTES_MAX = 1 << 30
 T = TypeVar("T")
 
 
+class ConfigPaths(Protocol):
+    """Where the texts are: a store's `StorePaths`, or the one file of a name server."""
+
+    def config(self, name: str) -> str:
+        """Return the path of a text by its file name."""
+        ...
+
+
 class ConfigFiles:
     """Loads and saves the texts of one store by file name, such as `topics.json`."""
 
     __slots__ = ("_fs", "_paths")
 
-    def __init__(self, fs: FileSystem, paths: StorePaths) -> None:
+    def __init__(self, fs: FileSystem, paths: ConfigPaths) -> None:
         """Name the store; nothing is touched."""
         self._fs = fs
         self._paths = paths
