@@ -1,0 +1,10 @@
+"""The kernels, compiled once for all tests below."""
+
+import pytest
+
+from wakelog.storage.bulk.loader import Kernels, compile_kernels
+
+
+@pytest.fixture(scope="session")
+def kernels() -> Kernels:
+    return compile_kernels()
