@@ -1,0 +1,218 @@
+"""A message store in memory that keeps the contract of `wakelog.storage.message_store`.
+
+Messages are readable as soon as they are put, unless `lagging` is set: then they wait for
+`dispatch`. Any put can be refused, any read can be made to need the disk.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from wakelog.protocol.message_record import MessageRecord, decode_record, encode_record
+from wakelog.storage.append import MessageDraft
+from wakelog.storage.errors import StoreError
+from wakelog.storage.paths import check_topic_name
+from wakelog.storage.results import GetResult, GetStatus, PutResult, PutStatus, QueryResult
+
+Match = Callable[[int], bool]
+
+
+@dataclass
+class Stored:
+    """One message where it lies."""
+
+    draft: MessageDraft
+    record: bytes
+    physical_offset: int
+    queue_offset: int
+    tags_code: int
+
+
+@dataclass
+class Queue:
+    """One queue: what was put, what of it is readable, what of it is gone."""
+
+    messages: list[Stored] = field(default_factory=list)
+    readable: int = 0
+    begin: int = 0
+
+
+class FakeStore:
+    """Log and queues as lists."""
+
+    def __init__(self) -> None:
+        self.queues_by_name: dict[tuple[str, int], Queue] = {}
+        self.log: dict[int, Stored] = {}
+        self.end = 0
+        self.refusal: PutStatus | None = None
+        self.error: StoreError | None = None
+        self.lagging = False
+        self.cold = False
+        self.far_behind = False
+        self.missing_entries = False
+        self.tags_code: Callable[[str], int] = lambda properties: 0
+        self.asked: list[tuple[str, int, int]] = []
+        self.query_result = QueryResult((), (), 0, 0)
+        self.queries: list[tuple[str, str, int, int, int]] = []
+
+    def put_message(self, draft: MessageDraft, now_ms: int) -> PutResult:
+        if self.error is not None:
+            raise self.error
+        if self.refusal is not None:
+            return PutResult(self.refusal)
+        queue = self.queues_by_name.setdefault((draft.topic, draft.queue_id), Queue())
+        record = encode_record(
+            queue_id=draft.queue_id,
+            flag=draft.flag,
+            queue_offset=len(queue.messages),
+            physical_offset=self.end,
+            sys_flag=draft.sys_flag,
+            born_timestamp_ms=draft.born_timestamp_ms,
+            born_host=draft.born_host,
+            store_timestamp_ms=now_ms,
+            store_host=draft.store_host,
+            reconsume_times=draft.reconsume_times,
+            prepared_transaction_offset=draft.prepared_transaction_offset,
+            body=draft.body,
+            topic=draft.topic,
+            properties=draft.properties_text.encode(),
+        )
+        tags_code = self.tags_code(draft.properties_text)
+        stored = Stored(draft, record, self.end, len(queue.messages), tags_code)
+        self.log[self.end] = stored
+        self.end += len(record)
+        queue.messages.append(stored)
+        if not self.lagging:
+            queue.readable = len(queue.messages)
+        return PutResult(
+            PutStatus.PUT_OK,
+            stored.physical_offset,
+            len(record),
+            stored.queue_offset,
+            now_ms,
+            (stored.physical_offset,),
+        )
+
+    def put_batch(self, drafts: Sequence[MessageDraft], now_ms: int) -> PutResult:
+        results = [self.put_message(draft, now_ms) for draft in drafts]
+        if results[0].status is not PutStatus.PUT_OK:
+            return results[0]
+        return results[0]._replace(
+            size_bytes=sum(result.size_bytes for result in results),
+            physical_offsets=tuple(result.physical_offset for result in results),
+        )
+
+    def dispatch(self) -> None:
+        """Let readers see all that was put."""
+        for queue in self.queues_by_name.values():
+            queue.readable = len(queue.messages)
+
+    def get_message(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        count_max: int,
+        *,
+        match: Match | None = None,
+        blocking: bool = True,
+    ) -> GetResult | None:
+        self.asked.append((topic, queue_id, queue_offset))
+        if self.cold and not blocking:
+            return None
+        queue = self.queues_by_name.get((topic, queue_id), Queue())
+        begin, end = queue.begin, queue.readable
+        status, next_offset = self._position(queue, queue_offset)
+        if status is not GetStatus.FOUND:
+            return GetResult(status, next_offset, begin, end, suggest_slave=self.far_behind)
+        wanted = [
+            m for m in queue.messages[queue_offset:end] if match is None or match(m.tags_code)
+        ]
+        taken = wanted[: max(count_max, 1)]
+        if not taken:
+            return GetResult(GetStatus.NO_MATCHED_MESSAGE, end, begin, end)
+        last = taken[-1].queue_offset + 1 if len(taken) < len(wanted) else end
+        return GetResult(
+            GetStatus.FOUND,
+            last,
+            begin,
+            end,
+            tuple(m.record for m in taken),
+            len(taken),
+            sum(len(m.record) for m in taken),
+            tuple(m.physical_offset for m in taken),
+            suggest_slave=self.far_behind,
+        )
+
+    def look_message(
+        self, physical_offset: int, size_bytes: int | None = None
+    ) -> MessageRecord | None:
+        stored = self.log.get(physical_offset)
+        return None if stored is None else decode_record(stored.record)
+
+    def record_bytes(self, physical_offset: int, size_bytes: int | None = None) -> bytes | None:
+        stored = self.log.get(physical_offset)
+        return None if stored is None else stored.record
+
+    def query_message(
+        self, topic: str, key: str, count_max: int, begin_ms: int, end_ms: int
+    ) -> QueryResult:
+        self.queries.append((topic, key, count_max, begin_ms, end_ms))
+        return self.query_result
+
+    def max_queue_offset(self, topic: str, queue_id: int) -> int:
+        check_topic_name(topic)
+        return self.queues_by_name.get((topic, queue_id), Queue()).readable
+
+    def min_queue_offset(self, topic: str, queue_id: int) -> int:
+        return self.queues_by_name.get((topic, queue_id), Queue()).begin
+
+    def in_memory_at(self, topic: str, queue_id: int, queue_offset: int) -> bool:
+        return not self.far_behind
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        queue = self.queues_by_name.get((topic, queue_id), Queue())
+        times = [abs(self._time(m) - timestamp_ms) for m in queue.messages[: queue.readable]]
+        return times.index(min(times)) if times else 0
+
+    def earliest_store_time(self, topic: str, queue_id: int) -> int:
+        return self.store_time_at(topic, queue_id, self.min_queue_offset(topic, queue_id))
+
+    def store_time_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        queue = self.queues_by_name.get((topic, queue_id), Queue())
+        return self._time(queue.messages[queue_offset]) if queue_offset < queue.readable else -1
+
+    def consume_queue_entries(
+        self, topic: str, queue_id: int, begin: int, count_max: int
+    ) -> list[tuple[int, int, int]]:
+        queue = self.queues_by_name[topic, queue_id]
+        found = queue.messages[begin : queue.readable][:count_max]
+        return [(m.physical_offset, len(m.record), m.tags_code) for m in found]
+
+    def queues(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for topic, queue_id in self.queues_by_name:
+            found.setdefault(topic, []).append(queue_id)
+        return found
+
+    def messages(self, topic: str, queue_id: int = 0) -> list[MessageRecord]:
+        """Return the records of a queue, decoded."""
+        queue = self.queues_by_name.get((topic, queue_id), Queue())
+        return [decode_record(m.record) for m in queue.messages]
+
+    def _position(self, queue: Queue, queue_offset: int) -> tuple[GetStatus, int]:
+        """Return the status and next offset of rocketmq.md 4.1, FOUND to go on."""
+        begin, end = queue.begin, queue.readable
+        if end == 0:
+            return GetStatus.NO_MESSAGE_IN_QUEUE, 0
+        if queue_offset < begin:
+            return GetStatus.OFFSET_TOO_SMALL, begin
+        if queue_offset == end:
+            return GetStatus.OFFSET_OVERFLOW_ONE, queue_offset
+        if queue_offset > end:
+            return GetStatus.OFFSET_OVERFLOW_BADLY, 0 if begin == 0 else end
+        if self.missing_entries:
+            return GetStatus.OFFSET_FOUND_NULL, end
+        return GetStatus.FOUND, end
+
+    def _time(self, stored: Stored) -> int:
+        return decode_record(stored.record).store_timestamp_ms

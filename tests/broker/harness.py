@@ -1,0 +1,201 @@
+"""A broker with everything around it faked: a clock to set, a store in memory, connections."""
+
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from typing import cast
+
+import msgspec
+
+from tests.broker.fake_store import FakeStore
+from wakelog.broker.broker import Broker
+from wakelog.broker.config_file import BrokerSettings, read_broker_conf
+from wakelog.broker.decision import (
+    AwaitFlush,
+    AwaitRegistration,
+    HoldPull,
+    Instruction,
+    Outcome,
+    Push,
+    RunInPool,
+)
+from wakelog.protocol.bodies import (
+    ConsumerData,
+    HeartbeatData,
+    ProducerData,
+    SubscriptionData,
+    encode_body,
+)
+from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.command import RemotingCommand, make_request
+from wakelog.protocol.properties import TAGS, decode_properties
+from wakelog.protocol.subscription import build_subscription
+from wakelog.protocol.tags import tags_code
+from wakelog.storage.message_store import MessageStore
+
+NOW_MS = 1_700_000_000_000
+
+
+@dataclass
+class FakeChannel:
+    """A connection that is only a number and an address."""
+
+    id: int
+    remote_host: str = "10.0.0.9"
+    remote_port: int = 40_001
+
+
+def settings(**keys: str) -> BrokerSettings:
+    """Return settings by 4.9.3's keys: `settings(brokerRole="SLAVE", brokerId="1")`."""
+    return read_broker_conf("", defaults={"storePathRootDir": "/store"}, overrides=keys)
+
+
+class Harness:
+    """Asks a broker as a server would, with `now_ms` as the clock."""
+
+    def __init__(self, **keys: str) -> None:
+        self.store = FakeStore()
+        self.store.tags_code = lambda text: tags_code(decode_properties(text).get(TAGS))
+        self.now_ms = NOW_MS
+        self.settings = settings(**keys)
+        store = cast(MessageStore, self.store)
+        self.broker = Broker(self.settings, store, NOW_MS, random=Random(1))
+        self.channel = FakeChannel(1)
+        self._opaques = count(1)
+
+    def request(
+        self,
+        code: int,
+        fields: dict[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        oneway: bool = False,
+    ) -> RemotingCommand:
+        """Make a request with an opaque of its own."""
+        return make_request(code, fields, body, opaque=next(self._opaques), oneway=oneway)
+
+    def process(
+        self,
+        code: int,
+        fields: dict[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        channel: FakeChannel | None = None,
+        oneway: bool = False,
+    ) -> Outcome:
+        """Give the broker a request and return what it said, pool work done at once."""
+        request = self.request(code, fields, body, oneway=oneway)
+        return self.settle(self.broker.process(request, channel or self.channel, self.now_ms))
+
+    def settle(self, outcome: Outcome) -> Outcome:
+        """Do what a pool would."""
+        while isinstance(outcome, RunInPool):
+            outcome = outcome.finish(outcome.work(), self.now_ms)
+        return outcome
+
+    def ask(
+        self,
+        code: int,
+        fields: dict[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        channel: FakeChannel | None = None,
+    ) -> RemotingCommand:
+        """Return the answer, whatever it would have to wait for."""
+        outcome = self.process(code, fields, body, channel=channel)
+        if isinstance(outcome, AwaitFlush | AwaitRegistration):
+            outcome = outcome.response
+        assert isinstance(outcome, RemotingCommand), outcome
+        return outcome
+
+    def instructions(self) -> list[Instruction]:
+        """Take the instructions, as a shell does."""
+        return self.broker.take_instructions()
+
+    def pushed(self, code: int) -> list[int]:
+        """Take the instructions and return the connections that were pushed a request."""
+        return [
+            i.channel_id
+            for i in self.instructions()
+            if isinstance(i, Push) and i.command.code == code
+        ]
+
+    def send(self, topic: str = "T", body: bytes = b"b", /, **changes: str) -> RemotingCommand:
+        """Send one message with V2 names; `changes` are letters."""
+        return self.ask(RequestCode.SEND_MESSAGE_V2, send_fields(topic, **changes), body)
+
+    def pull(self, **changes: object) -> Outcome:
+        """Pull from queue 0 of T; `changes` are the header's names."""
+        return self.process(RequestCode.PULL_MESSAGE, pull_fields(**changes))
+
+    def hold(self, **changes: object) -> HoldPull:
+        """Pull with suspension and return the note of the held pull."""
+        note = self.pull(**{"sysFlag": 0x2 | 0x4, **changes})
+        assert isinstance(note, HoldPull), note
+        return note
+
+    def beat(
+        self,
+        group: str = "g",
+        *subscriptions: SubscriptionData,
+        channel: FakeChannel | None = None,
+        client_id: str = "c1",
+        **changes: object,
+    ) -> RemotingCommand:
+        """Send the heartbeat of one consumer."""
+        data = ConsumerData(group, subscription_data_set=list(subscriptions))
+        for name, value in changes.items():
+            setattr(data, name, value)
+        beat = HeartbeatData(client_id, [], [data])
+        return self.ask(RequestCode.HEART_BEAT, body=encode_body(beat), channel=channel)
+
+    def beat_producer(self, group: str, channel: FakeChannel | None = None) -> RemotingCommand:
+        """Send the heartbeat of one producer."""
+        beat = HeartbeatData("p1", [ProducerData(group)], [])
+        return self.ask(RequestCode.HEART_BEAT, body=encode_body(beat), channel=channel)
+
+    def validate(self) -> None:
+        """Assert every invariant of the broker's tables."""
+        self.broker.validate()
+
+
+def subscription(topic: str = "T", expression: str = "*", version: int = 1) -> SubscriptionData:
+    """Return a subscription as a heartbeat carries it."""
+    return msgspec.structs.replace(build_subscription(topic, expression), sub_version=version)
+
+
+def send_fields(topic: str = "T", **changes: str) -> dict[str, str]:
+    """Return the header of SEND_MESSAGE_V2."""
+    fields = {
+        "a": "pg",
+        "b": topic,
+        "c": "TBW102",
+        "d": "4",
+        "e": "0",
+        "f": "0",
+        "g": "1600000000000",
+        "h": "7",
+        "i": "UNIQ_KEY\x010A\x02WAIT\x01true",
+        "j": "0",
+        "k": "false",
+        "m": "false",
+    }
+    return fields | changes
+
+
+def pull_fields(**changes: object) -> dict[str, str]:
+    """Return the header of PULL_MESSAGE, with its own subscription."""
+    fields: dict[str, object] = {
+        "consumerGroup": "g",
+        "topic": "T",
+        "queueId": 0,
+        "queueOffset": 0,
+        "maxMsgNums": 32,
+        "sysFlag": 0x4,
+        "commitOffset": 0,
+        "suspendTimeoutMillis": 15_000,
+        "subscription": "*",
+        "subVersion": 1,
+        "expressionType": "TAG",
+    }
+    return {name: str(value) for name, value in (fields | changes).items()}

@@ -1,0 +1,85 @@
+"""Codes 25 and 26."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tests.broker.harness import NOW_MS, Harness
+from wakelog.broker.config_file import parse_properties
+from wakelog.broker.config_update import BODY_BYTES_MAX
+from wakelog.broker.decision import RegisterBroker
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
+
+MakeHarness = Callable[..., Harness]
+
+
+def update(harness: Harness, text: str) -> RemotingCommand:
+    return harness.ask(RequestCode.UPDATE_BROKER_CONFIG, body=text.encode())
+
+
+def shown(harness: Harness) -> tuple[dict[str, str], dict[str, int]]:
+    response = harness.ask(RequestCode.GET_BROKER_CONFIG)
+    assert response.code == ResponseCode.SUCCESS
+    return parse_properties(response.body.decode()), json.loads(response.ext_fields["version"])
+
+
+def test_every_key_is_shown_with_a_version(make_harness: MakeHarness) -> None:
+    text, version = shown(make_harness(brokerName="b1", mine="1", useTLS="false"))
+    expected = {"brokerName": "b1", "fileReservedTime": "72", "mine": "1", "useTLS": "false"}
+    assert {key: text[key] for key in expected} == expected
+    assert version == {"timestamp": NOW_MS, "counter": 0}
+
+
+def test_a_live_key_is_changed_and_makes_a_new_version(harness: Harness) -> None:
+    response = update(harness, "traceOn=false\n")
+    assert (response.code, response.remark) == (ResponseCode.SUCCESS, None)
+    text, version = shown(harness)
+    assert (text["traceOn"], version["counter"]) == ("false", 1)
+
+
+def test_what_was_ignored_is_named(harness: Harness) -> None:
+    response = update(harness, "traceOn=false\nrocketmqHome=/evil\nstorePathRootDir=/evil")
+    assert response.code == ResponseCode.SUCCESS
+    assert (response.remark or "").endswith("set at start: rocketmqHome, storePathRootDir")
+
+
+@pytest.mark.parametrize("text", ["filterServerNums=1\nrocketmqHome=-c evil", "configStorePath=/x"])
+def test_an_update_that_changes_nothing_is_an_error(harness: Harness, text: str) -> None:
+    """CVE-2023-33246 and CVE-2023-37582."""
+    before = shown(harness)
+    assert update(harness, text).code == ResponseCode.SYSTEM_ERROR
+    assert shown(harness) == before
+
+
+def test_a_wrong_value_names_key_and_accepted_form(harness: Harness) -> None:
+    response = update(harness, "traceOn=maybe")
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert response.remark == "traceOn=maybe: not accepted, give true or false"
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe=1", b"a=" + b"1" * BODY_BYTES_MAX, b"a=\\uzzzz"])
+def test_a_text_that_is_none_is_refused(harness: Harness, body: bytes) -> None:
+    response = harness.ask(RequestCode.UPDATE_BROKER_CONFIG, body=body)
+    assert response.code == ResponseCode.SYSTEM_ERROR
+
+
+def test_an_empty_update_is_fine(harness: Harness) -> None:
+    assert update(harness, "").code == ResponseCode.SUCCESS
+
+
+def test_a_new_permission_is_registered_at_once(harness: Harness) -> None:
+    before = harness.broker._state.topics.data_version
+    assert update(harness, "brokerPermission=4").code == ResponseCode.SUCCESS
+    assert harness.broker._state.topics.data_version.counter == before.counter + 1
+    assert RegisterBroker(oneway=True) in harness.instructions()
+
+
+def test_auto_creation_can_be_switched_on(make_harness: MakeHarness) -> None:
+    harness = make_harness(autoCreateTopicEnable="false")
+    assert harness.send("T").code == ResponseCode.TOPIC_NOT_EXIST
+    assert update(harness, "autoCreateTopicEnable=true").code == ResponseCode.SUCCESS
+    assert harness.send("T").code == ResponseCode.SUCCESS
+    assert update(harness, "autoCreateTopicEnable=false").code == ResponseCode.SUCCESS
+    assert harness.send("U").code == ResponseCode.TOPIC_NOT_EXIST

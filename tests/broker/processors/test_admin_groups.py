@@ -1,0 +1,72 @@
+"""Codes 200, 201 and 203."""
+
+import json
+
+import pytest
+
+from tests.broker.harness import NOW_MS, FakeChannel, Harness, subscription
+from wakelog.broker.decision import Persist
+from wakelog.protocol.bodies import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    decode_body,
+    encode_body,
+)
+from wakelog.protocol.codes import LanguageCode, RequestCode, ResponseCode
+
+
+def test_a_group_is_defined(harness: Harness) -> None:
+    body = encode_body(SubscriptionGroupConfig("g", retry_max_times=3))
+    response = harness.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+    assert response.code == ResponseCode.SUCCESS
+    found = harness.broker._state.groups.find("g", NOW_MS)
+    assert found is not None
+    assert found.retry_max_times == 3
+    assert harness.instructions() == [Persist("subscriptionGroup")]
+
+
+@pytest.mark.parametrize("body", [b"", b'{"groupName":"../g"}', b'{"retryMaxTimes":3}'])
+def test_a_group_that_cannot_be_is_refused(harness: Harness, body: bytes) -> None:
+    response = harness.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert harness.instructions() == []
+
+
+def test_all_groups_are_listed(harness: Harness) -> None:
+    harness.beat("g", subscription())
+    response = harness.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    listed = decode_body(SubscriptionGroupWrapper, response.body)
+    assert {"g", "TOOLS_CONSUMER"} <= listed.subscription_group_table.keys()
+    assert listed.data_version.counter == 1
+
+
+@pytest.mark.parametrize(
+    ("language", "name"),
+    [(int(LanguageCode.GO), "GO"), (0, "JAVA"), (200, "OTHER"), ("RUST", "RUST")],
+)
+def test_the_connections_of_a_group_are_shown(
+    harness: Harness, language: int | str, name: str
+) -> None:
+    harness.beat("g", subscription("T", "A"), channel=FakeChannel(7, "10.0.0.3", 555))
+    group = harness.broker._state.consumers.get("g")
+    assert group is not None
+    group.clients[7].language = language
+    fields = {"consumerGroup": "g"}
+    response = harness.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, fields)
+    shown = json.loads(response.body)
+    assert shown["connectionSet"] == [
+        {"clientAddr": "10.0.0.3:555", "clientId": "c1", "language": name, "version": 399}
+    ]
+    assert shown["subscriptionTable"]["T"]["subString"] == "A"
+    assert (shown["consumeType"], shown["messageModel"], shown["consumeFromWhere"]) == (
+        "CONSUME_PASSIVELY",
+        "CLUSTERING",
+        "CONSUME_FROM_LAST_OFFSET",
+    )
+
+
+def test_a_group_without_connections_is_not_online(harness: Harness) -> None:
+    fields = {"consumerGroup": "g"}
+    response = harness.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, fields)
+    assert response.code == ResponseCode.CONSUMER_NOT_ONLINE
+    assert response.remark == "the consumer group[g] not online"

@@ -1,0 +1,154 @@
+"""Codes 34, 35 and 46 (rocketmq.md 4.4)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.broker.harness import NOW_MS, FakeChannel, Harness, subscription
+from wakelog.broker.decision import Persist, RegisterBroker
+from wakelog.protocol.bodies import HeartbeatData, SubscriptionGroupConfig, encode_body
+from wakelog.protocol.codes import RequestCode, ResponseCode
+
+MakeHarness = Callable[..., Harness]
+NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+
+
+def test_a_heartbeat_makes_the_groups_retry_topic_and_routes_it(harness: Harness) -> None:
+    """Section 12: it must be created and routed on heartbeat."""
+    assert harness.beat("g", subscription()).code == ResponseCode.SUCCESS
+    topic = harness.broker._state.topics.get("%RETRY%g")
+    assert topic is not None
+    assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
+    assert RegisterBroker(oneway=True) in harness.instructions()
+
+
+def test_the_retry_topic_has_the_groups_number_of_queues(harness: Harness) -> None:
+    group = SubscriptionGroupConfig("g", retry_queue_nums=3)
+    harness.broker._state.groups.update(group, NOW_MS)
+    harness.beat("g", unit_mode=True)
+    topic = harness.broker._state.topics.get("%RETRY%g")
+    assert topic is not None
+    assert (topic.read_queue_nums, topic.topic_sys_flag) == (3, 0x2)
+
+
+def test_a_group_whose_retry_topic_would_be_too_long_has_none(harness: Harness) -> None:
+    group = "g" * 125
+    assert harness.beat(group, subscription()).code == ResponseCode.SUCCESS
+    assert harness.broker._state.topics.get(f"%RETRY%{group}") is None
+    assert harness.broker._state.consumers.get(group) is not None
+
+
+def test_the_second_heartbeat_changes_nothing(harness: Harness) -> None:
+    harness.beat("g", subscription())
+    harness.instructions()
+    harness.now_ms += 30_000
+    harness.beat("g", subscription())
+    assert harness.instructions() == []
+
+
+def test_a_second_consumer_makes_all_share_anew(harness: Harness) -> None:
+    harness.beat("g", subscription())
+    assert harness.pushed(NOTIFY) == [1]
+    harness.beat("g", subscription(), channel=FakeChannel(2), client_id="c2")
+    assert sorted(harness.pushed(NOTIFY)) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("keys", "group_tells", "told"),
+    [
+        ({}, True, [1]),
+        ({}, False, []),
+        ({"notifyConsumerIdsChangedEnable": "false"}, True, []),
+    ],
+)
+def test_telling_can_be_switched_off(
+    make_harness: MakeHarness, keys: dict[str, str], group_tells: bool, told: list[int]
+) -> None:
+    harness = make_harness(**keys)
+    group = SubscriptionGroupConfig("g", notify_consumer_ids_changed_enable=group_tells)
+    harness.broker._state.groups.update(group, NOW_MS)
+    harness.beat("g", subscription())
+    assert harness.pushed(NOTIFY) == told
+
+
+def test_a_group_that_may_not_be_made_is_still_a_member(make_harness: MakeHarness) -> None:
+    harness = make_harness(autoCreateSubscriptionGroup="false")
+    assert harness.beat("g", subscription()).code == ResponseCode.SUCCESS
+    assert harness.broker._state.consumers.get("g") is not None
+    assert harness.broker._state.topics.get("%RETRY%g") is None
+
+
+@pytest.mark.parametrize("group", ["", "../g", "a b"])
+def test_a_group_that_is_no_name_is_refused(harness: Harness, group: str) -> None:
+    assert harness.beat(group, subscription()).code == ResponseCode.SYSTEM_ERROR
+    assert harness.beat_producer(group).code == ResponseCode.SYSTEM_ERROR
+    statistics = harness.broker.statistics()
+    assert (statistics.consumers.group_count, statistics.producers.group_count) == (0, 0)
+
+
+def test_a_producer_is_known_by_its_group(harness: Harness) -> None:
+    harness.beat_producer("pg")
+    (client,) = harness.broker._state.producers.clients("pg")
+    assert (client.client_id, client.version) == ("p1", 399)
+    # A producer's heartbeat makes no group of consumers.
+    assert Persist("subscriptionGroup") not in harness.instructions()
+
+
+def test_a_heartbeat_of_the_go_client_is_understood(harness: Harness) -> None:
+    """Section 12: code sets are strings, versions are nanoseconds."""
+    body = (
+        b'{"clientID":"10.0.0.9@1","producerDataSet":[],"consumerDataSet":[{"groupName":"g",'
+        b'"consumeType":"CONSUME_PASSIVELY","messageModel":"CLUSTERING",'
+        b'"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET","unitMode":false,'
+        b'"subscriptionDataSet":[{"classFilterMode":false,"topic":"T","subString":"A",'
+        b'"tagsSet":["A"],"codeSet":["65"],"subVersion":1700000000000000001,'
+        b'"expressionType":"TAG"}]}]}'
+    )
+    assert harness.ask(RequestCode.HEART_BEAT, body=body).code == ResponseCode.SUCCESS
+    found = harness.broker._state.consumers.subscription("g", "T")
+    assert found is not None
+    assert (found.code_set, found.sub_version) == ({65}, 1_700_000_000_000_000_001)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"consumerDataSet":5}'])
+def test_a_heartbeat_that_is_none_is_refused(harness: Harness, body: bytes) -> None:
+    assert harness.ask(RequestCode.HEART_BEAT, body=body).code == ResponseCode.SYSTEM_ERROR
+
+
+def test_an_empty_heartbeat_is_fine(harness: Harness) -> None:
+    body = encode_body(HeartbeatData("c1"))
+    assert harness.ask(RequestCode.HEART_BEAT, body=body).code == ResponseCode.SUCCESS
+
+
+def test_who_unregisters_is_gone_and_the_others_share_anew(harness: Harness) -> None:
+    harness.beat("g", subscription())
+    harness.beat("g", subscription(), channel=FakeChannel(2), client_id="c2")
+    harness.beat_producer("pg")
+    harness.instructions()
+    fields = {"clientID": "c1", "consumerGroup": "g", "producerGroup": "pg"}
+    assert harness.ask(RequestCode.UNREGISTER_CLIENT, fields).code == ResponseCode.SUCCESS
+    assert harness.pushed(NOTIFY) == [2]
+    assert harness.broker._state.producers.clients("pg") == []
+
+
+def test_who_is_in_no_group_may_unregister(harness: Harness) -> None:
+    fields = {"clientID": "c1"}
+    assert harness.ask(RequestCode.UNREGISTER_CLIENT, fields).code == ResponseCode.SUCCESS
+    assert harness.ask(RequestCode.UNREGISTER_CLIENT, {}).code == ResponseCode.SYSTEM_ERROR
+
+
+# Code 46: body, code.
+CHECKS = [
+    (b"{}", ResponseCode.SUCCESS),
+    (b'{"subscriptionData":{"topic":"T","expressionType":"TAG"}}', ResponseCode.SUCCESS),
+    (b'{"subscriptionData":{"topic":"T","subString":"A"}}', ResponseCode.SUCCESS),
+    (b'{"subscriptionData":{"topic":"T","expressionType":"SQL92"}}', ResponseCode.SYSTEM_ERROR),
+]
+
+
+@pytest.mark.parametrize(("body", "code"), CHECKS)
+def test_only_tags_are_supported(harness: Harness, body: bytes, code: int) -> None:
+    response = harness.ask(RequestCode.CHECK_CLIENT_CONFIG, body=body)
+    assert response.code == code
+    if code:
+        assert response.remark == "The broker does not support consumer to filter message by SQL92"

@@ -1,0 +1,369 @@
+"""Code 11 (rocketmq.md 4.1, 4.2; facts 29, 30, 36, 37)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.broker.harness import NOW_MS, Harness, pull_fields, subscription
+from wakelog.broker.decision import HoldPull, RunInPool
+from wakelog.broker.processors.pull import SUSPEND_MS_MAX
+from wakelog.protocol.bodies import SubscriptionGroupConfig
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
+from wakelog.storage.results import GetStatus
+
+MakeHarness = Callable[..., Harness]
+COMMIT = PULL_COMMIT_OFFSET | PULL_SUBSCRIPTION
+SUSPEND = PULL_SUSPEND | PULL_SUBSCRIPTION
+
+
+def answer(harness: Harness, **changes: object) -> RemotingCommand:
+    outcome = harness.pull(**changes)
+    assert isinstance(outcome, RemotingCommand), outcome
+    return outcome
+
+
+def offsets(next_begin: int, begin: int, end: int, broker_id: int = 0) -> dict[str, str]:
+    return {
+        "suggestWhichBrokerId": str(broker_id),
+        "nextBeginOffset": str(next_begin),
+        "minOffset": str(begin),
+        "maxOffset": str(end),
+    }
+
+
+def fill(harness: Harness, count: int = 3, begin: int = 0) -> None:
+    """Send messages to queue 0 of T and lose the first of them."""
+    for _ in range(count):
+        harness.send("T")
+    harness.store.queues_by_name["T", 0].begin = begin
+    harness.instructions()
+
+
+def test_messages_are_answered_as_they_are_stored(harness: Harness) -> None:
+    harness.send("T", b"one")
+    harness.send("T", b"two")
+    response = answer(harness)
+    assert (response.code, response.remark) == (ResponseCode.SUCCESS, "FOUND")
+    assert response.ext_fields == offsets(2, 0, 2)
+    first = decode_record(response.body)
+    second = decode_record(response.body, first.size_bytes)
+    assert [first.body, second.body] == [b"one", b"two"]
+    assert first.size_bytes + second.size_bytes == len(response.body)
+    traffic = harness.broker.statistics().traffic.get_by_topic_and_group
+    assert traffic == {("T", "g"): (2, len(response.body))}
+
+
+# Section 4.1, a queue of [begin, end): what is asked, status, next offset, code.
+STATUSES = [
+    (0, 0, 0, GetStatus.NO_MESSAGE_IN_QUEUE, 0, ResponseCode.PULL_NOT_FOUND),
+    (0, 0, 5, GetStatus.NO_MESSAGE_IN_QUEUE, 0, ResponseCode.PULL_OFFSET_MOVED),
+    (2, 5, 1, GetStatus.OFFSET_TOO_SMALL, 2, ResponseCode.PULL_OFFSET_MOVED),
+    (0, 5, -1, GetStatus.OFFSET_TOO_SMALL, 0, ResponseCode.PULL_OFFSET_MOVED),
+    (0, 5, 5, GetStatus.OFFSET_OVERFLOW_ONE, 5, ResponseCode.PULL_NOT_FOUND),
+    (0, 5, 6, GetStatus.OFFSET_OVERFLOW_BADLY, 0, ResponseCode.PULL_OFFSET_MOVED),
+    (2, 5, 6, GetStatus.OFFSET_OVERFLOW_BADLY, 5, ResponseCode.PULL_OFFSET_MOVED),
+    (2, 5, 2, GetStatus.FOUND, 5, ResponseCode.SUCCESS),
+]
+
+
+@pytest.mark.parametrize(("begin", "end", "asked", "status", "next_begin", "code"), STATUSES)
+def test_a_status_has_its_code(
+    harness: Harness,
+    begin: int,
+    end: int,
+    asked: int,
+    status: GetStatus,
+    next_begin: int,
+    code: ResponseCode,
+) -> None:
+    harness.send("T", e="1")
+    if end:
+        fill(harness, end, begin)
+    response = answer(harness, queueOffset=asked)
+    assert (response.code, response.remark) == (code, status.value)
+    assert response.ext_fields == offsets(next_begin, begin, end)
+
+
+def test_a_missing_consume_queue_file_is_nothing_found(harness: Harness) -> None:
+    fill(harness)
+    harness.store.missing_entries = True
+    response = answer(harness, queueOffset=1)
+    assert (response.code, response.remark) == (ResponseCode.PULL_NOT_FOUND, "OFFSET_FOUND_NULL")
+
+
+def test_nothing_that_matches_moves_the_offset(harness: Harness) -> None:
+    """Fact 31: PULL_RETRY_IMMEDIATELY with a moved nextBeginOffset."""
+    fill(harness)
+    response = answer(harness, subscription="nobody", queueOffset=1)
+    assert response.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+    assert response.ext_fields["nextBeginOffset"] == "3"
+
+
+@pytest.mark.parametrize("max_msg_nums", [0, -1])
+def test_a_pull_for_no_message_gets_one(harness: Harness, max_msg_nums: int) -> None:
+    """Section 12: the Go client asks for 0 and 4.9.3 still delivers."""
+    fill(harness)
+    assert answer(harness, maxMsgNums=max_msg_nums).ext_fields["nextBeginOffset"] == "1"
+
+
+# Which broker to pull from next (section 4.1, fact 36): slaveReadEnable, slow, broker id.
+@pytest.mark.parametrize(
+    ("slave_read", "slow", "broker_id"),
+    [("false", False, 0), ("false", True, 0), ("true", False, 5), ("true", True, 7)],
+)
+def test_a_broker_is_suggested(
+    make_harness: MakeHarness, slave_read: str, slow: bool, broker_id: int
+) -> None:
+    harness = make_harness(slaveReadEnable=slave_read)
+    group = SubscriptionGroupConfig("g", broker_id=5, which_broker_when_consume_slowly=7)
+    harness.broker._state.groups.update(group, NOW_MS)
+    fill(harness)
+    harness.store.far_behind = slow
+    assert answer(harness).ext_fields["suggestWhichBrokerId"] == str(broker_id)
+
+
+def slave(make_harness: MakeHarness, **keys: str) -> Harness:
+    harness = make_harness(brokerRole="SLAVE", brokerId="1", **keys)
+    fill(harness)
+    group = SubscriptionGroupConfig("g", broker_id=5)
+    harness.broker._state.groups.update(group, NOW_MS)
+    return harness
+
+
+def test_a_slave_corrects_nobody(make_harness: MakeHarness) -> None:
+    """Section 4.1: 21 becomes 20 on a slave with offsetCheckInSlave=false."""
+    harness = slave(make_harness)
+    response = answer(harness, queueOffset=9)
+    assert response.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+    assert response.ext_fields["suggestWhichBrokerId"] == "5"
+    assert harness.store.messages("OFFSET_MOVED_EVENT") == []
+
+
+def test_a_slave_that_is_to_check_offsets_does(make_harness: MakeHarness) -> None:
+    harness = slave(make_harness, offsetCheckInSlave="true")
+    assert answer(harness, queueOffset=9).code == ResponseCode.PULL_OFFSET_MOVED
+
+
+# Offsets that a pull commits (section 4.1, fact 37).
+
+
+def committed(harness: Harness) -> int:
+    return harness.broker._state.offsets.query("g", "T", 0)
+
+
+@pytest.mark.parametrize(
+    ("flag", "asked", "kept"),
+    [(COMMIT, 0, 2), (PULL_SUBSCRIPTION, 0, -1), (COMMIT, 9, 2), (COMMIT | SUSPEND, 3, 2)],
+    ids=["with the flag", "without it", "with an illegal offset", "when suspended"],
+)
+def test_a_pull_commits_the_offset_it_brings(
+    harness: Harness, flag: int, asked: int, kept: int
+) -> None:
+    fill(harness)
+    harness.pull(sysFlag=flag, queueOffset=asked, commitOffset=2)
+    assert committed(harness) == kept
+
+
+def test_a_refused_pull_commits_nothing(harness: Harness) -> None:
+    fill(harness)
+    assert answer(harness, sysFlag=COMMIT, queueId=77, commitOffset=2).code != 0
+    assert committed(harness) == -1
+
+
+def test_a_woken_pull_commits_nothing(harness: Harness) -> None:
+    fill(harness)
+    note = harness.hold(sysFlag=COMMIT | SUSPEND, queueOffset=3, commitOffset=2)
+    harness.broker._state.offsets.commit("g", "T", 0, 1)
+    harness.broker.wake([note.hold_id], note.deadline_ms)
+    assert committed(harness) == 1
+
+
+def test_a_pull_at_a_slave_commits_nothing(make_harness: MakeHarness) -> None:
+    harness = slave(make_harness)
+    harness.pull(sysFlag=COMMIT, commitOffset=2)
+    assert committed(harness) == -1
+
+
+# Suspension (section 4.2).
+
+
+def test_a_pull_at_the_end_of_its_queue_waits(harness: Harness) -> None:
+    fill(harness)
+    note = harness.hold(queueOffset=3, suspendTimeoutMillis=20_000)
+    assert note == HoldPull(1, "T", 0, 3, NOW_MS + 20_000, None)
+
+
+def test_a_pull_of_an_empty_queue_waits(harness: Harness) -> None:
+    harness.send("T", e="1")
+    assert harness.hold().queue_offset == 0
+
+
+def test_the_tags_it_waits_for_are_in_the_note(harness: Harness) -> None:
+    fill(harness)
+    assert harness.hold(queueOffset=3, subscription="A||B").codes == frozenset({65, 66})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sysFlag": PULL_SUBSCRIPTION, "queueOffset": 3},
+        {"sysFlag": SUSPEND, "queueOffset": 9},
+        {"sysFlag": SUSPEND, "queueOffset": 3, "suspendTimeoutMillis": 0},
+        {"sysFlag": SUSPEND, "queueOffset": 3, "suspendTimeoutMillis": -5},
+        {"sysFlag": SUSPEND, "queueOffset": 0, "subscription": "nobody"},
+    ],
+)
+def test_a_pull_that_may_not_wait_is_answered(harness: Harness, changes: dict[str, object]) -> None:
+    fill(harness)
+    assert answer(harness, **changes).code != ResponseCode.SUCCESS
+    assert harness.broker.held() == []
+
+
+def test_reply_19_carries_the_next_offset(harness: Harness) -> None:
+    """Section 12: the Go client needs nextBeginOffset there."""
+    fill(harness)
+    assert answer(harness, queueOffset=3).ext_fields == offsets(3, 0, 3)
+
+
+def test_without_long_polling_a_pull_waits_shortly(make_harness: MakeHarness) -> None:
+    harness = make_harness(longPollingEnable="false", shortPollingTimeMills="700")
+    fill(harness)
+    assert harness.hold(queueOffset=3).deadline_ms == NOW_MS + 700
+
+
+def test_nobody_waits_for_ever(harness: Harness) -> None:
+    fill(harness)
+    note = harness.hold(queueOffset=3, suspendTimeoutMillis=2**62)
+    assert note.deadline_ms == NOW_MS + SUSPEND_MS_MAX
+
+
+def test_when_too_many_wait_the_next_is_answered(harness: Harness) -> None:
+    fill(harness)
+    harness.broker._state.held._holds_max = 1
+    harness.hold(queueOffset=3)
+    response = answer(harness, sysFlag=SUSPEND, queueOffset=3)
+    assert response.code == ResponseCode.PULL_NOT_FOUND
+
+
+# Reading from the disk.
+
+
+def test_a_read_that_would_block_goes_to_the_pool(harness: Harness) -> None:
+    fill(harness)
+    harness.store.cold = True
+    request = harness.request(RequestCode.PULL_MESSAGE, pull_fields(sysFlag=COMMIT, commitOffset=1))
+    outcome = harness.broker.process(request, harness.channel, NOW_MS)
+    assert isinstance(outcome, RunInPool)
+    assert committed(harness) == -1
+    response = harness.settle(outcome)
+    assert isinstance(response, RemotingCommand)
+    assert response.code == ResponseCode.SUCCESS
+    assert committed(harness) == 1
+
+
+def test_a_pull_from_the_pool_may_wait_too(harness: Harness) -> None:
+    fill(harness)
+    harness.store.cold = True
+    assert harness.hold(queueOffset=3).hold_id == 1
+
+
+# What is checked before the store is asked: settings, header, code, begin of the remark.
+REFUSALS = [
+    (
+        "a broker that may not be read",
+        {"brokerPermission": "2"},
+        {},
+        (ResponseCode.NO_PERMISSION, "the broker[127.0.0.1] pulling message is forbidden"),
+    ),
+    (
+        "an unknown group",
+        {"autoCreateSubscriptionGroup": "false"},
+        {},
+        (
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            "subscription group [g] does not exist, \nSee http",
+        ),
+    ),
+    (
+        "a group that is no name",
+        {},
+        {"consumerGroup": "../g"},
+        (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "subscription group [../g] does not exist"),
+    ),
+    (
+        "an unknown topic",
+        {},
+        {"topic": "U"},
+        (ResponseCode.TOPIC_NOT_EXIST, "topic[U] not exist, apply first please! \nSee http"),
+    ),
+    (
+        "a queue that is not there",
+        {},
+        {"queueId": 4},
+        (
+            ResponseCode.SYSTEM_ERROR,
+            "queueId[4] is illegal, topic:[T] topicConfig.readQueueNums:[4] "
+            "consumer:[/10.0.0.9:40001]",
+        ),
+    ),
+    (
+        "a negative queue",
+        {},
+        {"queueId": -1},
+        (ResponseCode.SYSTEM_ERROR, "queueId[-1] is illegal"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("keys", "changes", "refusal"), [r[1:] for r in REFUSALS], ids=[r[0] for r in REFUSALS]
+)
+def test_a_pull_is_refused(
+    make_harness: MakeHarness,
+    keys: dict[str, str],
+    changes: dict[str, object],
+    refusal: tuple[int, str],
+) -> None:
+    harness = make_harness(**keys)
+    fill(harness)
+    response = answer(harness, **changes)
+    code, remark = refusal
+    assert response.code == code
+    assert (response.remark or "").startswith(remark)
+    assert harness.store.asked == []
+
+
+def test_a_group_that_may_not_consume_is_refused(harness: Harness) -> None:
+    fill(harness)
+    harness.broker._state.groups.update(SubscriptionGroupConfig("g", consume_enable=False), NOW_MS)
+    response = answer(harness)
+    assert response.code == ResponseCode.NO_PERMISSION
+    assert response.remark == "subscription group no permission, g"
+
+
+def test_a_topic_that_may_not_be_read_is_refused(harness: Harness) -> None:
+    fill(harness)
+    topic = harness.broker._state.topics.get("T")
+    assert topic is not None
+    topic.perm = 2
+    response = answer(harness)
+    assert response.code == ResponseCode.NO_PERMISSION
+    assert response.remark == "the topic[T] pulling message is forbidden"
+
+
+def test_a_light_queue_is_pulled_without_a_topic(make_harness: MakeHarness) -> None:
+    """Section 3, LMQ: implicit configuration."""
+    harness = make_harness(enableLmq="true")
+    harness.send("%LMQ%q", b"light")
+    response = answer(harness, topic="%LMQ%q", consumerGroup="%LMQ%g")
+    assert decode_record(response.body).body == b"light"
+
+
+def test_a_push_consumer_pulls_by_its_heartbeat(harness: Harness) -> None:
+    fill(harness)
+    harness.beat("g", subscription("T", "*", version=3))
+    response = answer(harness, sysFlag=0, subscription="", subVersion=3)
+    assert response.code == ResponseCode.SUCCESS

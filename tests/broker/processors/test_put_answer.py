@@ -1,0 +1,37 @@
+"""The store's refusals as response codes (SendMessageProcessor.handlePutMessageResult)."""
+
+import pytest
+
+from tests.broker.harness import Harness
+from wakelog.protocol.codes import ResponseCode
+from wakelog.storage.results import PutStatus
+
+ROWS = [
+    (PutStatus.CREATE_MAPPED_FILE_FAILED, ResponseCode.SYSTEM_ERROR, "create mapped file failed"),
+    (PutStatus.MESSAGE_ILLEGAL, ResponseCode.MESSAGE_ILLEGAL, "the message is illegal"),
+    (PutStatus.PROPERTIES_SIZE_EXCEEDED, ResponseCode.MESSAGE_ILLEGAL, "the message is illegal"),
+    (PutStatus.MESSAGE_SIZE_EXCEEDED, ResponseCode.MESSAGE_ILLEGAL, "the message is illegal"),
+    (PutStatus.SERVICE_NOT_AVAILABLE, ResponseCode.SERVICE_NOT_AVAILABLE, "service not available"),
+    (PutStatus.OS_PAGE_CACHE_BUSY, ResponseCode.SYSTEM_ERROR, "[PC_SYNCHRONIZED]broker busy"),
+    (
+        PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED,
+        ResponseCode.SYSTEM_ERROR,
+        "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]",
+    ),
+    (PutStatus.UNKNOWN_ERROR, ResponseCode.SYSTEM_ERROR, "UNKNOWN_ERROR"),
+]
+
+
+@pytest.mark.parametrize(("status", "code", "remark"), ROWS)
+def test_a_refusal_has_its_code(
+    harness: Harness, status: PutStatus, code: int, remark: str
+) -> None:
+    harness.store.refusal = status
+    response = harness.send("T")
+    assert response.code == code
+    assert (response.remark or "").startswith(remark)
+    assert response.ext_fields == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+
+
+def test_every_refusal_is_in_the_table() -> None:
+    assert {row[0] for row in ROWS} == set(PutStatus) - {PutStatus.PUT_OK}

@@ -1,0 +1,245 @@
+"""Code 36 (rocketmq.md 4.4)."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.broker.fake_store import Stored
+from tests.broker.harness import NOW_MS, Harness
+from tests.golden_stores import open_golden
+from wakelog.broker.decision import AwaitFlush
+from wakelog.protocol.bodies import SubscriptionGroupConfig
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.message_record import MessageRecord, decode_record
+from wakelog.protocol.properties import decode_properties
+from wakelog.storage.append import MessageDraft
+from wakelog.storage.results import PutStatus
+
+MakeHarness = Callable[..., Harness]
+
+
+def back(harness: Harness, version: int = 399, **changes: str) -> RemotingCommand:
+    """Send the message at physical offset 0 back."""
+    fields = {"offset": "0", "group": "g", "delayLevel": "0", "unitMode": "false"} | changes
+    request = harness.request(RequestCode.CONSUMER_SEND_MSG_BACK, fields)
+    request.version = version
+    outcome = harness.settle(harness.broker.process(request, harness.channel, NOW_MS))
+    assert isinstance(outcome, RemotingCommand)
+    return outcome
+
+
+def put(harness: Harness, *, reconsume_times: int = 0, properties: str = "KEYS\x01k") -> str:
+    """Put a message and return its id."""
+    result = harness.store.put_message(
+        MessageDraft(
+            "T",
+            1,
+            b"hard to swallow",
+            properties,
+            flag=3,
+            sys_flag=1,
+            born_timestamp_ms=5,
+            born_host=("10.0.0.7", 77),
+            store_host=("10.0.0.8", 10_911),
+            reconsume_times=reconsume_times,
+        ),
+        NOW_MS - 1_000,
+    )
+    return f"0A000008{10_911:08X}{result.physical_offset:016X}"
+
+
+def test_a_message_comes_again_by_way_of_a_delay_level(harness: Harness) -> None:
+    message_id = put(harness)
+    assert back(harness).code == ResponseCode.SUCCESS
+    (parked,) = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
+    assert parked.body == b"hard to swallow"
+    assert (parked.flag, parked.sys_flag, parked.reconsume_times) == (3, 1, 1)
+    assert (parked.born_host, parked.store_host) == (("10.0.0.7", 77), ("10.0.0.8", 10_911))
+    assert parked.born_timestamp_ms == 5
+    assert decode_properties(parked.properties_text) == {
+        "KEYS": "k",
+        "RETRY_TOPIC": "T",
+        "WAIT": "false",
+        "DELAY": "3",
+        "ORIGIN_MESSAGE_ID": message_id,
+        "REAL_TOPIC": "%RETRY%g",
+        "REAL_QID": "0",
+    }
+    topic = harness.broker._state.topics.get("%RETRY%g")
+    assert topic is not None
+    assert (topic.read_queue_nums, topic.perm) == (1, 6)
+
+
+def test_the_first_topic_and_id_are_kept_through_every_retry(harness: Harness) -> None:
+    put(harness, properties="RETRY_TOPIC\x01First\x02ORIGIN_MESSAGE_ID\x010A0B")
+    back(harness)
+    (parked,) = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
+    properties = decode_properties(parked.properties_text)
+    assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("First", "0A0B")
+    sent_back = harness.broker.statistics().traffic.send_back_by_topic_and_group
+    assert sent_back == {("First", "g"): 1}
+
+
+# delayLevel, attempts before, the header's and the group's limit, version: level, None for DLQ.
+LEVELS = [
+    ("later and later", "0", 0, None, 399, 3),
+    ("the third attempt waits longer", "0", 2, None, 399, 5),
+    ("the level asked for", "7", 2, None, 399, 7),
+    ("never above the highest level", "0", 15, None, 399, 18),
+    ("a negative level gives up", "-1", 0, None, 399, None),
+    ("tried as often as the group allows", "0", 16, None, 399, None),
+    ("the client's own limit", "0", 2, "2", 399, None),
+    ("a client that allows more than the group", "0", 16, "99", 399, 18),
+    ("an old client's limit does not count", "0", 2, "2", 120, 5),
+]
+
+
+@pytest.mark.parametrize(
+    ("delay_level", "reconsume_times", "limit", "version", "level"),
+    [r[1:] for r in LEVELS],
+    ids=[r[0] for r in LEVELS],
+)
+def test_the_level_follows_from_the_attempts(
+    harness: Harness,
+    delay_level: str,
+    reconsume_times: int,
+    limit: str | None,
+    version: int,
+    level: int | None,
+) -> None:
+    put(harness, reconsume_times=reconsume_times)
+    changes = {} if limit is None else {"maxReconsumeTimes": limit}
+    assert back(harness, version, delayLevel=delay_level, **changes).code == 0
+    if level is None:
+        (dead,) = harness.store.messages("%DLQ%g")
+        assert dead.reconsume_times == reconsume_times + 1
+        # As in the real broker's store: a dead letter keeps DELAY=0 and WAIT=false.
+        properties = decode_properties(dead.properties_text)
+        assert (properties["DELAY"], properties["WAIT"]) == ("0", "false")
+    else:
+        assert len(harness.store.messages("SCHEDULE_TOPIC_XXXX", level - 1)) == 1
+
+
+def configure(harness: Harness, **fields: int) -> None:
+    harness.broker._state.groups.update(SubscriptionGroupConfig("g", **fields), NOW_MS)  # type: ignore[arg-type]
+
+
+def test_a_group_without_retry_queues_drops_the_message(harness: Harness) -> None:
+    put(harness)
+    configure(harness, retry_queue_nums=0)
+    assert back(harness).code == ResponseCode.SUCCESS
+    assert len(harness.store.log) == 1
+
+
+def test_retries_spread_over_the_groups_retry_queues(harness: Harness) -> None:
+    put(harness)
+    configure(harness, retry_queue_nums=3)
+    for _ in range(30):
+        back(harness)
+    parked = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
+    assert {decode_properties(m.properties_text)["REAL_QID"] for m in parked} == {"0", "1", "2"}
+
+
+def test_a_send_back_never_waits_for_the_disk(make_harness: MakeHarness) -> None:
+    harness = make_harness(flushDiskType="SYNC_FLUSH")
+    put(harness)
+    assert not isinstance(back(harness), AwaitFlush)
+
+
+@pytest.mark.parametrize("unit_mode", ["true", "false"])
+def test_unit_mode_marks_the_retry_topic(harness: Harness, unit_mode: str) -> None:
+    put(harness)
+    back(harness, unitMode=unit_mode)
+    topic = harness.broker._state.topics.get("%RETRY%g")
+    assert topic is not None
+    assert topic.topic_sys_flag == (0x2 if unit_mode == "true" else 0)
+
+
+def test_a_message_that_is_gone_cannot_come_again(harness: Harness) -> None:
+    response = back(harness, offset="4711")
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert response.remark == "look message by offset failed, 4711"
+
+
+@pytest.mark.parametrize("status", [PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.MESSAGE_ILLEGAL])
+def test_a_refused_put_is_a_system_error_with_the_status(
+    harness: Harness, status: PutStatus
+) -> None:
+    put(harness)
+    harness.store.refusal = status
+    response = back(harness)
+    assert (response.code, response.remark) == (ResponseCode.SYSTEM_ERROR, status.value)
+
+
+def test_an_unknown_group_is_refused(make_harness: MakeHarness) -> None:
+    harness = make_harness(autoCreateSubscriptionGroup="false")
+    put(harness)
+    assert back(harness).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+def test_a_broker_without_write_permission_refuses(make_harness: MakeHarness) -> None:
+    harness = make_harness(brokerPermission="4")
+    put(harness)
+    response = back(harness)
+    assert response.code == ResponseCode.NO_PERMISSION
+    assert response.remark == "the broker[127.0.0.1] sending message is forbidden"
+
+
+def test_a_retry_topic_that_may_not_be_written_refuses(harness: Harness) -> None:
+    put(harness)
+    topic = harness.broker._state.topics.create("%RETRY%g", 1, NOW_MS)
+    topic.perm = 4
+    response = back(harness)
+    assert response.code == ResponseCode.NO_PERMISSION
+    assert response.remark == "the topic[%RETRY%g] sending message is forbidden"
+
+
+def test_a_group_with_too_long_a_name_for_a_topic_is_told(harness: Harness) -> None:
+    put(harness)
+    response = back(harness, group="g" * 125)
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert "longer than topic max length" in (response.remark or "")
+
+
+def read_record(store: Path, physical_offset: int, size_bytes: int) -> bytes:
+    """Read a record of a fixture, whose segments have 64 KiB."""
+    begin = physical_offset - physical_offset % 65_536
+    segment = store / "commitlog" / f"{begin:020d}"
+    return segment.read_bytes()[physical_offset - begin :][:size_bytes]
+
+
+def test_the_real_brokers_dead_letters_and_retries_are_made_alike(tmp_path: Path) -> None:
+    """Each send-back of the fixture is done again; properties have to be equal byte for byte."""
+    store, manifest = open_golden("delay_tx_retry", tmp_path)
+    records: dict[int, MessageRecord] = {}
+    by_id: dict[str, MessageRecord] = {}
+    for message in manifest["messages"]:
+        data = read_record(store, message["commitLogOffset"], message["storeSize"])
+        records[message["commitLogOffset"]] = by_id[message["offsetMsgId"]] = decode_record(data)
+    compared = 0
+    for record in records.values():
+        properties = decode_properties(record.properties_text)
+        real_topic = properties.get("REAL_TOPIC", "")
+        parked_retry = record.topic.startswith("SCHEDULE") and real_topic.startswith("%RETRY%")
+        origin = by_id.get(properties.get("ORIGIN_MESSAGE_ID", ""))
+        if origin is None or record.reconsume_times != 1:
+            continue
+        if not (parked_retry or record.topic.startswith("%DLQ%")):
+            continue
+        compared += 1
+        harness = Harness()
+        data = read_record(store, origin.physical_offset, origin.size_bytes)
+        harness.store.log[0] = Stored(MessageDraft("", 0, b""), data, 0, 0, 0)
+        harness.store.end = len(data)
+        level = properties["DELAY"] if parked_retry else "-1"
+        assert back(harness, group="retry_group", delayLevel=level).code == 0
+        (made,) = harness.store.messages(record.topic, record.queue_id)
+        assert made.properties_text == record.properties_text
+        assert (made.body, made.born_host, made.sys_flag) == (
+            record.body,
+            record.born_host,
+            record.sys_flag,
+        )
+    assert compared >= 15

@@ -1,0 +1,161 @@
+"""What has to hold before a send (rocketmq.md 4.4; fact 26)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.broker.harness import NOW_MS, Harness
+from wakelog.protocol.codes import RequestCode, ResponseCode
+
+MakeHarness = Callable[..., Harness]
+TRACE = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+
+# What is sent, and with which settings: code, begin of the remark.
+REFUSALS = [
+    (
+        "before the start time",
+        {"startAcceptSendRequestTimeStamp": str(NOW_MS + 1)},
+        ("T", {}),
+        (ResponseCode.SYSTEM_ERROR, "broker unable to service, until"),
+    ),
+    (
+        "a name that is no topic",
+        {},
+        ("../T", {}),
+        (ResponseCode.SYSTEM_ERROR, "The specified topic contains illegal characters"),
+    ),
+    (
+        "a blank name",
+        {},
+        (" ", {}),
+        (ResponseCode.SYSTEM_ERROR, "The specified topic is blank."),
+    ),
+    (
+        "a long name",
+        {},
+        ("t" * 128, {}),
+        (ResponseCode.SYSTEM_ERROR, "The specified topic is longer"),
+    ),
+    (
+        "the schedule topic",
+        {},
+        ("SCHEDULE_TOPIC_XXXX", {}),
+        (
+            ResponseCode.NO_PERMISSION,
+            "Sending message to topic[SCHEDULE_TOPIC_XXXX] is forbidden.",
+        ),
+    ),
+    (
+        "no such topic and none to make it after",
+        {},
+        ("T", {"c": "nothing"}),
+        (ResponseCode.TOPIC_NOT_EXIST, "topic[T] not exist, apply first please!\nSee http"),
+    ),
+    (
+        "no such topic and no auto creation",
+        {"autoCreateTopicEnable": "false"},
+        ("T", {}),
+        (ResponseCode.TOPIC_NOT_EXIST, "topic[T] not exist"),
+    ),
+    (
+        "a queue that is not there",
+        {},
+        ("T", {"e": "4"}),
+        (
+            ResponseCode.SYSTEM_ERROR,
+            "request queueId[4] is illegal, TopicConfig [topicName=T, readQueueNums=4, "
+            "writeQueueNums=4, perm=RW-, topicFilterType=SINGLE_TAG, topicSysFlag=0, "
+            "order=false] Producer: 10.0.0.9:40001",
+        ),
+    ),
+    (
+        "any queue of a topic without one",
+        {},
+        ("T", {"d": "0", "e": "-1"}),
+        (ResponseCode.SYSTEM_ERROR, "topic[T] has no queue to write to"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("keys", "sent", "refusal"), [r[1:] for r in REFUSALS], ids=[r[0] for r in REFUSALS]
+)
+def test_a_send_is_refused(
+    make_harness: MakeHarness,
+    keys: dict[str, str],
+    sent: tuple[str, dict[str, str]],
+    refusal: tuple[int, str],
+) -> None:
+    topic, changes = sent
+    harness = make_harness(**keys)
+    response = harness.send(topic, **changes)
+    code, remark = refusal
+    assert response.code == code
+    assert (response.remark or "").startswith(remark)
+    # Fact 22: the Java client reads these two without looking.
+    assert response.ext_fields == TRACE
+    assert harness.store.log == {}
+
+
+@pytest.mark.parametrize("missing", ["a", "b", "c", "d", "e", "f", "g", "h"])
+def test_a_required_field_that_is_not_there_is_named(harness: Harness, missing: str) -> None:
+    fields = {"a": "g", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0"}
+    del fields[missing]
+    response = harness.ask(RequestCode.SEND_MESSAGE_V2, fields)
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert f"the custom field <{missing}> is null" in (response.remark or "")
+
+
+def create(harness: Harness, **changes: str) -> None:
+    fields = {
+        "topic": "T",
+        "defaultTopic": "TBW102",
+        "readQueueNums": "8",
+        "writeQueueNums": "2",
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        "order": "false",
+    }
+    assert harness.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields | changes).code == 0
+
+
+def test_a_queue_id_is_valid_up_to_the_greater_number_of_queues(harness: Harness) -> None:
+    """Fact 26: max(readQueueNums, writeQueueNums); a negative one picks a write queue."""
+    create(harness)
+    assert harness.send("T", e="7").code == ResponseCode.SUCCESS
+    assert harness.send("T", e="8").code == ResponseCode.SYSTEM_ERROR
+    assert {harness.send("T", e="-5").ext_fields["queueId"] for _ in range(40)} == {"0", "1"}
+
+
+@pytest.mark.parametrize(
+    ("ordered", "code"), [(True, ResponseCode.NO_PERMISSION), (False, ResponseCode.SUCCESS)]
+)
+def test_a_broker_without_write_permission_refuses_only_order_topics(
+    make_harness: MakeHarness, ordered: bool, code: int
+) -> None:
+    """Section 4.4, msgCheck."""
+    harness = make_harness(brokerPermission="4")
+    create(harness)
+    harness.broker._state.topics.update_order_topics(["T"] if ordered else [], NOW_MS)
+    response = harness.send("T")
+    assert response.code == code
+    if ordered:
+        assert response.remark == "the broker[127.0.0.1] sending message is forbidden"
+
+
+@pytest.mark.parametrize(
+    ("topic", "unit_mode", "flag"),
+    [("T", "true", 0x1), ("T", "false", 0), ("%RETRY%g", "true", 0x2)],
+)
+def test_unit_mode_marks_the_topic_that_is_made(
+    harness: Harness, topic: str, unit_mode: str, flag: int
+) -> None:
+    harness.send(topic, k=unit_mode)
+    made = harness.broker._state.topics.get(topic)
+    assert made is not None
+    assert made.topic_sys_flag == flag
+
+
+def test_a_retry_topic_is_made_even_without_auto_creation(make_harness: MakeHarness) -> None:
+    harness = make_harness(autoCreateTopicEnable="false")
+    assert harness.send("%RETRY%g").code == ResponseCode.SUCCESS

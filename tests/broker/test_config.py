@@ -1,0 +1,80 @@
+"""Settings and their ranges (rocketmq.md section 6)."""
+
+import msgspec
+import pytest
+
+from wakelog.broker.config import KEYS_WITHOUT_EFFECT, BrokerConfig, java_key
+from wakelog.storage.errors import IllegalConfiguration
+
+# Section 6: key and default of 4.9.3.
+DEFAULTS = {
+    "brokerClusterName": "DefaultCluster",
+    "brokerId": 0,
+    "brokerPermission": 6,
+    "defaultTopicQueueNums": 8,
+    "autoCreateTopicEnable": True,
+    "autoCreateSubscriptionGroup": True,
+    "flushConsumerOffsetInterval": 5_000,
+    "sendThreadPoolQueueCapacity": 10_000,
+    "pullThreadPoolQueueCapacity": 100_000,
+    "queryThreadPoolQueueCapacity": 20_000,
+    "clientManagerThreadPoolQueueCapacity": 1_000_000,
+    "consumerManagerThreadPoolQueueCapacity": 1_000_000,
+    "heartbeatThreadPoolQueueCapacity": 50_000,
+    "endTransactionPoolQueueCapacity": 100_000,
+    "longPollingEnable": True,
+    "shortPollingTimeMills": 1_000,
+    "slaveReadEnable": False,
+    "traceOn": True,
+    "regionId": "DefaultRegion",
+    "registerNameServerPeriod": 30_000,
+    "waitTimeMillsInSendQueue": 200,
+    "waitTimeMillsInPullQueue": 5_000,
+    "waitTimeMillsInHeartbeatQueue": 31_000,
+    "waitTimeMillsInTransactionQueue": 3_000,
+    "listenPort": 10911,
+    "serverChannelMaxIdleTimeSeconds": 120,
+}
+
+
+def test_keys_and_defaults_are_upstreams() -> None:
+    fields = {f.encode_name: f.default for f in msgspec.structs.fields(BrokerConfig)}
+    assert {key: fields[key] for key in DEFAULTS} == DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("broker_ip1", "brokerIP1"),
+        ("start_accept_send_request_time_stamp", "startAcceptSendRequestTimeStamp"),
+        ("region_id", "regionId"),
+    ],
+)
+def test_a_field_has_upstreams_spelling(name: str, key: str) -> None:
+    assert java_key(name) == key
+
+
+def test_no_key_is_both_obeyed_and_without_effect() -> None:
+    assert not KEYS_WITHOUT_EFFECT & set(BrokerConfig.__struct_encode_fields__)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "accepted"),
+    [
+        ("listen_port", 2, "3 to 65534"),
+        ("listen_port", 65_535, "3 to 65534"),
+        ("broker_permission", 16, "0 to 15"),
+        ("default_topic_queue_nums", -1, "0 to 65535"),
+        ("short_polling_time_mills", 0, "1 to 2147483647"),
+        ("broker_cluster_name", "a\x02b", "printable characters"),
+    ],
+)
+def test_a_value_nobody_could_use_is_refused(field: str, value: object, accepted: str) -> None:
+    with pytest.raises(IllegalConfiguration) as refusal:
+        BrokerConfig(**{field: value})  # type: ignore[arg-type]
+    assert refusal.value.key == java_key(field)
+    assert refusal.value.accepted == accepted
+
+
+def test_the_address_is_the_advertised_one() -> None:
+    assert BrokerConfig(broker_ip1="10.0.0.1", listen_port=20911).broker_addr == "10.0.0.1:20911"

@@ -1,0 +1,121 @@
+"""Committed offsets and their file (rocketmq.md section 3; facts 38 and 39)."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from wakelog.broker import consumer_offsets
+from wakelog.broker.consumer_offsets import NO_OFFSET, ConsumerOffsets
+
+
+@pytest.fixture
+def offsets() -> Iterator[ConsumerOffsets]:
+    table = ConsumerOffsets()
+    yield table
+    table.validate()
+
+
+def test_an_offset_is_kept_by_group_topic_and_queue(offsets: ConsumerOffsets) -> None:
+    offsets.commit("g", "T", 0, 10)
+    offsets.commit("g", "T", 1, 20)
+    offsets.commit("h", "T", 0, 30)
+    assert offsets.offsets_of("g", "T") == {0: 10, 1: 20}
+    assert offsets.query("h", "T", 0) == 30
+
+
+@pytest.mark.parametrize(
+    ("group", "topic", "queue_id"), [("h", "T", 0), ("g", "U", 0), ("g", "T", 1)]
+)
+def test_there_is_no_offset_elsewhere(
+    offsets: ConsumerOffsets, group: str, topic: str, queue_id: int
+) -> None:
+    offsets.commit("g", "T", 0, 10)
+    assert offsets.query(group, topic, queue_id) == NO_OFFSET
+
+
+def test_the_last_writer_wins_even_with_less(offsets: ConsumerOffsets) -> None:
+    """Fact 38."""
+    offsets.commit("g", "T", 0, 10)
+    offsets.commit("g", "T", 0, 3)
+    assert offsets.query("g", "T", 0) == 3
+    assert offsets.statistics().backward_count == 1
+
+
+def test_the_go_clients_minus_one_counts_as_no_offset(offsets: ConsumerOffsets) -> None:
+    """Section 12: after code 22 the Go client may commit -1."""
+    offsets.commit("g", "T", 0, -1)
+    assert offsets.query("g", "T", 0) == NO_OFFSET
+
+
+def test_the_same_offset_again_needs_no_write(offsets: ConsumerOffsets) -> None:
+    offsets.commit("g", "T", 0, 10)
+    offsets.snapshot()
+    assert not offsets.dirty
+    offsets.commit("g", "T", 0, 10)
+    assert not offsets.dirty
+    offsets.commit("g", "T", 0, 11)
+    assert offsets.dirty
+
+
+def test_the_file_is_laid_out_as_upstream_writes_it(offsets: ConsumerOffsets) -> None:
+    offsets.commit("retry_group", "RetryTopic", 0, 6)
+    offsets.commit("retry_group", "RetryTopic", 1, 15)
+    offsets.commit("retry_group", "%RETRY%retry_group", 0, 51)
+    assert offsets.snapshot()() == (
+        '{\n\t"offsetTable":{\n'
+        '\t\t"RetryTopic@retry_group":{0:6,1:15\n\t\t},\n'
+        '\t\t"%RETRY%retry_group@retry_group":{0:51\n\t\t}\n'
+        "\t}\n}"
+    )
+
+
+def test_a_file_is_read_back(offsets: ConsumerOffsets) -> None:
+    offsets.commit("g", "T", 0, 6)
+    offsets.commit("g", "U", 3, 7)
+    read = ConsumerOffsets()
+    read.load(offsets.snapshot()())
+    assert read.snapshot()() == offsets.snapshot()()
+    assert not read.dirty
+    read.validate()
+
+
+def test_quoted_queue_ids_are_read_too(offsets: ConsumerOffsets) -> None:
+    offsets.load('{"offsetTable":{"T@g":{"0":6}}}')
+    assert offsets.query("g", "T", 0) == 6
+
+
+def test_a_snapshot_is_not_changed_by_later_commits(offsets: ConsumerOffsets) -> None:
+    offsets.commit("g", "T", 0, 6)
+    encode = offsets.snapshot()
+    offsets.commit("g", "T", 0, 7)
+    assert ":{0:6" in encode()
+
+
+def test_an_empty_table_is_a_file_too(offsets: ConsumerOffsets) -> None:
+    assert offsets.snapshot()() == '{\n\t"offsetTable":{}\n}'
+    offsets.load("{}")
+    assert offsets.statistics().queue_count == 0
+
+
+def test_queues_are_bounded(offsets: ConsumerOffsets, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_offsets, "QUEUES_MAX", 1)
+    offsets.commit("g", "T", 0, 1)
+    offsets.commit("g", "T", 1, 1)
+    offsets.commit("g", "T", 0, 2)
+    assert offsets.offsets_of("g", "T") == {0: 2}
+    assert offsets.statistics().refused_count == 1
+
+
+def test_light_groups_have_one_offset_and_a_file_of_their_own() -> None:
+    offsets = ConsumerOffsets(lmq=True)
+    offsets.commit("%LMQ%g", "%LMQ%q", 0, 9)
+    offsets.commit("g", "T", 0, 4)
+    assert offsets.query("%LMQ%g", "%LMQ%q", 7) == 9
+    assert offsets.offsets_of("%LMQ%g", "%LMQ%q") == {0: 9}
+    assert offsets.file_name == "lmqConsumerOffset"
+    text = offsets.snapshot()()
+    assert '"lmqOffsetTable":{\n\t\t"%LMQ%q@%LMQ%g":9' in text
+    read = ConsumerOffsets(lmq=True)
+    read.load(text)
+    assert read.snapshot()() == text
+    read.validate()

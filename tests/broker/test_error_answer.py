@@ -1,0 +1,42 @@
+"""Errors to response codes."""
+
+import errno
+
+import pytest
+
+from wakelog.broker.error_answer import REMARK_CHARACTERS_MAX, error_answer
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import make_request
+from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
+from wakelog.storage.errors import CorruptRecord, IllegalName, NotWriteable, store_failure
+
+ROWS = [
+    (RemoteProtocolError(17, "no such topic"), 17, "no such topic"),
+    (NotWriteable("EIO"), ResponseCode.SERVICE_NOT_AVAILABLE, "takes no messages"),
+    (
+        store_failure("/s/x", "pwrite", OSError(errno.ENOSPC, "No space left on device")),
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        "No space left",
+    ),
+    (
+        store_failure("/s/x", "pread", OSError(errno.EIO, "Input/output error")),
+        ResponseCode.SYSTEM_ERROR,
+        "Input/output error",
+    ),
+    (CorruptRecord(7, "bad CRC"), ResponseCode.SYSTEM_ERROR, "physical offset 7"),
+    (IllegalName("topic", "../x"), ResponseCode.SYSTEM_ERROR, "illegal topic name"),
+    (LocalProtocolError("too long"), ResponseCode.SYSTEM_ERROR, "LocalProtocolError: too long"),
+    (ZeroDivisionError("division"), ResponseCode.SYSTEM_ERROR, "ZeroDivisionError: division"),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "remark"), ROWS, ids=[type(r[0]).__name__ for r in ROWS])
+def test_an_error_becomes_an_answer(error: Exception, code: int, remark: str) -> None:
+    response = error_answer(make_request(310, opaque=8), error)
+    assert (response.code, response.opaque, response.is_response) == (code, 8, True)
+    assert remark in (response.remark or "")
+
+
+def test_a_remark_is_not_as_long_as_what_a_peer_sends() -> None:
+    response = error_answer(make_request(310, opaque=8), ValueError("x" * 100_000))
+    assert len(response.remark or "") == REMARK_CHARACTERS_MAX

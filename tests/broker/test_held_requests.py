@@ -1,0 +1,74 @@
+"""The requests that wait in the Broker."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.broker.harness import FakeChannel
+from wakelog.broker.decision import HoldPull
+from wakelog.broker.held_requests import HeldRequests
+from wakelog.protocol.command import make_request
+
+REQUEST = make_request(11, opaque=1)
+
+
+@pytest.fixture
+def held() -> Iterator[HeldRequests]:
+    requests = HeldRequests(holds_max=2)
+    yield requests
+    requests.validate()
+
+
+def hold(held: HeldRequests, channel_id: int = 1) -> HoldPull | None:
+    return held.hold(
+        REQUEST,
+        FakeChannel(channel_id),
+        topic="T",
+        queue_id=3,
+        queue_offset=7,
+        deadline_ms=99,
+        codes=frozenset({1}),
+    )
+
+
+def test_a_note_says_what_the_request_waits_for(held: HeldRequests) -> None:
+    assert hold(held) == HoldPull(1, "T", 3, 7, 99, frozenset({1}))
+    assert held.note(1) == held.notes()[0]
+
+
+def test_a_taken_request_is_gone(held: HeldRequests) -> None:
+    hold(held)
+    taken = held.take(1)
+    assert taken is not None
+    assert taken.request is REQUEST
+    assert held.take(1) is None
+    assert held.note(1) is None
+
+
+def test_a_request_put_back_keeps_its_note(held: HeldRequests) -> None:
+    note = hold(held)
+    taken = held.take(1)
+    assert taken is not None
+    assert held.put_back(taken) == note
+    assert len(held) == 1
+
+
+def test_ids_are_never_used_twice(held: HeldRequests) -> None:
+    hold(held)
+    held.take(1)
+    note = hold(held)
+    assert note is not None
+    assert note.hold_id == 2
+
+
+def test_beyond_the_bound_nothing_is_held(held: HeldRequests) -> None:
+    assert hold(held) and hold(held)
+    assert hold(held) is None
+
+
+def test_a_closed_connection_takes_its_requests_along(held: HeldRequests) -> None:
+    hold(held, channel_id=1)
+    hold(held, channel_id=2)
+    assert held.forget_channel(1) == (1,)
+    assert held.forget_channel(1) == ()
+    assert [note.hold_id for note in held.notes()] == [2]

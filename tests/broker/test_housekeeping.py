@@ -1,0 +1,115 @@
+"""What a broker does by time."""
+
+import pytest
+
+from tests.broker.harness import NOW_MS, Harness, subscription
+from wakelog.broker import housekeeping
+from wakelog.broker.decision import CloseChannel, Instruction, Persist, Push, RegisterBroker
+from wakelog.broker.membership import CLIENT_EXPIRED_MS
+from wakelog.protocol.codes import RequestCode, ResponseCode
+
+
+def tick(harness: Harness, after_ms: int) -> list[Instruction]:
+    """Tick at every due moment up to `after_ms` from the start."""
+    end_ms = NOW_MS + after_ms
+    while harness.broker.next_tick_ms() <= end_ms:
+        harness.now_ms = harness.broker.next_tick_ms()
+        harness.broker.tick(harness.now_ms)
+    harness.now_ms = end_ms
+    return harness.instructions()
+
+
+def commit(harness: Harness) -> None:
+    fields = {"consumerGroup": "g", "topic": "T", "queueId": "0", "commitOffset": "5"}
+    assert harness.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields).code == ResponseCode.SUCCESS
+
+
+def test_offsets_are_written_each_interval_if_they_moved(harness: Harness) -> None:
+    """flushConsumerOffsetInterval 5 s."""
+    assert tick(harness, 5_000) == []
+    commit(harness)
+    assert tick(harness, 9_999) == []
+    assert tick(harness, 10_000) == [Persist("consumerOffset")]
+
+
+def test_offsets_that_were_written_are_not_written_again(harness: Harness) -> None:
+    commit(harness)
+    assert Persist("consumerOffset") in tick(harness, 5_000)
+    harness.broker.to_json("consumerOffset")
+    assert Persist("consumerOffset") not in tick(harness, 10_000)
+
+
+def test_light_offsets_have_their_own_file() -> None:
+    harness = Harness(enableLmq="true")
+    commit(harness)
+    assert Persist("lmqConsumerOffset") in tick(harness, 5_000)
+
+
+@pytest.mark.parametrize(
+    ("period_ms", "registers_at_ms"), [("30000", 30_000), ("1", 10_000), ("600000", 60_000)]
+)
+def test_a_broker_registers_again_within_10_to_60_s(period_ms: str, registers_at_ms: int) -> None:
+    harness = Harness(registerNameServerPeriod=period_ms)
+    assert RegisterBroker(oneway=False) not in tick(harness, registers_at_ms - 1)
+    assert RegisterBroker(oneway=False) in tick(harness, registers_at_ms)
+
+
+def test_a_period_can_be_changed_while_the_broker_runs(harness: Harness) -> None:
+    body = b"registerNameServerPeriod=10000"
+    assert harness.ask(RequestCode.UPDATE_BROKER_CONFIG, body=body).code == ResponseCode.SUCCESS
+    tick(harness, 30_000)
+    assert tick(harness, 39_999).count(RegisterBroker(oneway=False)) == 0
+    assert tick(harness, 40_000).count(RegisterBroker(oneway=False)) == 1
+
+
+def test_silent_clients_are_closed(harness: Harness) -> None:
+    harness.beat("g", subscription())
+    harness.beat_producer("pg")
+    harness.instructions()
+    closing = [i for i in tick(harness, CLIENT_EXPIRED_MS) if isinstance(i, CloseChannel)]
+    assert closing == []
+    assert CloseChannel(1) in tick(harness, CLIENT_EXPIRED_MS + 10_000)
+    harness.broker.channel_closed(harness.channel, harness.now_ms)
+    assert not any(isinstance(i, CloseChannel) for i in tick(harness, CLIENT_EXPIRED_MS + 60_000))
+
+
+def test_expired_locks_go(harness: Harness) -> None:
+    harness.broker._state.locks.lock("g", "c", [("T", "b", 0)], NOW_MS - 1)
+    tick(harness, 60_000)
+    assert harness.broker.statistics().locks.lock_count == 0
+
+
+def test_a_held_pull_is_answered_after_its_deadline_though_nobody_says_so(harness: Harness) -> None:
+    harness.send("T")
+    harness.hold(queueOffset=1, suspendTimeoutMillis=3_000)
+    harness.instructions()
+    assert not any(isinstance(i, Push) for i in tick(harness, 3_000))
+    pushed = [i for i in tick(harness, 10_000) if isinstance(i, Push)]
+    assert [push.command.code for push in pushed] == [ResponseCode.PULL_NOT_FOUND]
+
+
+def test_a_held_pull_is_answered_when_its_queue_grew_though_nobody_said_so(
+    harness: Harness,
+) -> None:
+    """Section 4.2: the scan every 5 s."""
+    harness.send("T")
+    harness.hold(queueOffset=1)
+    harness.send("T")
+    harness.instructions()
+    pushed = [i for i in tick(harness, 6_000) if isinstance(i, Push)]
+    assert [push.command.code for push in pushed] == [ResponseCode.SUCCESS]
+
+
+def test_held_pulls_are_looked_at_a_bounded_number_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, harness: Harness
+) -> None:
+    monkeypatch.setattr(housekeeping, "HELD_LOOK_COUNT_MAX", 2)
+    harness.send("T")
+    for _ in range(5):
+        harness.hold(queueOffset=1)
+    harness.send("T")
+    harness.instructions()
+    answered = [
+        sum(isinstance(i, Push) for i in tick(harness, moment)) for moment in (5_000, 6_000, 7_000)
+    ]
+    assert answered == [2, 2, 1]

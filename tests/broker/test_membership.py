@@ -1,0 +1,156 @@
+"""Who belongs to which group (rocketmq.md 4.4)."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.broker.harness import FakeChannel, subscription
+from wakelog.broker import membership
+from wakelog.broker.membership import (
+    CLIENT_EXPIRED_MS,
+    Client,
+    Consumers,
+    GroupChange,
+    MembershipStatistics,
+    Producers,
+)
+from wakelog.protocol.bodies import MODEL_BROADCASTING, ConsumerData, SubscriptionData
+
+
+@pytest.fixture
+def consumers() -> Iterator[Consumers]:
+    table = Consumers()
+    yield table
+    table.validate()
+
+
+@pytest.fixture
+def producers() -> Iterator[Producers]:
+    table = Producers()
+    yield table
+    table.validate()
+
+
+def client(channel_id: int = 1, now_ms: int = 0) -> Client:
+    return Client(FakeChannel(channel_id), f"c{channel_id}", 0, 399, now_ms)
+
+
+def data(group: str = "g", *subscriptions: SubscriptionData) -> ConsumerData:
+    return ConsumerData(group, subscription_data_set=list(subscriptions or (subscription(),)))
+
+
+def test_a_new_connection_is_told_to_all(consumers: Consumers) -> None:
+    assert consumers.register(client(1), data()) == GroupChange("g", (1,))
+    assert consumers.register(client(2), data()) == GroupChange("g", (1, 2))
+    group = consumers.get("g")
+    assert group is not None
+    assert group.client_ids() == ["c1", "c2"]
+
+
+def test_the_same_heartbeat_again_changes_nothing(consumers: Consumers) -> None:
+    consumers.register(client(1), data())
+    assert consumers.register(client(1, now_ms=30_000), data()) is None
+
+
+# What the second heartbeat subscribes to, after the first subscribed to T: told or not.
+RESUBSCRIPTIONS = [
+    ("a topic joined", [subscription("T"), subscription("U")], True),
+    ("a topic left for another", [subscription("U")], True),
+    ("the expression changed", [subscription("T", "a||b", version=2)], False),
+    ("an older subscription came late", [subscription("T", "a", version=0)], False),
+]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"), [r[1:] for r in RESUBSCRIPTIONS], ids=[r[0] for r in RESUBSCRIPTIONS]
+)
+def test_a_change_of_topics_is_told_and_one_of_the_expression_is_not(
+    consumers: Consumers, wanted: list[SubscriptionData], told: bool
+) -> None:
+    consumers.register(client(1), data("g", subscription("T")))
+    assert (consumers.register(client(1), data("g", *wanted)) is not None) is told
+    group = consumers.get("g")
+    assert group is not None
+    assert set(group.subscriptions) == {s.topic for s in wanted}
+
+
+def test_a_newer_expression_replaces_an_older_one_and_not_the_other_way(
+    consumers: Consumers,
+) -> None:
+    consumers.register(client(1), data("g", subscription("T", "a", version=5)))
+    consumers.register(client(1), data("g", subscription("T", "b", version=4)))
+    assert consumers.subscription("g", "T") == subscription("T", "a", version=5)
+    consumers.register(client(1), data("g", subscription("T", "b", version=6)))
+    assert consumers.subscription("g", "T") == subscription("T", "b", version=6)
+
+
+def test_the_last_heartbeat_says_how_a_group_consumes(consumers: Consumers) -> None:
+    consumers.register(client(1), data())
+    consumers.register(client(1), ConsumerData("g", message_model=MODEL_BROADCASTING))
+    group = consumers.get("g")
+    assert group is not None
+    assert group.message_model == MODEL_BROADCASTING
+    assert consumers.subscription("g", "T") is None
+
+
+def test_who_unregisters_is_gone_and_the_others_are_told(consumers: Consumers) -> None:
+    consumers.register(client(1), data())
+    consumers.register(client(2), data())
+    assert consumers.unregister("g", 1) == GroupChange("g", (2,))
+    assert consumers.unregister("g", 2) == GroupChange("g", ())
+    assert consumers.get("g") is None
+    assert consumers.unregister("g", 2) is None
+
+
+def test_a_stranger_who_unregisters_changes_nobody(consumers: Consumers) -> None:
+    consumers.register(client(1), data())
+    assert consumers.unregister("g", 9) == GroupChange("g", (1,))
+    assert consumers.get("g") is not None
+
+
+def test_a_closed_connection_leaves_all_its_groups(consumers: Consumers) -> None:
+    consumers.register(client(1), data("g"))
+    consumers.register(client(1), data("h"))
+    consumers.register(client(2), data("g"))
+    assert consumers.channel_closed(1) == [GroupChange("g", (2,)), GroupChange("h", ())]
+    assert consumers.channel_closed(1) == []
+    assert consumers.statistics() == MembershipStatistics(1, 1)
+
+
+def test_a_client_without_heartbeat_for_120_s_is_to_be_closed(consumers: Consumers) -> None:
+    consumers.register(client(1, now_ms=0), data("g"))
+    consumers.register(client(2, now_ms=1), data("g"))
+    assert consumers.expire(CLIENT_EXPIRED_MS) == []
+    assert consumers.expire(CLIENT_EXPIRED_MS + 1) == [1]
+    assert consumers.statistics() == MembershipStatistics(1, 2)
+
+
+def test_a_connection_cannot_join_groups_without_end(
+    monkeypatch: pytest.MonkeyPatch, consumers: Consumers, producers: Producers
+) -> None:
+    monkeypatch.setattr(membership, "GROUPS_PER_CHANNEL_MAX", 1)
+    assert consumers.register(client(1), data("g")) is not None
+    assert consumers.register(client(1), data("h")) is None
+    producers.register(client(1), "pg")
+    producers.register(client(1), "ph")
+    assert (consumers.get("h"), producers.clients("ph")) == (None, [])
+
+
+def test_producers_come_and_go_by_group(producers: Producers) -> None:
+    producers.register(client(1), "pg")
+    producers.register(client(2), "pg")
+    producers.register(client(2), "ph")
+    assert [c.client_id for c in producers.clients("pg")] == ["c1", "c2"]
+    producers.unregister("pg", 1)
+    producers.unregister("pg", 9)
+    producers.unregister("nobody", 1)
+    assert [c.client_id for c in producers.clients("pg")] == ["c2"]
+    producers.channel_closed(2)
+    producers.channel_closed(9)
+    assert producers.statistics() == MembershipStatistics(0, 0)
+
+
+def test_a_producer_without_heartbeat_is_to_be_closed(producers: Producers) -> None:
+    producers.register(client(1, now_ms=0), "pg")
+    assert producers.expire(CLIENT_EXPIRED_MS) == []
+    assert producers.expire(CLIENT_EXPIRED_MS + 1) == [1]

@@ -1,0 +1,94 @@
+"""Which delayed messages are due (rocketmq.md section 3, "Delay levels")."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from wakelog.broker.delay_level import DelayLevels
+from wakelog.broker.schedule import DueMessage, Schedule
+
+LEVELS = DelayLevels("1s 10s")
+IDLE_MS = 60_000
+
+
+@pytest.fixture
+def schedule() -> Iterator[Schedule]:
+    core = Schedule(LEVELS, {1: 5})
+    yield core
+    core.validate()
+
+
+def entries(*deliver_ms: int) -> list[tuple[int, int, int]]:
+    return [(1_000 + index, 100, moment) for index, moment in enumerate(deliver_ms)]
+
+
+def look(
+    schedule: Schedule, level: int, *deliver_ms: int, now_ms: int = 10_000
+) -> list[DueMessage]:
+    return schedule.look(level, entries(*deliver_ms), now_ms, idle_ms=IDLE_MS)
+
+
+def test_it_starts_where_the_broker_stands(schedule: Schedule) -> None:
+    assert (schedule.position(1), schedule.position(2)) == (5, 0)
+    assert schedule.levels_to_look_at(0) == [1, 2]
+
+
+def test_messages_are_due_at_their_moment_in_order(schedule: Schedule) -> None:
+    assert look(schedule, 1, 9_000, 10_000, 10_001) == [
+        DueMessage(1, 5, 1_000, 100),
+        DueMessage(1, 6, 1_001, 100),
+    ]
+
+
+def test_a_queue_is_looked_at_again_when_its_first_message_is_due(schedule: Schedule) -> None:
+    assert look(schedule, 1, 10_500) == []
+    assert look(schedule, 2) == []
+    assert schedule.next_look_ms() == 10_500
+    assert schedule.levels_to_look_at(10_499) == []
+    assert schedule.levels_to_look_at(10_500) == [1]
+
+
+def test_a_moment_beyond_the_levels_delay_is_due_now(schedule: Schedule) -> None:
+    """correctDeliverTimestamp: the clock was set back after the message was stored."""
+    assert len(look(schedule, 1, 11_000)) == 0
+    assert len(look(schedule, 1, 11_001)) == 1
+
+
+def test_no_more_than_a_batch_is_under_way(schedule: Schedule) -> None:
+    due = schedule.look(1, entries(*[0] * 10), 10_000, idle_ms=IDLE_MS, batch_max=3)
+    assert [message.queue_offset for message in due] == [5, 6, 7]
+    assert 1 not in schedule.levels_to_look_at(10_000)
+    schedule.delivered(1, 8, 10_000)
+    assert schedule.position(1) == 8
+    assert 1 in schedule.levels_to_look_at(10_000)
+
+
+def test_an_answer_that_never_comes_is_asked_for_again(schedule: Schedule) -> None:
+    look(schedule, 1, 0)
+    assert 1 in schedule.levels_to_look_at(10_000 + IDLE_MS)
+    assert look(schedule, 1, 0, now_ms=10_000 + IDLE_MS) == [DueMessage(1, 5, 1_000, 100)]
+
+
+def test_a_position_never_goes_back(schedule: Schedule) -> None:
+    schedule.delivered(1, 3, 10_000)
+    assert schedule.position(1) == 5
+
+
+def test_an_arrival_ends_the_sleep_of_an_empty_queue(schedule: Schedule) -> None:
+    look(schedule, 2)
+    schedule.arrived(2, 10_001)
+    assert schedule.levels_to_look_at(10_001) == [1, 2]
+    schedule.arrived(99, 10_001)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "position"),
+    [(0, 10, 5), (7, 10, 7), (0, 3, 3), (5, 5, 5), (9, 0, 9)],
+)
+def test_a_position_outside_its_queue_is_corrected(
+    schedule: Schedule, begin: int, end: int, position: int
+) -> None:
+    """correctDelayOffset."""
+    schedule.correct(1, queue_offset_min=begin, queue_offset_max=end)
+    assert schedule.position(1) == position
+    assert schedule.statistics().corrected_count == (position != 5)

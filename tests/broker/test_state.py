@@ -1,0 +1,38 @@
+"""What processors share."""
+
+import pytest
+
+from tests.broker.harness import NOW_MS, Harness
+from wakelog.broker.decision import Push
+from wakelog.broker.membership import GroupChange
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.errors import RemoteProtocolError
+
+
+def test_an_unknown_group_is_refused_as_upstream_words_it() -> None:
+    state = Harness(autoCreateSubscriptionGroup="false").broker._state
+    with pytest.raises(RemoteProtocolError) as refusal:
+        state.find_group("g", NOW_MS)
+    assert refusal.value.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert refusal.value.remark.startswith("subscription group not exist, g \nSee http")
+
+
+def test_consumers_are_told_one_way_each_with_an_opaque_of_its_own(harness: Harness) -> None:
+    harness.broker._state.tell_consumers(GroupChange("g", (4, 7)))
+    pushes = [i for i in harness.instructions() if isinstance(i, Push)]
+    assert [push.channel_id for push in pushes] == [4, 7]
+    for push in pushes:
+        assert push.command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+        assert push.command.ext_fields == {"consumerGroup": "g"}
+        assert push.command.is_oneway
+    assert pushes[0].command.opaque != pushes[1].command.opaque
+
+
+@pytest.mark.parametrize(
+    ("keys", "enabled"), [({"notifyConsumerIdsChangedEnable": "false"}, True), ({}, False)]
+)
+def test_nobody_is_told_where_that_is_switched_off(keys: dict[str, str], enabled: bool) -> None:
+    harness = Harness(**keys)
+    harness.broker._state.tell_consumers(GroupChange("g", (4,)), enabled=enabled)
+    harness.broker._state.tell_consumers(None)
+    assert harness.instructions() == []

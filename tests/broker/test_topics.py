@@ -1,0 +1,196 @@
+"""The table of topics (rocketmq.md 4.4, section 3)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker.harness import NOW_MS, settings
+from tests.golden_stores import extract_golden
+from wakelog.broker.decision import Instruction, Persist, RegisterBroker
+from wakelog.broker.topics import Topics
+from wakelog.protocol.bodies import DataVersion, TopicConfig
+from wakelog.protocol.errors import RemoteProtocolError
+
+CREATED = [Persist("topics"), RegisterBroker(oneway=True)]
+
+
+class Table:
+    """Topics with the list they append to."""
+
+    def __init__(self, lmq: bool = False, /, **keys: str) -> None:
+        self.config = settings(**keys).broker
+        self.instructions: list[Instruction] = []
+        self.topics = Topics(self.config, self.instructions, NOW_MS, lmq=lmq)
+
+
+@pytest.fixture
+def table() -> Iterator[Table]:
+    made = Table()
+    yield made
+    made.topics.validate()
+
+
+# TopicConfigManager's constructor: topic, queues, permission.
+SYSTEM = [
+    ("SELF_TEST_TOPIC", 1, 6),
+    ("TBW102", 8, 7),
+    ("BenchmarkTest", 1_024, 6),
+    ("DefaultCluster", 16, 7),
+    ("broker-a", 1, 7),
+    ("OFFSET_MOVED_EVENT", 1, 6),
+    ("SCHEDULE_TOPIC_XXXX", 18, 6),
+    ("DefaultCluster_REPLY_TOPIC", 1, 6),
+]
+
+
+def test_the_systems_topics_are_upstreams(table: Table) -> None:
+    assert sorted(table.topics.names()) == sorted(name for name, _, _ in SYSTEM)
+    for name, queue_count, perm in SYSTEM:
+        assert table.topics.get(name) == TopicConfig(name, queue_count, queue_count, perm)
+        assert table.topics.is_system(name)
+    assert table.instructions == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "name", "perm"),
+    [
+        ({"autoCreateTopicEnable": "false"}, "TBW102", None),
+        ({"clusterTopicEnable": "false"}, "DefaultCluster", 1),
+        ({"brokerTopicEnable": "false"}, "broker-a", 1),
+        ({"traceTopicEnable": "true"}, "RMQ_SYS_TRACE_TOPIC", 6),
+    ],
+)
+def test_switches_decide_about_some(keys: dict[str, str], name: str, perm: int | None) -> None:
+    topic = Table(**keys).topics.get(name)
+    assert (None if topic is None else topic.perm) == perm
+
+
+@pytest.mark.parametrize("name", ["TRANS_CHECK_MAX_TIME_TOPIC", "rmq_sys_anything"])
+def test_names_of_the_system_are_reserved_without_a_topic(table: Table, name: str) -> None:
+    assert table.topics.is_system(name)
+    assert not table.topics.is_system("T")
+
+
+@pytest.mark.parametrize(("asked", "made"), [(4, 4), (8, 8), (16, 8), (0, 0), (-3, 0)])
+def test_a_topic_is_made_with_the_lesser_number_of_queues(
+    table: Table, asked: int, made: int
+) -> None:
+    """Section 4.4: min(client default, default topic's writeQueueNums), inherit taken away."""
+    assert table.topics.create_from_default("T", "TBW102", asked, NOW_MS) == TopicConfig(
+        "T", made, made, 6
+    )
+    assert table.instructions == CREATED
+    assert table.topics.data_version == DataVersion(NOW_MS, 1)
+
+
+@pytest.mark.parametrize("default", ["nowhere", "SELF_TEST_TOPIC"])
+def test_a_default_topic_has_to_exist_and_to_be_inheritable(table: Table, default: str) -> None:
+    assert table.topics.create_from_default("T", default, 4, NOW_MS) is None
+    assert table.instructions == []
+
+
+def test_an_existing_topic_is_returned_as_it_is(table: Table) -> None:
+    made = table.topics.create_from_default("T", "TBW102", 4, NOW_MS)
+    assert table.topics.create_from_default("T", "TBW102", 8, NOW_MS) is made
+    assert table.topics.create("T", 1, NOW_MS) is made
+    assert table.topics.data_version.counter == 1
+
+
+def test_without_auto_creation_the_default_topic_of_a_file_serves_nobody() -> None:
+    table = Table(autoCreateTopicEnable="false")
+    table.topics.load('{"topicConfigTable":{"TBW102":{"topicName":"TBW102","perm":7}}}')
+    assert table.topics.create_from_default("T", "TBW102", 4, NOW_MS) is None
+    # Any other inheritable topic still does.
+    assert table.topics.create_from_default("T", "DefaultCluster", 4, NOW_MS) is not None
+
+
+def test_auto_creation_can_be_switched_on_later() -> None:
+    table = Table(autoCreateTopicEnable="false")
+    table.config.auto_create_topic_enable = True
+    table.topics.ensure_auto_create_topic(NOW_MS)
+    assert table.topics.create_from_default("T", "TBW102", 4, NOW_MS) is not None
+
+
+def test_a_retry_topic_is_readable_and_writeable(table: Table) -> None:
+    made = table.topics.create("%RETRY%g", 1, NOW_MS, topic_sys_flag=2)
+    assert made == TopicConfig("%RETRY%g", 1, 1, 6, topic_sys_flag=2)
+    assert table.instructions == CREATED
+
+
+def test_a_name_that_is_no_path_never_enters_the_table(table: Table) -> None:
+    with pytest.raises(RemoteProtocolError):
+        table.topics.create("../x", 1, NOW_MS)
+    with pytest.raises(RemoteProtocolError):
+        table.topics.update(TopicConfig("a/b"), NOW_MS)
+    assert table.topics.data_version.counter == 0
+
+
+def test_many_new_topics_in_one_turn_are_written_and_registered_once(table: Table) -> None:
+    table.topics.create("a", 1, NOW_MS)
+    table.topics.create("b", 1, NOW_MS)
+    assert table.instructions == CREATED
+
+
+def test_exactly_the_name_servers_order_topics_are_ordered(table: Table) -> None:
+    table.topics.create("a", 1, NOW_MS)
+    table.topics.create("b", 1, NOW_MS)
+    table.topics.update_order_topics(["a", "unknown"], NOW_MS)
+    assert [table.topics.get(name).order for name in "ab"] == [True, False]  # type: ignore[union-attr]
+    before = table.topics.data_version
+    table.topics.update_order_topics(["a"], NOW_MS)
+    assert table.topics.data_version == before
+    table.topics.update_order_topics(["b"], NOW_MS)
+    assert [table.topics.get(name).order for name in "ab"] == [False, True]  # type: ignore[union-attr]
+
+
+def test_a_new_version_alone_registers_again(table: Table) -> None:
+    table.topics.next_version(NOW_MS + 1)
+    assert table.topics.data_version == DataVersion(NOW_MS + 1, 1)
+    assert table.instructions == [RegisterBroker(oneway=True)]
+
+
+def test_light_queues_have_topics_that_nobody_sees() -> None:
+    """Section 3: LMQ topics have implicit configs (1 queue, RW) and never enter topics.json."""
+    table = Table(True)
+    assert table.topics.get("%LMQ%q") == TopicConfig("%LMQ%q", 1, 1, 6)
+    assert table.topics.get("%LMQ%../q") is None
+    assert "%LMQ%q" not in table.topics.names()
+    assert Table().topics.get("%LMQ%q") is None
+
+
+def test_the_real_brokers_file_is_read_and_written_alike(tmp_path: Path) -> None:
+    store = extract_golden("delay_tx_retry", "store", tmp_path, prefix="config/")
+    text = (store / "config" / "topics.json").read_text()
+    table = Table()
+    table.topics.load(text)
+    assert table.topics.statistics().dropped_name_count == 0
+    written = table.topics.snapshot()()
+    # The order of a Java map is not kept; the lines are the same ones.
+    assert sorted(line.strip(",") for line in written.split("\n")) == sorted(
+        line.strip(",") for line in text.split("\n")
+    )
+    table.topics.validate()
+
+
+def test_names_of_a_file_that_are_no_paths_are_dropped(table: Table) -> None:
+    table.topics.load(
+        '{"topicConfigTable":{"../x":{"topicName":"../x"},"ok":{"topicName":"other"},'
+        '"few":{"topicName":"few","readQueueNums":-1}},'
+        '"dataVersion":{"timestamp":5,"counter":9}}'
+    )
+    assert table.topics.get("../x") is None
+    assert table.topics.get("few") is None
+    assert table.topics.get("ok") == TopicConfig("ok")
+    assert table.topics.statistics().dropped_name_count == 2
+    assert table.topics.data_version == DataVersion(5, 9)
+
+
+def test_a_brokers_own_name_may_have_a_dot() -> None:
+    """4.9.3 takes the host's name, and writes a topic of that name to its file."""
+    table = Table(brokerName="host.example")
+    text = table.topics.snapshot()()
+    again = Table(brokerName="host.example")
+    again.topics.load(text)
+    assert again.topics.statistics().dropped_name_count == 0
+    again.topics.validate()
