@@ -1,0 +1,47 @@
+"""Why a topic has no route, in words for whoever reads the remark of code 17.
+
+Producers and consumers log the remark, so it starts as 4.9.3's does and people search for that.
+4.9.3 says the same whether no broker is up, the topic is misspelled or simply is not there.
+
+Source: org.apache.rocketmq.namesrv.processor.DefaultRequestProcessor.getRouteInfoByTopic,
+org.apache.rocketmq.common.help.FAQUrl (4.9.3).
+"""
+
+import difflib
+from collections.abc import Iterable
+from itertools import islice
+
+FAQ_HINT = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
+
+NAMES_LOOKED_AT_MAX = 1_000
+"""A producer's first message to each new topic comes here: this keeps the look near 0.1 ms."""
+
+CANDIDATES_MAX = 20
+"""Of those, how many are compared letter by letter."""
+
+LENGTH_DIFFERENCE_MAX = 2
+NEAR_ENOUGH = 0.8  # in a name of ten letters, one is wrong or two are swapped
+
+
+def absent_topic_remark(topic: str, topics: Iterable[str], *, broker_count: int) -> str:
+    """Return the remark for a topic that nobody has; ``topics`` are those that somebody has."""
+    remark = f"No topic route info in name server for the topic: {topic}"
+    if not broker_count:
+        return f"{remark}, no broker is registered here{FAQ_HINT}"
+    nearest = nearest_name(topic, topics)
+    hint = f", the nearest name is {nearest}" if nearest is not None else ""
+    return f"{remark}, none of {broker_count} brokers has it{hint}{FAQ_HINT}"
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str | None:
+    """Return the name that was probably meant, None if none is near."""
+    folded = name.casefold()
+    candidates: list[str] = []
+    for known in islice(names, NAMES_LOOKED_AT_MAX):
+        if known.casefold() == folded:
+            return known
+        near_in_length = abs(len(known) - len(name)) <= LENGTH_DIFFERENCE_MAX
+        if near_in_length and known[:1].casefold() == folded[:1]:
+            candidates.append(known)
+    found = difflib.get_close_matches(name, candidates[:CANDIDATES_MAX], 1, NEAR_ENOUGH)
+    return found[0] if found else None

@@ -1,0 +1,65 @@
+"""What the name server's core needs of a connection, and what it asks its shell to do.
+
+The core appends to one list, which the shell drains after each request and tick. Persist is about
+durability: the answer to the request that caused it must not leave before the file is written.
+BrokerJoined and BrokerLeft are for the log.
+
+Source: org.apache.rocketmq.namesrv.NamesrvController and its services (4.9.3), turned into values.
+"""
+
+from enum import StrEnum
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+
+class Channel(Protocol):
+    """One connection, as much of it as the core may know."""
+
+    @property
+    def id(self) -> int:
+        """Number of the connection, never used twice by one server."""
+        ...
+
+
+class Persist(msgspec.Struct, frozen=True):
+    """Write what ``NameServer.snapshot(name)`` makes to the file of that name: kvConfig."""
+
+    name: str
+
+
+class CloseChannel(msgspec.Struct, frozen=True):
+    """Close the connection of a broker that stopped registering."""
+
+    channel_id: int
+
+
+class BrokerJoined(msgspec.Struct, frozen=True):
+    """An address is new in the route."""
+
+    broker_name: str
+    broker_id: int
+    address: str
+    topic_count: int
+
+
+class Cause(StrEnum):
+    """Why an address left the route."""
+
+    UNREGISTERED = "unregistered"
+    EXPIRED = "expired"
+    CHANNEL_CLOSED = "channel closed"
+    REPLACED = "replaced by another address of its name and id"
+    RENAMED = "registered under another name"
+
+
+class BrokerLeft(msgspec.Struct, frozen=True):
+    """An address is out of the route; with a name's last address its topics are too."""
+
+    broker_name: str
+    broker_id: int
+    address: str
+    cause: Cause
+
+
+Instruction: TypeAlias = Persist | CloseChannel | BrokerJoined | BrokerLeft

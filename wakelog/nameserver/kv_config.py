@@ -1,0 +1,130 @@
+"""KvConfig: values by namespace and key, and kvConfig.json in which they live on.
+
+The one namespace with a meaning is ORDER_TOPIC_CONFIG: a topic's value says which brokers have how
+many queues of an ordered topic, `broker:4;other:8`. Every registering broker is told its topics,
+and clients are told a topic's value if orderMessageEnable is on.
+
+Invariants:
+    - the texts of all names and values together have at most TEXT_BYTES_MAX bytes.
+    - every change asks for the file to be written; nothing else does.
+
+Source: org.apache.rocketmq.namesrv.kvconfig.KVConfigManager (4.9.3).
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from wakelog.nameserver.decision import Instruction, Persist
+from wakelog.protocol.bodies import KVConfigSerializeWrapper
+from wakelog.protocol.body_codec import decode_body, encode_body
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.errors import RemoteProtocolError
+
+FILE_NAME = "kvConfig"
+
+ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
+
+TEXT_BYTES_MAX = 2 * 1024 * 1024
+"""A namespace is answered in one frame of at most 16 MiB, and JSON may need six bytes for one.
+4.9.3 has no bound, and anyone may put a value."""
+
+
+class KvConfigStatistics(msgspec.Struct, frozen=True):
+    """Size of the table."""
+
+    namespace_count: int
+    key_count: int
+    text_bytes: int
+
+
+class KvConfig:
+    """Values by namespace and key."""
+
+    def __init__(self, instructions: list[Instruction]) -> None:
+        """Start empty; changes append to ``instructions``."""
+        self._instructions = instructions
+        self._table: dict[str, dict[str, str]] = {}
+        self._text_bytes = 0
+
+    def put(self, namespace: str, key: str, value: str) -> None:
+        """Set a value.
+
+        Raises: RemoteProtocolError if there is no room for it.
+        """
+        previous = self.get(namespace, key)
+        if value == previous:
+            return
+        grown = self._text_bytes + _size(value) - _size(previous or "")
+        grown += _size(key) if previous is None else 0
+        grown += _size(namespace) if namespace not in self._table else 0
+        if grown > TEXT_BYTES_MAX:
+            raise RemoteProtocolError(
+                ResponseCode.SYSTEM_ERROR,
+                f"the configuration would have {grown} bytes, at most {TEXT_BYTES_MAX} are kept",
+            )
+        self._text_bytes = grown
+        self._table.setdefault(namespace, {})[key] = value
+        self._changed()
+
+    def get(self, namespace: str, key: str) -> str | None:
+        """Return a value, None if there is none."""
+        return self._table.get(namespace, {}).get(key)
+
+    def delete(self, namespace: str, key: str) -> None:
+        """Remove a value, if it is there; its namespace stays, even empty."""
+        value = self._table.get(namespace, {}).pop(key, None)
+        if value is not None:
+            self._text_bytes -= _size(key) + _size(value)
+            self._changed()
+
+    def namespace(self, namespace: str) -> dict[str, str] | None:
+        """Return the values of a namespace, None if there never was a value; not to be changed."""
+        return self._table.get(namespace)
+
+    def snapshot(self) -> Callable[[], str]:
+        """Copy the table and return what encodes the copy as kvConfig.json."""
+        copy = {namespace: dict(values) for namespace, values in self._table.items()}
+        return lambda: encode_body(KVConfigSerializeWrapper(copy)).decode()
+
+    def load(self, text: str) -> None:
+        """Take over the contents of a file.
+
+        Raises: ValueError if the text is no configuration, or more than is kept.
+        """
+        try:
+            table = decode_body(KVConfigSerializeWrapper, text.encode()).config_table
+        except RemoteProtocolError as error:
+            raise ValueError(error.remark) from error
+        size = _table_size(table)
+        if size > TEXT_BYTES_MAX:
+            raise ValueError(f"{size} bytes of names and values, at most {TEXT_BYTES_MAX} are kept")
+        self._table = table
+        self._text_bytes = size
+
+    def statistics(self) -> KvConfigStatistics:
+        """Return the size of the table."""
+        key_count = sum(map(len, self._table.values()))
+        return KvConfigStatistics(len(self._table), key_count, self._text_bytes)
+
+    def validate(self) -> None:
+        """Assert the invariants of the module."""
+        assert self._text_bytes == _table_size(self._table)
+        assert self._text_bytes <= TEXT_BYTES_MAX
+
+    def _changed(self) -> None:
+        persist = Persist(FILE_NAME)
+        if persist not in self._instructions:
+            self._instructions.append(persist)
+
+
+def _size(text: str) -> int:
+    # A lone surrogate comes from a peer's JSON; it is counted, and no reason to fail.
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _table_size(table: dict[str, dict[str, str]]) -> int:
+    values = sum(
+        _size(key) + _size(value) for part in table.values() for key, value in part.items()
+    )
+    return sum(map(_size, table)) + values

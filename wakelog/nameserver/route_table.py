@@ -1,0 +1,324 @@
+"""RouteTable: which addresses and topics each broker name has, and until when that is believed.
+
+A broker registers at start, every 30 s and when a topic changes. Its address leaves the route when
+it says so, when the connection over which it registered last is closed, or when it was not heard of
+for 120 s. Its topics leave when the last address of its name does: consumers go on reading from
+a slave.
+
+What topics a broker has is taken from its master (broker id 0) only, and only if its DataVersion is
+not the one we know or the address is new; so a write permission that was wiped here stays wiped
+until a topic changes at the broker.
+
+Invariants:
+    - an address belongs to one broker name and id, and is in the route exactly if it is live.
+    - only names with an address have topics.
+    - an encoded route is what encoding anew would give.
+
+Differences from 4.9.3, all in cases where it leaves entries behind: a connection that closes takes
+every address that registered over it, not one; an address that comes under another name leaves its
+old one; an address that replaces another of its name and id takes its place in every table; a
+broker leaves by its own address, not with whatever address its id has by then; a name belongs to
+the cluster that was registered last.
+
+Source: org.apache.rocketmq.namesrv.routeinfo.RouteInfoManager (4.9.3).
+"""
+
+from collections import Counter
+
+import msgspec
+
+from wakelog.nameserver.decision import BrokerJoined, BrokerLeft, Cause, CloseChannel, Instruction
+from wakelog.nameserver.topic_queues import TopicQueues
+from wakelog.protocol.bodies import (
+    BrokerData,
+    ClusterInfo,
+    DataVersion,
+    TopicConfigSerializeWrapper,
+    TopicList,
+    TopicRouteData,
+)
+from wakelog.protocol.body_codec import encode_body
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.headers import RegisterBrokerRequestHeader, RegisterBrokerResponseHeader
+from wakelog.protocol.java import hash_map_order
+
+MASTER_ID = 0
+
+LIVE_MS = 120_000
+"""How long a broker that registers every 30 s is believed."""
+
+ADDRESSES_MAX = 10_000
+"""Brokers of the largest clusters number hundreds; 4.9.3 has no bound, and anyone may register."""
+
+TOPICS_MAX = 1_000_000
+"""One registration's frame has room for about 100,000."""
+
+NAME_LENGTH_MAX = 255
+"""Of brokers, clusters, addresses and topics; a topic's is 127, a host's 253."""
+
+
+class LiveBroker(msgspec.Struct):
+    """One address: whose it is, what it said last, when, and over which connection."""
+
+    broker_name: str
+    broker_id: int
+    data_version: DataVersion
+    ha_server_addr: str
+    channel_id: int
+    seen_ms: int
+
+
+class RouteStatistics(msgspec.Struct, frozen=True):
+    """Sizes of the route, and how addresses left it."""
+
+    broker_count: int
+    address_count: int
+    topic_count: int
+    encoded_route_count: int
+    left_by_cause: dict[str, int]
+
+
+class RouteTable:
+    """Brokers, clusters and topics as the registrations of brokers tell."""
+
+    def __init__(self, instructions: list[Instruction]) -> None:
+        """Know no broker; what the shell has to do is appended to ``instructions``."""
+        self._instructions = instructions
+        self._brokers: dict[str, BrokerData] = {}
+        self._live: dict[str, LiveBroker] = {}
+        self._filter_servers: dict[str, list[str]] = {}
+        self._encoded_routes: dict[str, bytes] = {}
+        self._left_counts: Counter[str] = Counter()
+        self.topics = TopicQueues()
+
+    def register(
+        self,
+        header: RegisterBrokerRequestHeader,
+        wrapper: TopicConfigSerializeWrapper,
+        filter_servers: list[str] | None,
+        *,
+        channel_id: int,
+        now_ms: int,
+    ) -> RegisterBrokerResponseHeader:
+        """Take over what a broker says of itself; tell a slave where its master is.
+
+        filter_servers: None if the broker is too old to have any, and then nothing changes.
+
+        Raises: RemoteProtocolError if there is no room for it; nothing has changed then.
+        """
+        self._check_room(header, wrapper)
+        known = self._live.get(header.broker_addr)
+        if known is not None and known.broker_name != header.broker_name:
+            self._remove(header.broker_addr, Cause.RENAMED)
+            known = None
+        is_new = self._place(header, known)
+        changed = known is None or known.data_version != wrapper.data_version
+        if header.broker_id == MASTER_ID and (is_new or changed):
+            self.topics.put(header.broker_name, wrapper.topic_config_table.values())
+            self._encoded_routes.clear()
+        self._live[header.broker_addr] = LiveBroker(
+            header.broker_name,
+            header.broker_id,
+            wrapper.data_version,
+            header.ha_server_addr,
+            channel_id,
+            now_ms,
+        )
+        if filter_servers is not None:
+            self._set_filter_servers(header.broker_addr, filter_servers)
+        if known is None:
+            topic_count = len(wrapper.topic_config_table)
+            self._instructions.append(
+                BrokerJoined(header.broker_name, header.broker_id, header.broker_addr, topic_count)
+            )
+        return self._master_of(header)
+
+    def _check_room(
+        self, header: RegisterBrokerRequestHeader, wrapper: TopicConfigSerializeWrapper
+    ) -> None:
+        names = [header.broker_name, header.broker_addr, header.cluster_name, header.ha_server_addr]
+        topics = [topic.topic_name for topic in wrapper.topic_config_table.values()]
+        longest = max(map(len, names + topics))
+        if longest > NAME_LENGTH_MAX:
+            raise _refusal(f"a name of {longest} characters, at most {NAME_LENGTH_MAX}")
+        if header.broker_addr not in self._live and len(self._live) >= ADDRESSES_MAX:
+            raise _refusal(f"{ADDRESSES_MAX} broker addresses are registered already")
+        if len(self.topics) + len(topics) > TOPICS_MAX:
+            grown = len(self.topics) + sum(topic not in self.topics for topic in topics)
+            if grown > TOPICS_MAX:
+                raise _refusal(f"there would be {grown} topics, at most {TOPICS_MAX}")
+
+    def _place(self, header: RegisterBrokerRequestHeader, known: LiveBroker | None) -> bool:
+        """Give the address its only place; return whether its name and id had none."""
+        address, name = header.broker_addr, header.broker_name
+        if known is not None and known.broker_id != header.broker_id:
+            # A slave became master. Its name keeps its topics, so this is no leaving.
+            del self._brokers[name].broker_addrs[known.broker_id]
+        data = self._brokers.setdefault(name, BrokerData(header.cluster_name, name, {}))
+        previous = data.broker_addrs.get(header.broker_id)
+        if previous != address or data.cluster != header.cluster_name:
+            self._encoded_routes.clear()
+        data.cluster = header.cluster_name
+        data.broker_addrs[header.broker_id] = address
+        if previous is not None and previous != address:
+            self._forget_live(previous, Cause.REPLACED)
+        return previous is None
+
+    def _set_filter_servers(self, address: str, filter_servers: list[str]) -> None:
+        if filter_servers == self._filter_servers.get(address, []):
+            return
+        self._encoded_routes.clear()
+        if filter_servers:
+            self._filter_servers[address] = filter_servers
+        else:
+            del self._filter_servers[address]
+
+    def _master_of(self, header: RegisterBrokerRequestHeader) -> RegisterBrokerResponseHeader:
+        master = self._brokers[header.broker_name].broker_addrs.get(MASTER_ID)
+        if header.broker_id == MASTER_ID or master is None:
+            return RegisterBrokerResponseHeader()
+        return RegisterBrokerResponseHeader(
+            ha_server_addr=self._live[master].ha_server_addr, master_addr=master
+        )
+
+    def data_version(self, address: str) -> DataVersion | None:
+        """Return what version of its topics a broker registered last, None if it is not here."""
+        live = self._live.get(address)
+        return None if live is None else live.data_version
+
+    def touch(self, address: str, now_ms: int) -> None:
+        """Believe a broker for another while: it asked and has nothing new."""
+        self._live[address].seen_ms = now_ms
+
+    def unregister(self, broker_name: str, address: str) -> None:
+        """Take out an address, if it is this broker's."""
+        live = self._live.get(address)
+        if live is not None and live.broker_name == broker_name:
+            self._remove(address, Cause.UNREGISTERED)
+
+    def channel_closed(self, channel_id: int) -> None:
+        """Take out every address that registered last over this connection."""
+        gone = [a for a, live in self._live.items() if live.channel_id == channel_id]
+        for address in gone:
+            self._remove(address, Cause.CHANNEL_CLOSED)
+
+    def expire(self, now_ms: int) -> None:
+        """Take out every address that was not heard of in time, and close its connection."""
+        gone = [a for a, live in self._live.items() if live.seen_ms + LIVE_MS < now_ms]
+        for address in gone:
+            self._instructions.append(CloseChannel(self._live[address].channel_id))
+            self._remove(address, Cause.EXPIRED)
+
+    def _remove(self, address: str, cause: Cause) -> None:
+        live = self._live[address]
+        data = self._brokers[live.broker_name]
+        del data.broker_addrs[live.broker_id]
+        if not data.broker_addrs:
+            del self._brokers[live.broker_name]
+            self.topics.remove_broker(live.broker_name)
+        self._forget_live(address, cause)
+
+    def _forget_live(self, address: str, cause: Cause) -> None:
+        live = self._live.pop(address)
+        self._filter_servers.pop(address, None)
+        self._encoded_routes.clear()
+        self._left_counts[cause] += 1
+        self._instructions.append(BrokerLeft(live.broker_name, live.broker_id, address, cause))
+
+    def remove_topic(self, topic: str) -> None:
+        """Forget a topic until a broker registers it again."""
+        self.topics.remove_topic(topic)
+        self._encoded_routes.clear()
+
+    def wipe_write_perm(self, broker_name: str) -> int:
+        """Make producers avoid a broker; return the number of its topics."""
+        self._encoded_routes.clear()
+        return self.topics.wipe_write_perm(broker_name)
+
+    def add_write_perm(self, broker_name: str) -> int:
+        """Let producers choose a broker again; return the number of its topics."""
+        self._encoded_routes.clear()
+        return self.topics.add_write_perm(broker_name)
+
+    def route(self, topic: str) -> TopicRouteData | None:
+        """Return where a topic's queues are, None if nobody has it; not to be changed."""
+        queues = self.topics.of(topic)
+        if not queues:
+            return None
+        brokers = [self._brokers[name] for name in hash_map_order(q.broker_name for q in queues)]
+        addresses = [address for broker in brokers for address in broker.broker_addrs.values()]
+        filter_servers = {
+            address: self._filter_servers[address]
+            for address in addresses
+            if address in self._filter_servers
+        }
+        return TopicRouteData(None, queues, brokers, filter_servers)
+
+    def encoded_route(self, topic: str) -> bytes | None:
+        """Return the body of ``route``, encoded once while nothing changes: every client asks."""
+        encoded = self._encoded_routes.get(topic)
+        if encoded is None:
+            route = self.route(topic)
+            if route is None:
+                return None
+            encoded = self._encoded_routes[topic] = encode_body(route)
+        return encoded
+
+    def cluster_info(self) -> ClusterInfo:
+        """Return every broker, and the broker names of each cluster."""
+        clusters: dict[str, set[str]] = {}
+        for name, data in self._brokers.items():
+            clusters.setdefault(data.cluster, set()).add(name)
+        return ClusterInfo(self._brokers, clusters)
+
+    def topics_of_cluster(self, cluster: str) -> TopicList:
+        """Return the topics of a cluster's brokers, none if there is no such cluster."""
+        names = {name for name, data in self._brokers.items() if data.cluster == cluster}
+        return TopicList(self.topics.at_brokers(names))
+
+    def system_topics(self) -> TopicList:
+        """Return the topics that are named after clusters and brokers, and any broker's address."""
+        clusters = {data.cluster for data in self._brokers.values()}
+        return TopicList(clusters | self._brokers.keys(), self.any_address())
+
+    def any_address(self) -> str | None:
+        """Return the address of some broker, a master if there is one, None if there is none."""
+        masters = (a for a, live in self._live.items() if live.broker_id == MASTER_ID)
+        return next(masters, next(iter(self._live), None))
+
+    @property
+    def broker_count(self) -> int:
+        """The number of broker names."""
+        return len(self._brokers)
+
+    def statistics(self) -> RouteStatistics:
+        """Return sizes and counters."""
+        return RouteStatistics(
+            broker_count=len(self._brokers),
+            address_count=len(self._live),
+            topic_count=len(self.topics),
+            encoded_route_count=len(self._encoded_routes),
+            left_by_cause={cause.value: self._left_counts[cause] for cause in Cause},
+        )
+
+    def validate(self) -> None:
+        """Assert the invariants of the module."""
+        placed = {
+            address: (name, broker_id)
+            for name, data in self._brokers.items()
+            for broker_id, address in data.broker_addrs.items()
+        }
+        assert placed == {a: (live.broker_name, live.broker_id) for a, live in self._live.items()}
+        assert len(placed) == sum(len(data.broker_addrs) for data in self._brokers.values())
+        assert all(data.broker_addrs for data in self._brokers.values())
+        assert self._filter_servers.keys() <= self._live.keys()
+        self.topics.validate(self._brokers.keys())
+        for topic, encoded in self._encoded_routes.items():
+            route = self.route(topic)
+            assert route is not None
+            assert encode_body(route) == encoded
+
+
+def _refusal(reason: str) -> RemoteProtocolError:
+    return RemoteProtocolError(ResponseCode.SYSTEM_ERROR, f"not registered: {reason}")

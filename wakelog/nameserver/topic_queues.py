@@ -1,0 +1,122 @@
+"""TopicQueues: for each topic, the queues that each broker name has of it.
+
+Order matters and is 4.9.3's: a broker name that is new to a topic, or whose numbers changed, goes
+to the end of the topic's list; the unit flags of a topic are those of the first in its list.
+
+Invariants:
+    - a topic has at least one entry, and at most one a broker name.
+
+Source: org.apache.rocketmq.namesrv.routeinfo.RouteInfoManager.topicQueueTable (4.9.3).
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from wakelog.protocol.bodies import QueueData, TopicConfig
+from wakelog.protocol.sys_flag import PERM_READ, PERM_WRITE, TOPIC_UNIT, TOPIC_UNIT_SUB
+
+
+class TopicQueues:
+    """Queues by topic, in the order in which brokers registered them."""
+
+    def __init__(self) -> None:
+        """Know no topic."""
+        self._queues: dict[str, list[QueueData]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of topics."""
+        return len(self._queues)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the topics' names."""
+        return iter(self._queues)
+
+    def __contains__(self, topic: str) -> bool:
+        """Tell whether any broker has the topic."""
+        return topic in self._queues
+
+    def of(self, topic: str) -> list[QueueData]:
+        """Return the queues of a topic, none if nobody has it; not to be changed."""
+        return self._queues.get(topic, [])
+
+    def put(self, broker_name: str, topics: Iterable[TopicConfig]) -> None:
+        """Take over what a broker says of these topics; it keeps the others it has.
+
+        4.9.3's brokers also send single topics as increments, so absence says nothing.
+        """
+        for topic in topics:
+            registered = QueueData(
+                broker_name,
+                topic.read_queue_nums,
+                topic.write_queue_nums,
+                topic.perm,
+                topic.topic_sys_flag,
+            )
+            queues = self._queues.setdefault(topic.topic_name, [])
+            if registered not in queues:
+                queues[:] = [q for q in queues if q.broker_name != broker_name]
+                queues.append(registered)
+
+    def remove_topic(self, topic: str) -> None:
+        """Forget a topic at every broker."""
+        self._queues.pop(topic, None)
+
+    def remove_broker(self, broker_name: str) -> None:
+        """Forget a broker at every topic, and topics that nobody else has."""
+        for topic in list(self._queues):
+            left = [q for q in self._queues[topic] if q.broker_name != broker_name]
+            if left:
+                self._queues[topic] = left
+            else:
+                del self._queues[topic]
+
+    def wipe_write_perm(self, broker_name: str) -> int:
+        """Take the right to write from every topic of a broker; return how many there are."""
+        return self._set_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
+
+    def add_write_perm(self, broker_name: str) -> int:
+        """Make every topic of a broker readable and writeable, and nothing more (fact 59)."""
+        return self._set_perm(broker_name, lambda perm: PERM_READ | PERM_WRITE)
+
+    def at_brokers(self, broker_names: Collection[str]) -> set[str]:
+        """Return the topics that any of these brokers has."""
+        return {
+            topic
+            for topic, queues in self._queues.items()
+            if any(q.broker_name in broker_names for q in queues)
+        }
+
+    def unit_topics(self) -> set[str]:
+        """Return the topics of a unit (code 311)."""
+        return self._flagged(TOPIC_UNIT, TOPIC_UNIT)
+
+    def unit_sub_topics(self) -> set[str]:
+        """Return the topics that units subscribe to (code 312)."""
+        return self._flagged(TOPIC_UNIT_SUB, TOPIC_UNIT_SUB)
+
+    def unit_sub_not_unit_topics(self) -> set[str]:
+        """Return the topics that units subscribe to and that are of no unit (code 313)."""
+        return self._flagged(TOPIC_UNIT | TOPIC_UNIT_SUB, TOPIC_UNIT_SUB)
+
+    def validate(self, broker_names: Collection[str]) -> None:
+        """Assert the invariants of the module, and that only these brokers have topics."""
+        for topic, queues in self._queues.items():
+            names = [q.broker_name for q in queues]
+            assert names, topic
+            assert len(set(names)) == len(names), topic
+            assert set(names) <= set(broker_names), topic
+
+    def _flagged(self, mask: int, wanted: int) -> set[str]:
+        return {
+            topic
+            for topic, queues in self._queues.items()
+            if queues[0].topic_sys_flag & mask == wanted
+        }
+
+    def _set_perm(self, broker_name: str, change: Callable[[int], int]) -> int:
+        count = 0
+        for queues in self._queues.values():
+            for queue in queues:
+                if queue.broker_name == broker_name:
+                    queue.perm = change(queue.perm)
+                    count += 1
+        return count
