@@ -134,7 +134,7 @@ _KEYS_WITHOUT_EFFECT = """
     maxErrorRateOfBloomFilter filterDataCleanTimeSpan transactionTimeOut transactionCheckMax
     transactionCheckInterval enableDetailStat autoDeleteUnusedStats isolateLogEnable
     rmqAddressServerDomain rmqAddressServerSubGroup flushConsumerOffsetHistoryInterval
-    filterSupportRetry disableConsumeIfConsumerReadSlowly
+    filterSupportRetry enablePropertyFilter disableConsumeIfConsumerReadSlowly
     consumerFallbehindThreshold storeReplyMessageEnable useReentrantLockWhenPutMessage
     flushCommitLogTimed warmMapedFileEnable debugLockEnable putMsgIndexHightWater
     flushLeastPagesWhenWarmMapedFile dLegerGroup dLegerPeers dLegerSelfId
@@ -154,6 +154,5 @@ KEYS_WITHOUT_EFFECT = frozenset(_KEYS_WITHOUT_EFFECT.split())
 KEYS_REFUSED_WHEN_TRUE = {
     "aclEnable": "access control is not there yet, and a broker without it would be open",
     "enableDLegerCommitLog": "a replicated commit log has another format",
-    "enablePropertyFilter": "filtering by SQL92 is not there yet",
 }
 """Keys of 4.9.3 that promise what is not there; why a broker does not start with them."""
