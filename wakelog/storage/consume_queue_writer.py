@@ -113,30 +113,31 @@ class ConsumeQueueWriter(ConsumeQueue):
 
         Does the same as `put` one by one, and does that where the column has a break.
         """
-        ends = physical_offsets + sizes
-        at, count = int(np.searchsorted(ends, self.max_physical_offset, side="right")), len(ends)
+        ends, count = physical_offsets + sizes, len(sizes)
         breaks = np.flatnonzero(np.diff(queue_offsets) != 1) + 1
         view = memoryview(entries)
-        if at and not self._holds(view[: at * ENTRY_BYTES], queue_offsets[:at]):
-            at = 0
-        else:
+
+        def put_one(i: int) -> None:
+            self.put(
+                int(physical_offsets[i]), int(sizes[i]), int(tags_codes[i]), int(queue_offsets[i])
+            )
+
+        at = int(np.searchsorted(ends, self.max_physical_offset, side="right"))
+        if at and self._holds(view[: at * ENTRY_BYTES], queue_offsets[:at]):
             self.repeated_count += at
+        else:
+            for i in range(at):
+                put_one(i)
         while at < count:
-            follows = queue_offsets[at] == self.max_queue_offset
-            if not follows or self.max_queue_offset == 0 or self._is_empty:
-                self.put(
-                    int(physical_offsets[at]),
-                    int(sizes[at]),
-                    int(tags_codes[at]),
-                    int(queue_offsets[at]),
-                )
-                run_end = at + 1
-            else:
-                later = np.searchsorted(breaks, at, side="right")
-                run_end = int(breaks[later]) if later < len(breaks) else count
-                # A copy: the caller fills its columns again before a failed write is repeated.
-                self._append(bytes(view[at * ENTRY_BYTES : run_end * ENTRY_BYTES]), run_end - at)
-                self.max_physical_offset = int(ends[run_end - 1])
+            if queue_offsets[at] != self.max_queue_offset or queue_offsets[at] == 0:
+                put_one(at)
+                at += 1
+                continue
+            later = np.searchsorted(breaks, at, side="right")
+            run_end = int(breaks[later]) if later < len(breaks) else count
+            # A copy: the caller fills its columns again before a failed write is repeated.
+            self._append(bytes(view[at * ENTRY_BYTES : run_end * ENTRY_BYTES]), run_end - at)
+            self.max_physical_offset = int(ends[run_end - 1])
             at = run_end
 
     def write_pending(self) -> None:
