@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from wakelog.protocol.message_record import MessageRecord, decode_record, encode_record
 from wakelog.storage.append import MessageDraft
+from wakelog.storage.consume_queue_ext import ExtensionUnit
 from wakelog.storage.errors import StoreError
 from wakelog.storage.paths import check_topic_name
 from wakelog.storage.results import GetResult, GetStatus, PutResult, PutStatus, QueryResult
@@ -51,6 +52,7 @@ class FakeStore:
         self.missing_entries = False
         self.tags_code: Callable[[str], int] = lambda properties: 0
         self.asked: list[tuple[str, int, int]] = []
+        self.extension_units: dict[int, ExtensionUnit] = {}
         self.query_result = QueryResult((), (), 0, 0)
         self.queries: list[tuple[str, str, int, int, int]] = []
 
@@ -187,6 +189,9 @@ class FakeStore:
         queue = self.queues_by_name[topic, queue_id]
         found = queue.messages[begin : queue.readable][:count_max]
         return [(m.physical_offset, len(m.record), m.tags_code) for m in found]
+
+    def extension_unit(self, topic: str, queue_id: int, address: int) -> ExtensionUnit | None:
+        return self.extension_units.get(address)
 
     def queues(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}

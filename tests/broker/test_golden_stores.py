@@ -4,6 +4,7 @@ This is the only test of the broker core over the real store. What a request mea
 tested apart.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,11 @@ from tests.golden_stores import open_golden
 from wakelog.broker.broker import Broker
 from wakelog.broker.config_file import read_broker_conf
 from wakelog.broker.decision import RunInPool
-from wakelog.protocol.bodies import QueryConsumeQueueResponseBody, decode_body
+from wakelog.protocol.bodies import (
+    ConsumeQueueData,
+    QueryConsumeQueueResponseBody,
+    decode_body,
+)
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.message_record import decode_record
@@ -190,13 +195,12 @@ def test_offsets_by_time(served: Served) -> None:
 
 def test_entries_of_consume_queues(served: Served) -> None:
     for queue in served.manifest.get("consumeQueueEntries") or []:
-        entries = [entry[:3] for entry in queue["entries"]]
-        found: list[list[int]] = []
-        while len(found) < len(entries):
+        shown: list[ConsumeQueueData] = []
+        while len(shown) < len(queue["entries"]):
             fields = {
                 "topic": queue["topic"],
                 "queueId": str(queue["queueId"]),
-                "index": str(queue["minOffset"] + len(found)),
+                "index": str(queue["minOffset"] + len(shown)),
                 "count": "1000",
             }
             response = served.ask(RequestCode.QUERY_CONSUME_QUEUE, fields)
@@ -204,8 +208,13 @@ def test_entries_of_consume_queues(served: Served) -> None:
             ends = (body.min_queue_index, body.max_queue_index)
             assert ends == (queue["minOffset"], queue["maxOffset"])
             assert body.queue_data
-            found += [[d.physic_offset, d.physic_size, d.tags_code] for d in body.queue_data]
-        assert found == entries, queue["topic"]
+            shown += body.queue_data
+        found = [[d.physic_offset, d.physic_size, d.tags_code] for d in shown]
+        assert found == queue["entries"], queue["topic"]
+        for data, unit in zip(shown, queue.get("ext") or [], strict=False):
+            expected = {k: v for k, v in unit.items() if k != "bitMap"}
+            assert json.loads(data.extend_data_json or "") == expected
+            assert data.bit_map == unit["bitMap"]
 
 
 def test_every_message_by_its_physical_offset(served: Served) -> None:

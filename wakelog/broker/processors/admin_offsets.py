@@ -6,18 +6,13 @@ Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.searchOffsetBy
 getMaxOffset, getMinOffset, getEarliestMsgStoretime, queryConsumeQueue (4.9.3).
 """
 
-from collections.abc import Sequence
 from functools import partial
-from typing import TypeAlias
 
 from wakelog.broker.decision import Channel, Outcome, RunInPool
 from wakelog.broker.names import check_topic
+from wakelog.broker.processors.consume_queue_view import read_entries
 from wakelog.broker.state import BrokerState
-from wakelog.protocol.bodies import (
-    ConsumeQueueData,
-    QueryConsumeQueueResponseBody,
-    encode_body,
-)
+from wakelog.protocol.bodies import QueryConsumeQueueResponseBody, encode_body
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.headers import (
@@ -29,11 +24,6 @@ from wakelog.protocol.headers import (
     read_header,
 )
 from wakelog.storage.message_store import MessageStore
-
-ENTRIES_MAX = 4_096  # about 300 KB of JSON; mqadmin asks for 10
-
-QueuePart: TypeAlias = tuple[int, int, Sequence[tuple[int, int, int]]]
-"""Begin and end of a queue, and entries of (physical offset, size, tags code)."""
 
 
 def search_offset_by_timestamp(
@@ -90,45 +80,48 @@ def query_consume_queue(
         # No filter data is kept for subscriptions by tag; fastjson writes its absence as null.
         body.filter_data = "null" if online else f"{header.consumer_group}@{topic} is not online!"
     return RunInPool(
-        partial(_read_entries, state.store, header, topic),
-        partial(_answer_entries, request, header, topic, body),
+        partial(_read_queue, state.store, header, topic, body),
+        partial(_answer_queue, request, header, topic),
     )
 
 
-def _read_entries(
-    store: MessageStore, header: QueryConsumeQueueRequestHeader, topic: str
-) -> QueuePart | None:
-    """Return both ends of the queue and the entries asked for; None if there is no such queue."""
-    if header.queue_id not in store.queues().get(topic, ()):
-        return None
-    begin, end = (
-        store.min_queue_offset(topic, header.queue_id),
-        store.max_queue_offset(topic, header.queue_id),
-    )
-    entries: Sequence[tuple[int, int, int]] = ()
-    if 0 <= header.index < end:
-        count_max = min(max(header.count, 0), ENTRIES_MAX)
-        entries = store.consume_queue_entries(topic, header.queue_id, header.index, count_max)
-    return begin, end, entries
-
-
-def _answer_entries(
-    request: RemotingCommand,
+def _read_queue(
+    store: MessageStore,
     header: QueryConsumeQueueRequestHeader,
     topic: str,
     body: QueryConsumeQueueResponseBody,
-    found: QueuePart | None,
+) -> QueryConsumeQueueResponseBody | None:
+    """Return the body with the entries asked for in it; None if there is no such queue."""
+    if header.queue_id not in store.queues().get(topic, ()):
+        return None
+    body.min_queue_index = store.min_queue_offset(topic, header.queue_id)
+    body.max_queue_index = store.max_queue_offset(topic, header.queue_id)
+    if 0 <= header.index < body.max_queue_index:
+        body.queue_data = read_entries(
+            store,
+            topic,
+            header.queue_id,
+            begin=header.index,
+            count=header.count,
+            subscription=body.subscription_data,
+        )
+    return body
+
+
+def _answer_queue(
+    request: RemotingCommand,
+    header: QueryConsumeQueueRequestHeader,
+    topic: str,
+    body: QueryConsumeQueueResponseBody | None,
     now_ms: int,
 ) -> Outcome:
-    if found is None:
+    if body is None:
         return answer(
             request, ResponseCode.SYSTEM_ERROR, f"{header.queue_id}@{topic} is not exist!"
         )
-    body.min_queue_index, body.max_queue_index, entries = found
-    if not entries:
+    if body.queue_data is None:
         remark = f"Index {header.index} of {header.queue_id}@{topic} is not exist!"
         return answer(request, ResponseCode.SUCCESS, remark)
-    body.queue_data = [ConsumeQueueData(*entry) for entry in entries]
     return answer(request, ResponseCode.SUCCESS, body=encode_body(body))
 
 
