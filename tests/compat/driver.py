@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -108,6 +109,14 @@ class JavaDriver:
     def _died(self) -> str:
         lines = self._log_path.read_text(encoding="utf-8", errors="replace").splitlines()
         raise AssertionError("the driver ended; its last output:\n" + "\n".join(lines[-15:]))
+
+
+def wait_until(true: Callable[[], bool], *, what: str) -> None:
+    """Poll until `true` holds; a broker does what it was told one way when it gets to it."""
+    end = time.monotonic() + ANSWER_SECONDS_MAX
+    while not true():
+        assert time.monotonic() < end, f"not {what} within {ANSWER_SECONDS_MAX} s"
+        time.sleep(POLL_SECONDS)
 
 
 def message(topic: str, body: bytes = b"body", **fields: Any) -> dict[str, Any]:

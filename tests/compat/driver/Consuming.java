@@ -39,8 +39,7 @@ final class Consuming {
         consumer.setInstanceName(in.getString("name"));
         consumer.setConsumeFromWhere(ConsumeFromWhere.valueOf(
                 in.containsKey("from") ? in.getString("from") : "CONSUME_FROM_FIRST_OFFSET"));
-        // A shutdown lets the listener finish, so that the offsets it commits are those of its end.
-        consumer.setAwaitTerminationMillisWhenShutdown(10_000);
+        consumer.setPersistConsumerOffsetInterval(500);
         if (in.getBooleanValue("broadcast")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
         }
