@@ -248,13 +248,15 @@ class LogEndSearch:
         return None
 
     def _next_sound_in(self, file: MappedFile, begin: int) -> tuple[int, int] | None:
-        position: int | None = begin - file.start_offset
+        position = begin - file.start_offset
         overlap = MAGIC_OFFSET + len(_MAGIC_BYTES) - 1
-        while position is not None and position < file.size_bytes:
+        while position < file.size_bytes:
             # The rest of a segment is mostly unwritten: the file system knows where.
-            position = self._fs.next_data(file.fd, position)
-            if position is None or position >= file.size_bytes:
-                break
+            data_position = self._fs.next_data(file.fd, position)
+            if data_position is None or data_position >= file.size_bytes:
+                return None
+            # A record can begin with zeros: those of its size.
+            position = max(position, data_position - MAGIC_OFFSET + 1)
             data = file.read(position, PIECE_BYTES)
             at = data.find(_MAGIC_BYTES, MAGIC_OFFSET)
             while at >= 0:
@@ -263,7 +265,7 @@ class LogEndSearch:
                     place = file.start_offset + position + at - MAGIC_OFFSET
                     return place, check.store_timestamp_ms
                 at = data.find(_MAGIC_BYTES, at + 1)
-            position += max(len(data) - overlap, 1) if len(data) == PIECE_BYTES else len(data)
+            position += len(data) - overlap if len(data) == PIECE_BYTES else len(data)
         return None
 
     def _check_at(self, file: MappedFile, position: int) -> RecordCheck:

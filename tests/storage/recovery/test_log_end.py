@@ -1,0 +1,173 @@
+"""Where the log ends: a torn tail ends it, damage to what was durable does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fakes.logs import draft, open_log
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.stores import NOW_MS, store_config
+from wakelog.protocol.message_record import MAGIC_OFFSET
+from wakelog.storage.commit_log import CommitLog
+from wakelog.storage.recovery.log_end import LogEnd, LogEndSearch
+from wakelog.storage.recovery.queue_ends import QueueEnds
+
+BYTES = 4096
+CONFIG = store_config(commit_log_file_bytes=BYTES)
+DURABLE_MS = NOW_MS + 1_000_000
+
+
+class Log:
+    """A log of small messages, one a second; the ninth opens a second segment, and so on."""
+
+    def __init__(self, count: int) -> None:
+        self.fs = MemoryFileSystem()
+        self.log: CommitLog = open_log(self.fs, CONFIG)
+        self.places = [
+            self.log.append(draft(b"%3d" % i * 130), NOW_MS + 1000 * i).physical_offset
+            for i in range(count)
+        ]
+        self.end = self.log.write_pending()
+
+    def overwrite(self, physical_offset: int, data: bytes) -> None:
+        file = self.log.files.find(physical_offset)
+        assert file is not None
+        file.write(physical_offset - file.start_offset, data)
+
+    def search(self, begin: int = 0, **options: Any) -> LogEnd:
+        options = {"cut_from": 0, "durable_ms": 0, "check_body": True} | options
+        self.ends = QueueEnds(enable_multi_dispatch=False, enable_lmq=False)
+        return LogEndSearch(self.fs, self.log.files, self.ends, **options).run(begin)
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 30])
+def test_an_undamaged_log_ends_behind_its_last_record(count: int) -> None:
+    log = Log(count)
+    end = log.search()
+    assert (end.physical_offset, end.records_checked_count, end.damaged) == (log.end, count, ())
+    assert end.last_store_timestamp_ms == (NOW_MS + 1000 * (count - 1) if count else 0)
+    assert log.ends.table() == ({("TopicTest", 0): count} if count else {})
+
+
+def test_the_search_can_begin_at_any_segment() -> None:
+    log = Log(30)
+    assert log.search(2 * BYTES).physical_offset == log.end
+    assert log.search(2 * BYTES).records_checked_count < 30
+
+
+def test_a_full_last_segment_ends_before_its_blank() -> None:
+    """4.9.3 stops there too when the next segment is missing."""
+    log = Log(9)
+    blank = log.places[7] + log.places[1] - log.places[0]
+    log.log.files.truncate(BYTES)
+    assert log.search().physical_offset == blank
+
+
+def test_an_unused_segment_behind_does_not_matter() -> None:
+    log = Log(9)
+    for place in log.places[8:]:
+        log.overwrite(place, bytes(600))
+    assert log.search().physical_offset == BYTES
+
+
+@pytest.mark.parametrize("at", [0, MAGIC_OFFSET, 30, 100, 300])
+def test_a_torn_tail_ends_the_log(at: int) -> None:
+    log = Log(20)
+    torn = log.places[13]
+    log.overwrite(torn + at, b"\x55" + bytes(log.places[1] - at - 1))
+    end = log.search()
+    assert (end.physical_offset, end.records_checked_count) == (torn, 13)
+    assert end.reason
+    # Nothing later proves that the place was ever durable: the last sync was before it.
+    assert log.search(durable_ms=NOW_MS + 12_000).physical_offset == torn
+
+
+@pytest.mark.parametrize("victim", [0, 5, 7, 8, 13])
+def test_damage_to_what_was_durable_does_not_end_it(victim: int) -> None:
+    log = Log(20)
+    begin = log.places[victim]
+    log.overwrite(begin + 150, b"\x55")
+    end = log.search(durable_ms=DURABLE_MS)
+    assert end.physical_offset == log.end
+    assert [stretch[:2] for stretch in end.damaged] == [(begin, log.places[victim + 1])]
+    assert end.damaged[0].reason == "the body's CRC differs"
+    assert end.records_checked_count == 19
+    assert log.search(durable_ms=DURABLE_MS, cut_at_damage=True).physical_offset == begin
+
+
+def test_a_damaged_blank_leads_to_the_next_segment() -> None:
+    log = Log(20)
+    blank = log.places[7] + log.places[1]
+    log.overwrite(blank, b"\x55" * 8)
+    end = log.search(durable_ms=DURABLE_MS)
+    assert (end.physical_offset, end.records_checked_count) == (log.end, 20)
+    assert [stretch[:2] for stretch in end.damaged] == [(blank, BYTES)]
+
+
+def test_the_last_record_may_always_be_torn() -> None:
+    log = Log(20)
+    log.overwrite(log.places[19] + 150, b"\x55")
+    assert log.search(durable_ms=DURABLE_MS).physical_offset == log.places[19]
+
+
+def test_what_an_earlier_end_left_behind_does_not_count() -> None:
+    """4.9.3 cuts in memory only: behind the new end lie old records, older than the new ones."""
+    log = Log(20)
+    newer = NOW_MS + 500_000
+    for i in (3, 4):
+        # Messages 3 and 4 were sent again after a crash; the old 6 to 19 are still on the disk.
+        log.overwrite(log.places[i] + 56, newer.to_bytes(8, "big"))
+    log.overwrite(log.places[5], b"\x55" * 8)
+    assert log.search(durable_ms=newer + 1).physical_offset == log.places[5]
+
+
+def test_below_the_cut_nothing_ends_the_log() -> None:
+    log = Log(30)
+    log.overwrite(log.places[2] + 5, b"\x55")
+    log.overwrite(log.places[12] + 150, b"\x55")  # bodies are not checked there
+    end = log.search(cut_from=2 * BYTES)
+    assert end.physical_offset == log.end
+    assert [stretch[:2] for stretch in end.damaged] == [(log.places[2], log.places[3])]
+
+
+def test_a_segment_of_nothing_below_the_cut_is_passed_over() -> None:
+    log = Log(30)
+    log.overwrite(0, bytes(BYTES))
+    end = log.search(cut_from=BYTES)
+    assert (end.physical_offset, end.damaged[0][:2]) == (log.end, (0, BYTES))
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 2 * BYTES - 1),
+    st.binary(min_size=1, max_size=200),
+    st.sampled_from([0, NOW_MS + 9_500, DURABLE_MS]),
+    st.integers(600, 9000),
+)
+def test_any_damage_is_survived(place: int, data: bytes, durable_ms: int, piece_bytes: int) -> None:
+    """Whatever is overwritten: the end is a record's place, and what is reported is passed over."""
+    log = Log(20)
+    log.overwrite(place, data[: BYTES - place % BYTES])
+    search = LogEndSearch(
+        log.fs,
+        log.log.files,
+        QueueEnds(enable_multi_dispatch=False, enable_lmq=False),
+        cut_from=0,
+        durable_ms=durable_ms,
+        check_body=True,
+    )
+    search._buffer = bytearray(piece_bytes)  # as if records were larger than a piece
+    end = search.run(0)
+    assert end == log.search(durable_ms=durable_ms)
+    places = {*log.places, log.end, *(stretch.begin for stretch in end.damaged)}
+    blanks = {segment + BYTES for segment in (0, BYTES)}
+    assert end.physical_offset in places | blanks or end.physical_offset % BYTES > 3000
+    for stretch in end.damaged:
+        assert stretch.begin < stretch.end <= end.physical_offset
+    sound = {p for p in log.places if p < end.physical_offset}
+    passed_over = {p for p in sound if any(s.begin <= p < s.end for s in end.damaged)}
+    assert end.records_checked_count == len(sound) - len(passed_over)

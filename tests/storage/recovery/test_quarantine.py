@@ -1,0 +1,60 @@
+"""What is cut from the log is kept, as long as it is not zero."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+
+import pytest
+
+from tests.fakes.logs import read_file, write_file
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.storage.errors import StoreFull
+from wakelog.storage.mapped_file import MappedFile
+from wakelog.storage.recovery.quarantine import BLOCK_BYTES, keep_aside
+
+BYTES = 4 * BLOCK_BYTES
+NOW_MS = 1234
+
+
+@pytest.fixture
+def fs() -> MemoryFileSystem:
+    return MemoryFileSystem()
+
+
+def segments(fs: MemoryFileSystem, contents: Iterable[bytes]) -> list[MappedFile]:
+    files = []
+    for i, content in enumerate(contents):
+        path = f"/store/commitlog/{i * BYTES:020d}"
+        write_file(fs, path, content.ljust(BYTES, b"\0"))
+        files.append(MappedFile(fs, path, start_offset=i * BYTES, size_bytes=BYTES))
+    return files
+
+
+def test_each_cut_segment_gives_one_file(fs: MemoryFileSystem) -> None:
+    files = segments(fs, [b"kept" + b"cut", b"", b"also cut"])
+    pieces = keep_aside(fs, "/store", files, 4, NOW_MS)
+    assert [piece[:2] for piece in pieces] == [(4, 3), (2 * BYTES, 8)]
+    names = [f"{4:020d}.1234", f"{2 * BYTES:020d}.1234"]
+    assert fs.list_directory("/store/wakelog.quarantine") == names
+    assert [read_file(fs, piece.path) for piece in pieces] == [b"cut", b"also cut"]
+
+
+def test_zeros_leave_nothing_behind(fs: MemoryFileSystem) -> None:
+    files = segments(fs, [b"kept", b""])
+    assert keep_aside(fs, "/store", files, 4, NOW_MS) == ()
+    assert not fs.exists("/store/wakelog.quarantine")
+
+
+def test_places_inside_a_piece_are_kept(fs: MemoryFileSystem) -> None:
+    content = b"kept" + bytes(BLOCK_BYTES * 2) + b"far" + bytes(10) + b"end" + bytes(5)
+    (piece,) = keep_aside(fs, "/store", segments(fs, [content]), 4, NOW_MS)
+    assert read_file(fs, piece.path) == content[4:].rstrip(b"\0")
+    assert piece.size_bytes == len(content) - 4 - 5
+
+
+def test_without_room_nothing_may_be_cut(fs: MemoryFileSystem) -> None:
+    files = segments(fs, [b"keptcut"])
+    fs.fail("pwrite", number=errno.ENOSPC)
+    with pytest.raises(StoreFull):
+        keep_aside(fs, "/store", files, 4, NOW_MS)

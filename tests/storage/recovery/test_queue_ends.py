@@ -1,0 +1,82 @@
+"""The next queue offset of each queue, as the log's records say."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.logs import draft, open_log
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.stores import NOW_MS, store_config
+from wakelog.protocol.properties import INNER_MULTI_DISPATCH
+from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from wakelog.storage.append import MessageDraft
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.queue_offsets import QueueKey
+from wakelog.storage.recovery.queue_ends import QueueEnds
+
+
+def ends_of(
+    drafts: list[MessageDraft], config: StoreConfig
+) -> tuple[dict[QueueKey, int], dict[QueueKey, int]]:
+    """Append the drafts; return what the records say and what the log itself counted."""
+    fs = MemoryFileSystem()
+    log = open_log(fs, config)
+    places = [log.append(one, NOW_MS).physical_offset for one in drafts]
+    log.write_pending()
+    ends = QueueEnds(
+        enable_multi_dispatch=config.enable_multi_dispatch, enable_lmq=config.enable_lmq
+    )
+    data = log.files.files[0].read(0, config.commit_log_file_bytes)
+    for place in places:
+        ends.note_record(data, place)
+    table = ends.table()
+    return table, {key: log.next_queue_offset(*key) for key in table}
+
+
+def test_the_last_record_of_a_queue_counts() -> None:
+    drafts = [draft(topic=topic, queue_id=i) for i, topic in [(0, "A"), (1, "A"), (0, "B")] * 3]
+    table, counted = ends_of(drafts, store_config())
+    assert table == counted == {("A", 0): 3, ("A", 1): 3, ("B", 0): 3}
+
+
+def test_a_later_record_overrules_a_higher_one() -> None:
+    """A topic was deleted and made again: its numbers started anew."""
+    ends = QueueEnds(enable_multi_dispatch=False, enable_lmq=False)
+    for queue_offset in (7, 8, 0, 1):
+        ends.note(b"A", 0, queue_offset, 0, b"")
+    assert ends.table() == {("A", 0): 2}
+
+
+@pytest.mark.parametrize(
+    ("sys_flag", "counts"),
+    [(TRANSACTION_PREPARED, False), (TRANSACTION_ROLLBACK, False), (TRANSACTION_COMMIT, True)],
+)
+def test_messages_nobody_consumes_have_no_place(sys_flag: int, counts: bool) -> None:
+    ends = QueueEnds(enable_multi_dispatch=False, enable_lmq=False)
+    ends.note(b"A", 0, 3, sys_flag, b"")
+    assert ends.table() == ({("A", 0): 4} if counts else {})
+
+
+def test_queues_of_multi_dispatch_count_too() -> None:
+    config = store_config(enable_multi_dispatch=True, enable_lmq=True)
+    names = [f"{INNER_MULTI_DISPATCH}\x01%LMQ%a,%LMQ%b", f"{INNER_MULTI_DISPATCH}\x01%LMQ%b,Other"]
+    drafts = [draft(queue_id=3, properties_text=text) for text in names]
+    table, counted = ends_of(drafts, config)
+    assert table == counted
+    assert table == {("TopicTest", 3): 2, ("%LMQ%a", 0): 1, ("%LMQ%b", 0): 2, ("Other", 3): 1}
+
+
+def test_multi_dispatch_is_ignored_unless_enabled() -> None:
+    text = f"{INNER_MULTI_DISPATCH}\x01%LMQ%a"
+    table, _ = ends_of([draft(properties_text=text)], store_config())
+    assert table == {("TopicTest", 0): 1}
+
+
+@pytest.mark.parametrize("offsets", ["", "1", "1,2,3", "1,x", "-1,2"])
+def test_queues_and_offsets_that_do_not_match_are_left_out(offsets: str) -> None:
+    ends = QueueEnds(enable_multi_dispatch=True, enable_lmq=True)
+    text = f"{INNER_MULTI_DISPATCH}\x01%LMQ%a,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x01{offsets}"
+    ends.note(b"A", 0, 0, 0, text.encode())
+    table = ends.table()
+    assert table.pop(("A", 0)) == 1
+    assert all(offset >= 0 for offset in table.values()) and len(table) < 2

@@ -1,0 +1,258 @@
+"""Recovery from end to end: after a clean stop, a kill, and a crash that tore the log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.fakes.logs import read_file, write_file
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
+from wakelog.storage.checkpoint import CheckpointTimes, encode_checkpoint
+from wakelog.storage.config import BrokerRole, StoreConfig
+from wakelog.storage.errors import DamagedStore, StoreFull
+from wakelog.storage.message_store import MessageStore
+from wakelog.storage.recovery.segments import load_segments
+from wakelog.storage.recovery.steps import (
+    RecoveryReport,
+    checked_from_after_crash,
+    first_store_timestamp_ms,
+    recover,
+)
+
+BYTES = 4096
+KEY = ("TopicTest", 0)
+CONFIG = store_config(commit_log_file_bytes=BYTES)
+
+
+class CrashedStore:
+    """A store of 30 messages, one a second, eight to a segment, whose broker is gone."""
+
+    def __init__(self, *, clean: bool = False, dispatched: int = 30, **times: int) -> None:
+        self.fs = MemoryFileSystem()
+        self.store: MessageStore = open_store(self.fs, CONFIG)
+        self.places: list[int] = []
+        for i in range(30):
+            if i == dispatched:
+                dispatch(self.store, self.fs, begin=0)
+            (result,) = put(
+                self.store,
+                b"%3d" % i * 130,
+                now_ms=NOW_MS + 1000 * i,
+                properties_text=f"KEYS\x01key{i}",
+            )
+            self.places.append(result.physical_offset)
+        self.end = self.store.max_physical_offset
+        if dispatched == 30:
+            dispatch(self.store, self.fs, begin=0)
+        self.store.close(dispatch_behind_bytes=0 if clean else 1)
+        if not clean:
+            times = {"physic_ms": 0, "logics_ms": 0, "index_ms": 0} | times
+            checkpoint = encode_checkpoint(CheckpointTimes(**times))
+            write_file(self.fs, CONFIG.paths.checkpoint, checkpoint)
+
+    def overwrite(self, physical_offset: int, data: bytes) -> None:
+        start = physical_offset - physical_offset % BYTES
+        path = f"/store/commitlog/{start:020d}"
+        content = bytearray(read_file(self.fs, path))
+        content[physical_offset - start : physical_offset - start + len(data)] = data
+        write_file(self.fs, path, bytes(content))
+
+    def recover(self, config: StoreConfig = CONFIG, **options: Any) -> RecoveryReport:
+        return recover(self.fs, config, NOW_MS, **options).report
+
+
+def test_a_new_directory_is_an_empty_store() -> None:
+    fs = MemoryFileSystem()
+    fs.make_directories("/store")
+    report = recover(fs, CONFIG, NOW_MS).report
+    assert (report.log_begin, report.log_end, report.dispatch_from) == (0, 0, 0)
+    assert (report.clean_exit, report.queue_offsets) == (True, {})
+
+
+def test_after_a_clean_stop_three_segments_are_checked() -> None:
+    crashed = CrashedStore(clean=True)
+    report = crashed.recover()
+    assert report.clean_exit
+    assert (report.checked_from, report.log_end) == (BYTES, crashed.end)
+    assert report.dispatch_from == crashed.end
+    assert report.queue_offsets == {KEY: 30}
+    assert (report.quarantined, report.index_files_removed) == ((), ())
+
+
+def test_after_a_kill_everything_young_is_checked_and_dispatched_again() -> None:
+    crashed = CrashedStore(dispatched=20)
+    report = crashed.recover()
+    assert not report.clean_exit
+    assert (report.checked_from, report.log_end, report.dispatch_from) == (0, crashed.end, 0)
+    # Ten messages have no entry yet; the log goes on counting behind them all the same.
+    assert report.queue_offsets == {KEY: 30}
+
+
+@pytest.mark.parametrize(
+    ("physic_s", "logics_s", "segment"),
+    [(0, 0, 0), (3, 3, 0), (10, 30, 0), (11, 30, 1), (30, 11, 1), (30, 22, 2), (30, 30, 3)],
+)
+def test_the_checkpoint_says_where_to_begin(physic_s: int, logics_s: int, segment: int) -> None:
+    """Segments begin with messages 0, 8, 16 and 24; 3 s are taken off the lower time."""
+    crashed = CrashedStore(physic_ms=NOW_MS + 1000 * physic_s, logics_ms=NOW_MS + 1000 * logics_s)
+    report = crashed.recover()
+    assert report.checked_from == segment * BYTES
+    assert report.dispatch_from <= report.checked_from
+    assert report.log_end == crashed.end
+
+
+def test_a_clock_that_was_set_back_makes_recovery_begin_earlier() -> None:
+    """4.9.3 would begin at the last segment, whose first message is old."""
+    crashed = CrashedStore()
+    crashed.overwrite(crashed.places[24] + 56, (NOW_MS - 10**6).to_bytes(8, "big"))
+    files = load_segments(crashed.fs, CONFIG)
+    assert checked_from_after_crash(files, NOW_MS + 12_000) == BYTES
+    assert checked_from_after_crash(files, NOW_MS - 1) == 0
+    assert checked_from_after_crash(files, NOW_MS + 10**6) == 3 * BYTES
+
+
+def test_the_first_time_of_a_segment() -> None:
+    crashed = CrashedStore()
+    crashed.overwrite(2 * BYTES, bytes(8))
+    files = load_segments(crashed.fs, CONFIG).files
+    times = [first_store_timestamp_ms(file) for file in files]
+    assert times == [NOW_MS, NOW_MS + 8000, None, NOW_MS + 24_000]
+
+
+def test_a_torn_tail_is_cut_for_good_and_kept_aside() -> None:
+    crashed = CrashedStore()
+    torn = crashed.places[21]
+    before = read_file(crashed.fs, f"/store/commitlog/{2 * BYTES:020d}")
+    crashed.overwrite(torn, b"\x55" * 100)
+    report = crashed.recover()
+    assert report.log_end == torn
+    assert report.queue_offsets == {KEY: 21}
+    assert report.consume_queues_cut == (KEY,)
+    assert report.commit_log_files_removed == (f"/store/commitlog/{3 * BYTES:020d}",)
+    # On the disk there is nothing left that could be taken for a record.
+    after = read_file(crashed.fs, f"/store/commitlog/{2 * BYTES:020d}")
+    assert after == before[: torn - 2 * BYTES].ljust(BYTES, b"\0")
+    assert [piece.physical_offset for piece in report.quarantined] == [torn, 3 * BYTES]
+    first, second = (read_file(crashed.fs, piece.path) for piece in report.quarantined)
+    assert first == b"\x55" * 100 + before[torn - 2 * BYTES + 100 :].rstrip(b"\0")
+    assert second.count(b" 25") == 130
+
+
+def test_recovering_twice_changes_nothing_more() -> None:
+    crashed = CrashedStore()
+    crashed.overwrite(crashed.places[21], b"\x55" * 100)
+    first = crashed.recover()
+    second = crashed.recover()
+    assert second == first._replace(
+        end_reason=second.end_reason,
+        quarantined=(),
+        commit_log_files_removed=(),
+        consume_queues_cut=(),
+        index_files_removed=(),
+    )
+
+
+def test_without_room_for_the_quarantine_nothing_is_cut() -> None:
+    crashed = CrashedStore()
+    crashed.overwrite(crashed.places[21], b"\x55" * 100)
+    path = f"/store/commitlog/{2 * BYTES:020d}"
+    before = read_file(crashed.fs, path)
+    crashed.fs.fail("pwrite", number=28)
+    with pytest.raises(StoreFull):
+        crashed.recover()
+    assert read_file(crashed.fs, path) == before
+    assert crashed.recover().log_end == crashed.places[21]
+
+
+def test_damage_below_the_checkpoint_is_reported_and_stays() -> None:
+    crashed = CrashedStore(physic_ms=NOW_MS + 29_000)
+    crashed.overwrite(crashed.places[21] + 150, b"\x55")
+    report = crashed.recover()
+    assert (report.log_end, report.quarantined) == (crashed.end, ())
+    assert [stretch.begin for stretch in report.damaged] == [crashed.places[21]]
+    assert report.queue_offsets == {KEY: 30}
+    assert crashed.recover(cut_at_damage=True).log_end == crashed.places[21]
+
+
+def test_a_slave_cuts_at_damage_and_gets_the_rest_again() -> None:
+    crashed = CrashedStore(physic_ms=NOW_MS + 29_000)
+    crashed.overwrite(crashed.places[21] + 150, b"\x55")
+    slave = store_config(commit_log_file_bytes=BYTES, broker_role=BrokerRole.SLAVE)
+    assert crashed.recover(slave).log_end == crashed.places[21]
+
+
+def test_index_files_above_the_checkpoint_are_made_again() -> None:
+    """Without safety for the index 4.9.3 would begin at the third segment and lose older keys."""
+    crashed = CrashedStore(physic_ms=NOW_MS + 29_000, logics_ms=NOW_MS + 29_000)
+    report = crashed.recover()
+    assert len(report.index_files_removed) == 1
+    assert report.checked_from == 3 * BYTES
+    assert report.dispatch_from == 0
+    assert crashed.recover().index_files_removed == ()
+
+
+def test_after_a_clean_stop_the_index_stays() -> None:
+    crashed = CrashedStore(clean=True)
+    assert crashed.recover().index_files_removed == ()
+    assert crashed.fs.list_directory("/store/index")
+
+
+def test_a_copied_log_is_dispatched_from_its_begin() -> None:
+    crashed = CrashedStore(clean=True)
+    for number in (0, 1):
+        crashed.fs.unlink(f"/store/commitlog/{number * BYTES:020d}")
+    directory = CONFIG.paths.consume_queue(*KEY)
+    for name in crashed.fs.list_directory(directory):
+        crashed.fs.unlink(f"{directory}/{name}")
+    report = crashed.recover()
+    assert (report.log_begin, report.dispatch_from) == (2 * BYTES, 2 * BYTES)
+    assert report.queue_offsets == {KEY: 30}
+
+
+def test_damage_in_old_segments_does_not_cut_a_log_that_is_dispatched_from_its_begin() -> None:
+    crashed = CrashedStore(clean=True)
+    directory = CONFIG.paths.consume_queue(*KEY)
+    for name in crashed.fs.list_directory(directory):
+        crashed.fs.unlink(f"{directory}/{name}")
+    crashed.overwrite(crashed.places[3], b"\x55" * 8)
+    report = crashed.recover()
+    assert (report.checked_from, report.log_end) == (0, crashed.end)
+    assert [stretch.begin for stretch in report.damaged] == [crashed.places[3]]
+
+
+def test_queues_without_a_log_are_emptied() -> None:
+    """As in 4.9.3: entries would point to messages that were never written."""
+    crashed = CrashedStore(clean=True)
+    for name in crashed.fs.list_directory("/store/commitlog"):
+        crashed.fs.unlink(f"/store/commitlog/{name}")
+    report = crashed.recover()
+    assert (report.log_begin, report.log_end, report.dispatch_from) == (0, 0, 0)
+    assert report.queue_offsets.get(KEY, 0) == 0
+
+
+def test_a_log_that_is_cut_whole_keeps_its_place() -> None:
+    crashed = CrashedStore()
+    for number in (0, 1):
+        crashed.fs.unlink(f"/store/commitlog/{number * BYTES:020d}")
+    crashed.overwrite(2 * BYTES, b"\x55" * 8)
+    recovered = recover(crashed.fs, CONFIG, NOW_MS)
+    assert (recovered.report.log_begin, recovered.report.log_end) == (2 * BYTES, 2 * BYTES)
+    assert [file.start_offset for file in recovered.files.files] == [2 * BYTES]
+    assert crashed.recover().log_end == 2 * BYTES
+
+
+def test_a_gap_is_refused_with_nothing_changed() -> None:
+    crashed = CrashedStore()
+    crashed.fs.unlink(f"/store/commitlog/{BYTES:020d}")
+    with pytest.raises(DamagedStore):
+        crashed.recover()
+    assert len(crashed.fs.list_directory("/store/commitlog")) == 3
+
+
+def test_recovery_leaves_no_descriptor_but_the_segments() -> None:
+    crashed = CrashedStore()
+    recovered = recover(crashed.fs, CONFIG, NOW_MS)
+    recovered.files.close()
+    assert crashed.fs.descriptor_count == 0

@@ -1,0 +1,210 @@
+"""The facade: who may write when, how far readers see, and a life over several starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.logs import draft
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.stores import NOW_MS, dispatch, open_store, put, remove_queue_files, store_config
+from wakelog.protocol.sys_flag import TRANSACTION_PREPARED
+from wakelog.storage.config import BrokerRole
+from wakelog.storage.errors import IllegalName, NotWriteable
+from wakelog.storage.results import GetStatus, PutStatus
+from wakelog.storage.retention_files import retention_segments
+
+TOPIC = "TopicTest"
+
+
+@pytest.fixture
+def fs() -> MemoryFileSystem:
+    return MemoryFileSystem()
+
+
+def test_what_was_put_is_pulled_after_each_restart(fs: MemoryFileSystem) -> None:
+    for start in range(4):
+        store = open_store(fs, store_config())
+        assert store.max_queue_offset(TOPIC, 0) == 10 * start
+        results = put(store, *[b"%3d" % i * 100 for i in range(10)])
+        assert [result.queue_offset for result in results] == list(
+            range(10 * start, 10 * start + 10)
+        )
+        dispatch(store, fs)
+        result = store.get_message(TOPIC, 0, 10 * start, 32)
+        assert result is not None and result.status is GetStatus.FOUND
+        assert result.physical_offsets == tuple(one.physical_offset for one in results)
+        assert store.close(dispatch_behind_bytes=0)
+    assert fs.descriptor_count == 0
+
+
+def test_a_kill_loses_no_message_and_gives_no_number_twice(fs: MemoryFileSystem) -> None:
+    killed = open_store(fs, store_config())
+    put(killed, b"one", b"two")
+    dispatch(killed, fs)
+    put(killed, b"three")
+    killed._parts.lock.release()  # the kernel does, when the process dies
+    store = open_store(fs.other_process(), store_config())
+    assert not store.recovery.clean_exit
+    assert put(store, b"four")[0].queue_offset == 3
+    dispatch(store, fs)
+    result = store.get_message(TOPIC, 0, 0, 32)
+    assert result is not None and (result.count, result.max_offset) == (4, 4)
+
+
+def test_nothing_is_appended_before_it_is_written(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config())
+    result = store.put_message(draft(b"one"), NOW_MS)
+    assert (result.status, store.max_physical_offset) == (PutStatus.PUT_OK, 0)
+    assert store.write_pending() == result.physical_offset_end == store.max_physical_offset
+
+
+def test_a_batch_is_placed_as_one(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config())
+    result = store.put_batch([draft(b"one"), draft(b"two"), draft(b"three")], NOW_MS)
+    store.write_pending()
+    assert (result.status, result.queue_offset, len(result.physical_offsets)) == (
+        PutStatus.PUT_OK,
+        0,
+        3,
+    )
+    bodies = []
+    for place in result.physical_offsets:
+        record = store.look_message(place)
+        assert record is not None
+        bodies.append(record.body)
+    assert bodies == [b"one", b"two", b"three"]
+
+
+def test_readers_see_no_further_than_the_log_goes(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config())
+    put(store, b"one")
+    store.set_dispatched(1 << 40)
+    assert store.dispatched == store.max_physical_offset
+    store.set_dispatched(0)
+    assert store.dispatched == store.max_physical_offset
+
+
+def test_a_slave_takes_no_messages(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config(broker_role=BrokerRole.SLAVE))
+    for result in (
+        store.put_message(draft(b"one"), NOW_MS),
+        store.put_batch([draft(b"one")], NOW_MS),
+    ):
+        assert result.status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert (store.writable, store.statistics()["put_failed_count"]) == (False, 2)
+    assert store.close(dispatch_behind_bytes=0)
+
+
+def test_a_full_disk_refuses_until_there_is_room(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config())
+    store.set_disk_full(True)
+    assert (store.writable, store.disk_full) == (False, True)
+    assert store.put_message(draft(b"one"), NOW_MS).status is PutStatus.SERVICE_NOT_AVAILABLE
+    store.set_disk_full(False)
+    assert store.put_message(draft(b"one"), NOW_MS).status is PutStatus.PUT_OK
+
+
+def test_after_a_failed_write_nothing_more_is_taken(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config())
+    put(store, b"one")
+    store.put_message(draft(b"two"), NOW_MS)
+    fs.fail("pwritev")
+    with pytest.raises(NotWriteable):
+        store.write_pending()
+    assert not store.writable
+    assert store.put_message(draft(b"three"), NOW_MS).status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert not store.close(dispatch_behind_bytes=0)
+
+
+def test_messages_nobody_consumes_hold_nothing_up(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config())
+    put(store, b"half", sys_flag=TRANSACTION_PREPARED)
+    put(store, b"one")
+    assert store.close(dispatch_behind_bytes=1) is False
+    store = open_store(fs, store_config())
+    assert store.recovery.queue_offsets == {(TOPIC, 0): 1}
+
+
+def test_entries_can_be_listed(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config())
+    results = put(store, *[b"...."] * 60, properties_text="TAGS\x01A")
+    dispatch(store, fs)
+    listed = store.consume_queue_entries(TOPIC, 0, 10, 1000)
+    assert listed == [(r.physical_offset, r.size_bytes, ord("A")) for r in results[10:50]]
+    assert len(store.consume_queue_entries(TOPIC, 0, 55, 1000)) == 5
+    for begin, count in [(60, 1), (0, 0), (-1, 5)]:
+        assert store.consume_queue_entries(TOPIC, 0, begin, count) == []
+    assert store.consume_queue_entries("Nobody", 0, 0, 5) == []
+    assert store.extension_unit(TOPIC, 0, -(1 << 63)) is None
+
+
+def test_places_and_memory(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config(), physical_memory_bytes=1000)
+    results = put(store, *[b"x" * 100] * 5)
+    dispatch(store, fs)
+    for i, result in enumerate(results):
+        assert store.physical_offset_at(TOPIC, 0, i) == result.physical_offset
+        near = store.max_physical_offset - result.physical_offset <= 400
+        assert store.in_memory_at(TOPIC, 0, i) == near
+    assert store.physical_offset_at(TOPIC, 0, 99) == 0
+    assert store.in_memory_at(TOPIC, 0, 99) and store.in_memory_at("Nobody", 0, 0)
+
+
+def test_queues_on_disk_are_listed(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config())
+    for topic, queue_id in [("B", 0), ("A", 3), ("A", 0)]:
+        put(store, b"one", topic=topic, queue_id=queue_id)
+    dispatch(store, fs)
+    assert store.queues() == {"A": [0, 3], "B": [0]}
+
+
+def test_a_deleted_topic_begins_anew(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config())
+    put(store, b"one", b"two")
+    put(store, b"other", topic="Other")
+    dispatch(store, fs)
+    assert store.max_queue_offset(TOPIC, 0) == 2
+    directory = store.config.paths.consume_queue(TOPIC, 0)
+    for name in fs.list_directory(directory):
+        fs.unlink(f"{directory}/{name}")
+    store.delete_topic(TOPIC)
+    assert (store.max_queue_offset(TOPIC, 0), store.max_queue_offset("Other", 0)) == (0, 1)
+    assert put(store, b"new")[0].queue_offset == 0
+    with pytest.raises(IllegalName):
+        store.delete_topic("../Other")
+
+
+def test_removed_segments_move_the_begin(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config())
+    put(store, *[b"x" * 1000] * 12)
+    dispatch(store, fs)
+    files = retention_segments(fs, store.config)
+    files.refresh()
+    files.remove_before(2 * 4096)
+    store.forget_before(2 * 4096)
+    remove_queue_files(fs, store.config, (TOPIC, 0), 2 * 4096)
+    assert store.min_physical_offset == 2 * 4096
+    assert store.physical_offset_at(TOPIC, 0, store.min_queue_offset(TOPIC, 0)) == 2 * 4096
+
+
+def test_illegal_names_reach_no_path(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config())
+    with pytest.raises(IllegalName):
+        store.get_message("../secret", 0, 0, 32)
+    with pytest.raises(IllegalName):
+        store.max_queue_offset(TOPIC, -1)
+    assert store.put_message(draft(b"x", topic="a/b"), NOW_MS).status is PutStatus.MESSAGE_ILLEGAL
+
+
+def test_it_counts_what_it_did(fs: MemoryFileSystem) -> None:
+    store = open_store(fs, store_config())
+    results = put(store, b"one", b"two")
+    dispatch(store, fs)
+    store.get_message(TOPIC, 0, 0, 32)
+    store.get_message(TOPIC, 0, 2, 32)
+    counted = store.statistics()
+    put_bytes = sum(result.size_bytes for result in results)
+    assert (counted["put_count"], counted["put_bytes"]) == (2, put_bytes)
+    assert (counted["get_found_count"], counted["get_missed_count"]) == (1, 1)
+    assert (counted["get_message_count"], counted["get_message_bytes"]) == (2, put_bytes)
+    assert counted["max_physical_offset"] == counted["dispatched"] == put_bytes

@@ -1,0 +1,188 @@
+"""What is deleted when: the rules of `rocketmq.md` 4.3 as tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.fakes.stores import NOW_MS, store_config
+from wakelog.storage.errors import IllegalConfiguration
+from wakelog.storage.file_system import DiskUsage
+from wakelog.storage.retention import (
+    FIRST_RUN_DELAY_MS,
+    Retention,
+    RetentionDecision,
+    RetentionLook,
+    Segment,
+    parse_hours,
+    used_percent,
+)
+
+BYTES = 1000
+HOUR_MS = 3_600_000
+CONFIG = store_config(delete_when="04;16", file_reserved_hours=72)
+
+
+def usage(percent: float) -> DiskUsage:
+    used = int(percent * 1000)
+    return DiskUsage(100_000, used, 100_000 - used)
+
+
+def look(
+    ages_h: list[float],
+    *,
+    percent: float = 10,
+    queue_percent: float = 10,
+    hour: int = 4,
+    **values: Any,
+) -> RetentionLook:
+    """Segments 0, 1000, 2000, ... last written so many hours ago; the last one is being written."""
+    segments = [
+        Segment(i * BYTES, (i + 1) * BYTES, NOW_MS - int(age * HOUR_MS))
+        for i, age in enumerate(ages_h)
+    ]
+    end = len(ages_h) * BYTES - 1
+    values = {"appended": end, "dispatched": end} | values
+    return RetentionLook(segments, hour, [usage(percent)], usage(queue_percent), **values)
+
+
+def step(taken: RetentionLook, **values: Any) -> RetentionDecision:
+    retention = Retention(msgspec.structs.replace(CONFIG, **values), NOW_MS - FIRST_RUN_DELAY_MS)
+    return retention.step(taken, NOW_MS)
+
+
+OLD = [100.0] * 5
+
+
+@pytest.mark.parametrize(
+    ("hour", "percent", "queue_percent", "reasons"),
+    [
+        (4, 10, 10, ("timeup",)),
+        (16, 10, 10, ("timeup",)),
+        (5, 10, 10, ()),
+        (5, 75, 10, ()),
+        (5, 75.001, 10, ("spacefull",)),
+        (5, 10, 76, ("spacefull",)),
+        (4, 80, 80, ("timeup", "spacefull")),
+    ],
+)
+def test_when_segments_may_go(
+    hour: int, percent: float, queue_percent: float, reasons: tuple[str, ...]
+) -> None:
+    decision = step(look(OLD, hour=hour, percent=percent, queue_percent=queue_percent))
+    assert decision.reasons == reasons
+    assert decision.remove == ((0, 1000, 2000, 3000) if reasons else ())
+
+
+@pytest.mark.parametrize(
+    ("ages_h", "percent", "remove"),
+    [
+        ([100, 80, 72, 71.9, 0], 10, (0, 1000, 2000)),
+        ([71, 100, 100, 100, 0], 10, ()),  # nothing in the middle goes
+        ([100], 10, ()),  # the last one never goes
+        ([], 10, ()),
+        ([1, 1, 1, 1, 1], 85, ()),
+        ([1, 1, 1, 1, 1], 85.5, (0, 1000, 2000, 3000)),
+        ([1, 1, 1, 1, 1], 95, (0, 1000, 2000, 3000)),
+        ([100] * 30, 10, tuple(range(0, 10_000, 1000))),  # ten in a run
+    ],
+)
+def test_which_segments_go(ages_h: list[float], percent: float, remove: tuple[int, ...]) -> None:
+    assert step(look(ages_h, percent=percent)).remove == remove
+
+
+def test_a_young_segment_stays_on_a_full_disk_if_the_operator_says_so() -> None:
+    taken = look([1, 1, 1], percent=95)
+    assert step(taken, clean_file_forcibly_enable=False).remove == ()
+    assert step(taken, clean_file_forcibly_enable=True).remove == (0, 1000)
+
+
+@pytest.mark.parametrize(
+    ("percent", "queue_percent", "full"),
+    [(90, 10, False), (90.1, 10, True), (10, 91, True), (10, 10, False)],
+)
+def test_when_no_more_messages_are_taken(percent: float, queue_percent: float, full: bool) -> None:
+    assert step(look(OLD, percent=percent, queue_percent=queue_percent)).disk_full == full
+
+
+@pytest.mark.parametrize(
+    ("dispatched", "remove", "held_back_at"),
+    [
+        (0, (), 0),
+        (999, (), 0),
+        (1000, (0,), 1000),
+        (3500, (0, 1000, 2000), 3000),
+        (4999, (0, 1000, 2000, 3000), None),
+    ],
+)
+def test_nothing_goes_that_a_dispatcher_still_needs(
+    dispatched: int, remove: tuple[int, ...], held_back_at: int | None
+) -> None:
+    decision = step(look(OLD, percent=99, dispatched=dispatched))
+    assert (decision.remove, decision.held_back_at) == (remove, held_back_at)
+
+
+def test_segments_made_ahead_of_need_are_not_written_yet() -> None:
+    """The log ends in segment 2; 3 and 4 are empty. What is being written is never removed."""
+    for appended in (2000, 2500, 3000):
+        taken = look(OLD, percent=99, appended=appended, dispatched=appended)
+        assert step(taken).remove == (0, 1000)[: (appended - 1) // BYTES]
+
+
+def test_the_fullest_directory_does_not_count_but_the_emptiest() -> None:
+    taken = look(OLD, hour=5)._replace(log_usages=[usage(99), usage(50)])
+    assert (step(taken).reasons, step(taken).disk_full) == ((), False)
+
+
+def test_an_unknown_usage_frees_only_what_is_expired() -> None:
+    taken = look([100, 1, 1], hour=5)._replace(log_usages=[None])
+    decision = step(taken)
+    assert (decision.reasons, decision.remove, decision.disk_full) == (("spacefull",), (0,), False)
+
+
+def test_the_first_minute_is_quiet_but_for_the_full_disk() -> None:
+    retention = Retention(CONFIG, NOW_MS)
+    early = retention.step(look(OLD, percent=99), NOW_MS + FIRST_RUN_DELAY_MS - 1)
+    assert (early.remove, early.disk_full, early.derived_before) == ((), True, None)
+    assert early.next_step_ms == NOW_MS + FIRST_RUN_DELAY_MS - 1 + CONFIG.clean_resource_interval_ms
+    assert retention.step(look(OLD, percent=99), NOW_MS + FIRST_RUN_DELAY_MS).remove
+
+
+def test_an_operator_can_ask_for_twenty_runs() -> None:
+    retention = Retention(CONFIG, NOW_MS - FIRST_RUN_DELAY_MS)
+    retention.request_runs()
+    reasons = [retention.step(look(OLD, hour=5), NOW_MS).reasons for _ in range(21)]
+    assert reasons == [("manual",)] * 20 + [()]
+
+
+def test_derived_files_follow_once_the_begin_has_moved() -> None:
+    retention = Retention(CONFIG, NOW_MS - FIRST_RUN_DELAY_MS)
+    assert retention.step(look(OLD), NOW_MS).derived_before is None
+    moved = look(OLD)._replace(segments=look(OLD).segments[2:])
+    assert retention.step(moved, NOW_MS).derived_before == 2000
+    assert retention.step(moved, NOW_MS).derived_before is None
+
+
+def test_it_counts() -> None:
+    retention = Retention(CONFIG, NOW_MS - FIRST_RUN_DELAY_MS)
+    retention.step(look(OLD, percent=91, queue_percent=20, dispatched=1000), NOW_MS)
+    counted = retention.statistics()
+    assert (counted.log_used_percent, counted.queue_used_percent) == (91, 20)
+    assert (counted.runs_count, counted.removed_count, counted.held_back_count) == (1, 1, 1)
+    assert counted.disk_full
+
+
+def test_percents_are_rounded_up_and_leave_out_what_is_reserved() -> None:
+    assert used_percent(DiskUsage(1000, 500, 500)) == 50
+    assert used_percent(DiskUsage(1000, 501, 499)) == 51
+    assert used_percent(DiskUsage(1000, 500, 300)) == 63
+    assert used_percent(DiskUsage(0, 0, 0)) == used_percent(None) == -1
+
+
+def test_hours_are_read() -> None:
+    assert parse_hours("04") == {4}
+    assert parse_hours("04;16;") == {4, 16}
+    with pytest.raises(IllegalConfiguration, match="deleteWhen"):
+        parse_hours("4 am")

@@ -1,0 +1,177 @@
+"""The order in which a store is opened and closed, and what a failure in between leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.logs import draft, read_file, write_file
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.stores import NOW_MS, put, store_config
+from wakelog.storage.checkpoint import decode_checkpoint
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import DamagedStore, StoreError, StoreLocked
+from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.message_store import MessageStore
+from wakelog.storage.reading.store_readers import StoreReaders
+from wakelog.storage.store_parts import (
+    OpenOptions,
+    StoreParts,
+    close_parts,
+    open_parts,
+)
+
+ABORT = "/store/abort"
+POOL = "/shm/pool"
+CONFIG = store_config()
+POOLED = store_config(transient_store_pool_enable=True, transient_store_pool_count=2)
+
+
+@pytest.fixture
+def fs() -> MemoryFileSystem:
+    return MemoryFileSystem()
+
+
+def opened(
+    fs: MemoryFileSystem, config: StoreConfig = CONFIG, options: OpenOptions | None = None
+) -> StoreParts:
+    return open_parts(fs, config, NOW_MS, options or OpenOptions())
+
+
+def as_store(parts: StoreParts) -> MessageStore:
+    return MessageStore(parts, StoreReaders(parts.fs, parts.config, physical_memory_bytes=1000))
+
+
+def tree(fs: MemoryFileSystem, path: str = "/store") -> dict[str, bytes]:
+    """Every file below a path with its content."""
+    found = {}
+    for name in fs.list_directory(path):
+        below = f"{path}/{name}"
+        if fs.is_file(below):
+            found[below] = read_file(fs, below)
+        else:
+            found |= tree(fs, below)
+    return found
+
+
+def test_whoever_comes_second_has_changed_nothing(fs: MemoryFileSystem) -> None:
+    parts = opened(fs)
+    put(as_store(parts), b"one")
+    # Looked at by a third process: closing the lock file would give up this one's lock.
+    before = tree(fs.other_process())
+    with pytest.raises(StoreLocked):
+        opened(fs.other_process())
+    assert tree(fs.other_process()) == before
+    close_parts(parts, last_store_timestamp_ms=0, clean=True)
+    opened(fs.other_process())
+
+
+def test_a_failed_open_gives_the_lock_back(fs: MemoryFileSystem) -> None:
+    for number in (0, 2):
+        write_file(fs, f"/store/commitlog/{number * 4096:020d}", b"x" * 4096)
+    with pytest.raises(DamagedStore):
+        opened(fs)
+    assert not fs.exists(ABORT)
+    fs.unlink(f"/store/commitlog/{2 * 4096:020d}")
+    opened(fs.other_process())
+
+
+def test_the_mark_is_there_while_the_store_is_open(fs: MemoryFileSystem) -> None:
+    parts = opened(fs)
+    assert fs.exists(ABORT)
+    assert close_parts(parts, last_store_timestamp_ms=0, clean=True)
+    assert not fs.exists(ABORT)
+    assert fs.descriptor_count == 0
+
+
+def test_the_mark_stays_if_something_is_behind(fs: MemoryFileSystem) -> None:
+    assert not close_parts(opened(fs), last_store_timestamp_ms=0, clean=False)
+    assert fs.exists(ABORT)
+
+
+@pytest.mark.parametrize("operation", ["pwritev", "datasync", "pwrite"])
+def test_the_mark_stays_if_closing_fails(fs: MemoryFileSystem, operation: str) -> None:
+    parts = opened(fs)
+    store = as_store(parts)
+    put(store, b"one")
+    parts.log.append(draft(b"two"), NOW_MS)
+    fs.fail(operation)
+    with pytest.raises(StoreError):
+        close_parts(parts, last_store_timestamp_ms=NOW_MS, clean=True)
+    assert fs.exists(ABORT)
+    opened(fs.other_process())  # the lock was given back
+
+
+def test_a_failed_log_is_not_called_clean(fs: MemoryFileSystem) -> None:
+    parts = opened(fs)
+    parts.log.fail("a sync failed")
+    assert not close_parts(parts, last_store_timestamp_ms=0, clean=True)
+    assert fs.exists(ABORT)
+
+
+def test_closing_notes_how_far_the_log_is_durable(fs: MemoryFileSystem) -> None:
+    parts = opened(fs)
+    put(as_store(parts), b"one", now_ms=NOW_MS + 7)
+    close_parts(parts, last_store_timestamp_ms=NOW_MS + 7, clean=True)
+    times = decode_checkpoint(read_file(fs, CONFIG.paths.checkpoint))
+    assert (times.physic_ms, times.logics_ms) == (NOW_MS + 7, 0)
+
+
+def test_unfinished_segments_of_a_dead_broker_are_removed(fs: MemoryFileSystem) -> None:
+    final = f"/store/commitlog/{0:020d}"
+    ours = CONFIG.paths.new_file(final, "broker")
+    others = CONFIG.paths.new_file(final, "allocate")
+    write_file(fs, ours, b"half")
+    write_file(fs, others, b"half")
+    opened(fs)
+    assert (fs.exists(ours), fs.exists(others)) == (False, True)
+
+
+def test_uncommitted_bytes_of_a_dead_broker_are_committed_first(fs: MemoryFileSystem) -> None:
+    options = OpenOptions(pool_directory=POOL)
+    dead = opened(fs, POOLED, options)
+    put(as_store(dead), b"one", b"two")
+    assert dead.log.committed_offset == 0
+    # The process is gone, its shared memory is not; the next one need not even want a pool.
+    dead.lock.release()
+    parts = opened(fs.other_process(), CONFIG, options)
+    assert parts.report.log_end == dead.log.appended_offset
+    assert parts.report.queue_offsets == {("TopicTest", 0): 2}
+    assert not fs.exists(POOL)
+
+
+def test_closing_commits_the_pool(fs: MemoryFileSystem) -> None:
+    parts = opened(fs, POOLED, OpenOptions(pool_directory=POOL))
+    store = as_store(parts)
+    put(store, *[b"x" * 1000] * 9)
+    end = parts.log.appended_offset
+    assert close_parts(parts, last_store_timestamp_ms=NOW_MS, clean=True)
+    assert not fs.exists(POOL)
+    assert opened(fs).report.log_end == end
+
+
+def test_without_a_place_there_is_no_pool(fs: MemoryFileSystem) -> None:
+    assert opened(fs, POOLED).pool is None
+
+
+class NoSegments:
+    """A segment source that has none to give."""
+
+    def __init__(self, files: MappedFileQueue) -> None:
+        self.asked: list[int] = []
+
+    def take(self, start_offset: int) -> str | None:
+        self.asked.append(start_offset)
+        return None
+
+
+def test_segments_come_from_who_was_named(fs: MemoryFileSystem) -> None:
+    sources: list[NoSegments] = []
+
+    def make(files: MappedFileQueue) -> NoSegments:
+        sources.append(NoSegments(files))
+        return sources[0]
+
+    parts = opened(fs, CONFIG, OpenOptions(segment_source=make))
+    put(as_store(parts), b"one")
+    assert sources[0].asked == [0]
+    assert parts.log.appended_offset == 0
