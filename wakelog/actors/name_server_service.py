@@ -1,0 +1,226 @@
+"""NameServerService: the name server's shell without Ray: its core, its server, its one file.
+
+It carries and does not decide. A request goes from the server to the core; what the core instructs
+is done; the timer calls the core's tick.
+
+    start   bind the port; load kvConfig.json; accept
+    stop    accept no more; answer what waits for the file; close
+
+Everything but loading and saving the file runs on the loop's thread.
+
+Invariants:
+    - no answer to a request that changed a value leaves before the file with that value is durable.
+    - at most one save is under way; changes made meanwhile share the next.
+
+Source: org.apache.rocketmq.namesrv.NamesrvController, NamesrvStartup (4.9.3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from wakelog.nameserver.config import NameServerSettings
+from wakelog.nameserver.decision import BrokerJoined, BrokerLeft, CloseChannel, Persist
+from wakelog.nameserver.name_server import NameServer
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.server.connection import Connection
+from wakelog.server.handler import Channel, Reply
+from wakelog.server.lane_table import NAME_SERVER_LANE, name_server_lanes
+from wakelog.server.lanes import Lanes
+from wakelog.server.limits import ServerLimits
+from wakelog.server.server import Server
+from wakelog.storage.config_files import ConfigFiles
+from wakelog.storage.file_system import FileSystem, RealFileSystem
+from wakelog.telemetry.logs import Log, logger
+
+
+class AwaitSave(NamedTuple):
+    """An answer that may leave once the named table is durable; None for a one-way request."""
+
+    name: str
+    response: RemotingCommand | None
+
+
+class Waiter(NamedTuple):
+    """A request whose answer waits for a save."""
+
+    request: RemotingCommand
+    response: RemotingCommand | None
+    reply: Reply
+
+
+class OneFile(NamedTuple):
+    """Where the name server's table is, wherever kvConfigPath says (ConfigPaths)."""
+
+    path: str
+
+    def config(self, name: str) -> str:
+        """Return the path."""
+        return self.path
+
+
+def wall_ms() -> int:
+    """Return milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class NameServerService:
+    """One name server in this process."""
+
+    def __init__(
+        self, settings: NameServerSettings, *, bind_host: str, fs: FileSystem | None = None
+    ) -> None:
+        """Hold everything, open nothing."""
+        self._settings = settings
+        self._bind_host = bind_host
+        self._files = ConfigFiles(fs or RealFileSystem(), OneFile(settings.config.kv_config_path))
+        self._saver = ThreadPoolExecutor(1, thread_name_prefix="name-server-save")
+        self._waiters: dict[str, list[Waiter]] = {}
+        self._saving: set[str] = set()
+        self._save_ended = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._saves_count = 0
+        self._saves_failed_count = 0
+        self._log = logger(Log.NAME_SERVER)
+        self.name_server = NameServer(settings, wall_ms())
+        self.port = settings.config.listen_port
+
+    async def start(self) -> None:
+        """Return once the name server accepts; ``port`` is then the one it has.
+
+        Raises: PortUnavailable, DamagedStore, StoreFailed; nothing is left open then.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._server = self._make_server()
+        try:
+            self.port = self._server.bind(self._bind_host, self._settings.config.listen_port)
+            await self._loop.run_in_executor(self._saver, self._load)
+            await self._server.start_listening()
+        except BaseException:
+            await self._server.close()
+            self._saver.shutdown()
+            raise
+        self._tick()
+
+    def _make_server(self) -> Server:
+        config = self._settings.config
+        limits = ServerLimits(
+            idle_seconds_max=config.server_channel_max_idle_time_seconds,
+            backlog=config.server_socket_backlog,
+        )
+        lanes: Lanes[Connection] = Lanes(
+            name_server_lanes(),
+            lane_of_code={},
+            default_lane=NAME_SERVER_LANE,
+            bytes_max=limits.lane_bytes_max,
+        )
+        return Server(self, lanes, limits=limits, on_deferred=self._on_deferred)
+
+    def _load(self) -> None:
+        for name in self.name_server.file_names():
+            self._files.load(f"{name}.json", partial(self.name_server.load, name))
+
+    # Handler: called by the server.
+    def process(
+        self, request: RemotingCommand, channel: Channel, now_ms: int
+    ) -> RemotingCommand | AwaitSave | None:
+        """Ask the core, and keep back an answer that tells of a change in a file."""
+        response = self.name_server.process(request, channel, now_ms)
+        name = self._follow_instructions()
+        return response if name is None else AwaitSave(name, response)
+
+    def end_of_turn(self) -> None:
+        """Do nothing: what has to be durable is waited for answer by answer."""
+
+    def channel_closed(self, channel: Channel, now_ms: int) -> None:
+        """Tell the core."""
+        self.name_server.channel_closed(channel, now_ms)
+        self._follow_instructions()
+
+    def _follow_instructions(self) -> str | None:
+        """Do what the core wants done; return the name of a table that has to be saved."""
+        to_save = None
+        for instruction in self.name_server.take_instructions():
+            match instruction:
+                case Persist(name):
+                    to_save = name
+                case CloseChannel(channel_id):
+                    self._server.close_channel(channel_id)
+                case BrokerJoined():
+                    self._log.info("broker registered", **msgspec.structs.asdict(instruction))
+                case BrokerLeft():
+                    self._log.warning("broker left", **msgspec.structs.asdict(instruction))
+        return to_save
+
+    def _on_deferred(
+        self, outcome: AwaitSave, request: RemotingCommand, channel: Channel, reply: Reply
+    ) -> None:
+        waiter = Waiter(request, outcome.response, reply)
+        self._waiters.setdefault(outcome.name, []).append(waiter)
+        if outcome.name not in self._saving:
+            self._save(outcome.name)
+
+    def _save(self, name: str) -> None:
+        waiters = self._waiters.pop(name)
+        self._saving.add(name)
+        encode = self.name_server.snapshot(name)
+        future = self._loop.run_in_executor(
+            self._saver, lambda: self._files.save(f"{name}.json", encode())
+        )
+        future.add_done_callback(partial(self._saved, name, waiters))
+
+    def _saved(self, name: str, waiters: list[Waiter], done: asyncio.Future[None]) -> None:
+        error = done.exception()
+        self._saves_count += 1
+        if error is not None:
+            self._saves_failed_count += 1
+            self._log.error("table not saved", table=name, error=str(error))
+        for request, response, reply in waiters:
+            if error is not None and response is not None:
+                # 4.9.3 logs the failure and answers success.
+                remark = f"not saved: {error}"
+                response = answer(request, ResponseCode.SYSTEM_ERROR, remark)
+            reply(response)
+        self._saving.discard(name)
+        if name in self._waiters:
+            self._save(name)
+        self._save_ended.set()
+
+    def _tick(self) -> None:
+        now_ms = wall_ms()
+        self.name_server.tick(now_ms)
+        self._follow_instructions()
+        delay_seconds = max(0, self.name_server.next_tick_ms() - now_ms) / 1000
+        self._timer = self._loop.call_later(delay_seconds, self._tick)
+
+    def statistics(self) -> dict[str, Any]:
+        """Return everything this name server can be asked, as builtins."""
+        return {
+            "name_server": msgspec.to_builtins(self.name_server.statistics(), str_keys=True),
+            "server": msgspec.to_builtins(self._server.statistics(), str_keys=True),
+            "saves_count": self._saves_count,
+            "saves_failed_count": self._saves_failed_count,
+        }
+
+    async def stop(self) -> None:
+        """Answer what waits, then close every connection; brokers see that they are gone."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._server.stop_listening()
+        await self._wait_saved()
+        await self._server.close()
+        # A request that was still waiting in the lane may have changed a value.
+        await self._wait_saved()
+        self._saver.shutdown()
+
+    async def _wait_saved(self) -> None:
+        while self._saving:
+            self._save_ended.clear()
+            await self._save_ended.wait()
