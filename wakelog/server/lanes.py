@@ -1,0 +1,241 @@
+"""Lanes: bounded queues in which requests wait for a processor, one for each class of them.
+
+A pure core between ``connection``, which offers what it decoded, and ``turn``, which takes, in an
+order that is fair by weight, and refuses what waited too long. 4.9.3 has a thread pool with a
+queue for each class; here one loop serves all, so the order in which they are drained is a rule
+of this module.
+
+offer            TAKEN      it waits
+                 CROWDED    it waits; its owner must not be read until ``relieved`` names it
+                 REFUSED    the lane is at its capacity; the peer gets code 2 [OVERLOAD]
+take             the next request: up to ``weight`` of one lane, then the next lane
+expire           requests at the head of a lane that waited ``wait_seconds_max``; code 2
+                 [TIMEOUT_CLEAN_QUEUE]
+
+Time comes in as seconds of one monotonic clock. ``since_seconds`` of a request is when its bytes
+could have been read: the time of the read less how late the loop was, so that a request that waited
+in the kernel while the loop was busy is measured as the client sees it.
+
+Invariants:
+    - 0 <= waiting_count <= sum of capacities; waiting_bytes >= 0, and 0 when nothing waits.
+    - requests of one lane leave in the order in which they came.
+    - every owner that was answered CROWDED is named by ``relieved`` exactly once.
+
+Source: org.apache.rocketmq.broker.latency.BrokerFastFailure, BrokerController (4.9.3).
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Generic, TypeVar
+
+import msgspec
+
+from wakelog.protocol.command import RemotingCommand
+
+Owner = TypeVar("Owner")
+
+WAKE_SHARE = 2
+"""Reading goes on once a lane holds half (1/2) of what stopped it, not at each frame taken."""
+
+
+class LaneSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One lane: its name and bounds.
+
+    ``weight`` requests are taken in one round. ``crowded_count`` stops the reading of whoever
+    offers, before ``capacity_count`` refuses. ``wait_seconds_max`` None means no limit.
+    """
+
+    name: str
+    capacity_count: int
+    weight: int
+    crowded_count: int
+    wait_seconds_max: float | None = None
+
+    def __post_init__(self) -> None:
+        """Assert the relations."""
+        assert self.capacity_count > 0
+        assert self.weight > 0
+        assert self.crowded_count > 0
+
+
+class Waiting(msgspec.Struct, Generic[Owner]):
+    """A request in a lane: whose it is, since when it waits, its share of the bytes received."""
+
+    owner: Owner
+    request: RemotingCommand
+    since_seconds: float
+    size_bytes: int
+
+
+class Expired(msgspec.Struct, Generic[Owner]):
+    """A request that waited too long, and what its refusal says."""
+
+    waiting: Waiting[Owner]
+    lane_name: str
+    waited_ms: int
+    left_count: int
+
+
+class Offer(IntEnum):
+    """What became of a request that was offered."""
+
+    TAKEN = 0
+    CROWDED = 1
+    REFUSED = 2
+
+
+class LaneStatistics(msgspec.Struct, frozen=True):
+    """Counts of one lane since the start; depth and head wait are of now."""
+
+    depth_count: int
+    capacity_count: int
+    head_wait_seconds: float
+    taken_count: int
+    refused_count: int
+    expired_count: int
+    crowded_count: int
+
+
+class Lane(Generic[Owner]):
+    """One bounded queue."""
+
+    __slots__ = ("crowded", "expired", "paused", "queue", "refused", "spec", "taken")
+
+    def __init__(self, spec: LaneSpec) -> None:
+        self.spec = spec
+        self.queue: deque[Waiting[Owner]] = deque()
+        self.paused: list[Owner] = []
+        self.taken = 0
+        self.refused = 0
+        self.expired = 0
+        self.crowded = 0
+
+    def statistics(self, now_seconds: float) -> LaneStatistics:
+        """Return the counts as a value."""
+        head_wait = now_seconds - self.queue[0].since_seconds if self.queue else 0.0
+        return LaneStatistics(
+            depth_count=len(self.queue),
+            capacity_count=self.spec.capacity_count,
+            head_wait_seconds=head_wait,
+            taken_count=self.taken,
+            refused_count=self.refused,
+            expired_count=self.expired,
+            crowded_count=self.crowded,
+        )
+
+
+class Lanes(Generic[Owner]):
+    """The lanes of one server."""
+
+    def __init__(
+        self,
+        specs: Iterable[LaneSpec],
+        *,
+        lane_of_code: Mapping[int, str],
+        default_lane: str,
+        bytes_max: int,
+    ) -> None:
+        """Start empty.
+
+        ``lane_of_code`` names the lane of a request code; other codes go to ``default_lane``, as to
+        4.9.3's default processor.
+        """
+        self._lanes: list[Lane[Owner]] = [Lane(spec) for spec in specs]
+        by_name = {lane.spec.name: lane for lane in self._lanes}
+        self._default = by_name[default_lane]
+        self._by_code = {int(code): by_name[name] for code, name in lane_of_code.items()}
+        self._expiring = [lane for lane in self._lanes if lane.spec.wait_seconds_max is not None]
+        self._bytes_max = bytes_max
+        self._index = 0
+        self._credit = self._lanes[0].spec.weight
+        self._paused_count = 0
+        self.waiting_count = 0
+        self.waiting_bytes = 0
+
+    def offer(self, waiting: Waiting[Owner]) -> Offer:
+        """Let a request wait in its lane, if there is room."""
+        lane = self._by_code.get(waiting.request.code, self._default)
+        depth = len(lane.queue) + 1
+        if depth > lane.spec.capacity_count:
+            lane.refused += 1
+            return Offer.REFUSED
+        lane.queue.append(waiting)
+        self.waiting_count += 1
+        self.waiting_bytes += waiting.size_bytes
+        if depth >= lane.spec.crowded_count or self.waiting_bytes > self._bytes_max:
+            return self._crowd(lane, waiting.owner)
+        return Offer.TAKEN
+
+    def _crowd(self, lane: Lane[Owner], owner: Owner) -> Offer:
+        lane.crowded += 1
+        if not lane.paused or lane.paused[-1] is not owner:
+            lane.paused.append(owner)
+            self._paused_count += 1
+        return Offer.CROWDED
+
+    def depth(self, code: int) -> int:
+        """Return how many requests wait in the lane of a request code."""
+        return len(self._by_code.get(code, self._default).queue)
+
+    def take(self) -> Waiting[Owner] | None:
+        """Remove and return the next request in the weighted order, None when nothing waits."""
+        if not self.waiting_count:
+            return None
+        lane = self._lanes[self._index]
+        while not lane.queue or not self._credit:
+            self._index = (self._index + 1) % len(self._lanes)
+            lane = self._lanes[self._index]
+            self._credit = lane.spec.weight
+        self._credit -= 1
+        lane.taken += 1
+        return self._remove_head(lane)
+
+    def _remove_head(self, lane: Lane[Owner]) -> Waiting[Owner]:
+        waiting = lane.queue.popleft()
+        self.waiting_count -= 1
+        self.waiting_bytes -= waiting.size_bytes
+        assert self.waiting_count >= 0
+        assert self.waiting_bytes >= 0
+        return waiting
+
+    def expire(self, now_seconds: float) -> list[Expired[Owner]]:
+        """Remove the requests that waited too long, heads first, and say how long they did."""
+        expired: list[Expired[Owner]] = []
+        for lane in self._expiring:
+            wait_seconds_max = lane.spec.wait_seconds_max
+            assert wait_seconds_max is not None
+            while lane.queue:
+                waited = now_seconds - lane.queue[0].since_seconds
+                if waited < wait_seconds_max:
+                    break
+                waiting = self._remove_head(lane)
+                lane.expired += 1
+                waited_ms = int(waited * 1000)
+                expired.append(Expired(waiting, lane.spec.name, waited_ms, len(lane.queue)))
+        return expired
+
+    def relieved(self) -> list[Owner]:
+        """Return, and forget, the owners whose lane has room again."""
+        if not self._paused_count or self.waiting_bytes * WAKE_SHARE > self._bytes_max:
+            return []
+        owners: list[Owner] = []
+        for lane in self._lanes:
+            if lane.paused and len(lane.queue) * WAKE_SHARE <= lane.spec.crowded_count:
+                owners += lane.paused
+                lane.paused = []
+        self._paused_count -= len(owners)
+        return owners
+
+    def statistics(self, now_seconds: float) -> dict[str, LaneStatistics]:
+        """Return every lane's counts by its name."""
+        return {lane.spec.name: lane.statistics(now_seconds) for lane in self._lanes}
+
+    def validate(self) -> None:
+        """Assert the invariants over the whole structure; tests call it, production does not."""
+        assert self.waiting_count == sum(len(lane.queue) for lane in self._lanes)
+        in_lanes = [waiting for lane in self._lanes for waiting in lane.queue]
+        assert self.waiting_bytes == sum(waiting.size_bytes for waiting in in_lanes)
+        assert self._paused_count == sum(len(lane.paused) for lane in self._lanes)
+        for lane in self._lanes:
+            assert len(lane.queue) <= lane.spec.capacity_count

@@ -1,0 +1,60 @@
+"""ServerLimits: every bound of the server, its unit in its name and the reason beside it.
+
+Invariants: asserted against each other when a value is made.
+"""
+
+import msgspec
+
+KIBIBYTE = 1024
+MEBIBYTE = 1024 * KIBIBYTE
+
+
+class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of one server; the defaults are meant for a broker."""
+
+    turn_budget_seconds: float = 0.002
+    """The loop does nothing longer than 2 ms: a pull never waits behind a burst of sends."""
+
+    lane_bytes_max: int = 64 * MEBIBYTE
+    """Bytes received and waiting in all lanes; 4.9.3 bounds frames only, 10,000 of which could be
+    40 GB. Above it connections are not read until half of it is gone."""
+
+    write_buffer_bytes_high: int = 1 * MEBIBYTE
+    """Above it a connection is not read: who does not take answers asks for no more."""
+
+    write_buffer_bytes_max: int = 64 * MEBIBYTE
+    """Above it a connection is closed. A consumer of 200 queues may have 200 answers of 256 KiB
+    (maxTransferBytesOnMessageInMemory) on their way."""
+
+    write_stall_seconds_max: float = 30.0
+    """A peer that takes no byte of its answers for so long does not read; 4.9.3 waits for ever."""
+
+    idle_seconds_max: float = 120.0
+    """serverChannelMaxIdleTimeSeconds: nothing read and nothing written."""
+
+    frame_seconds_max: float = 20.0
+    """From a connection's start, or a frame's first byte, to the frame's end: 4 MiB at 2 Mbit/s.
+    4.9.3 lets a client trickle for ever."""
+
+    connections_max: int = 20_000
+    """4.9.3 has no cap; its file descriptors were the cap."""
+
+    connections_per_host_max: int = 10_000
+    """One address may not take all; as many as stay usable behind one NAT."""
+
+    descriptors_reserved: int = 256
+    """Kept from connections for the store's files, sockets between actors and logs."""
+
+    backlog: int = 1_024
+    """serverSocketBacklog of 4.9.3."""
+
+    def __post_init__(self) -> None:
+        """Assert the relations."""
+        assert 0 < self.turn_budget_seconds < 1
+        assert self.write_buffer_bytes_high < self.write_buffer_bytes_max
+        assert self.frame_seconds_max > 0
+        assert 0 < self.connections_per_host_max <= self.connections_max
+
+    def connections_allowed(self, descriptors_max: int) -> int:
+        """Return the cap on connections of a process that may open ``descriptors_max`` files."""
+        return max(1, min(self.connections_max, descriptors_max - self.descriptors_reserved))

@@ -1,0 +1,51 @@
+"""Answers that the server gives by itself, in 4.9.3's words.
+
+Clients and operators search for these texts, so they are kept to the letter; what is ours (the
+measured wait after [OVERLOAD]) stands after them.
+
+Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract#processRequestCommand,
+org.apache.rocketmq.broker.latency.BrokerFastFailure,
+org.apache.rocketmq.remoting.common.RemotingHelper#exceptionSimpleDesc (4.9.3).
+"""
+
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.errors import RemoteProtocolError
+
+REMARK_CHARACTERS_MAX = 1_024
+"""An exception's text may hold what the peer sent; it goes back cut to this length."""
+
+
+def overloaded(request: RemotingCommand, *, waited_ms: int, waiting_count: int) -> RemotingCommand:
+    """Refuse a request whose lane is full."""
+    remark = (
+        "[OVERLOAD]system busy, start flow control for a while, "
+        f"period in queue: {waited_ms}ms, size of queue: {waiting_count}"
+    )
+    return answer(request, ResponseCode.SYSTEM_BUSY, remark)
+
+
+def waited_too_long(
+    request: RemotingCommand, *, waited_ms: int, waiting_count: int
+) -> RemotingCommand:
+    """Refuse a request that waited longer than its lane allows."""
+    remark = (
+        "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
+        f"period in queue: {waited_ms}ms, size of queue: {waiting_count}"
+    )
+    return answer(request, ResponseCode.SYSTEM_BUSY, remark)
+
+
+def unsupported(request: RemotingCommand) -> RemotingCommand:
+    """Refuse a request code; the leading blank is upstream's."""
+    remark = f" request type {request.code} not supported"
+    return answer(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+
+
+def failed(request: RemotingCommand, error: Exception) -> RemotingCommand:
+    """Answer for an exception: a peer's mistake by its own code, anything else by code 1."""
+    if isinstance(error, RemoteProtocolError):
+        return answer(request, error.code, error.remark)
+    kind = type(error)
+    remark = f"{kind.__module__}.{kind.__qualname__}: {error}"
+    return answer(request, ResponseCode.SYSTEM_ERROR, remark[:REMARK_CHARACTERS_MAX])
