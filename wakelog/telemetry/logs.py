@@ -1,0 +1,223 @@
+"""Logs: one logger per appender of 4.9.3, text or JSON, rotated, written through stdlib handlers.
+
+Each process of a group calls ``configure_logs`` once with the name of its actor and its epoch; both
+stand in every line. The Broker's files have 4.9.3's names (``broker.log``, ``store.log``), so
+that an operator finds what they know; every other actor writes ``store-reput.log`` and so on,
+because two processes cannot rotate one file.
+
+Sizes and numbers of files are those of 4.9.3's ``logback_broker.xml`` and ``logback_namesrv.xml``.
+
+Invariants:
+    - one event is one line: control characters in values are escaped, so a topic name or a remark
+      from the network cannot forge a line.
+    - bytes are never written, only their number: no message body reaches a log.
+
+Source: distribution/conf/logback_broker.xml, org.apache.rocketmq.common.constant.LoggerName
+(4.9.3).
+"""
+
+import logging
+import logging.handlers
+from collections.abc import Mapping, MutableMapping
+from enum import Enum, StrEnum
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import structlog
+
+MEBIBYTE = 1024 * 1024
+
+
+class Appender(msgspec.Struct, frozen=True):
+    """One log file of 4.9.3: its logger's name, the file's stem, and when it rotates."""
+
+    logger_name: str
+    file_stem: str
+    file_bytes_max: int
+    files_max: int
+
+
+class Log(Enum):
+    """The loggers, by what they are for."""
+
+    BROKER = Appender("RocketmqBroker", "broker", 128 * MEBIBYTE, 20)
+    STORE = Appender("RocketmqStore", "store", 128 * MEBIBYTE, 10)
+    STORE_ERROR = Appender("RocketmqStoreError", "storeerror", 100 * MEBIBYTE, 10)
+    WATER_MARK = Appender("RocketmqWaterMark", "watermark", 100 * MEBIBYTE, 10)
+    PROTECTION = Appender("RocketmqProtection", "protection", 100 * MEBIBYTE, 10)
+    REMOTING = Appender("RocketmqRemoting", "remoting", 100 * MEBIBYTE, 10)
+    REBALANCE_LOCK = Appender("RocketmqRebalanceLock", "lock", 100 * MEBIBYTE, 5)
+    FILTER = Appender("RocketmqFilter", "filter", 100 * MEBIBYTE, 10)
+    TRANSACTION = Appender("RocketmqTransaction", "transaction", 100 * MEBIBYTE, 10)
+    NAME_SERVER = Appender("RocketmqNamesrv", "namesrv", 100 * MEBIBYTE, 5)
+
+
+class LogFormat(StrEnum):
+    """How a line looks."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+FILES_OF_BROKER = "broker"
+"""The actor whose files carry 4.9.3's bare names."""
+
+VALUE_CHARACTERS_MAX = 4096
+"""A longer value is cut: a remark or a host name from the network must not fill a disk."""
+
+
+def logger(log: Log) -> structlog.stdlib.BoundLogger:
+    """Return the logger of one appender; before configuration stdlib's defaults write it."""
+    wrapped = structlog.wrap_logger(
+        logging.getLogger(log.value.logger_name),
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.processors.format_exc_info,
+            _hide_bytes,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        context_class=dict,
+    )
+    return cast(structlog.stdlib.BoundLogger, wrapped)
+
+
+def configure_logs(
+    directory: Path,
+    *,
+    actor: str,
+    epoch: int,
+    log_format: LogFormat = LogFormat.TEXT,
+    level: int = logging.INFO,
+) -> None:
+    """Give every logger its rotated file in ``directory``; a second call replaces the first.
+
+    Files appear with their first line, so that an actor leaves none it has nothing to say in.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    formatter = _formatter(log_format, actor, epoch)
+    for log in Log:
+        appender = log.value
+        target = logging.getLogger(appender.logger_name)
+        close_handlers(target)
+        handler = logging.handlers.RotatingFileHandler(
+            directory / file_name(appender, actor),
+            maxBytes=appender.file_bytes_max,
+            backupCount=appender.files_max,
+            encoding="utf-8",
+            delay=True,
+        )
+        handler.setFormatter(formatter)
+        target.addHandler(handler)
+        target.setLevel(level)
+        target.propagate = False
+
+
+def unconfigure_logs() -> None:
+    """Close every file and give the loggers back to stdlib's defaults."""
+    for log in Log:
+        target = logging.getLogger(log.value.logger_name)
+        close_handlers(target)
+        target.propagate = True
+        target.setLevel(logging.NOTSET)
+
+
+def close_handlers(target: logging.Logger) -> None:
+    """Take every handler off a logger and close it."""
+    for handler in list(target.handlers):
+        target.removeHandler(handler)
+        handler.close()
+
+
+def file_name(appender: Appender, actor: str) -> str:
+    """Return the name of the file in which ``actor`` writes this appender's lines."""
+    if actor == FILES_OF_BROKER:
+        return f"{appender.file_stem}.log"
+    return f"{appender.file_stem}-{actor}.log"
+
+
+def _formatter(log_format: LogFormat, actor: str, epoch: int) -> logging.Formatter:
+    """Return the formatter of every handler of this process."""
+
+    def add_origin(
+        _logger: Any, _method: str, event: MutableMapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Put who wrote the line beside what it says."""
+        event["actor"] = actor
+        event["epoch"] = epoch
+        return event
+
+    shared: list[structlog.typing.Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        add_origin,
+    ]
+    rendering: list[structlog.typing.Processor]
+    if log_format is LogFormat.JSON:
+        rendering = [structlog.processors.JSONRenderer(_encode_json)]
+    else:
+        order = ["timestamp", "level", "actor", "epoch", "logger", "event"]
+        rendering = [_escape, structlog.processors.LogfmtRenderer(key_order=order)]
+    return structlog.stdlib.ProcessorFormatter(
+        processors=[
+            *shared,
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            *rendering,
+        ],
+        foreign_pre_chain=[structlog.stdlib.ExtraAdder(), structlog.processors.format_exc_info],
+    )
+
+
+def _encode_json(event: Any, **_options: Any) -> str:
+    """Write one event as JSON; what JSON has no form for becomes its text."""
+    return msgspec.json.encode(event, enc_hook=str).decode()
+
+
+def _hide_bytes(
+    _logger: Any, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Replace every bytes value by its length and cut long texts."""
+    for key, value in event.items():
+        if isinstance(value, bytes | bytearray | memoryview):
+            event[key] = f"<{len(value)} bytes>"
+        elif isinstance(value, str) and len(value) > VALUE_CHARACTERS_MAX and key != "exception":
+            event[key] = value[:VALUE_CHARACTERS_MAX] + "..."
+    return event
+
+
+def _escape(
+    _logger: Any, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Escape control characters that would break or colour a line of text."""
+    for key, value in event.items():
+        if isinstance(value, str) and not value.isprintable():
+            event[key] = value.encode("unicode_escape").decode("ascii")
+    return event
+
+
+class LineBudget:
+    """A bound on lines that a peer can cause: a flood of bad frames must not become one of lines.
+
+    Not for lines that an operator has to see; those are rare by nature.
+    """
+
+    def __init__(self, lines_per_second_max: int = 20) -> None:
+        """Allow so many lines in each second of the caller's clock."""
+        self._lines_max = lines_per_second_max
+        self._second = -1
+        self._lines = 0
+        self.suppressed_count = 0
+
+    def allows(self, now_seconds: float) -> bool:
+        """Count one line; False if this second has had its share."""
+        second = int(now_seconds)
+        if second != self._second:
+            self._second = second
+            self._lines = 0
+        self._lines += 1
+        if self._lines > self._lines_max:
+            self.suppressed_count += 1
+            return False
+        return True
