@@ -121,3 +121,7 @@ class CoreDispatcher(Dispatcher, Protocol):
     def prepare_flush(self) -> FlushPart:
         """Write what is in memory and return the files that a sync has to reach."""
         ...
+
+    def close(self) -> None:
+        """Let go of the files; nothing is made durable by that."""
+        ...

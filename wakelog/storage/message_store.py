@@ -161,6 +161,11 @@ class MessageStore:
         self._accepts = self._parts.config.appends and not full and not self._closed
 
     @property
+    def last_store_timestamp_ms(self) -> int:
+        """The store time of the last message that was put, 0 if there never was one."""
+        return self._last_store_ms
+
+    @property
     def disk_full(self) -> bool:
         """Whether Retention said so last."""
         return self._disk_full

@@ -43,11 +43,14 @@ class OpenOptions(NamedTuple):
         configuration asks for one; None keeps away from pools.
     segment_source: gives the log its next segments; by default it makes them when it needs them.
     cut_at_damage: `compat.cut_at_damage`, see `log_end.py`.
+    after_lock: called with the lock held and before anything else is written, to end whoever still
+        writes for a broker that died.
     """
 
     pool_directory: str | None = None
     segment_source: MakeSegmentSource | None = None
     cut_at_damage: bool = False
+    after_lock: Callable[[], None] | None = None
 
 
 class StoreParts(NamedTuple):
@@ -73,6 +76,8 @@ def open_parts(
     with ExitStack() as undo:
         lock = StoreLock(fs, paths.lock)
         undo.callback(lock.release)
+        if options.after_lock is not None:
+            options.after_lock()
         for owner in (BROKER_OWNER, RECOVERY_OWNER):
             clean_unfinished(fs, paths, owner)
         if options.pool_directory is not None:
