@@ -23,7 +23,7 @@ import numpy as np
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import TRANSACTION_ROLLBACK, transaction_type
 from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.layout import KEY_RECORD, PHYSICAL_OFFSET
+from wakelog.storage.bulk.layout import PHYSICAL_OFFSET
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.dispatch_request import DispatchRequest
 from wakelog.storage.file_system import FileSystem
@@ -56,7 +56,6 @@ class IndexWriter:
         self._known_offset = -1
         self._known_keys = 0
         self._unsynced: set[str] = set()
-        self.full_timestamp_ms = 0
         self.keys_count = 0
         self.files_made_count = 0
 
@@ -64,6 +63,16 @@ class IndexWriter:
     def end_physical_offset(self) -> int:
         """Where the last indexed record begins, 0 if nothing is indexed."""
         return self._header.end_physical_offset
+
+    @property
+    def end_timestamp_ms(self) -> int:
+        """The store time of the last indexed record, 0 if nothing is indexed."""
+        return self._header.end_timestamp_ms
+
+    @property
+    def files_count(self) -> int:
+        """How many files there are."""
+        return len(self._names)
 
     @property
     def _header(self) -> IndexHeader:
@@ -136,8 +145,9 @@ class IndexWriter:
             self._put_run(columns, begin, stop, now_ms)
             if request is not None:
                 self.put(request, now_ms)
-        last_row = columns.keys[KEY_RECORD, columns.key_count - 1] if columns.key_count else -1
-        if last_row < count - 1:
+        if self.end_physical_offset < columns.numbers[PHYSICAL_OFFSET, count - 1]:
+            # Records behind the last one with keys: had they come one by one, they would have
+            # found a full file and made its successor.
             self._file_with_room(now_ms)
 
     def write_back(self) -> None:
@@ -171,8 +181,6 @@ class IndexWriter:
     def _roll(self, now_ms: int) -> IndexFileWriter:
         previous = self._header
         self.write_back()
-        if self._file is not None:
-            self.full_timestamp_ms = previous.end_timestamp_ms
         self.close()
         name = self._next_name(now_ms)
         self._make(name, previous)

@@ -1,0 +1,130 @@
+"""An index file after a kill or a crash: what is sound stays, the rest is made again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.logs import read_file, write_file
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.storage.index.index_append import IndexFileWriter
+from wakelog.storage.index.index_file import HEADER, IndexHeader, IndexShape
+from wakelog.storage.index.index_repair import repair_index_file
+
+SHAPE = IndexShape(slot_count=5, entry_count=40)
+PATH = "/store/index/20200101000000000"
+COUNT = 20
+
+
+def made(count: int = COUNT) -> bytes:
+    """Return a file of `count` keys with hash 3 * i at 100 * i, stored at second i."""
+    fs = MemoryFileSystem()
+    write_file(fs, PATH, bytes(SHAPE.file_bytes))
+    writer = IndexFileWriter(fs, PATH, SHAPE)
+    for i in range(count):
+        writer.put(3 * i, 100 * i, 1000 * (i + 1))
+    writer.write_back()
+    return read_file(fs, PATH)
+
+
+def repair(
+    data: bytes, physical_offset: int = 1 << 40, *, knows: bool = True
+) -> tuple[bytes, IndexHeader]:
+    fs = MemoryFileSystem()
+    write_file(fs, PATH, data)
+    header = repair_index_file(
+        fs,
+        PATH,
+        SHAPE,
+        physical_offset=physical_offset,
+        store_time=lambda offset: 10 * offset + 1000 if knows else -1,
+    )
+    assert fs.descriptor_count == 0
+    return read_file(fs, PATH), header
+
+
+def overwritten(data: bytes, position: int, piece: bytes) -> bytes:
+    return data[:position] + piece + data[position + len(piece) :]
+
+
+def entry_position(number: int) -> int:
+    return SHAPE.entries_position + 20 * number
+
+
+def test_a_sound_file_stays() -> None:
+    assert repair(made())[0] == made()
+
+
+@pytest.mark.parametrize("kept", range(1, COUNT + 1))
+def test_cut(kept: int) -> None:
+    data, header = repair(made(), 100 * kept)
+    assert data == made(kept)
+    assert header.entry_next == kept + 1
+
+
+def test_nothing_left() -> None:
+    data, header = repair(made(), 0)
+    assert header.is_empty
+    assert data[40:].strip(b"\0") == b""
+
+
+def test_slots_that_were_not_written() -> None:
+    data = overwritten(made(), 40, bytes(4 * SHAPE.slot_count))
+    assert repair(data)[0] == made()
+
+
+def test_slots_that_point_too_far() -> None:
+    data = overwritten(made(), 40, b"\x7f" * 4 * SHAPE.slot_count)
+    assert repair(data)[0] == made()
+
+
+def test_entries_that_the_header_does_not_count() -> None:
+    data = overwritten(made(), entry_position(COUNT + 1), b"\x01" * 60)
+    assert repair(data)[0] == made()
+
+
+@pytest.mark.parametrize("number", [1, 7, COUNT])
+@pytest.mark.parametrize(
+    ("at", "piece"),
+    [
+        (0, b"\xff"),  # a hash below zero
+        (0, bytes(20)),  # a page that was lost
+        (4, b"\x01"),  # an offset above its successors', and above the log
+        (12, b"\xff"),  # seconds below zero
+        (16, b"\x00\x00\x00\x63"),  # a chain that goes elsewhere
+    ],
+)
+def test_entries_from_the_first_wrong_one_on_go(number: int, at: int, piece: bytes) -> None:
+    data = overwritten(made(), entry_position(number) + at, piece)
+    repaired, header = repair(data, 100 * COUNT)
+    if number == 1 and piece == bytes(20):
+        # All zero is a sound entry: hash 0 at the log's first byte, which this one is.
+        assert repaired == made()
+        return
+    assert header.entry_next == number
+    if number > 1:
+        assert repaired == made(number - 1)
+
+
+def test_a_header_that_was_lost() -> None:
+    _, header = repair(overwritten(made(), 0, bytes(40)))
+    assert header.is_empty
+
+
+def test_the_end_is_told_by_the_entry_where_the_log_has_no_record() -> None:
+    _, header = repair(made(), 100 * 6, knows=False)
+    assert header == IndexHeader(1000, 6000, 0, 500, 5, 7)
+
+
+def test_a_short_file_gets_its_length() -> None:
+    data, header = repair(made()[: entry_position(5)])
+    assert len(data) == SHAPE.file_bytes
+    assert header.entry_next == 5
+    assert data == made(4)
+
+
+def test_a_header_that_counts_too_many() -> None:
+    broken = overwritten(made(), 36, (1 << 30).to_bytes(4, "big"))
+    assert HEADER.unpack_from(broken)[5] == 1 << 30
+    repaired, header = repair(broken, 100 * COUNT)
+    assert header.entry_next <= SHAPE.entry_count
+    assert repaired[40 : entry_position(COUNT + 1)] == made()[40 : entry_position(COUNT + 1)]

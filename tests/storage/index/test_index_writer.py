@@ -1,0 +1,207 @@
+"""Reput's side of the index: which keys, into which file, once only; plain and bulk alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fakes.logs import read_file, small_config, write_file
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.records import STORE_MS, LogBytes, properties
+from wakelog.storage.bulk.columns import Columns
+from wakelog.storage.bulk.loader import Kernels, compile_kernels
+from wakelog.storage.index.index_file import HEADER, IndexHeader
+from wakelog.storage.index.index_service import IndexReader, index_names
+from wakelog.storage.index.index_writer import IndexWriter
+from wakelog.storage.scan import ScanSpan, scan_plain
+
+CONFIG = small_config(index_slot_count=5, index_entry_count=6)
+DIRECTORY = "/store/index"
+NOW_MS = 1_700_000_000_000
+SEGMENT_BYTES = 1 << 15
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Kernels:
+    return compile_kernels()
+
+
+@pytest.fixture
+def fs() -> MemoryFileSystem:
+    fs = MemoryFileSystem()
+    fs.make_directories("/store")
+    return fs
+
+
+def log_of(*messages: bytes | tuple[bytes, dict[str, Any]]) -> LogBytes:
+    log = LogBytes(segment_bytes=SEGMENT_BYTES)
+    for i, message in enumerate(messages):
+        text, values = message if isinstance(message, tuple) else (message, {})
+        log.add(text, store_timestamp_ms=STORE_MS + 1000 * i, **values)
+    return log
+
+
+def keys(text: str) -> bytes:
+    return properties(KEYS=text)
+
+
+def put(
+    fs: MemoryFileSystem, log: LogBytes, kernels: Kernels | None = None, *, begin: int = 0
+) -> IndexWriter:
+    """Index the records of a log from number `begin` on, with a writer that starts anew."""
+    writer = IndexWriter(fs, CONFIG)
+    writer.load()
+    at = log.offsets[begin] if begin < len(log.offsets) else log.end
+    if kernels is None:
+        span = ScanSpan(bytes(log.data), at, log.end, at, SEGMENT_BYTES)
+        for request in scan_plain(span, ()).requests:
+            writer.put(request, NOW_MS)
+    else:
+        columns = Columns(kernels, buffer_bytes=SEGMENT_BYTES, records_max=64)
+        columns.buffer[: log.end] = log.data
+        columns.scan(begin=at, end=log.end, physical_offset=at, segment_end=SEGMENT_BYTES)
+        writer.put_columns(columns, NOW_MS)
+    writer.write_back()
+    writer.close()
+    return writer
+
+
+def files(fs: MemoryFileSystem) -> list[bytes]:
+    return [read_file(fs, f"{DIRECTORY}/{name}") for name in index_names(fs, DIRECTORY)]
+
+
+def headers(fs: MemoryFileSystem) -> list[IndexHeader]:
+    return [IndexHeader._make(HEADER.unpack_from(data)) for data in files(fs)]
+
+
+def find(fs: MemoryFileSystem, word: str) -> list[int]:
+    reader = IndexReader(fs, CONFIG)
+    found = reader.query("T", word, 64, 0, 1 << 62).physical_offsets
+    reader.close()
+    return sorted(found)
+
+
+def test_unique_key_then_each_word(fs: MemoryFileSystem) -> None:
+    log = log_of(properties(KEYS="a  b", UNIQ_KEY="u"))
+    writer = put(fs, log)
+    assert writer.keys_count == 3
+    assert [find(fs, word) for word in ("u", "a", "b", "")] == [[0], [0], [0], []]
+    assert headers(fs)[0].entry_next == 4
+
+
+@pytest.mark.parametrize(("sys_flag", "indexed"), [(0, True), (4, True), (8, True), (12, False)])
+def test_rolled_back_messages_are_left_out(
+    fs: MemoryFileSystem, sys_flag: int, indexed: bool
+) -> None:
+    put(fs, log_of((keys("a"), {"sys_flag": sys_flag})))
+    assert find(fs, "a") == ([0] if indexed else [])
+
+
+def test_a_full_file_gets_a_successor_with_its_end(fs: MemoryFileSystem) -> None:
+    log = log_of(*(keys(f"w{i}") for i in range(7)))
+    writer = put(fs, log)
+    first, second = headers(fs)
+    assert (first.entry_next, first.end_physical_offset) == (6, log.offsets[4])
+    assert (second.entry_next, second.begin_physical_offset) == (3, log.offsets[5])
+    assert second.begin_timestamp_ms == STORE_MS + 5000
+    assert writer.files_made_count == writer.files_count == 2
+    assert [find(fs, f"w{i}") for i in range(7)] == [[offset] for offset in log.offsets]
+
+
+def test_keys_of_one_record_can_lie_in_two_files(fs: MemoryFileSystem) -> None:
+    put(fs, log_of(keys("a b c d"), keys("e f")))
+    assert [header.entry_next for header in headers(fs)] == [6, 2]
+
+
+def test_a_successor_comes_with_the_next_record_whether_or_not_it_has_keys(
+    fs: MemoryFileSystem,
+) -> None:
+    put(fs, log_of(keys("a b c d e")))
+    assert len(headers(fs)) == 1
+    put(fs, log_of(keys("a b c d e"), b""))
+    assert headers(fs)[1] == IndexHeader(STORE_MS, STORE_MS, 0, 0, 0, 0)
+
+
+def test_names_go_up_even_when_the_clock_does_not(fs: MemoryFileSystem) -> None:
+    put(fs, log_of(keys("a b c d e f g h i j k")))
+    names = index_names(fs, DIRECTORY)
+    assert len(set(names)) == 3
+    assert int(names[1]) == int(names[0]) + 1
+    write_file(fs, f"{DIRECTORY}/{'9' * 16}0", b"")
+    writer = IndexWriter(fs, CONFIG)
+    writer.load()
+    assert writer.files_count == 4
+
+
+def test_the_last_record_is_not_indexed_twice(fs: MemoryFileSystem) -> None:
+    log = log_of(keys("a"), keys("b c"))
+    put(fs, log)
+    for begin in (1, 0):
+        put(fs, log, begin=begin)
+        assert [find(fs, word) for word in "abc"] == [[0], [log.offsets[1]], [log.offsets[1]]]
+
+
+def test_a_record_that_was_half_indexed_is_completed(fs: MemoryFileSystem) -> None:
+    writer = put(fs, log_of(keys("a"), keys("b c")))
+    assert writer.keys_count == 3
+    writer = put(fs, log_of(keys("a"), keys("b c d")))
+    assert writer.keys_count == 1
+    assert len(find(fs, "d")) == len(find(fs, "b")) == 1
+
+
+def test_unfinished_files_lie_outside_and_do_not_disturb(fs: MemoryFileSystem) -> None:
+    fs.fail("rename")
+    log = log_of(keys("a"))
+    with pytest.raises(OSError):
+        put(fs, log)
+    assert index_names(fs, DIRECTORY) == []
+    put(fs, log)
+    assert find(fs, "a") == [0]
+    assert [name for name in fs.list_directory("/store") if "new" in name] == []
+
+
+def test_dirty_paths_are_told_once(fs: MemoryFileSystem) -> None:
+    writer = put(fs, log_of(*(keys(f"w{i}") for i in range(7))))
+    assert len(writer.dirty_paths()) == 2
+    assert writer.dirty_paths() == []
+
+
+@pytest.mark.parametrize("kept", range(8))
+def test_repair_keeps_what_lies_below(fs: MemoryFileSystem, kept: int) -> None:
+    log = log_of(*(keys(f"w{i} x") for i in range(8)))
+    put(fs, log)
+    whole = files(fs)
+    end = log.offsets[kept]
+    writer = IndexWriter(fs, CONFIG)
+    writer.repair(end, lambda offset: STORE_MS + 1000 * log.offsets.index(offset))
+    assert writer.end_physical_offset == (log.offsets[kept - 1] if kept else 0)
+    writer.close()
+    assert find(fs, "x") == log.offsets[:kept]
+    put(fs, log, begin=max(kept - 1, 0))
+    assert files(fs) == whole
+
+
+texts = st.lists(st.sampled_from(["a", "b", "ä", "Aa", "BB", "KEYS"]), max_size=4).map(" ".join)
+streams = st.lists(st.tuples(texts, st.sampled_from([0, 4, 8, 12])), max_size=12)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(found=streams, cuts=st.lists(st.integers(0, 12), max_size=3))
+def test_bulk_is_the_same_as_plain(
+    kernels: Kernels, found: list[tuple[str, int]], cuts: list[int]
+) -> None:
+    """Index a log in several parts, each by a writer that starts anew, with overlaps."""
+    messages = [(keys(text), {"sys_flag": flag}) for text, flag in found]
+    disks = []
+    for way in (None, kernels):
+        fs = MemoryFileSystem()
+        fs.make_directories("/store")
+        for cut in [*sorted(cuts), len(messages)]:
+            part = log_of(*messages[:cut])
+            if part.offsets:
+                put(fs, part, way, begin=max(0, cut - 4))
+        disks.append(files(fs))
+    assert disks[0] == disks[1]
