@@ -8,18 +8,23 @@ memory.
 Source: org.apache.rocketmq.store.stats.BrokerStatsManager (4.9.3).
 """
 
+from collections.abc import Mapping
+from typing import TypeVar
+
 import msgspec
+
+Value = TypeVar("Value")
 
 NAMES_MAX = 20_000  # per table; 4.9.3 has no bound
 OTHERS = "*"
 
 
 class TrafficStatistics(msgspec.Struct, frozen=True):
-    """(messages, bytes) by name; send-backs are messages only."""
+    """(messages, bytes) by topic, or by topic and in it by group; send-backs are messages only."""
 
     put_by_topic: dict[str, tuple[int, int]]
-    get_by_topic_and_group: dict[tuple[str, str], tuple[int, int]]
-    send_back_by_topic_and_group: dict[tuple[str, str], int]
+    get_by_topic_and_group: dict[str, dict[str, tuple[int, int]]]
+    send_back_by_topic_and_group: dict[str, dict[str, int]]
 
 
 class Traffic:
@@ -60,8 +65,16 @@ class Traffic:
         """Return a copy of all counters."""
         return TrafficStatistics(
             put_by_topic={name: (count, size) for name, (count, size) in self._puts.items()},
-            get_by_topic_and_group={
-                key: (count, size) for key, (count, size) in self._gets.items()
-            },
-            send_back_by_topic_and_group=dict(self._send_backs),
+            get_by_topic_and_group=_by_topic(
+                {key: (count, size) for key, (count, size) in self._gets.items()}
+            ),
+            send_back_by_topic_and_group=_by_topic(self._send_backs),
         )
+
+
+def _by_topic(counts: Mapping[tuple[str, str], Value]) -> dict[str, dict[str, Value]]:
+    """Nest by topic: a pair is no key in what travels between processes."""
+    nested: dict[str, dict[str, Value]] = {}
+    for (topic, group), value in counts.items():
+        nested.setdefault(topic, {})[group] = value
+    return nested
