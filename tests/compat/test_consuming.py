@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.compat.clusters import Cluster
-from tests.compat.driver import JavaDriver, bodies, message, wait_until
+from tests.compat.driver import DriverError, JavaDriver, bodies, message, wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -28,7 +28,11 @@ def send(driver: JavaDriver, topic: str, count: int, **fields: Any) -> list[dict
 
 def committed(driver: JavaDriver, topic: str) -> int:
     """Sum up how far the group has come in the topic's queues."""
-    offsets = driver("consumeOffsets", group=f"group_{topic}")
+    try:
+        offsets = driver("consumeOffsets", group=f"group_{topic}")
+    except DriverError as error:
+        assert error.code == 206  # the client's CONSUMER_NOT_ONLINE: no queue with an offset yet
+        return 0
     return sum(x["consumerOffset"] for x in offsets if x["topic"] == topic)
 
 
@@ -44,7 +48,7 @@ def test_a_group_goes_on_where_it_stopped(driver: JavaDriver, topic: str) -> Non
     send(driver, topic, 8)
     first = consume(driver, topic)
     assert len(driver("consumed", name=first, count=8, timeoutMs=SETTLE_MS_MAX)) == 8
-    # Before the stop: the offsets committed by it go one way, beside a pull that carries older ones.
+    # Before the stop, whose own commits go one way, beside a pull that carries older ones.
     wait_until(lambda: committed(driver, topic) == 8, what="committed")
     driver("stopConsuming", name=first)
     send(driver, topic, 4)
