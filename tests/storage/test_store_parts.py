@@ -153,6 +153,18 @@ def test_without_a_place_there_is_no_pool(fs: MemoryFileSystem) -> None:
     assert opened(fs, POOLED).pool is None
 
 
+def test_who_still_writes_is_ended_between_lock_and_recovery(fs: MemoryFileSystem) -> None:
+    seen: list[bool] = []
+
+    def after_lock() -> None:
+        with pytest.raises(StoreLocked):
+            opened(fs.other_process())
+        seen.append(fs.exists(CONFIG.paths.checkpoint) or fs.exists(ABORT))
+
+    opened(fs, CONFIG, OpenOptions(after_lock=after_lock))
+    assert seen == [False]
+
+
 class NoSegments:
     """A segment source that has none to give."""
 
