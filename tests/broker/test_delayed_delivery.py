@@ -1,7 +1,6 @@
 """The Broker's side of delay levels, and delayOffset.json."""
 
 from collections.abc import Iterator
-from typing import cast
 
 import pytest
 
@@ -11,7 +10,6 @@ from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.message_record import MessageRecord
 from wakelog.protocol.properties import encode_properties
 from wakelog.storage.append import MessageDraft
-from wakelog.storage.message_store import MessageStore
 from wakelog.storage.results import PutStatus
 
 
@@ -48,7 +46,7 @@ def deliver(
     records: list[MessageRecord | None] = [
         store.look_message(m.physical_offset, m.size_bytes) for m in messages
     ]
-    return delayed.deliver(messages, records, cast(MessageStore, store), 10)
+    return delayed.deliver(messages, records, lambda draft: store.put_message(draft, 10).status)
 
 
 def test_due_messages_are_put_into_their_real_topic(
@@ -107,6 +105,20 @@ def test_a_record_that_is_gone_or_says_no_place_is_skipped(
 def test_a_gap_left_by_retention_is_jumped_over(delayed: DelayedDelivery, store: FakeStore) -> None:
     park(store, 5)
     assert deliver(delayed, store, due(store)[3:]) == {1: 5}
+
+
+def test_offsets_beyond_the_end_of_a_queue_are_brought_back(
+    delayed: DelayedDelivery, store: FakeStore
+) -> None:
+    """correctDelayOffset: what comes after a truncation is not what was delivered before it."""
+    delayed.load('{"offsetTable":{1:5,2:1}}')
+    delayed.correct(lambda queue_id: 2)
+    assert delayed.offsets() == {1: 2, 2: 1}
+    assert delayed.statistics().corrected_count == 1
+    assert delayed.dirty
+    park(store, 3)
+    assert deliver(delayed, store, due(store)) == {1: 3}
+    assert len(store.messages("T")) == 1
 
 
 def test_the_file_is_upstreams(delayed: DelayedDelivery) -> None:

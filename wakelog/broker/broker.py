@@ -5,7 +5,7 @@ calls one of the methods below on one thread, acts on what came back, and then d
 ``instructions``; after a turn in which anything was put it calls ``store.write_pending`` before an
 answer leaves. Requests are dispatched by the table in ``processors``.
 
-    at start      load each config file, then process requests; the first tick registers
+    at start      load each config file; when the queues have reached the log's end, the first tick
     each turn     process(...), write_pending(), answers; take_instructions()
     by time       tick(now_ms) at next_tick_ms()
     PullHold      gets every HoldPull, and held() when it starts anew; says wake(ids)
@@ -32,7 +32,6 @@ from wakelog.broker.decision import (
     ForgetHolds,
     HoldPull,
     Instruction,
-    Lane,
     Outcome,
     Persist,
     Push,
@@ -43,19 +42,22 @@ from wakelog.broker.error_answer import error_answer
 from wakelog.broker.housekeeping import Housekeeping
 from wakelog.broker.lock_table import LockTableStatistics
 from wakelog.broker.membership import MembershipStatistics
-from wakelog.broker.processors import PROCESSORS, lane_of, unsupported_remark
+from wakelog.broker.names import SCHEDULE_TOPIC
+from wakelog.broker.processors import PROCESSORS, unsupported_remark
 from wakelog.broker.processors.pull import resume_pull
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.state import BrokerState
 from wakelog.broker.subscription_groups import SubscriptionGroupStatistics
 from wakelog.broker.topics import TopicStatistics
 from wakelog.broker.traffic import TrafficStatistics
-from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand, answer
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.message_record import MessageRecord
+from wakelog.storage.append import MessageDraft
 from wakelog.storage.errors import DamagedStore, StoreError
 from wakelog.storage.message_store import MessageStore
+from wakelog.storage.results import PutStatus
 
 UNKNOWN_CODE = -1
 """Under which requests without a processor are counted: made-up codes must not grow a table."""
@@ -103,6 +105,7 @@ class Broker:
         self._state = BrokerState(settings, store, random or Random(now_ms), now_ms)
         self._housekeeping = Housekeeping(self._state, self._wake_one, now_ms)
         self._request_counts: Counter[int] = Counter()
+        self._has_ticked = False
         self._files: dict[str, ConfigFile] = {
             "topics": self._state.topics,
             "subscriptionGroup": self._state.groups,
@@ -121,10 +124,6 @@ class Broker:
         self._state.instructions.clear()
         return taken
 
-    def lane_of(self, code: int) -> Lane:
-        """Return the lane in which a request of this code waits."""
-        return lane_of(code)
-
     def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
         """Answer one request."""
         processor = PROCESSORS.get(request.code)
@@ -141,14 +140,6 @@ class Broker:
             return outcome
         return self._settle(request, outcome)
 
-    def process_on_vip_port(
-        self, request: RemotingCommand, channel: Channel, now_ms: int
-    ) -> Outcome:
-        """Answer one request that came in on listenPort - 2: everything but pulls (fact 41)."""
-        if request.code == RequestCode.PULL_MESSAGE:
-            return None if request.is_oneway else _unsupported(request)
-        return self.process(request, channel, now_ms)
-
     def error_answer(self, request: RemotingCommand, error: Exception) -> RemotingCommand:
         """Return the answer to a request whose processing raised."""
         return error_answer(request, error)
@@ -163,7 +154,14 @@ class Broker:
             self._state.instructions.append(ForgetHolds(hold_ids))
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due by time; see ``housekeeping``."""
+        """Do what is due by time; see ``housekeeping``.
+
+        The first tick has to come when readers see all of the log and before any client is let
+        in: queues that a truncation has shortened are noticed then.
+        """
+        if not self._has_ticked:
+            self._has_ticked = True
+            self._state.delayed.correct(partial(self._state.store.max_queue_offset, SCHEDULE_TOPIC))
         self._housekeeping.tick(now_ms)
 
     def next_tick_ms(self) -> int:
@@ -192,7 +190,14 @@ class Broker:
         self, due: Sequence[DueMessage], records: Sequence[MessageRecord | None], now_ms: int
     ) -> dict[int, int]:
         """Put due messages into their real topics, each once; return the next offset by level."""
-        return self._state.delayed.deliver(due, records, self._state.store, now_ms)
+
+        def put(draft: MessageDraft) -> PutStatus:
+            result = self._state.store.put_message(draft, now_ms)
+            if result.status is PutStatus.PUT_OK:
+                self._state.traffic.count_put(draft.topic, 1, result.size_bytes)
+            return result.status
+
+        return self._state.delayed.deliver(due, records, put)
 
     def registration(self) -> Callable[[], RemotingCommand]:
         """Return what makes the request for the name servers; any thread may call it."""

@@ -23,7 +23,7 @@ from wakelog.broker.delay_level import unpark
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.fastjson import dumps, loads
 from wakelog.protocol.message_record import MessageRecord
-from wakelog.storage.message_store import MessageStore
+from wakelog.storage.append import MessageDraft
 from wakelog.storage.results import PutStatus
 
 _NEVER_ACCEPTED = frozenset(
@@ -44,6 +44,7 @@ class DelayedDeliveryStatistics(msgspec.Struct, frozen=True):
     repeated_count: int
     undeliverable_count: int
     refused_count: int
+    corrected_count: int
 
 
 class DelayedDelivery:
@@ -57,6 +58,7 @@ class DelayedDelivery:
         self._repeated_count = 0
         self._undeliverable_count = 0
         self._refused_count = 0
+        self._corrected_count = 0
 
     def offsets(self) -> dict[int, int]:
         """Return the next queue offset of each level that was ever used."""
@@ -66,12 +68,12 @@ class DelayedDelivery:
         self,
         due: Sequence[DueMessage],
         records: Sequence[MessageRecord | None],
-        store: MessageStore,
-        now_ms: int,
+        put: Callable[[MessageDraft], PutStatus],
     ) -> dict[int, int]:
         """Put due messages into their real topics; return the next offset of each level named.
 
         records: one for each of ``due``, None where the log has no such record any more.
+        put: appends a message to the store.
         """
         stopped: set[int] = set()
         for message, record in zip(due, records, strict=True):
@@ -79,12 +81,27 @@ class DelayedDelivery:
                 continue
             if message.queue_offset < self._offsets.get(message.level, 0):
                 self._repeated_count += 1
-            elif self._deliver_one(record, store, now_ms):
+            elif self._deliver_one(record, put):
                 self._offsets[message.level] = message.queue_offset + 1
                 self.dirty = True
             else:
                 stopped.add(message.level)
         return {message.level: self._offsets.get(message.level, 0) for message in due}
+
+    def correct(self, queue_end: Callable[[int], int]) -> None:
+        """Bring offsets beyond the end of their queue back to it.
+
+        A crash can cut the log shorter than the offsets say. The same offsets are then given to
+        other messages, which would be taken for messages that were delivered already.
+
+        queue_end: the end of a queue of the schedule topic, by queue id.
+        """
+        for level, offset in self._offsets.items():
+            end = queue_end(level - 1)
+            if offset > end:
+                self._offsets[level] = end
+                self._corrected_count += 1
+                self.dirty = True
 
     def snapshot(self) -> Callable[[], str]:
         """Copy the table and return what encodes the copy as delayOffset.json."""
@@ -105,18 +122,21 @@ class DelayedDelivery:
             repeated_count=self._repeated_count,
             undeliverable_count=self._undeliverable_count,
             refused_count=self._refused_count,
+            corrected_count=self._corrected_count,
         )
 
     def validate(self) -> None:
         """Assert that levels and offsets are possible ones."""
         assert all(level > 0 and offset >= 0 for level, offset in self._offsets.items())
 
-    def _deliver_one(self, record: MessageRecord | None, store: MessageStore, now_ms: int) -> bool:
+    def _deliver_one(
+        self, record: MessageRecord | None, put: Callable[[MessageDraft], PutStatus]
+    ) -> bool:
         draft = None if record is None else unpark(record)
         if draft is None:
             self._undeliverable_count += 1
             return True
-        status = store.put_message(draft, now_ms).status
+        status = put(draft)
         if status in _NEVER_ACCEPTED:
             self._undeliverable_count += 1
             return True

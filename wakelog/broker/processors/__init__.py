@@ -1,7 +1,6 @@
 """Request code to processor and lane: the table that ``broker.Broker`` dispatches by.
 
-Codes that are not here are answered with code 3, and wait in the lane of the executor that 4.9.3
-would have given them.
+Codes that are not here are answered with code 3.
 
 Source: org.apache.rocketmq.broker.BrokerController.registerProcessor (4.9.3).
 """
@@ -89,13 +88,6 @@ PROCESSORS: dict[int, Processor] = {
 }
 """Every request a broker answers."""
 
-LANES_OF_OTHERS: dict[int, Lane] = {
-    RequestCode.END_TRANSACTION: Lane.END_TRANSACTION,
-    RequestCode.SEND_REPLY_MESSAGE: Lane.REPLY,
-    RequestCode.SEND_REPLY_MESSAGE_V2: Lane.REPLY,
-}
-"""Lanes of codes without a processor; any other waits with the admin requests."""
-
 NAME_SERVER_CODES = frozenset(
     {
         RequestCode.REGISTER_BROKER,
@@ -109,12 +101,6 @@ NAME_SERVER_CODES = frozenset(
     }
 )
 """Codes that only a name server answers; whoever asks a broker has mixed up two addresses."""
-
-
-def lane_of(code: int) -> Lane:
-    """Return the lane in which a request of this code waits."""
-    processor = PROCESSORS.get(code)
-    return LANES_OF_OTHERS.get(code, Lane.ADMIN) if processor is None else processor.lane
 
 
 def unsupported_remark(code: int) -> str:

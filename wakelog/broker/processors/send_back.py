@@ -113,6 +113,7 @@ def _put_again(
     result = state.store.put_message(draft, now_ms)
     if result.status is not PutStatus.PUT_OK:
         return answer(request, ResponseCode.SYSTEM_ERROR, result.status.value)
+    state.traffic.count_put(topic, 1, result.size_bytes)
     state.traffic.count_send_back(origin_topic, header.group)
     return answer(request, ResponseCode.SUCCESS)
 
