@@ -1,0 +1,244 @@
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+
+/**
+ * A load through the unmodified client 4.9.3.
+ *
+ * <p>Usage: {@code ClientLoad NAMESRV MODE WORKERS WARMUP COUNT BODY_BYTES TOPIC}. MODE:
+ * {@code sync} (WORKERS threads), {@code async} (WORKERS in flight), {@code oneway}, {@code batch} (32 messages a
+ * send, COUNT counts messages), {@code consume} (COUNT messages that are already there), {@code latency}
+ * (WORKERS messages a second, send to receive). Prints one line of JSON; a send or a receive that failed
+ * counts as an error, and a run with an error is void.
+ */
+public final class ClientLoad {
+    private static final int BATCH_MESSAGES = 32;
+    private static final long WAIT_NANOS_MAX = 120_000_000_000L;
+
+    private final String nameServer;
+    private final int workers;
+    private final byte[] body;
+    private final String topic;
+    private final AtomicInteger errors = new AtomicInteger();
+    private DefaultMQProducer producer;
+
+    private ClientLoad(String nameServer, int workers, int bodyBytes, String topic) {
+        this.nameServer = nameServer;
+        this.workers = workers;
+        this.body = new byte[bodyBytes];
+        this.topic = topic;
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        String mode = arguments[1];
+        int warmup = Integer.parseInt(arguments[3]);
+        int count = Integer.parseInt(arguments[4]);
+        ClientLoad load = new ClientLoad(
+            arguments[0], Integer.parseInt(arguments[2]), Integer.parseInt(arguments[5]), arguments[6]);
+        System.out.println(load.run(mode, warmup, count));
+        System.exit(0);
+    }
+
+    private String run(String mode, int warmup, int count) throws Exception {
+        if (mode.equals("consume")) {
+            return report(mode, count, consume(count), new long[] {0});
+        }
+        producer = new DefaultMQProducer("benchmark_producer");
+        producer.setNamesrvAddr(nameServer);
+        producer.setSendMsgTimeout(30_000);
+        producer.setRetryTimesWhenSendFailed(0);
+        producer.start();
+        if (mode.equals("latency")) {
+            return latency(warmup, count);
+        }
+        long[] ignored = new long[warmup];
+        send(mode, warmup, ignored);
+        errors.set(0);
+        long[] latencies = new long[count];
+        double seconds = send(mode, count, latencies);
+        return report(mode, count, seconds, latencies);
+    }
+
+    private double send(String mode, int count, long[] latencies) throws Exception {
+        long begin = System.nanoTime();
+        switch (mode) {
+            case "sync" -> inThreads(count, latencies);
+            case "async" -> async(count, latencies);
+            case "oneway" -> oneway(count, latencies);
+            case "batch" -> batch(count, latencies);
+            default -> throw new IllegalArgumentException("no such mode: " + mode);
+        }
+        return (System.nanoTime() - begin) / 1e9;
+    }
+
+    private void inThreads(int count, long[] latencies) throws Exception {
+        CountDownLatch done = new CountDownLatch(workers);
+        for (int worker = 0; worker < workers; worker++) {
+            int first = worker;
+            new Thread(() -> {
+                for (int index = first; index < count; index += workers) {
+                    long begin = System.nanoTime();
+                    try {
+                        note(producer.send(message(index)));
+                    } catch (Exception failure) {
+                        fail(failure);
+                    }
+                    latencies[index] = System.nanoTime() - begin;
+                }
+                done.countDown();
+            }).start();
+        }
+        done.await();
+    }
+
+    private void async(int count, long[] latencies) throws Exception {
+        Semaphore inFlight = new Semaphore(workers);
+        for (int index = 0; index < count; index++) {
+            inFlight.acquire();
+            int at = index;
+            long begin = System.nanoTime();
+            producer.send(message(index), new SendCallback() {
+                @Override
+                public void onSuccess(SendResult result) {
+                    note(result);
+                    finish();
+                }
+
+                @Override
+                public void onException(Throwable failure) {
+                    fail(failure);
+                    finish();
+                }
+
+                private void finish() {
+                    latencies[at] = System.nanoTime() - begin;
+                    inFlight.release();
+                }
+            });
+        }
+        inFlight.acquire(workers);
+    }
+
+    private void oneway(int count, long[] latencies) throws Exception {
+        for (int index = 0; index < count - 1; index++) {
+            producer.sendOneway(message(index));
+        }
+        note(producer.send(message(count - 1)));
+    }
+
+    private void batch(int count, long[] latencies) throws Exception {
+        for (int index = 0; index < count; index += BATCH_MESSAGES) {
+            List<Message> messages = new ArrayList<>(BATCH_MESSAGES);
+            for (int at = 0; at < BATCH_MESSAGES; at++) {
+                messages.add(message(index + at));
+            }
+            long begin = System.nanoTime();
+            note(producer.send(messages));
+            Arrays.fill(latencies, index, Math.min(count, index + BATCH_MESSAGES), System.nanoTime() - begin);
+        }
+    }
+
+    private double consume(int count) throws Exception {
+        AtomicInteger received = new AtomicInteger();
+        AtomicLong first = new AtomicLong();
+        DefaultMQPushConsumer consumer = consumer((messages, context) -> {
+            first.compareAndSet(0, System.nanoTime());
+            received.addAndGet(messages.size());
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        waitFor(received, count);
+        double seconds = (System.nanoTime() - first.get()) / 1e9;
+        consumer.shutdown();
+        return seconds;
+    }
+
+    private String latency(int warmup, int count) throws Exception {
+        long[] latencies = new long[warmup + count];
+        AtomicInteger received = new AtomicInteger();
+        note(producer.send(message(0)));
+        DefaultMQPushConsumer consumer = consumer((messages, context) -> {
+            long now = System.nanoTime();
+            for (MessageExt message : messages) {
+                String sent = message.getUserProperty("sent");
+                if (sent != null) {
+                    int at = Integer.parseInt(message.getUserProperty("at"));
+                    latencies[at] = now - Long.parseLong(sent);
+                    received.incrementAndGet();
+                }
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        long gap = 1_000_000_000L / workers;
+        long next = System.nanoTime() + 3_000_000_000L;
+        for (int index = 0; index < warmup + count; index++, next += gap) {
+            while (System.nanoTime() < next) {
+                java.util.concurrent.locks.LockSupport.parkNanos(Math.max(1, next - System.nanoTime()));
+            }
+            Message message = message(index);
+            message.putUserProperty("at", Integer.toString(index));
+            message.putUserProperty("sent", Long.toString(System.nanoTime()));
+            note(producer.send(message));
+        }
+        waitFor(received, warmup + count);
+        consumer.shutdown();
+        return report("latency", count, count / (double) workers, Arrays.copyOfRange(latencies, warmup, warmup + count));
+    }
+
+    private DefaultMQPushConsumer consumer(MessageListenerConcurrently listener) throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("benchmark_" + System.currentTimeMillis());
+        consumer.setNamesrvAddr(nameServer);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(topic, "*");
+        consumer.registerMessageListener(listener);
+        consumer.start();
+        return consumer;
+    }
+
+    private void waitFor(AtomicInteger received, int count) throws InterruptedException {
+        long deadline = System.nanoTime() + WAIT_NANOS_MAX;
+        while (received.get() < count && System.nanoTime() < deadline) {
+            Thread.sleep(1);
+        }
+        errors.addAndGet(Math.max(0, count - received.get()));
+    }
+
+    private Message message(int index) {
+        return new Message(topic, "TagA", "key" + index, body);
+    }
+
+    private void note(SendResult result) {
+        if (result.getSendStatus() != SendStatus.SEND_OK) {
+            errors.incrementAndGet();
+        }
+    }
+
+    private void fail(Throwable failure) {
+        if (errors.incrementAndGet() == 1) {
+            System.err.println(failure);
+        }
+    }
+
+    private String report(String mode, int count, double seconds, long[] latencies) {
+        long[] sorted = latencies.clone();
+        Arrays.sort(sorted);
+        return String.format(
+            "{\"mode\":\"%s\",\"workers\":%d,\"messages\":%d,\"seconds\":%.4f,\"per_second\":%.0f,"
+                + "\"p50_ms\":%.4f,\"p99_ms\":%.4f,\"errors\":%d}",
+            mode, workers, count, seconds, count / seconds,
+            sorted[sorted.length / 2] / 1e6, sorted[(int) (sorted.length * 0.99)] / 1e6, errors.get());
+    }
+}

@@ -1,0 +1,214 @@
+import java.io.ByteArrayOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * A load so light that the broker is what saturates: frames are built once, only opaque is patched.
+ *
+ * <p>Usage: {@code java FrameLoad.java HOST PORT MODE CONNECTIONS WINDOW COUNT BODY_BYTES TOPIC QUEUES}.
+ * MODE is {@code send}, {@code oneway} or {@code batch} (32 messages a frame, COUNT counts messages). Each
+ * connection keeps WINDOW frames in flight. One-way frames are followed by one that is answered, so that the
+ * time covers their handling too. Prints one line of JSON.
+ */
+public final class FrameLoad {
+    private static final int BATCH_MESSAGES = 32;
+    private static final int OPAQUE_DIGITS = 9;
+    private static final int ONEWAY_FLAG = 2;
+    private static final byte[] CODE_OK = "\"code\":0".getBytes(StandardCharsets.US_ASCII);
+
+    private final String host;
+    private final int port;
+    private final String mode;
+    private final int window;
+    private final int bodyBytes;
+    private final String topic;
+    private final int queues;
+    private final AtomicLong errors = new AtomicLong();
+
+    private FrameLoad(String[] arguments) {
+        host = arguments[0];
+        port = Integer.parseInt(arguments[1]);
+        mode = arguments[2];
+        window = Integer.parseInt(arguments[4]);
+        bodyBytes = Integer.parseInt(arguments[6]);
+        topic = arguments[7];
+        queues = Integer.parseInt(arguments[8]);
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        FrameLoad load = new FrameLoad(arguments);
+        int connections = Integer.parseInt(arguments[3]);
+        int count = Integer.parseInt(arguments[5]);
+        System.out.println(load.run(connections, count));
+    }
+
+    private String run(int connections, int count) throws Exception {
+        int perFrame = mode.equals("batch") ? BATCH_MESSAGES : 1;
+        int frames = count / connections / perFrame;
+        long[][] latencies = new long[connections][mode.equals("oneway") ? 1 : frames];
+        CountDownLatch done = new CountDownLatch(connections);
+        long begin = System.nanoTime();
+        for (int index = 0; index < connections; index++) {
+            long[] mine = latencies[index];
+            int seed = index;
+            new Thread(() -> {
+                try {
+                    drive(frames, seed, mine);
+                } catch (IOException failure) {
+                    errors.incrementAndGet();
+                    System.err.println(failure);
+                } finally {
+                    done.countDown();
+                }
+            }).start();
+        }
+        done.await();
+        double seconds = (System.nanoTime() - begin) / 1e9;
+        long[] all = Arrays.stream(latencies).flatMapToLong(Arrays::stream).sorted().toArray();
+        return String.format(
+            "{\"mode\":\"%s\",\"connections\":%d,\"window\":%d,\"messages\":%d,\"seconds\":%.4f,"
+                + "\"per_second\":%.0f,\"p50_us\":%.1f,\"p99_us\":%.1f,\"errors\":%d}",
+            mode, connections, window, frames * connections * perFrame, seconds,
+            frames * connections * perFrame / seconds, all[all.length / 2] / 1e3,
+            all[(int) (all.length * 0.99)] / 1e3, errors.get());
+    }
+
+    private void drive(int frames, int seed, long[] latencies) throws IOException {
+        try (Socket socket = new Socket(host, port)) {
+            socket.setTcpNoDelay(true);
+            DataInputStream in = new DataInputStream(new java.io.BufferedInputStream(socket.getInputStream(), 1 << 20));
+            DataOutputStream out = new DataOutputStream(socket.getOutputStream());
+            if (mode.equals("oneway")) {
+                driveOneway(frames, in, out, latencies);
+                return;
+            }
+            byte[][] templates = templates(0);
+            int[] opaqueAt = positions(templates);
+            long[] sentAt = new long[frames];
+            int sent = 0;
+            int answered = 0;
+            while (answered < frames) {
+                ByteArrayOutputStream chunk = new ByteArrayOutputStream();
+                while (sent < frames && sent - answered < window) {
+                    int which = (sent + seed) % queues;
+                    patch(templates[which], opaqueAt[which], sent);
+                    chunk.write(templates[which]);
+                    sentAt[sent++] = System.nanoTime();
+                }
+                if (chunk.size() > 0) {
+                    chunk.writeTo(out);
+                    out.flush();
+                }
+                do {
+                    int opaque = readAnswer(in);
+                    latencies[opaque] = System.nanoTime() - sentAt[opaque];
+                    answered++;
+                } while (answered < sent && in.available() > 4);
+            }
+        }
+    }
+
+    private void driveOneway(int frames, DataInputStream in, DataOutputStream out, long[] latencies)
+        throws IOException {
+        byte[][] templates = templates(ONEWAY_FLAG);
+        long begin = System.nanoTime();
+        ByteArrayOutputStream chunk = new ByteArrayOutputStream();
+        for (int index = 0; index < frames - 1; index++) {
+            chunk.write(templates[index % queues]);
+            if (chunk.size() > 1 << 17) {
+                chunk.writeTo(out);
+                chunk.reset();
+            }
+        }
+        chunk.writeTo(out);
+        out.write(templates(0)[0]);
+        readAnswer(in);
+        latencies[0] = System.nanoTime() - begin;
+    }
+
+    private int readAnswer(DataInputStream in) throws IOException {
+        int length = in.readInt();
+        int headerBytes = in.readInt() & 0xFFFFFF;
+        byte[] header = new byte[headerBytes];
+        in.readFully(header);
+        in.skipNBytes(length - 4L - headerBytes);
+        if (indexOf(header, CODE_OK) < 0) {
+            errors.incrementAndGet();
+        }
+        int at = indexOf(header, "\"opaque\":".getBytes(StandardCharsets.US_ASCII)) + 9;
+        int opaque = 0;
+        while (header[at] >= '0' && header[at] <= '9') {
+            opaque = opaque * 10 + header[at++] - '0';
+        }
+        return opaque - 100_000_000;
+    }
+
+    private byte[][] templates(int flag) {
+        byte[][] built = new byte[queues][];
+        for (int queue = 0; queue < queues; queue++) {
+            built[queue] = frame(queue, flag);
+        }
+        return built;
+    }
+
+    private byte[] frame(int queue, int flag) {
+        boolean batch = mode.equals("batch");
+        String properties = batch ? "" : "UNIQ_KEY\\u00017F00000100002A139F8C1B2C3D4E0001\\u0002WAIT\\u0001true\\u0002TAGS\\u0001TagA";
+        String header = "{\"code\":" + (batch ? 320 : 310) + ",\"extFields\":{\"a\":\"load\",\"b\":\"" + topic
+            + "\",\"c\":\"TBW102\",\"d\":\"4\",\"e\":\"" + queue + "\",\"f\":\"0\",\"g\":\"" + System.currentTimeMillis()
+            + "\",\"h\":\"0\",\"i\":\"" + properties + "\",\"j\":\"0\",\"k\":\"false\",\"m\":\"" + batch
+            + "\"},\"flag\":" + flag + ",\"language\":\"JAVA\",\"opaque\":100000000,"
+            + "\"serializeTypeCurrentRPC\":\"JSON\",\"version\":399}";
+        byte[] headerBytes = header.getBytes(StandardCharsets.UTF_8);
+        byte[] body = batch ? batchBody() : new byte[bodyBytes];
+        ByteBuffer buffer = ByteBuffer.allocate(8 + headerBytes.length + body.length);
+        buffer.putInt(4 + headerBytes.length + body.length).putInt(headerBytes.length);
+        buffer.put(headerBytes).put(body);
+        return buffer.array();
+    }
+
+    private byte[] batchBody() {
+        byte[] properties = "TAGS\u0001TagA\u0002WAIT\u0001true".getBytes(StandardCharsets.UTF_8);
+        int size = 4 + 4 + 4 + 4 + 4 + bodyBytes + 2 + properties.length;
+        ByteBuffer buffer = ByteBuffer.allocate(size * BATCH_MESSAGES);
+        for (int index = 0; index < BATCH_MESSAGES; index++) {
+            buffer.putInt(size).putInt(0).putInt(0).putInt(0).putInt(bodyBytes).put(new byte[bodyBytes]);
+            buffer.putShort((short) properties.length).put(properties);
+        }
+        return buffer.array();
+    }
+
+    private static int[] positions(byte[][] templates) {
+        return Arrays.stream(templates)
+            .mapToInt(each -> indexOf(each, "\"opaque\":".getBytes(StandardCharsets.US_ASCII)) + 9)
+            .toArray();
+    }
+
+    private static void patch(byte[] template, int at, int value) {
+        int rest = value + 100_000_000;
+        for (int digit = OPAQUE_DIGITS - 1; digit >= 0; digit--) {
+            template[at + digit] = (byte) ('0' + rest % 10);
+            rest /= 10;
+        }
+    }
+
+    private static int indexOf(byte[] text, byte[] wanted) {
+        outer:
+        for (int at = 0; at <= text.length - wanted.length; at++) {
+            for (int index = 0; index < wanted.length; index++) {
+                if (text[at + index] != wanted[index]) {
+                    continue outer;
+                }
+            }
+            return at;
+        }
+        return -1;
+    }
+}
