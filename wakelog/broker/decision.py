@@ -123,7 +123,8 @@ class RunInPool(msgspec.Struct, frozen=True):
 class AwaitRegistration(msgspec.Struct, frozen=True):
     """A ready answer that waits until the name servers know the topic table, or did not answer.
 
-    Whoever creates a topic by code 17 asks for its route next.
+    Whoever creates a topic by code 17 asks for its route next. A RegisterBroker that is not one-way
+    comes with it.
     """
 
     response: RemotingCommand

@@ -137,8 +137,9 @@ class Topics:
         return found
 
     def update(self, config: TopicConfig, now_ms: int) -> None:
-        """Define a topic anew; the caller sees to the registration."""
+        """Define a topic anew, and have name servers answer that they know."""
         self._put(config, now_ms)
+        self._emit(RegisterBroker(oneway=False))
 
     def ensure_auto_create_topic(self, now_ms: int) -> None:
         """Bring in the default topic after autoCreateTopicEnable was switched on."""

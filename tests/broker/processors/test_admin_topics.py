@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.broker.harness import NOW_MS, Harness
-from wakelog.broker.decision import AwaitRegistration, Persist
+from wakelog.broker.decision import AwaitRegistration, Persist, RegisterBroker
 from wakelog.protocol.bodies import (
     TopicConfig,
     TopicConfigSerializeWrapper,
@@ -34,7 +34,7 @@ def test_a_topic_is_defined_and_answered_when_it_is_routed(harness: Harness) -> 
     assert outcome.response.code == ResponseCode.SUCCESS
     # Fact 27: order is ignored.
     assert harness.broker._state.topics.get("T") == TopicConfig("T", 8, 6, 4, "MULTI_TAG", 1)
-    assert harness.instructions() == [Persist("topics")]
+    assert harness.instructions() == [Persist("topics"), RegisterBroker(oneway=False)]
 
 
 def test_an_update_clears_the_order_flag(harness: Harness) -> None:
