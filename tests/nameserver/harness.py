@@ -1,0 +1,143 @@
+"""A name server with everything around it faked: a clock to set, connections by number."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from wakelog.nameserver.config import NameServerSettings, read_name_server_conf
+from wakelog.nameserver.decision import Instruction
+from wakelog.nameserver.name_server import NameServer
+from wakelog.protocol import fastjson
+from wakelog.protocol.bodies import (
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, make_request
+from wakelog.protocol.register_broker import body_checksum, encode_register_broker
+
+NOW_MS = 1_700_000_000_000
+VERSION = DataVersion(NOW_MS, 1)
+
+
+@dataclass
+class FakeChannel:
+    """A connection that is only a number."""
+
+    id: int
+
+
+class Announced(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker says when it registers, with defaults for what a test does not care about."""
+
+    name: str = "broker-a"
+    address: str = "10.0.0.1:10911"
+    broker_id: int = 0
+    cluster: str = "c1"
+    ha_address: str = "10.0.0.1:10912"
+    topics: tuple[TopicConfig, ...] = ()
+    version: DataVersion = VERSION
+    filter_servers: tuple[str, ...] = ()
+    channel: int = 1
+
+    def identity(self) -> dict[str, str]:
+        """Return the fields by which a broker names itself."""
+        return {
+            "brokerName": self.name,
+            "brokerAddr": self.address,
+            "clusterName": self.cluster,
+            "brokerId": str(self.broker_id),
+        }
+
+    def body(self) -> RegisterBrokerBody:
+        """Return the body of a registration."""
+        table = {topic.topic_name: topic for topic in self.topics}
+        wrapper = TopicConfigSerializeWrapper(table, self.version)
+        return RegisterBrokerBody(wrapper, list(self.filter_servers))
+
+    def request(self, *, compressed: bool = False) -> RemotingCommand:
+        """Return the registration, as a 4.9.3 broker sends it."""
+        body = encode_register_broker(self.body(), compressed=compressed)
+        fields = self.identity() | {
+            "haServerAddr": self.ha_address,
+            "compressed": str(compressed).lower(),
+            "bodyCrc32": str(body_checksum(body)),
+        }
+        return make_request(RequestCode.REGISTER_BROKER, fields, body, opaque=0)
+
+
+def settings(**keys: str) -> NameServerSettings:
+    """Return settings with 4.9.3's keys."""
+    return read_name_server_conf("", defaults={"kvConfigPath": "/kvConfig.json"}, overrides=keys)
+
+
+class Harness:
+    """Asks a name server as a server would, with `now_ms` as the clock."""
+
+    def __init__(self, **keys: str) -> None:
+        self.now_ms = NOW_MS
+        self.core = NameServer(settings(**keys), self.now_ms)
+
+    def send(self, request: RemotingCommand, channel: int = 1) -> RemotingCommand | None:
+        return self.core.process(request, FakeChannel(channel), self.now_ms)
+
+    def ask(self, code: int, body: bytes = b"", **fields: str) -> RemotingCommand:
+        response = self.send(make_request(code, fields, body, opaque=7))
+        assert response is not None
+        assert response.opaque == 7
+        assert response.is_response
+        return response
+
+    def ask_json(self, code: int, **fields: str) -> Any:
+        """Ask for a JSON body and return it, its number keys as numbers."""
+        response = self.ask(code, b"", **fields)
+        assert response.code == ResponseCode.SUCCESS, response.remark
+        return fastjson.loads(response.body)
+
+    def register(self, announced: Announced) -> RemotingCommand:
+        response = self.send(announced.request(), announced.channel)
+        assert response is not None
+        assert response.code == ResponseCode.SUCCESS, response.remark
+        return response
+
+    def unregister(self, announced: Announced) -> RemotingCommand:
+        return self.ask(RequestCode.UNREGISTER_BROKER, b"", **announced.identity())
+
+    def close(self, channel: int) -> None:
+        self.core.channel_closed(FakeChannel(channel), self.now_ms)
+
+    def tick_at(self, now_ms: int) -> None:
+        """Let time pass with every tick that is due on the way."""
+        while self.core.next_tick_ms() <= now_ms:
+            self.now_ms = self.core.next_tick_ms()
+            self.core.tick(self.now_ms)
+        self.now_ms = now_ms
+
+    def route(self, topic: str) -> Any:
+        """Return the route of a topic, None if it has none."""
+        response = self.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=topic)
+        if response.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        assert response.code == ResponseCode.SUCCESS
+        return fastjson.loads(response.body)
+
+    def topics(self) -> set[str]:
+        found = self.ask_json(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        return set(found["topicList"])
+
+    def brokers(self) -> dict[str, dict[int, str]]:
+        """Return the addresses of each broker name by broker id."""
+        table = self.ask_json(RequestCode.GET_BROKER_CLUSTER_INFO)["brokerAddrTable"]
+        return {name: data["brokerAddrs"] for name, data in table.items()}
+
+    def instructions(self, kind: type[Instruction]) -> list[Any]:
+        """Return what the shell was told to do, of one kind."""
+        return [i for i in self.core.take_instructions() if isinstance(i, kind)]
+
+
+def topic(name: str, queues: int = 4, *, perm: int = 6, sys_flag: int = 0) -> TopicConfig:
+    """Return a topic with as many read as write queues."""
+    return TopicConfig(name, queues, queues, perm, topic_sys_flag=sys_flag)

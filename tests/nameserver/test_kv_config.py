@@ -1,0 +1,111 @@
+"""Values by namespace and key, and the file they live on in."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from wakelog.nameserver import kv_config
+from wakelog.nameserver.decision import Instruction, Persist
+from wakelog.nameserver.kv_config import KvConfig, KvConfigStatistics
+from wakelog.protocol.errors import RemoteProtocolError
+
+UPSTREAMS_FILE = '{"configTable":{"ORDER_TOPIC_CONFIG":{"T":"broker-a:4;broker-b:8"},"n":{}}}'
+"""As 4.9.3 writes it: one line."""
+
+
+@pytest.fixture
+def instructions() -> list[Instruction]:
+    """Return where changes ask for the file to be written."""
+    return []
+
+
+@pytest.fixture
+def config(instructions: list[Instruction]) -> Iterator[KvConfig]:
+    """Return an empty configuration; its invariants are asserted at the end."""
+    made = KvConfig(instructions)
+    yield made
+    made.validate()
+
+
+def test_a_value_is_put_changed_and_deleted(config: KvConfig) -> None:
+    config.put("n", "k", "v")
+    config.put("n", "k", "longer value")
+    config.put("n", "other", "ü")
+    assert config.get("n", "k") == "longer value"
+    assert config.statistics() == KvConfigStatistics(1, 2, len("nklonger valueother") + 2)
+    config.delete("n", "k")
+    assert config.get("n", "k") is None
+    assert config.namespace("n") == {"other": "ü"}
+
+
+def test_a_namespace_stays_when_its_last_value_goes(config: KvConfig) -> None:
+    # 4.9.3 answers code 219 with an empty table then, not with code 22.
+    config.put("n", "k", "v")
+    config.delete("n", "k")
+    assert config.namespace("n") == {}
+    assert config.namespace("never") is None
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "asks"),
+    [
+        ("put", ("n", "k", "other"), True),
+        ("put", ("n", "k", "v"), False),
+        ("delete", ("n", "k"), True),
+        ("delete", ("n", "absent"), False),
+        ("delete", ("absent", "k"), False),
+    ],
+)
+def test_changes_alone_ask_for_the_file(
+    config: KvConfig,
+    instructions: list[Instruction],
+    verb: str,
+    arguments: tuple[str, ...],
+    asks: bool,
+) -> None:
+    config.put("n", "k", "v")
+    instructions.clear()
+    getattr(config, verb)(*arguments)
+    assert instructions == ([Persist("kvConfig")] if asks else [])
+
+
+def test_many_changes_ask_once(config: KvConfig, instructions: list[Instruction]) -> None:
+    config.put("n", "k", "1")
+    config.put("n", "k", "2")
+    assert instructions == [Persist("kvConfig")]
+
+
+def test_the_file_is_4_9_3s_both_ways(config: KvConfig, instructions: list[Instruction]) -> None:
+    config.load(UPSTREAMS_FILE)
+    assert config.get("ORDER_TOPIC_CONFIG", "T") == "broker-a:4;broker-b:8"
+    assert config.snapshot()() == UPSTREAMS_FILE
+    assert instructions == []
+
+
+def test_a_snapshot_is_of_its_moment(config: KvConfig) -> None:
+    config.load(UPSTREAMS_FILE)
+    encode = config.snapshot()
+    config.put("n", "k", "v")
+    assert encode() == UPSTREAMS_FILE
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"configTable":{"n":"v"}}', "null"])
+def test_a_text_that_is_no_configuration_is_refused_whole(config: KvConfig, text: str) -> None:
+    config.put("n", "k", "v")
+    with pytest.raises(ValueError, match=r"\S"):
+        config.load(text)
+    assert config.get("n", "k") == "v"
+
+
+def test_there_is_room_for_so_much(config: KvConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kv_config, "TEXT_BYTES_MAX", 6)
+    config.put("n", "k", "1234")
+    config.put("n", "k", "5678")
+    for refused in [("n", "k", "12345"), ("n", "l", ""), ("m", "", "")]:
+        with pytest.raises(RemoteProtocolError, match="would have 7 bytes, at most 6"):
+            config.put(*refused)
+    with pytest.raises(ValueError, match="at most 6"):
+        config.load('{"configTable":{"n":{"k":"12345"}}}')
+    config.delete("n", "k")
+    config.put("n", "l", "1234")
+    assert config.namespace("n") == {"l": "1234"}

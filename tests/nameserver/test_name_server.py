@@ -1,0 +1,61 @@
+"""The object that a shell drives: one-way requests, ticks, the file, statistics."""
+
+import pytest
+
+from tests.nameserver.harness import NOW_MS, Announced, Harness, topic
+from wakelog.nameserver.decision import Persist
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import make_request
+
+PUT = {"namespace": "n", "key": "k", "value": "v"}
+
+
+@pytest.mark.parametrize("code", [RequestCode.PUT_KV_CONFIG, RequestCode.SEND_MESSAGE_V2, 9_999])
+def test_a_oneway_request_has_no_answer(harness: Harness, code: int) -> None:
+    assert harness.send(make_request(code, PUT, opaque=1, oneway=True)) is None
+
+
+def test_a_oneway_registration_counts(harness: Harness) -> None:
+    # Specification 1.2: registrations on a topic change are one-way.
+    request = Announced(topics=(topic("T"),)).request()
+    request.flag = make_request(0, opaque=0, oneway=True).flag
+    assert harness.send(request) is None
+    assert harness.topics() == {"T"}
+
+
+def test_instructions_are_taken_once(harness: Harness) -> None:
+    harness.ask(RequestCode.PUT_KV_CONFIG, b"", **PUT)
+    assert harness.core.take_instructions() == [Persist("kvConfig")]
+    assert harness.core.take_instructions() == []
+
+
+def test_the_file_lives_over_a_restart(harness: Harness) -> None:
+    harness.ask(RequestCode.PUT_KV_CONFIG, b"", **PUT)
+    [name] = harness.core.file_names()
+    text = harness.core.snapshot(name)()
+    again = Harness()
+    again.core.load(name, text)
+    found = again.ask(RequestCode.GET_KV_CONFIG, namespace="n", key="k")
+    assert (found.code, found.ext_fields) == (ResponseCode.SUCCESS, {"value": "v"})
+    assert again.core.take_instructions() == []
+
+
+@pytest.mark.parametrize("late_ms", [0, 1, 60_000])
+def test_ticks_are_ten_seconds_apart_after_the_first(harness: Harness, late_ms: int) -> None:
+    # Specification 4.4: scan every 10 s, first after 5 s.
+    core = harness.core
+    core.tick(NOW_MS + 4_999)
+    assert core.next_tick_ms() == NOW_MS + 5_000
+    core.tick(NOW_MS + 5_000 + late_ms)
+    assert core.next_tick_ms() == NOW_MS + 15_000 + late_ms
+
+
+def test_requests_are_counted_and_made_up_codes_together(harness: Harness) -> None:
+    harness.register(Announced(topics=(topic("T"),)))
+    harness.route("T")
+    for code in range(90_000, 90_100):
+        harness.ask(code)
+    statistics = harness.core.statistics()
+    assert statistics.requests_by_code == {103: 1, 105: 1, -1: 100}
+    assert statistics.routes.encoded_route_count == 1
+    assert statistics.kv_config.key_count == 0

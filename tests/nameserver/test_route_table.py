@@ -1,0 +1,306 @@
+"""Which broker is where, and until when (specification 4.4, last rules; fact 59)."""
+
+import pytest
+
+from tests.nameserver.harness import NOW_MS, Announced, Harness, topic
+from wakelog.nameserver import route_table
+from wakelog.nameserver.decision import BrokerJoined, BrokerLeft, Cause, CloseChannel
+from wakelog.protocol.bodies import DataVersion
+from wakelog.protocol.codes import RequestCode, ResponseCode
+
+MASTER = Announced(topics=(topic("T"),))
+SLAVE = Announced(address="10.0.0.2:10911", broker_id=1, ha_address="10.0.0.2:10912", channel=2)
+OTHER = Announced(name="broker-b", address="10.0.0.3:10911", topics=(topic("T", 8),), channel=3)
+NEWER = DataVersion(NOW_MS, 2)
+
+
+def changed(announced: Announced, **fields: object) -> Announced:
+    return Announced(**{f: getattr(announced, f) for f in announced.__struct_fields__} | fields)
+
+
+def queue_counts(harness: Harness, name: str = "T") -> dict[str, int]:
+    route = harness.route(name) or {"queueDatas": []}
+    return {queue["brokerName"]: queue["readQueueNums"] for queue in route["queueDatas"]}
+
+
+# Specification 4.4: topic data is accepted only from brokerId 0, when DataVersion differs or at the
+# first registration. Each row: what is registered after MASTER, and the queues of T then.
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        pytest.param(
+            changed(MASTER, topics=(topic("T", 9),)), {"broker-a": 4}, id="same version, ignored"
+        ),
+        pytest.param(
+            changed(MASTER, topics=(topic("T", 9),), version=NEWER),
+            {"broker-a": 9},
+            id="other version, taken",
+        ),
+        pytest.param(
+            changed(MASTER, topics=(topic("T", 9),), version=DataVersion(NOW_MS, 0)),
+            {"broker-a": 9},
+            id="older version, taken: only equality counts",
+        ),
+        pytest.param(
+            changed(SLAVE, topics=(topic("T", 9),), version=NEWER),
+            {"broker-a": 4},
+            id="from a slave, ignored",
+        ),
+        pytest.param(
+            changed(MASTER, address="10.0.0.9:10911", topics=(topic("T", 9),)),
+            {"broker-a": 9},
+            id="from an address that is new, taken",
+        ),
+        pytest.param(
+            changed(MASTER, topics=(topic("U"),), version=NEWER),
+            {"broker-a": 4},
+            id="an increment without T leaves T",
+        ),
+        pytest.param(OTHER, {"broker-a": 4, "broker-b": 8}, id="another name adds its queues"),
+    ],
+)
+def test_whose_topics_are_taken(
+    harness: Harness, second: Announced, expected: dict[str, int]
+) -> None:
+    harness.register(MASTER)
+    harness.register(second)
+    assert queue_counts(harness) == expected
+
+
+def test_a_slave_that_becomes_master_brings_its_topics(harness: Harness) -> None:
+    harness.register(SLAVE)
+    assert harness.route("T") is None
+    harness.register(changed(SLAVE, broker_id=0, topics=(topic("T"),)))
+    assert harness.brokers() == {"broker-a": {0: SLAVE.address}}
+    assert queue_counts(harness) == {"broker-a": 4}
+    assert harness.instructions(BrokerLeft) == []
+
+
+# How an address leaves: what happens after MASTER, SLAVE and OTHER registered, the addresses and
+# the queues of T then. Topics leave only when the broker name has no address left.
+A = {"broker-a": {0: MASTER.address, 1: SLAVE.address}}
+B = {"broker-b": {0: OTHER.address}}
+A_IS_READ_ONLY = {"broker-a": {1: SLAVE.address}}
+NOBODYS = changed(MASTER, address="10.9.9.9:10911")
+OTHERS = changed(MASTER, address=OTHER.address)
+REGISTERED_ANEW = changed(OTHER, channel=33)
+
+
+@pytest.mark.parametrize(
+    ("verbs", "addresses", "queues"),
+    [
+        pytest.param(
+            [("unregister", MASTER)],
+            A_IS_READ_ONLY | B,
+            {"broker-a": 4, "broker-b": 8},
+            id="the master unregisters",
+        ),
+        pytest.param(
+            [("unregister", MASTER), ("unregister", SLAVE)],
+            B,
+            {"broker-b": 8},
+            id="the whole name unregisters",
+        ),
+        pytest.param(
+            [("close", MASTER.channel)],
+            A_IS_READ_ONLY | B,
+            {"broker-a": 4, "broker-b": 8},
+            id="the master's connection closes",
+        ),
+        pytest.param(
+            [("close", OTHER.channel)], A, {"broker-a": 4}, id="a name's last connection closes"
+        ),
+        pytest.param(
+            [("close", 99)],
+            A | B,
+            {"broker-a": 4, "broker-b": 8},
+            id="a client's connection closes",
+        ),
+        pytest.param(
+            [("register", REGISTERED_ANEW), ("close", OTHER.channel)],
+            A | B,
+            {"broker-a": 4, "broker-b": 8},
+            id="a connection closes that is not the last it registered over",
+        ),
+        pytest.param(
+            [("unregister", NOBODYS)],
+            A | B,
+            {"broker-a": 4, "broker-b": 8},
+            id="a broker unregisters an address it does not have",
+        ),
+        pytest.param(
+            [("unregister", OTHERS)],
+            A | B,
+            {"broker-a": 4, "broker-b": 8},
+            id="a broker unregisters another's address",
+        ),
+    ],
+)
+def test_how_an_address_leaves(
+    harness: Harness,
+    verbs: list[tuple[str, object]],
+    addresses: dict[str, dict[int, str]],
+    queues: dict[str, int],
+) -> None:
+    for announced in (MASTER, SLAVE, OTHER):
+        harness.register(announced)
+    assert queue_counts(harness) == {"broker-a": 4, "broker-b": 8}
+    for verb, argument in verbs:
+        getattr(harness, verb)(argument)
+    assert harness.brokers() == addresses
+    assert queue_counts(harness) == queues
+
+
+# Specification 4.4: dropped 120 s after the last registration; scanned every 10 s, first after 5 s.
+@pytest.mark.parametrize(
+    ("after_ms", "there"), [(120_000, True), (124_999, True), (125_000, False)]
+)
+def test_a_silent_broker_expires_at_a_scan(harness: Harness, after_ms: int, there: bool) -> None:
+    harness.register(MASTER)
+    assert harness.core.next_tick_ms() == NOW_MS + 5_000
+    harness.tick_at(NOW_MS + after_ms)
+    assert (harness.route("T") is not None) is there
+    closed = [] if there else [CloseChannel(MASTER.channel)]
+    assert harness.instructions(CloseChannel) == closed
+
+
+def test_exactly_120_seconds_are_still_believed(harness: Harness) -> None:
+    harness.now_ms = NOW_MS + 5_000
+    harness.register(MASTER)
+    harness.tick_at(NOW_MS + 125_000)
+    assert harness.route("T") is not None
+    harness.tick_at(NOW_MS + 135_000)
+    assert harness.route("T") is None
+
+
+def test_a_broker_that_registers_again_stays(harness: Harness) -> None:
+    for seconds in range(0, 600, 30):
+        harness.tick_at(NOW_MS + seconds * 1_000)
+        harness.register(MASTER)
+    assert harness.route("T") is not None
+
+
+@pytest.mark.parametrize("name", ["broker-a", "broker-b"])
+def test_a_connection_takes_all_that_registered_over_it(harness: Harness, name: str) -> None:
+    # 4.9.3 takes out one of them and leaves the others for 120 s.
+    harness.register(MASTER)
+    harness.register(changed(SLAVE, name=name, channel=MASTER.channel))
+    harness.close(MASTER.channel)
+    assert harness.brokers() == {}
+
+
+def test_an_address_that_comes_under_another_name_leaves_its_old_one(harness: Harness) -> None:
+    # 4.9.3 keeps the old name for as long as the address lives.
+    harness.register(MASTER)
+    harness.register(changed(MASTER, name="renamed"))
+    assert harness.brokers() == {"renamed": {0: MASTER.address}}
+    assert queue_counts(harness) == {"renamed": 4}
+
+
+def test_an_address_that_replaces_another_takes_its_place_everywhere(harness: Harness) -> None:
+    harness.register(changed(MASTER, filter_servers=("f:1",)))
+    moved = changed(MASTER, address="10.0.0.9:10911", channel=9)
+    harness.register(moved)
+    harness.close(MASTER.channel)
+    harness.unregister(MASTER)
+    assert harness.brokers() == {"broker-a": {0: moved.address}}
+    assert harness.route("T")["filterServerTable"] == {}
+
+
+def test_a_name_belongs_to_the_cluster_registered_last(harness: Harness) -> None:
+    harness.register(MASTER)
+    harness.route("T")
+    harness.register(changed(MASTER, cluster="c2"))
+    info = harness.ask_json(RequestCode.GET_BROKER_CLUSTER_INFO)
+    assert info["clusterAddrTable"] == {"c2": ["broker-a"]}
+    assert harness.route("T")["brokerDatas"][0]["cluster"] == "c2"
+
+
+def test_a_slave_is_told_its_master(harness: Harness) -> None:
+    # Specification 1.2, code 103: response header haServerAddr, masterAddr.
+    assert harness.register(SLAVE).ext_fields == {}
+    assert harness.register(MASTER).ext_fields == {}
+    assert harness.register(SLAVE).ext_fields == {
+        "haServerAddr": MASTER.ha_address,
+        "masterAddr": MASTER.address,
+    }
+
+
+def test_filter_servers_come_and_go_with_registrations(harness: Harness) -> None:
+    harness.register(changed(MASTER, filter_servers=("f:1", "f:2")))
+    assert harness.route("T")["filterServerTable"] == {MASTER.address: ["f:1", "f:2"]}
+    harness.register(MASTER)
+    assert harness.route("T")["filterServerTable"] == {}
+
+
+def test_a_wiped_permission_lasts_until_a_topic_changes(harness: Harness) -> None:
+    # Fact 59: namesrv wipes are lost at the next changed registration.
+    harness.register(MASTER)
+    harness.route("T")
+    harness.ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-a")
+    harness.register(MASTER)
+    assert harness.route("T")["queueDatas"][0]["perm"] == 4
+    harness.register(changed(MASTER, version=NEWER))
+    assert harness.route("T")["queueDatas"][0]["perm"] == 6
+
+
+def test_a_deleted_topic_comes_back_with_a_new_version_only(harness: Harness) -> None:
+    harness.register(MASTER)
+    harness.route("T")
+    harness.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, topic="T")
+    assert harness.route("T") is None
+    harness.register(MASTER)
+    assert harness.route("T") is None
+    harness.register(changed(MASTER, version=NEWER))
+    assert harness.route("T") is not None
+
+
+def test_a_route_is_encoded_once_while_nothing_changes(harness: Harness) -> None:
+    harness.register(MASTER)
+    first = harness.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="T").body
+    harness.register(MASTER)
+    assert harness.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="T").body is first
+    harness.register(OTHER)
+    assert harness.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="T").body != first
+
+
+@pytest.mark.parametrize(
+    ("limit", "announced", "remark"),
+    [
+        ("ADDRESSES_MAX", OTHER, "1 broker addresses are registered already"),
+        ("TOPICS_MAX", changed(MASTER, topics=(topic("U"),)), "would be 2 topics, at most 1"),
+        ("NAME_LENGTH_MAX", changed(MASTER, cluster="c" * 40), "a name of 40 characters"),
+    ],
+)
+def test_a_table_has_room_for_so_much(
+    harness: Harness,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    announced: Announced,
+    remark: str,
+) -> None:
+    harness.register(MASTER)
+    before = harness.brokers(), harness.topics()
+    monkeypatch.setattr(route_table, limit, 20 if limit == "NAME_LENGTH_MAX" else 1)
+    response = harness.send(announced.request(), announced.channel)
+    assert response is not None
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert remark in (response.remark or "")
+    assert (harness.brokers(), harness.topics()) == before
+    harness.register(MASTER)
+
+
+def test_comings_and_leavings_are_announced_and_counted(harness: Harness) -> None:
+    harness.register(MASTER)
+    harness.register(MASTER)
+    assert harness.instructions(BrokerJoined) == [
+        BrokerJoined("broker-a", 0, MASTER.address, topic_count=1)
+    ]
+    harness.close(MASTER.channel)
+    assert harness.instructions(BrokerLeft) == [
+        BrokerLeft("broker-a", 0, MASTER.address, Cause.CHANNEL_CLOSED)
+    ]
+    statistics = harness.core.statistics().routes
+    assert (statistics.broker_count, statistics.address_count, statistics.topic_count) == (0, 0, 0)
+    assert statistics.left_by_cause["channel closed"] == 1
+    assert sum(statistics.left_by_cause.values()) == 1
