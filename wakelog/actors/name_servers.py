@@ -4,7 +4,8 @@ Registrations of one moment are one registration: while one is under way the nex
 remembered, and sends the topic table as it is then. A name server that does not answer holds nobody
 up: the others and the next period go on.
 
-Source: org.apache.rocketmq.broker.out.BrokerOuterAPI.registerBrokerAll, unregisterBrokerAll (4.9.3).
+Source: org.apache.rocketmq.broker.out.BrokerOuterAPI.registerBrokerAll, unregisterBrokerAll
+(4.9.3).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
+from wakelog.actors.links.pump import Pump
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import BrokerConfig
 from wakelog.protocol.codes import ResponseCode
@@ -20,6 +23,9 @@ from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 from wakelog.remoting.client import RemotingClient
 from wakelog.remoting.errors import RemotingError
 from wakelog.telemetry.logs import Log, logger
+
+UNREGISTER_MS_MAX = 1_000
+"""A broker that stops does not wait longer: name servers also notice the closed connection."""
 
 
 class NameServers:
@@ -30,78 +36,41 @@ class NameServers:
         self._addresses = [part.strip() for part in config.namesrv_addr.split(";") if part.strip()]
         self._timeout_ms = config.register_broker_timeout_mills
         self._client = RemotingClient()
-        self._under_way: asyncio.Task[None] | None = None
-        self._again: bool | None = None
+        self._broker: Broker | None = None
+        self._pump = Pump("registration", self._run)
+        self._is_oneway = True
+        self._after: list[Callable[[], None]] = []
         self._registered_count = 0
         self._failed_count = 0
         self._log = logger(Log.BROKER)
 
-    async def register(self, broker: Broker, *, seconds_max: float) -> None:
-        """Register everywhere and return when all answered, or after `seconds_max`."""
-        encode = broker.registration()
+    async def register(self, broker: Broker, *, seconds_max: float) -> int:
+        """Register everywhere; return how many answered well within `seconds_max`."""
+        self._broker = broker
+        before = self._registered_count
         try:
             async with asyncio.timeout(seconds_max):
-                await asyncio.gather(*(self._register_at(to, broker, encode) for to in self._addresses))
+                await self._register(broker, oneway=False)
         except TimeoutError:
             self._log.warning("no answer to the registration", seconds=seconds_max)
+        return self._registered_count - before
 
     def register_soon(self, broker: Broker, *, oneway: bool) -> None:
         """Register everywhere without being waited for."""
-        if self._under_way is not None:
-            self._again = oneway and self._again is not False
-            return
-        self._under_way = asyncio.get_running_loop().create_task(self._register(broker, oneway))
+        self._broker = broker
+        self._is_oneway = self._is_oneway and oneway
+        self._pump.ask()
 
-    async def _register(self, broker: Broker, oneway: bool) -> None:
-        try:
-            encode = await asyncio.get_running_loop().run_in_executor(None, broker.registration())
-            if oneway:
-                encode.flag |= ONEWAY_FLAG
-                await asyncio.gather(*(self._tell(to, encode) for to in self._addresses))
-            else:
-                await asyncio.gather(
-                    *(self._register_at(to, broker, lambda: encode) for to in self._addresses)
-                )
-        finally:
-            self._under_way = None
-            again, self._again = self._again, None
-            if again is not None:
-                self.register_soon(broker, oneway=again)
-
-    async def _register_at(
-        self, address: str, broker: Broker, encode: Callable[[], RemotingCommand]
-    ) -> None:
-        try:
-            response = await self._client.invoke(address, encode(), timeout_ms=self._timeout_ms)
-        except RemotingError as error:
-            self._failed_count += 1
-            self._log.warning("not registered", name_server=address, error=str(error))
-            return
-        if response.code == ResponseCode.SUCCESS:
-            self._registered_count += 1
-            broker.registered(response, time.time_ns() // 1_000_000)
-        else:
-            self._failed_count += 1
-            self._log.warning("registration refused", name_server=address, remark=response.remark)
-
-    async def _tell(self, address: str, command: RemotingCommand) -> None:
-        try:
-            await self._client.invoke_oneway(address, command)
-        except RemotingError as error:
-            self._failed_count += 1
-            self._log.warning("not registered", name_server=address, error=str(error))
+    def after_registration(self, done: Callable[[], None]) -> None:
+        """Call `done` once a registration that begins from now on was answered, or failed."""
+        self._after.append(done)
+        self._is_oneway = False
+        self._pump.ask()
 
     async def unregister(self, broker: Broker) -> None:
         """Leave every route; whoever does not answer finds out by itself."""
-        if self._under_way is not None:
-            self._again = None
-            self._under_way.cancel()
-        for address in self._addresses:
-            try:
-                request = broker.unregistration()
-                await self._client.invoke(address, request, timeout_ms=self._timeout_ms)
-            except RemotingError as error:
-                self._log.warning("not unregistered", name_server=address, error=str(error))
+        await self._pump.stop()
+        await asyncio.gather(*(self._unregister_at(to, broker) for to in self._addresses))
 
     def statistics(self) -> dict[str, int]:
         """Return counters."""
@@ -113,4 +82,54 @@ class NameServers:
 
     async def close(self) -> None:
         """Close the connections."""
+        await self._pump.stop()
         await self._client.close()
+
+    async def _run(self) -> bool:
+        assert self._broker is not None
+        oneway, self._is_oneway = self._is_oneway, True
+        after, self._after = self._after, []
+        try:
+            await self._register(self._broker, oneway=oneway)
+        finally:
+            for done in after:
+                done()
+        return False
+
+    async def _register(self, broker: Broker, *, oneway: bool) -> None:
+        # The table may have tens of thousands of topics: the loop is not for encoding them.
+        encode = broker.registration()
+        request = await asyncio.get_running_loop().run_in_executor(None, encode)
+        if oneway:
+            request.flag |= ONEWAY_FLAG
+        tell = self._tell if oneway else partial(self._register_at, broker)
+        await asyncio.gather(*(tell(to, request) for to in self._addresses))
+
+    async def _register_at(self, broker: Broker, address: str, request: RemotingCommand) -> None:
+        try:
+            response = await self._client.invoke(address, request, timeout_ms=self._timeout_ms)
+        except RemotingError as error:
+            self._failed(address, str(error))
+            return
+        if response.code == ResponseCode.SUCCESS:
+            self._registered_count += 1
+            broker.registered(response, time.time_ns() // 1_000_000)
+        else:
+            self._failed(address, response.remark or f"code {response.code}")
+
+    async def _tell(self, address: str, request: RemotingCommand) -> None:
+        try:
+            await self._client.invoke_oneway(address, request)
+        except RemotingError as error:
+            self._failed(address, str(error))
+
+    async def _unregister_at(self, address: str, broker: Broker) -> None:
+        try:
+            request = broker.unregistration()
+            await self._client.invoke(address, request, timeout_ms=UNREGISTER_MS_MAX)
+        except RemotingError as error:
+            self._log.warning("not unregistered", name_server=address, error=str(error))
+
+    def _failed(self, address: str, reason: str) -> None:
+        self._failed_count += 1
+        self._log.warning("not registered", name_server=address, error=reason)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from wakelog.actors import bells
-from wakelog.actors.bells import Bell, BellFaults, NoteLine, Ringer, Rung
+from wakelog.actors.links import bells
+from wakelog.actors.links.bells import Bell, BellFaults, NoteLine, Ringer, Rung
 
 
 @pytest.fixture

@@ -127,7 +127,7 @@ def start_node(config: HeadConfig, ports: list[int]) -> Any:
 
     has_dashboard = config.dashboard_port is not None
 
-    class Node(ray._private.node.Node):  # type: ignore[misc]
+    class Node(ray._private.node.Node):
         """Ray's node without the dashboard's process, if nobody asked for it."""
 
         def start_api_server(self, **options: Any) -> None:
@@ -139,7 +139,9 @@ def start_node(config: HeadConfig, ports: list[int]) -> Any:
         # no HTTP, which halves the time to ready.
         absent = ImportError("the dashboard is off")
         ray._private.utils.get_dashboard_dependency_error = lambda: absent
-    parameters = ray._private.parameter.RayParams(
+    # Ray's own annotations are not those of its values.
+    make_parameters: Any = ray._private.parameter.RayParams
+    parameters = make_parameters(
         node_ip_address=LOOPBACK,
         node_name="wakelog",
         gcs_server_port=0,

@@ -8,10 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from wakelog.actors.words import PAGE_BYTES, NoPage, Watermarks, Word, WordsPage, make_page
+from wakelog.actors.links.words import PAGE_BYTES, NoPage, Watermarks, Word, WordsPage, make_page
 
 STORE = UUID("12345678-1234-4678-9234-567812345678")
-START = Watermarks(appended=500, committed=400, flushed=300, readable=200, dispatched=100)
+START = Watermarks(
+    appended=500, committed=400, flushed=300, readable=200, dispatched=100, stored_ms=9
+)
 
 
 @pytest.fixture
@@ -99,7 +101,7 @@ _COUNT_UP = """
 import sys
 from pathlib import Path
 from uuid import UUID
-from wakelog.actors.words import Word, WordsPage
+from wakelog.actors.links.words import Word, WordsPage
 path, store_id, until, step = sys.argv[1:]
 with WordsPage(Path(path), UUID(store_id)) as page:
     for number in range(1, int(until) + 1):
@@ -111,7 +113,7 @@ with WordsPage(Path(path), UUID(store_id)) as page:
 def test_another_process_never_sees_half_a_store(tmp_path: Path) -> None:
     # The step moves both halves of the word at once, so that a torn store shows.
     path, until, step = tmp_path / "words", 100_000, (1 << 40) + 1
-    high = Watermarks(1 << 62, 1 << 62, 0, 1 << 62, 0)
+    high = Watermarks(1 << 62, 1 << 62, 0, 1 << 62, 0, 0)
     arguments = [str(path), str(STORE), str(until), str(step)]
     with make_page(path, STORE, epoch_min=1, values=high) as page:
         writer = subprocess.Popen([sys.executable, "-c", _COUNT_UP, *arguments])

@@ -10,6 +10,7 @@ Who uses this Ray from outside (a second job that attaches to the actors by name
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import select
@@ -21,11 +22,12 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 import wakelog
-from wakelog.actors.ray_head import (
+from wakelog.actors.cluster.ray_head import (
     LOOPBACK,
     PROCESS_END_SECONDS_MAX,
     HeadConfig,
@@ -99,7 +101,7 @@ class RayCluster:
         self._log = self.directory / "head.log"
         with self._log.open("wb") as log:
             self._head = subprocess.Popen(
-                [sys.executable, "-m", "wakelog.actors.ray_head", _encode(self._config)],
+                [sys.executable, "-m", "wakelog.actors.cluster.ray_head", _encode(self._config)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -192,17 +194,18 @@ def join(address: str, environment: Mapping[str, str], namespace: str = NAMESPAC
     os.environ.update(environment)
     import ray
     import ray._private.ray_constants as constants
-    from ray._raylet import Config
+    import ray._raylet as raylet
 
     # Both are read from the environment when Ray is imported, which may have been long ago.
     constants.ENABLE_RAY_CLUSTER = False
-    Config.initialize("")
+    config: Any = raylet
+    config.Config.initialize("")
     try:
         ray.init(
             address=address,
             namespace=namespace,
             log_to_driver=False,
-            logging_level="error",
+            logging_level=logging.ERROR,
             _node_ip_address=LOOPBACK,
         )
     except (ConnectionError, RuntimeError, ValueError) as error:

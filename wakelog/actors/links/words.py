@@ -12,6 +12,7 @@ it speaks of is done; readers look at any time, most often because a bell rang (
     4     256      flushed: what survives the machine       Flush   fdatasync returned
     5     320      readable: how far consumers may see      Broker  flushed, or appended, moved
     6     384      dispatched: how far the queues reach     Reput   its files are written
+    7     448      stored_ms: store time of the last record Broker  after appended covers it
 
 Without a transient pool `committed` follows `appended` and the Broker writes it.
 
@@ -52,6 +53,7 @@ class Word(IntEnum):
     FLUSHED = 4
     READABLE = 5
     DISPATCHED = 6
+    STORED_MS = 7
 
 
 _INDEX = {word: word * LINE_BYTES // WORD_BYTES for word in Word}
@@ -74,6 +76,7 @@ class Watermarks(NamedTuple):
     flushed: int
     readable: int
     dispatched: int
+    stored_ms: int
 
 
 class NoPage(Exception):

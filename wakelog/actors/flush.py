@@ -1,0 +1,223 @@
+"""The Flush actor: makes the log durable, on time or because somebody waits.
+
+It syncs through the Broker's own file descriptions (`links/descriptors.py`). With references the Broker
+calls `sync`. With bells it stores `committed` and rings; this shell syncs, stores `flushed`
+and rings back. The timed flush of ASYNC_FLUSH needs no bell: the core says when to look.
+
+Source: org.apache.rocketmq.store.CommitLog.GroupCommitService, FlushRealTimeService (4.9.3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from wakelog.actors.links.bells import NoteLine
+from wakelog.actors.links.descriptors import DescriptorReceiver
+from wakelog.actors.links.links import Attachment
+from wakelog.actors.links.station import BROKER_SERVICE, LockByte, Refused, Station, attached
+from wakelog.actors.links.words import Word, WordsPage
+from wakelog.actors.service_plan import read_plan
+from wakelog.storage.checkpoint import Checkpoint
+from wakelog.storage.errors import StoreError
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.flush import Flush, SegmentSync
+from wakelog.telemetry.logs import Log, logger
+
+SERVICE = "flush"
+CHECKPOINT_MS = 1_000
+"""How often the checkpoint is written; it is advice, and a second older only lengthens a recovery."""
+
+
+class FlushRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the log goes, and whether somebody waits for it to be durable.
+
+    stored_ms: the store time of a message that ends at or below `appended`, 0 if unknown.
+    """
+
+    committed: int
+    appended: int
+    stored_ms: int
+    force: bool
+
+
+class FlushOutcome(msgspec.Struct, frozen=True):
+    """What a sync came to.
+
+    reach: up to where descriptors of the segments are there; below `committed`, send them again.
+    """
+
+    flushed: int
+    failure: str | None
+    reach: int
+
+
+class FlushService:
+    """The shell of `storage.flush`."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        """Sync nothing until attached."""
+        self._plan = read_plan(plan)
+        self._store = self._plan.settings.store
+        self._fs = RealFileSystem()
+        self._station: Station | None = None
+        self._core: Flush | None = None
+        self._segments = SegmentSync(self._fs, self._store.commit_log_file_bytes)
+        self._receiver: DescriptorReceiver | None = None
+        self._broker: NoteLine | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._checkpoint: Checkpoint | None = None
+        self._checkpoint_ms = 0
+        self._log = logger(Log.STORE)
+
+    async def ping(self) -> None:
+        """Answer, to show that the loop turns."""
+
+    def attach(self, attachment: dict[str, Any]) -> dict[str, Any]:
+        """Work for this incarnation of the Broker, from what it knows to be durable."""
+        self.release()
+        known = msgspec.convert(attachment, Attachment)
+        station = Station(
+            self._plan,
+            SERVICE,
+            known,
+            fs=self._fs,
+            store=self._store,
+            lock_byte=LockByte.FLUSH,
+            answer=self._answer,
+        )
+        self._station = station
+        self._core = Flush(self._store, known.flushed, _now_ms())
+        self._segments = SegmentSync(self._fs, self._store.commit_log_file_bytes)
+        self._receiver = DescriptorReceiver(descriptor_path(self._plan.runtime_directory))
+        self._checkpoint = Checkpoint(self._fs, self._store.paths.checkpoint)
+        if station.has_bells:
+            self._broker = station.line_to(BROKER_SERVICE)
+            loop = asyncio.get_running_loop()
+            loop.add_reader(self._receiver, self._answer, [])
+            loop.call_soon(self._answer, [])
+        return attached()
+
+    def release(self) -> None:
+        """Let everything go; what is not durable stays so."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._receiver is not None:
+            if self._station is not None and self._station.has_bells:
+                asyncio.get_running_loop().remove_reader(self._receiver)
+            self._receiver.close()
+            self._receiver = None
+        self._segments.close()
+        if self._checkpoint is not None:
+            self._checkpoint.close()
+            self._checkpoint = None
+        self._core = self._broker = None
+        if self._station is not None:
+            self._station.close()
+            self._station = None
+
+    def sync(self, epoch: int, request: dict[str, Any]) -> dict[str, Any]:
+        """Flush what a FlushRequest makes due; return a FlushOutcome."""
+        if self._station is None:
+            raise Refused("not attached")
+        self._station.check(epoch)
+        outcome, _ = self._sync(msgspec.convert(request, FlushRequest))
+        page = self._station.page
+        if page is not None:
+            page.set(Word.FLUSHED, max(outcome.flushed, page.get(Word.FLUSHED)))
+        return dict(msgspec.to_builtins(outcome))
+
+    def statistics(self) -> dict[str, Any]:
+        """Return the core's counters."""
+        return {} if self._core is None else dict(msgspec.to_builtins(self._core.statistics()))
+
+    def _sync(self, request: FlushRequest) -> tuple[FlushOutcome, int | None]:
+        core = self._core
+        assert core is not None and self._receiver is not None
+        for start_offset, descriptor in self._receiver.drain():
+            self._segments.adopt(start_offset, descriptor)
+        reach = self._reach(core.flushed_offset)
+        now_ms = _now_ms()
+        decision = core.step(
+            committed_offset=max(core.flushed_offset, min(request.committed, reach)),
+            appended_offset=max(core.flushed_offset, request.appended),
+            now_ms=now_ms,
+            force=request.force,
+        )
+        if decision.flush_to is not None:
+            try:
+                self._segments.sync(core.flushed_offset, decision.flush_to)
+            except StoreError as error:
+                core.failed(str(error))
+                self._log.error("flush failed", begin=core.flushed_offset, cause=str(error))
+            else:
+                core.succeeded(decision.flush_to)
+                if decision.flush_to >= request.appended:
+                    self._note_checkpoint(request.stored_ms, now_ms)
+        return FlushOutcome(core.flushed_offset, core.failure, reach), decision.next_step_ms
+
+    def _reach(self, begin_offset: int) -> int:
+        """Return up to where every segment's descriptor is there, from `begin_offset` on."""
+        segment_bytes = self._store.commit_log_file_bytes
+        held = set(self._segments.start_offsets)
+        end = begin_offset - begin_offset % segment_bytes
+        while end in held:
+            end += segment_bytes
+        return max(begin_offset, end)
+
+    def _note_checkpoint(self, stored_ms: int, now_ms: int) -> None:
+        if stored_ms and now_ms >= self._checkpoint_ms + CHECKPOINT_MS:
+            assert self._checkpoint is not None
+            self._checkpoint_ms = now_ms
+            self._checkpoint.set_physic(stored_ms)
+
+    def _answer(self, _notes: list[tuple[Any, ...]]) -> None:
+        """Answer the bell, or the timer: flush until nothing is left that is due."""
+        page = None if self._station is None else self._station.page
+        if page is None:
+            return  # another Broker is starting: it will attach this service
+        self._set_timer(self._flush(page))
+
+    def _flush(self, page: WordsPage) -> int | None:
+        while True:
+            before = page.get(Word.FLUSHED)
+            # Each before the one it may not pass.
+            stored_ms = page.get(Word.STORED_MS)
+            committed = page.get(Word.COMMITTED)
+            appended = page.get(Word.APPENDED)
+            outcome, next_step_ms = self._sync(
+                FlushRequest(
+                    committed=committed, appended=appended, stored_ms=stored_ms, force=False
+                )
+            )
+            if outcome.flushed == before:
+                return next_step_ms
+            page.set(Word.FLUSHED, outcome.flushed)
+            assert self._broker is not None
+            self._broker.ring()
+
+    def _timed(self) -> None:
+        self._timer = None
+        self._answer([])
+
+    def _set_timer(self, next_step_ms: int | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if next_step_ms is not None:
+            seconds = max(1, next_step_ms - _now_ms()) / 1000
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._timed)
+
+
+def descriptor_path(runtime_directory: str) -> Path:
+    """Return where Flush receives descriptors."""
+    return Path(runtime_directory, "flush.descriptors")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,284 @@
+"""BrokerLinks: the lines of one Broker to all its neighbours, put together for its transport.
+
+Life: made with a caller for each neighbour there is; `segment_source` while the store is opened;
+`open` once it is; `start` attaches; `stop` has the neighbours let go. A neighbour that is not there
+when the Broker starts is attached when it comes, and until then its work waits or is done in the
+Broker (`segment_line.py`, `flush_line.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from wakelog.actors import allocate_mapped_file, flush, pull_hold, reput, retention, schedule
+from wakelog.actors.flush import descriptor_path
+from wakelog.actors.links.bells import Bell, NoteLine, Ringer
+from wakelog.actors.links.by_bell import BellDispatch, BellHolds
+from wakelog.actors.links.by_reference import ReferenceDispatch, ReferenceHolds
+from wakelog.actors.links.delay_line import DelayLine
+from wakelog.actors.links.flush_line import BellFlush, OwnSync, ReferenceFlush
+from wakelog.actors.links.links import DispatchLine, FlushLine, HoldLine, LinkEvents
+from wakelog.actors.links.neighbour import Caller, Neighbour, NeighbourLost, take_in
+from wakelog.actors.links.retention_line import RetentionLine
+from wakelog.actors.links.segment_line import SegmentLine
+from wakelog.actors.links.station import BROKER_SERVICE, LockByte
+from wakelog.actors.links.words import Watermarks, WordsPage, make_page
+from wakelog.actors.service_plan import ServicePlan
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.message_store import MessageStore
+from wakelog.storage.store_lock import holder_pid
+
+RELEASE_SECONDS_MAX = 10.0
+"""How long a neighbour may take to make its files durable when the Broker stops."""
+
+HOLDER_SECONDS_MAX = 1.0
+"""How long a neighbour of a Broker that died is asked to let the store go, before it is killed."""
+
+LOCK_BYTES = {
+    reput.SERVICE: LockByte.REPUT,
+    flush.SERVICE: LockByte.FLUSH,
+    allocate_mapped_file.SERVICE: LockByte.ALLOCATE_MAPPED_FILE,
+    retention.SERVICE: LockByte.RETENTION,
+}
+
+SERVICES = (
+    reput.SERVICE,
+    pull_hold.SERVICE,
+    flush.SERVICE,
+    allocate_mapped_file.SERVICE,
+    schedule.SERVICE,
+    retention.SERVICE,
+)
+"""The neighbours of a Broker; in reverse order they let go."""
+
+
+class BrokerLinks:
+    """See the module. One loop's thread."""
+
+    dispatch: DispatchLine
+    holds: HoldLine
+    flush: FlushLine
+
+    def __init__(self, plan: ServicePlan, callers: Mapping[str, Caller], fs: FileSystem) -> None:
+        """Call nobody yet."""
+        assert set(callers) == set(SERVICES)
+        self._plan = plan
+        self._callers = callers
+        self._fs = fs
+        self._segments: SegmentLine | None = None
+        self._page: WordsPage | None = None
+        self._bell: Bell | None = None
+        self._lines: list[NoteLine] = []
+
+    async def release_holders(self) -> None:
+        """Ask services that work for a Broker that died to let its store go.
+
+        Whoever does not within the limit is killed once the store's lock is held.
+        """
+        path = self._plan.settings.store.paths.lock
+        holders = [
+            name
+            for name, byte in LOCK_BYTES.items()
+            if not self._plan.in_one_process and holder_pid(self._fs, path, byte) is not None
+        ]
+        calls = [
+            asyncio.ensure_future(self._callers[name].call("release", "release"))
+            for name in holders
+        ]
+        if calls:
+            await asyncio.wait(calls, timeout=HOLDER_SECONDS_MAX)
+            for call in calls:
+                call.add_done_callback(take_in)
+
+    def segment_source(self, files: MappedFileQueue) -> SegmentLine:
+        """Return where the log gets its segments from."""
+        self._segments = SegmentLine(self._fs, self._plan.settings.store.paths, files)
+        return self._segments
+
+    def open(
+        self, events: LinkEvents, store: MessageStore, *, store_id: UUID, epoch_min: int
+    ) -> int:
+        """Make the lines of this incarnation of the Broker, and return its epoch."""
+        self._events = events
+        self._store = store
+        self._epoch = epoch_min
+        end = store.max_physical_offset
+        if self._plan.has_bells:
+            values = Watermarks(end, end, end, end, min(end, store.dispatched), 0)
+            self._page = make_page(
+                self._plan.words_path, store_id, epoch_min=epoch_min, values=values
+            )
+            self._epoch = self._page.epoch
+        self._make_neighbours()
+        self._make_lines(end)
+        return self._epoch
+
+    def start(self) -> None:
+        """Attach the neighbours, each as soon as it is there."""
+        for neighbour in self._neighbours.values():
+            neighbour.keep()
+
+    def grown(self, dispatched: int) -> None:
+        """Say that the queues reach further."""
+        self._delays.grown(dispatched)
+
+    async def stop(self) -> None:
+        """Have every neighbour make durable what it holds and let the store go."""
+        await self._delays.stop()
+        await self._retention.stop()
+        await self._by_reference.stop()
+        await self._holds_by_reference.stop()
+        await self._flush_by_reference.stop()
+        if self._segments is not None:
+            await self._segments.stop()
+        if isinstance(self.dispatch, BellDispatch):
+            self.dispatch.stop_timer()
+        if isinstance(self.flush, BellFlush):
+            self.flush.stop_timer()
+        for neighbour in reversed(self._neighbours.values()):
+            with suppress(NeighbourLost):
+                await neighbour.ask("release", "release", seconds_max=RELEASE_SECONDS_MAX)
+            await neighbour.stop()
+        self._flush_by_reference.close()
+        for line in self._lines:
+            line.close()
+        if self._bell is not None:
+            self._bell.close(asyncio.get_running_loop())
+        if self._page is not None:
+            self._page.close()
+            self._plan.words_path.unlink(missing_ok=True)
+
+    def statistics(self) -> dict[str, Any]:
+        """Return which neighbours are there and what crossed."""
+        return {
+            "epoch": self._epoch,
+            "attached": {name: one.is_attached for name, one in self._neighbours.items()},
+            "attached_count": {name: one.attached_count for name, one in self._neighbours.items()},
+            "references": {
+                kind: count
+                for caller in self._callers.values()
+                for kind, count in caller.counts.items()
+            },
+            "segments": {} if self._segments is None else self._segments.statistics(),
+            "flush": {"own_count": self._flush_by_reference.own_count},
+            "delays": self._delays.statistics(),
+            "retention": {"removed_count": self._retention.removed_count},
+            "bells": {
+                outcome.value: sum(line.counts[outcome] for line in self._lines)
+                for outcome in (self._lines[0].counts if self._lines else ())
+            },
+        }
+
+    def _make_neighbours(self) -> None:
+        self._neighbours: dict[str, Neighbour] = {}
+        hooks = {
+            reput.SERVICE: (self._reput_attached, _nothing),
+            pull_hold.SERVICE: (lambda _: self._holds_by_reference.hold_all(), _nothing),
+            flush.SERVICE: (
+                lambda _: self._flush_by_reference.attached(),
+                lambda: self._flush_by_reference.lost(),
+            ),
+            allocate_mapped_file.SERVICE: (lambda _: self._segments_attached(), _nothing),
+            schedule.SERVICE: (lambda _: self._delays.attached(), _nothing),
+            retention.SERVICE: (lambda _: self._retention.attached(), _nothing),
+        }
+        for name in SERVICES:
+            on_attached, on_lost = hooks[name]
+            self._neighbours[name] = Neighbour(
+                name,
+                self._callers[name],
+                lambda: msgspec.to_builtins(self._events.attachment()),
+                on_attached=on_attached,
+                on_lost=on_lost,
+            )
+
+    def _make_lines(self, flushed: int) -> None:
+        config, epoch, events = self._plan.settings.store, self._epoch, self._events
+        neighbours = self._neighbours
+        page = self._page
+        self._holds_by_reference = ReferenceHolds(
+            neighbours[pull_hold.SERVICE], epoch, events, has_timer=page is None
+        )
+        self._by_reference = ReferenceDispatch(
+            neighbours[reput.SERVICE], self._holds_by_reference, epoch, events
+        )
+        self._flush_by_reference = ReferenceFlush(
+            neighbours[flush.SERVICE],
+            OwnSync(self._fs, self._store.log.files),
+            events,
+            epoch=epoch,
+            flushed=flushed,
+            descriptor_path=descriptor_path(self._plan.runtime_directory),
+            interval_seconds=(
+                None if page is not None else config.flush_interval_commit_log_ms / 1000
+            ),
+        )
+        self._delays = DelayLine(
+            neighbours[schedule.SERVICE],
+            epoch,
+            events.deliver,
+            lambda: self._store.min_physical_offset,
+        )
+        self._retention = RetentionLine(
+            neighbours[retention.SERVICE],
+            neighbours[reput.SERVICE],
+            epoch,
+            events,
+            positions=lambda: (self._store.log.appended_offset, self._store.dispatched),
+            interval_seconds=config.clean_resource_interval_ms / 1000,
+        )
+        if self._segments is not None:
+            self._segments.start(neighbours[allocate_mapped_file.SERVICE], epoch)
+        self.dispatch = self._by_reference
+        self.holds = self._holds_by_reference
+        self.flush = self._flush_by_reference
+        if page is not None:
+            self._make_bell_lines(page)
+
+    def _make_bell_lines(self, page: WordsPage) -> None:
+        loop = asyncio.get_running_loop()
+        self.dispatch = BellDispatch(
+            page, self._line_to(reput.SERVICE), self._by_reference, self._events
+        )
+        self.holds = BellHolds(self._line_to(pull_hold.SERVICE))
+        flush_neighbour = self._neighbours[flush.SERVICE]
+        self.flush = BellFlush(
+            self._flush_by_reference,
+            page,
+            self._line_to(flush.SERVICE),
+            lambda: flush_neighbour.is_attached,
+        )
+        self._bell = Bell(self._plan.bell_path(BROKER_SERVICE))
+        self._bell.listen(loop, self._answer)
+
+    def _line_to(self, service: str) -> NoteLine:
+        ringer = Ringer(self._plan.bell_path(service), self._plan.faults)
+        line = NoteLine(ringer, asyncio.get_running_loop())
+        self._lines.append(line)
+        return line
+
+    def _answer(self, notes: list[tuple[Any, ...]]) -> None:
+        """Answer the bell: look at the words first, since the woken look at the queues."""
+        assert isinstance(self.flush, BellFlush)
+        self.dispatch.look()
+        self.flush.look()
+        if notes:
+            self._events.woken([hold_id for (hold_id,) in notes])
+
+    def _reput_attached(self, answer: Mapping[str, Any]) -> None:
+        self._by_reference.attached(answer["position"])
+
+    def _segments_attached(self) -> None:
+        if self._segments is not None:
+            self._segments.attached()
+
+
+def _nothing() -> None:
+    """Do nothing when a neighbour is lost: its work waits."""

@@ -1,0 +1,91 @@
+"""The lines on words and bells: store the word, ring, and look at words when a bell comes back.
+
+Every line has the one on references behind it: for what has to arrive (all held pulls, told to a
+PullHold that starts anew), and for a bell that was lost. That is noticed by a timer which runs only
+while a word says that work is outstanding, and which finds no progress since it looked last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from wakelog.actors.links.bells import NoteLine
+from wakelog.actors.links.by_reference import ReferenceDispatch
+from wakelog.actors.links.links import RECHECK_SECONDS, LinkEvents, hold_note
+from wakelog.actors.links.words import Word, WordsPage
+from wakelog.actors.pull_hold import HoldNote
+from wakelog.broker.decision import HoldPull
+
+
+class BellDispatch:
+    """To Reput."""
+
+    def __init__(
+        self,
+        page: WordsPage,
+        line: NoteLine,
+        by_reference: ReferenceDispatch,
+        events: LinkEvents,
+    ) -> None:
+        """Ring over `line`; `by_reference` is what helps when that does not."""
+        self._page = page
+        self._line = line
+        self._by_reference = by_reference
+        self._events = events
+        self._readable = self._dispatched = page.get(Word.DISPATCHED)
+        self._seen = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self.rechecked_count = 0
+
+    def readable(self, physical_offset: int) -> None:
+        """Have the log dispatched up to here."""
+        self._readable = physical_offset
+        self._page.set(Word.READABLE, physical_offset)
+        self._line.ring()
+        if self._timer is None:
+            self._look_later()
+
+    def look(self) -> None:
+        """Take over how far dispatch has come."""
+        dispatched = self._page.get(Word.DISPATCHED)
+        if dispatched > self._dispatched:
+            self._dispatched = dispatched
+            self._events.dispatched(dispatched)
+
+    def stop_timer(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look_later(self) -> None:
+        self._seen = self._dispatched
+        self._timer = asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._recheck)
+
+    def _recheck(self) -> None:
+        self._timer = None
+        self.look()
+        if self._dispatched >= self._readable:
+            return
+        if self._dispatched == self._seen:
+            self.rechecked_count += 1
+            self._by_reference.attached(self._dispatched)
+            self._by_reference.readable(self._readable)
+        self._look_later()
+
+
+class BellHolds:
+    """To PullHold."""
+
+    def __init__(self, line: NoteLine) -> None:
+        """Send notes over `line`."""
+        self._line = line
+
+    def hold(self, notes: Iterable[HoldPull]) -> None:
+        """Tell of pulls that wait."""
+        self._line.send((int(HoldNote.HOLD), *hold_note(note)) for note in notes)
+
+    def forget(self, hold_ids: Iterable[int]) -> None:
+        """Tell of pulls that wait no more."""
+        self._line.send((int(HoldNote.FORGET), hold_id) for hold_id in hold_ids)

@@ -1,0 +1,96 @@
+"""The Broker's end of delayed messages: ask Schedule what is due, deliver, say how far that came.
+
+Schedule is asked when it said it should be, and when the queues have grown, but then no more often than
+every `GROWN_SECONDS`, which is how often 4.9.3 looks at its queues.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from wakelog.actors.links.neighbour import Neighbour, NeighbourLost
+from wakelog.actors.links.pump import Pump
+from wakelog.actors.schedule import Due
+from wakelog.broker.schedule import DueMessage
+
+GROWN_SECONDS = 0.1
+
+Deliver = Callable[[Sequence[DueMessage]], Awaitable[Mapping[int, int]]]
+"""Puts messages into their real topics; returns the next queue offset of each level."""
+
+
+class DelayLine:
+    """To Schedule, by calls whatever the transport."""
+
+    def __init__(
+        self, schedule: Neighbour, epoch: int, deliver: Deliver, log_begin: Callable[[], int]
+    ) -> None:
+        """Ask nothing until the queues are known to reach somewhere."""
+        self._schedule = schedule
+        self._epoch = epoch
+        self._deliver = deliver
+        self._log_begin = log_begin
+        self._dispatched = 0
+        self._asked_dispatched = -1
+        self._positions: dict[int, int] = {}
+        self._pump = Pump("delay", self._look)
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self.delivered_count = 0
+
+    def grown(self, dispatched: int) -> None:
+        """Note how far the queues reach."""
+        self._dispatched = dispatched
+        if not self._pump.is_running:
+            self._look_in(GROWN_SECONDS)
+
+    def attached(self) -> None:
+        """Begin with a Schedule that was attached."""
+        self._asked_dispatched = -1
+        self._pump.ask()
+
+    async def stop(self) -> None:
+        """Ask for nothing more; what is being delivered is delivered."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._pump.wait_idle()
+
+    def statistics(self) -> dict[str, Any]:
+        """Return how many messages were delivered or found undeliverable."""
+        return {"delivered_count": self.delivered_count}
+
+    async def _look(self) -> bool:
+        positions, self._positions = self._positions, {}
+        self._asked_dispatched = self._dispatched
+        try:
+            answer: Due = await self._schedule.ask(
+                "delay", "look", self._epoch, self._log_begin(), self._dispatched, positions
+            )
+        except NeighbourLost:
+            return False  # a Schedule that starts anew begins at the Broker's positions
+        listed, next_look_ms = answer
+        if listed:
+            self._positions = dict(await self._deliver([DueMessage(*one) for one in listed]))
+            self.delivered_count += len(listed)
+            return True
+        self._look_in(max(0.0, next_look_ms / 1000 - time.time()))
+        if self._dispatched > self._asked_dispatched:
+            self._look_in(GROWN_SECONDS)
+        return False
+
+    def _look_in(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        at = loop.time() + seconds
+        if self._timer is not None:
+            if self._timer_at <= at:
+                return
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = loop.call_at(at, self._timed)
+
+    def _timed(self) -> None:
+        self._timer = None
+        self._pump.ask()

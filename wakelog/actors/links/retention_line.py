@@ -1,0 +1,73 @@
+"""The Broker's end of retention: have Retention run every clean-resource interval.
+
+What was removed of the log is removed of queues and index by Reput, which writes those files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from wakelog.actors.links.links import LinkEvents
+from wakelog.actors.links.neighbour import Neighbour, NeighbourLost
+from wakelog.actors.links.pump import Pump
+from wakelog.actors.retention import RetentionOutcome
+
+Positions = Callable[[], tuple[int, int]]
+"""Returns the log's end, and how far the slowest dispatcher has come."""
+
+
+class RetentionLine:
+    """To Retention, by calls whatever the transport."""
+
+    def __init__(
+        self,
+        retention: Neighbour,
+        reput: Neighbour,
+        epoch: int,
+        events: LinkEvents,
+        *,
+        positions: Positions,
+        interval_seconds: float,
+    ) -> None:
+        """Run nothing until attached."""
+        self._retention = retention
+        self._reput = reput
+        self._epoch = epoch
+        self._events = events
+        self._positions = positions
+        self._interval_seconds = interval_seconds
+        self._pump = Pump("retention", self._run)
+        self._timer: asyncio.TimerHandle | None = None
+        self._trim_before = 0
+        self.removed_count = 0
+
+    def attached(self) -> None:
+        """Look at the disk now."""
+        self._pump.ask()
+
+    async def stop(self) -> None:
+        """Run no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._pump.wait_idle()
+
+    async def _run(self) -> bool:
+        try:
+            answer = await self._retention.ask("retention", "run", self._epoch, *self._positions())
+            outcome = msgspec.convert(answer, RetentionOutcome)
+            self.removed_count += len(outcome.removed)
+            self._events.retained(begin_offset=outcome.begin, disk_full=outcome.disk_full)
+            self._trim_before = max(self._trim_before, outcome.derived_before or 0)
+            if self._trim_before:
+                await self._reput.ask("retention", "trim", self._epoch, self._trim_before)
+                self._trim_before = 0
+        except NeighbourLost:
+            pass  # what was to be trimmed is remembered
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._interval_seconds, self._pump.ask)
+        return False

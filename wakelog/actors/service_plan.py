@@ -1,0 +1,69 @@
+"""What the services of one broker are started with: a value of plain parts, the same for all.
+
+Ray keeps it and starts an actor that has died with it again, so it says what holds for the broker's
+whole life: settings, directories, the transport. What changes (an epoch, positions) comes with
+`attach`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from wakelog.actors.links.bells import BellFaults
+from wakelog.actors.plan import LogLevel, Transport
+from wakelog.broker.config_file import BrokerSettings
+from wakelog.telemetry.logs import LogFormat
+
+
+class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker: who it is, where its files are, how its services talk.
+
+    bind_host: the interface its ports are taken on.
+    runtime_directory: words, bells and sockets; private, short, gone with the broker.
+    log_directory: written to once the broker holds its store's lock.
+    memory_directory: where a transient pool is made.
+    in_one_process: the services are objects of one process, each called in a thread of its own.
+    faults: what a test wants to go wrong with its bells.
+    """
+
+    settings: BrokerSettings
+    bind_host: str
+    transport: Transport
+    runtime_directory: str
+    log_directory: str
+    memory_directory: str
+    log_level: LogLevel = LogLevel.INFO
+    log_format: LogFormat = LogFormat.TEXT
+    in_one_process: bool = False
+    faults: BellFaults = BellFaults()
+
+    @property
+    def name(self) -> str:
+        """The broker's name."""
+        return self.settings.broker.broker_name
+
+    @property
+    def words_path(self) -> Path:
+        """The path of the page of words."""
+        return Path(self.runtime_directory, "words")
+
+    @property
+    def has_bells(self) -> bool:
+        """Whether progress travels by words and bells."""
+        return self.transport is Transport.BELLS and not self.in_one_process
+
+    def bell_path(self, service: str) -> Path:
+        """Return the path of a service's bell."""
+        return Path(self.runtime_directory, f"{service}.bell")
+
+    def to_builtins(self) -> dict[str, Any]:
+        """Return what an actor's constructor takes."""
+        return dict(msgspec.to_builtins(self))
+
+
+def read_plan(plan: dict[str, Any]) -> ServicePlan:
+    """Return the plan that an actor was constructed with."""
+    return msgspec.convert(plan, ServicePlan)
