@@ -18,12 +18,16 @@ from __future__ import annotations
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file import MappedFile
+from wakelog.storage.mapped_file import MappedFile, OpenFiles
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 
 
 def commit_log_files(
-    fs: FileSystem, config: StoreConfig, *, read_only: bool = False
+    fs: FileSystem,
+    config: StoreConfig,
+    *,
+    read_only: bool = False,
+    open_files: OpenFiles | None = None,
 ) -> MappedFileQueue:
     """Return the log's files as configured, not loaded yet."""
     return MappedFileQueue(
@@ -32,6 +36,7 @@ def commit_log_files(
         config.commit_log_file_bytes,
         read_only_directories=config.read_only_directories,
         read_only=read_only,
+        open_files=open_files,
     )
 
 
@@ -41,11 +46,21 @@ class CommitLogReader:
     __slots__ = ("_file_bytes", "_files", "_follows", "_last")
 
     def __init__(
-        self, fs: FileSystem, config: StoreConfig, files: MappedFileQueue | None = None
+        self,
+        fs: FileSystem,
+        config: StoreConfig,
+        files: MappedFileQueue | None = None,
+        *,
+        open_files: OpenFiles | None = None,
     ) -> None:
-        """Read through `files` of the writer in this process, or else through files of its own."""
+        """Read through `files` of the writer in this process, or else through files of its own.
+
+        open_files: bounds the descriptors of its own files.
+        """
         self._follows = files is None
-        self._files = commit_log_files(fs, config, read_only=True) if files is None else files
+        if files is None:
+            files = commit_log_files(fs, config, read_only=True, open_files=open_files)
+        self._files = files
         self._file_bytes = config.commit_log_file_bytes
         self._last: MappedFile | None = None
         if self._follows:

@@ -11,7 +11,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
 from wakelog.storage.checkpoint import CheckpointTimes, encode_checkpoint
 from wakelog.storage.config import BrokerRole, StoreConfig
-from wakelog.storage.errors import DamagedStore, StoreFull
+from wakelog.storage.errors import DamagedStore, StoreError, StoreFull
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.recovery.segments import load_segments
 from wakelog.storage.recovery.steps import (
@@ -256,3 +256,54 @@ def test_recovery_leaves_no_descriptor_but_the_segments() -> None:
     recovered = recover(crashed.fs, CONFIG, NOW_MS)
     recovered.files.close()
     assert crashed.fs.descriptor_count == 0
+
+
+WRITING = ("pwrite", "datasync", "sync", "sync_directory", "unlink")
+
+
+@pytest.mark.parametrize("operation", WRITING)
+def test_recovery_that_fails_anywhere_is_repeated_with_the_same_result(operation: str) -> None:
+    """Fail the first, the second, ... operation of a kind until none is left to fail."""
+
+    def torn() -> CrashedStore:
+        crashed = CrashedStore(dispatched=27)
+        crashed.overwrite(crashed.places[21], b"\x55" * 100)
+        return crashed
+
+    undisturbed = torn()
+    expected = undisturbed.recover()
+    failures_count = 0
+    for nth in range(1, 1000):
+        crashed = torn()
+        crashed.fs.fail(operation, nth=nth)
+        try:
+            crashed.recover()
+        except StoreError:
+            failures_count += 1
+            report = crashed.recover()
+            assert (report.log_end, report.dispatch_from, report.queue_offsets) == (
+                expected.log_end,
+                expected.dispatch_from,
+                expected.queue_offsets,
+            )
+            assert derived_and_log(crashed.fs) == derived_and_log(undisturbed.fs)
+            assert crashed.fs.list_directory("/store/wakelog.quarantine")
+        else:
+            break
+    assert failures_count > 0, f"recovery does no {operation}"
+
+
+def derived_and_log(fs: MemoryFileSystem) -> dict[str, bytes]:
+    """Every file of the log and its queues with its content."""
+    found = {}
+    for directory in ("/store/commitlog", CONFIG.paths.consume_queue(*KEY)):
+        for name in fs.list_directory(directory):
+            found[f"{directory}/{name}"] = read_file(fs, f"{directory}/{name}")
+    return found
+
+
+def test_a_log_of_many_segments_needs_few_descriptors() -> None:
+    crashed = CrashedStore()
+    recovered = recover(crashed.fs, CONFIG, NOW_MS)
+    assert len(recovered.files.files) == 4
+    assert crashed.fs.descriptor_count <= 1

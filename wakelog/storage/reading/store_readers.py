@@ -26,9 +26,9 @@ from wakelog.storage.reading.query import Query
 from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.reading.reader import Reader
 
-# Descriptors of queue files in one set. A pool of 8 threads then stays below the 1,024 that a
-# process usually gets, with room for segments and sockets.
-QUEUE_FILE_COUNT_MAX: Final = 64
+# Descriptors of segments and queue files in one set. A pool of 8 threads then stays below the 1,024
+# that a process usually gets, with room for sockets.
+SET_FILE_COUNT_MAX: Final = 64
 
 
 class ReaderSet:
@@ -47,7 +47,7 @@ class ReaderSet:
     ) -> None:
         """Look at the log's directories; open nothing else yet."""
         paths = config.paths
-        open_files = self._open_files = OpenFiles(QUEUE_FILE_COUNT_MAX)
+        open_files = self._open_files = OpenFiles(SET_FILE_COUNT_MAX)
 
         def open_queue(topic: str, queue_id: int) -> ReadableQueue:
             queue = ConsumeQueue(
@@ -67,7 +67,7 @@ class ReaderSet:
             return ReadableQueue(queue, extension)
 
         self.generation = generation
-        self.log = CommitLogReader(fs, config)
+        self.log = CommitLogReader(fs, config, open_files=open_files)
         self.queues = ReadableQueues(open_queue)
         self.reader = Reader(
             config,

@@ -110,6 +110,7 @@ class LogEndSearch:
         reason = "no segment follows"
         while (file := self._files.find(position)) is not None:
             position, stopped_by = self._check_segment(file, position)
+            file.release()  # a long log has more segments than a process has descriptors
             if stopped_by is None:
                 continue
             if stopped_by.kind is CheckKind.END_OF_FILE:

@@ -47,6 +47,8 @@ def sync_segments(files: MappedFileQueue, physical_offset: int) -> None:
     for file in files.files:
         if file.end_offset > physical_offset:
             file.datasync()
+            if file is not files.last:
+                file.release()  # a long log has more segments than a process has descriptors
 
 
 def _is_blank(fs: FileSystem, path: str) -> bool:

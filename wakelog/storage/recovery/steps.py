@@ -35,6 +35,7 @@ from wakelog.storage.abort_file import AbortFile
 from wakelog.storage.allocate import make_segment
 from wakelog.storage.checkpoint import Checkpoint, CheckpointTimes
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import IndexFileReader
 from wakelog.storage.index.index_service import (
@@ -135,8 +136,9 @@ def recover(
     dispatch_from = min(plan.dispatch_from, end.physical_offset)
     index_removed: tuple[str, ...] = ()
     if not clean_exit:
-        index_removed = remove_index_files_after(fs, config, times.index_ms)
-        if index_removed:
+        index_removed = _remove_index_files(fs, config, times.index_ms)
+        if config.message_index_enable:
+            # Also when nothing was removed: an earlier recovery may have come no further than that.
             dispatch_from = max(files.min_offset, min(dispatch_from, _index_end(fs, config)))
     report = RecoveryReport(
         clean_exit=clean_exit,
@@ -250,6 +252,14 @@ def _read_checkpoint(fs: FileSystem, path: str) -> CheckpointTimes:
         return checkpoint.read()
     finally:
         checkpoint.close()
+
+
+def _remove_index_files(fs: FileSystem, config: StoreConfig, timestamp_ms: int) -> tuple[str, ...]:
+    """Remove index files that hold messages younger than the checkpoint's time of the index."""
+    try:
+        return remove_index_files_after(fs, config, timestamp_ms)
+    except OSError as error:
+        raise store_failure(config.paths.index_directory, "remove", error) from error
 
 
 def _index_end(fs: FileSystem, config: StoreConfig) -> int:
