@@ -64,6 +64,17 @@ def test_a_group_can_be_defined_anew(table: Table) -> None:
     assert not found.consume_enable
 
 
+@pytest.mark.parametrize("count", [-1, 65_536])
+def test_retry_queues_without_end_are_refused(table: Table, count: int) -> None:
+    with pytest.raises(RemoteProtocolError, match="retryQueueNums"):
+        table.groups.update(SubscriptionGroupConfig("g", retry_queue_nums=count), NOW_MS)
+
+
+def test_a_file_of_the_real_broker_may_have_any_number_of_them(table: Table) -> None:
+    table.groups.load('{"subscriptionGroupTable":{"g":{"groupName":"g","retryQueueNums":-3}}}')
+    assert table.groups.find("g", NOW_MS) == SubscriptionGroupConfig("g", retry_queue_nums=0)
+
+
 def test_light_groups_have_an_implicit_configuration() -> None:
     table = Table(lmq=True, autoCreateSubscriptionGroup="false")
     assert table.groups.find("%LMQ%g", NOW_MS) == SubscriptionGroupConfig("%LMQ%g")

@@ -24,12 +24,15 @@ from wakelog.broker.names import (
     is_legal_group,
     is_lmq,
 )
+from wakelog.broker.topics import QUEUE_COUNT_MAX
 from wakelog.protocol.bodies import (
     DataVersion,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
 )
 from wakelog.protocol.body_codec import decode_body
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.fastjson import dumps
 
 
@@ -75,8 +78,16 @@ class SubscriptionGroups:
         return self._table[group]
 
     def update(self, config: SubscriptionGroupConfig, now_ms: int) -> None:
-        """Define a group anew. Raises: RemoteProtocolError if the name is not legal."""
+        """Define a group anew.
+
+        Raises: RemoteProtocolError if the name or the number of retry queues is not legal.
+        """
         check_group(config.group_name)
+        if not 0 <= config.retry_queue_nums <= QUEUE_COUNT_MAX:
+            raise RemoteProtocolError(
+                ResponseCode.SYSTEM_ERROR,
+                f"retryQueueNums[{config.retry_queue_nums}] is not 0 to {QUEUE_COUNT_MAX}",
+            )
         self._table[config.group_name] = config
         self.data_version = self.data_version.next(now_ms)
         persist = Persist("subscriptionGroup")
@@ -102,6 +113,8 @@ class SubscriptionGroups:
             if is_legal_group(name):
                 self._table[name] = group
                 group.group_name = name
+                # 4.9.3 takes any number; none above 0 means that retries are dropped.
+                group.retry_queue_nums = min(max(group.retry_queue_nums, 0), QUEUE_COUNT_MAX)
             else:
                 self._dropped_name_count += 1
         self.data_version = content.data_version
@@ -117,3 +130,4 @@ class SubscriptionGroups:
         for name, group in self._table.items():
             assert name == group.group_name
             assert is_legal_group(name)
+            assert 0 <= group.retry_queue_nums <= QUEUE_COUNT_MAX
