@@ -1,0 +1,142 @@
+"""Which records get an entry in which queue; restarts, cuts, removal."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.dispatchers.stores import batch_of, dispatch_config, queue_entries
+from tests.fakes.logs import write_file
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.records import LogBytes, properties
+from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
+from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.scan import SCHEDULE_TOPIC
+
+CONFIG = dispatch_config()
+LMQ = dispatch_config(enable_multi_dispatch=True, enable_lmq=True)
+
+
+def log_of_queues() -> LogBytes:
+    log = LogBytes()
+    for i in range(6):
+        log.add(properties(TAGS="t"), topic="AB"[i % 2], queue_id=i % 3, queue_offset=i // 6)
+    return log
+
+
+def test_each_record_in_its_queue(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+    log = log_of_queues()
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log, kernels))
+    found = {
+        (topic, queue_id): [entry[0] for entry in queue_entries(fs, CONFIG, topic, queue_id)]
+        for topic in "AB"
+        for queue_id in range(3)
+    }
+    assert found == {("AB"[i % 2], i % 3): [log.offsets[i]] for i in range(6)}
+
+
+@pytest.mark.parametrize(("sys_flag", "count"), [(0, 1), (4, 0), (8, 1), (12, 0), (0x31, 1)])
+def test_prepared_and_rolled_back_messages_get_none(
+    fs: MemoryFileSystem, kernels: Kernels | None, sys_flag: int, count: int
+) -> None:
+    log = LogBytes()
+    log.add(sys_flag=sys_flag)
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log, kernels))
+    assert len(queue_entries(fs, CONFIG, "T")) == count
+
+
+def test_a_delayed_message_has_its_time_of_delivery(
+    fs: MemoryFileSystem, kernels: Kernels | None
+) -> None:
+    log = LogBytes()
+    log.add(properties(DELAY="1", TAGS="a"), topic=SCHEDULE_TOPIC, store_timestamp_ms=5000)
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log, kernels))
+    [(_, _, tags_code)] = queue_entries(fs, CONFIG, SCHEDULE_TOPIC)
+    assert tags_code == 6000
+
+
+def test_further_queues_in_log_order(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+    log = LogBytes()
+    multi = properties(INNER_MULTI_DISPATCH="%LMQ%a,B", INNER_MULTI_QUEUE_OFFSET="0,1")
+    log.add(topic="B", queue_id=2, queue_offset=0)
+    log.add(multi, topic="A", queue_id=2, queue_offset=0)
+    log.add(topic="B", queue_id=2, queue_offset=2)
+    ConsumeQueueDispatcher(fs, LMQ).dispatch(batch_of(log, kernels))
+    assert [entry[0] for entry in queue_entries(fs, LMQ, "A", 2)] == [log.offsets[1]]
+    assert [entry[0] for entry in queue_entries(fs, LMQ, "%LMQ%a", 0)] == [log.offsets[1]]
+    assert [entry[0] for entry in queue_entries(fs, LMQ, "B", 2)] == log.offsets
+
+
+def test_further_queues_only_where_enabled(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+    log = LogBytes()
+    log.add(properties(INNER_MULTI_DISPATCH="%LMQ%a", INNER_MULTI_QUEUE_OFFSET="0"))
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log, kernels))
+    assert queue_entries(fs, CONFIG, "%LMQ%a") == []
+
+
+@pytest.mark.parametrize("topic", ["../../etc", "", "a/b", "ü", "a\0b"])
+def test_a_name_that_may_not_become_a_path_is_left_out(
+    fs: MemoryFileSystem, kernels: Kernels | None, topic: str
+) -> None:
+    log = LogBytes()
+    log.add(topic=topic)
+    log.add(topic="T", queue_id=-1)
+    log.add(topic="T")
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    dispatcher.dispatch(batch_of(log, kernels))
+    assert dispatcher.statistics()["illegal_names_count"] == 2
+    assert len(queue_entries(fs, CONFIG, "T")) == 1
+    assert fs.list_directory("/store/consumequeue") == ["T"]
+
+
+def test_again_changes_nothing(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+    log = LogBytes()
+    for i in range(8):
+        log.add(queue_offset=i)
+    for _ in range(2):
+        dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+        dispatcher.recover(log.end)
+        dispatcher.dispatch(batch_of(log, kernels))
+        dispatcher.dispatch(batch_of(log, kernels, begin=log.offsets[5]))
+        assert [entry[0] for entry in queue_entries(fs, CONFIG, "T")] == log.offsets
+        dispatcher.close()
+    assert dispatcher.statistics()["queues_count"] == 0
+
+
+def test_recover_says_where_the_queues_end(fs: MemoryFileSystem) -> None:
+    log = log_of_queues()
+    assert ConsumeQueueDispatcher(fs, CONFIG).recover(log.end) == 0
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log))
+    write_file(fs, "/store/wakelog.new.reput.x", b"half made")
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    assert dispatcher.recover(log.end) == log.end
+    assert dispatcher.statistics()["queues_count"] == 6
+    assert fs.list_directory("/store") == ["consumequeue"]
+
+
+def test_recover_forgets_what_the_log_no_longer_has(fs: MemoryFileSystem) -> None:
+    log = log_of_queues()
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log))
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    assert dispatcher.recover(log.offsets[4]) == log.offsets[4]
+    assert dispatcher.truncate(log.offsets[1]) == log.offsets[1]
+    assert [len(queue_entries(fs, CONFIG, "A", i)) for i in range(3)] == [1, 0, 0]
+
+
+def test_flush_syncs_what_was_written_once(fs: MemoryFileSystem) -> None:
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    dispatcher.dispatch(batch_of(log_of_queues()))
+    fs.calls.clear()
+    dispatcher.flush()
+    assert fs.calls["datasync"] == 6
+    dispatcher.flush()
+    assert fs.calls["datasync"] == 6
+
+
+def test_delete_topic(fs: MemoryFileSystem) -> None:
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    dispatcher.dispatch(batch_of(log_of_queues()))
+    assert dispatcher.delete_topic("A") == 3
+    assert dispatcher.delete_topic("Unknown") == 0
+    assert fs.list_directory("/store/consumequeue") == ["B"]
+    assert dispatcher.queue("A", 0) is None
+    assert dispatcher.queue("B", 1) is not None

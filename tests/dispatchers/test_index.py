@@ -1,0 +1,124 @@
+"""The index dispatcher: keys come when a batch has come, and are written in time."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.dispatchers.stores import batch_of, dispatch_config
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.records import STORE_MS, LogBytes, properties
+from wakelog.dispatchers import index
+from wakelog.dispatchers.index import IndexDispatcher
+from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.errors import StoreFailed, StoreFull
+from wakelog.storage.index.index_service import IndexReader
+
+CONFIG = dispatch_config()
+
+
+def log_of_keys(count: int = 5) -> LogBytes:
+    log = LogBytes()
+    for i in range(count):
+        log.add(properties(KEYS=f"k{i} all"))
+    return log
+
+
+def open_index(fs: MemoryFileSystem) -> IndexDispatcher:
+    return IndexDispatcher(fs, CONFIG, lambda offset: STORE_MS)
+
+
+def find(fs: MemoryFileSystem, word: str) -> list[int]:
+    reader = IndexReader(fs, CONFIG)
+    found = reader.query("T", word, 64, 0, 1 << 62).physical_offsets
+    reader.close()
+    return sorted(found)
+
+
+def test_every_key_is_found(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+    log = log_of_keys()
+    dispatcher = open_index(fs)
+    dispatcher.recover(log.end)
+    dispatcher.dispatch(batch_of(log, kernels))
+    assert find(fs, "all") == log.offsets
+    assert find(fs, "k3") == [log.offsets[3]]
+    assert dispatcher.statistics() == {"keys_count": 10, "files_count": 1, "files_made_count": 1}
+
+
+def test_while_catching_up_it_waits_with_writing(
+    fs: MemoryFileSystem, compiled: Kernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = log_of_keys()
+    dispatcher = open_index(fs)
+    dispatcher.recover(log.end)
+    dispatcher.dispatch(batch_of(log, compiled, caught_up=False))
+    assert find(fs, "all") == []
+    dispatcher.dispatch(batch_of(LogBytes()))
+    assert find(fs, "all") == log.offsets
+
+    monkeypatch.setattr(index, "WRITE_BACK_KEYS_MAX", 1)
+    log.add(properties(KEYS="all"))
+    dispatcher.dispatch(batch_of(log, compiled, begin=log.offsets[-1], caught_up=False))
+    assert find(fs, "all") == log.offsets
+
+
+def test_flush_writes_back_and_syncs(fs: MemoryFileSystem, compiled: Kernels) -> None:
+    log = log_of_keys()
+    dispatcher = open_index(fs)
+    dispatcher.recover(log.end)
+    dispatcher.dispatch(batch_of(log, compiled, caught_up=False))
+    fs.calls.clear()
+    dispatcher.flush()
+    assert find(fs, "all") == log.offsets
+    assert fs.calls["datasync"] == 1
+    part = dispatcher.prepare_flush()
+    assert (part.paths, part.index_timestamp_ms) == ([], STORE_MS)
+
+
+def test_recover_says_where_the_index_ends(fs: MemoryFileSystem) -> None:
+    log = log_of_keys()
+    dispatcher = open_index(fs)
+    assert dispatcher.recover(log.end) == 0
+    dispatcher.dispatch(batch_of(log))
+    dispatcher.close()
+    again = open_index(fs)
+    assert again.recover(log.end) == log.offsets[-1]
+    again.dispatch(batch_of(log, begin=log.offsets[-1]))
+    assert find(fs, "all") == log.offsets
+
+
+def test_recover_forgets_what_the_log_no_longer_has(fs: MemoryFileSystem) -> None:
+    log = log_of_keys()
+    dispatcher = open_index(fs)
+    dispatcher.recover(log.end)
+    dispatcher.dispatch(batch_of(log))
+    dispatcher.close()
+    assert open_index(fs).recover(log.offsets[3]) == log.offsets[2]
+    assert find(fs, "all") == log.offsets[:3]
+    assert open_index(fs).recover(0) == 0
+    assert find(fs, "all") == []
+
+
+def test_what_a_kill_lost_is_found_by_truncate(fs: MemoryFileSystem, compiled: Kernels) -> None:
+    log = log_of_keys()
+    dispatcher = open_index(fs)
+    dispatcher.recover(log.end)
+    dispatcher.dispatch(batch_of(log))
+    log.add(properties(KEYS="all"))
+    dispatcher.dispatch(batch_of(log, compiled, begin=log.offsets[-1], caught_up=False))
+    # Killed here: the entry is on disk, the header does not count it.
+    killed = open_index(fs)
+    killed.recover(log.end)
+    assert killed.truncate(log.end) == log.offsets[4]
+    killed.dispatch(batch_of(log, compiled, begin=log.offsets[4]))
+    assert find(fs, "all") == log.offsets
+
+
+def test_failures_name_the_index(fs: MemoryFileSystem) -> None:
+    dispatcher = open_index(fs)
+    dispatcher.recover(0)
+    fs.fail("truncate", number=28)
+    with pytest.raises(StoreFull, match="index"):
+        dispatcher.dispatch(batch_of(log_of_keys()))
+    fs.fail("list_directory")
+    with pytest.raises(StoreFailed, match="index"):
+        dispatcher.recover(0)

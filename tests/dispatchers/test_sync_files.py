@@ -1,0 +1,27 @@
+"""Files are synced through other descriptors than the writer's."""
+
+import pytest
+
+from tests.fakes.logs import write_file
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.dispatchers.sync_files import sync_files
+from wakelog.storage.errors import StoreFailed
+
+
+def test_syncs_each_and_closes_it() -> None:
+    fs = MemoryFileSystem()
+    write_file(fs, "/store/a", b"")
+    write_file(fs, "/store/b", b"")
+    sync_files(fs, ["/store/a", "/store/gone", "/store/b"])
+    assert fs.calls["datasync"] == 2
+    assert fs.descriptor_count == 0
+
+
+@pytest.mark.parametrize("operation", ["open", "datasync"])
+def test_a_failure_is_told(operation: str) -> None:
+    fs = MemoryFileSystem()
+    write_file(fs, "/store/a", b"")
+    fs.fail(operation)
+    with pytest.raises(StoreFailed):
+        sync_files(fs, ["/store/a"])
+    assert fs.descriptor_count == 0
