@@ -37,8 +37,8 @@ def test_only_so_many_names_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> No
     ("topics", "broker_count", "cause"),
     [
         ([], 0, ", no broker is registered here"),
-        (["U"], 2, ", none of 2 brokers has it"),
-        (["t"], 2, ", none of 2 brokers has it, the nearest name is t"),
+        (["U"], 2, ", none of the brokers (2) has it"),
+        (["t"], 2, ", none of the brokers (2) has it, the nearest name is t"),
     ],
 )
 def test_the_cause_stands_between_the_words_of_4_9_3(

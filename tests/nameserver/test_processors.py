@@ -80,8 +80,8 @@ def test_without_a_broker_lists_are_empty(harness: Harness, code: int, body: byt
             RequestCode.GET_ROUTEINFO_BY_TOPIC,
             {"topic": "t"},
             ResponseCode.TOPIC_NOT_EXIST,
-            "No topic route info in name server for the topic: t, none of 1 brokers has it, the "
-            "nearest name is T\nSee http://rocketmq.apache.org/docs/faq/ for further details.",
+            "No topic route info in name server for the topic: t, none of the brokers (1) has it, "
+            "the nearest name is T\nSee http://rocketmq.apache.org/docs/faq/ for further details.",
         ),
         (
             RequestCode.GET_KV_CONFIG,

@@ -154,9 +154,9 @@ class NameServerService:
                 case CloseChannel(channel_id):
                     self._server.close_channel(channel_id)
                 case BrokerJoined():
-                    self._log.info("broker registered", **msgspec.structs.asdict(instruction))
+                    self._log.info("broker registered", **msgspec.to_builtins(instruction))
                 case BrokerLeft():
-                    self._log.warning("broker left", **msgspec.structs.asdict(instruction))
+                    self._log.warning("broker left", **msgspec.to_builtins(instruction))
         return to_save
 
     def _on_deferred(

@@ -30,7 +30,7 @@ def absent_topic_remark(topic: str, topics: Iterable[str], *, broker_count: int)
         return f"{remark}, no broker is registered here{FAQ_HINT}"
     nearest = nearest_name(topic, topics)
     hint = f", the nearest name is {nearest}" if nearest is not None else ""
-    return f"{remark}, none of {broker_count} brokers has it{hint}{FAQ_HINT}"
+    return f"{remark}, none of the brokers ({broker_count}) has it{hint}{FAQ_HINT}"
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str | None:
