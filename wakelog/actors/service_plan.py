@@ -7,6 +7,8 @@ whole life: settings, directories, the transport. What changes (an epoch, positi
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +69,8 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
 def read_plan(plan: dict[str, Any]) -> ServicePlan:
     """Return the plan that an actor was constructed with."""
     return msgspec.convert(plan, ServicePlan)
+
+
+def memory_directory() -> str:
+    """Return where files live in memory: shared memory where there is some, as on Linux."""
+    return "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()

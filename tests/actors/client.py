@@ -1,0 +1,79 @@
+"""A small client over real sockets, for tests of a whole broker: send, pull, and the like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.command import RemotingCommand, make_request
+from wakelog.protocol.message_record import MessageRecord, decode_record
+from wakelog.remoting.client import RemotingClient
+
+TIMEOUT_MS = 20_000
+
+
+class Client:
+    """Talks to one broker."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._client = RemotingClient()
+
+    async def call(
+        self, code: int, fields: dict[str, Any], body: bytes = b""
+    ) -> RemotingCommand:
+        texts = {key: str(value) for key, value in fields.items() if value is not None}
+        request = make_request(code, texts, body, opaque=0)
+        return await self._client.invoke(self._address, request, timeout_ms=TIMEOUT_MS)
+
+    async def send(
+        self, topic: str, body: bytes, *, queue_id: int = 0, properties: str = ""
+    ) -> RemotingCommand:
+        fields = {
+            "a": "producers",
+            "b": topic,
+            "c": "TBW102",
+            "d": 4,
+            "e": queue_id,
+            "f": 0,
+            "g": 1,
+            "h": 0,
+            "i": properties,
+            "j": 0,
+            "k": "false",
+            "l": 16,
+            "m": "false",
+        }
+        return await self.call(RequestCode.SEND_MESSAGE_V2, fields, body)
+
+    async def pull(
+        self, topic: str, queue_offset: int, *, queue_id: int = 0, hold_ms: int = 0
+    ) -> RemotingCommand:
+        fields = {
+            "consumerGroup": "consumers",
+            "topic": topic,
+            "queueId": queue_id,
+            "queueOffset": queue_offset,
+            "maxMsgNums": 32,
+            "sysFlag": 0x4 | (0x2 if hold_ms else 0),
+            "commitOffset": 0,
+            "suspendTimeoutMillis": hold_ms,
+            "subscription": "*",
+            "subVersion": 1,
+            "expressionType": "TAG",
+        }
+        return await self.call(RequestCode.PULL_MESSAGE, fields)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+def records(answer: RemotingCommand) -> list[MessageRecord]:
+    """Decode the messages of a pull's answer."""
+    found = []
+    position = 0
+    while position < len(answer.body):
+        record = decode_record(answer.body, position)
+        found.append(record)
+        position += record.size_bytes
+    return found
