@@ -6,6 +6,7 @@ from tests.broker.harness import NOW_MS, Harness, subscription
 from wakelog.broker import housekeeping
 from wakelog.broker.decision import CloseChannel, Instruction, Persist, Push, RegisterBroker
 from wakelog.broker.membership import CLIENT_EXPIRED_MS
+from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.codes import RequestCode, ResponseCode
 
 
@@ -37,6 +38,25 @@ def test_offsets_that_were_written_are_not_written_again(harness: Harness) -> No
     assert Persist("consumerOffset") in tick(harness, 5_000)
     harness.broker.to_json("consumerOffset")
     assert Persist("consumerOffset") not in tick(harness, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "written_at_ms"), [("10000", 1_000), ("500", 500), ("1000", 1_000)]
+)
+def test_delay_offsets_are_written_soon_after_they_moved(
+    interval_ms: str, written_at_ms: int
+) -> None:
+    """flushDelayOffsetInterval, but a kill repeats at most a second of deliveries."""
+    harness = Harness(flushDelayOffsetInterval=interval_ms)
+    harness.send("T", i="DELAY\x011")
+    harness.instructions()
+    queue = harness.store.queues_by_name["SCHEDULE_TOPIC_XXXX", 0]
+    due = [DueMessage(1, 0, m.physical_offset, len(m.record)) for m in queue.messages]
+    harness.broker.deliver_due(due, harness.broker.read_due(due), harness.now_ms)
+    assert tick(harness, written_at_ms - 1) == []
+    assert tick(harness, written_at_ms) == [Persist("delayOffset")]
+    harness.broker.to_json("delayOffset")
+    assert Persist("delayOffset") not in tick(harness, 4_000)
 
 
 def test_light_offsets_have_their_own_file() -> None:

@@ -2,7 +2,8 @@
 
     period                           task
     flushConsumerOffsetInterval      have the consumer offsets written, if they moved
-    flushDelayOffsetInterval         have the delay offsets written, if they moved
+    flushDelayOffsetInterval, at     have the delay offsets written, if they moved
+    most 1 s
     registerNameServerPeriod         register again, at least every 60 s and at most every 10 s
     10 s                             close the connections of clients without a heartbeat
     60 s                             drop queue locks that anyone could take
@@ -21,6 +22,7 @@ from collections.abc import Callable
 from wakelog.broker.decision import CloseChannel, Persist, RegisterBroker
 from wakelog.broker.state import BrokerState
 
+PERSIST_DELAYS_MS_MAX = 1_000  # what was delivered since is delivered again after a kill
 EXPIRE_CLIENTS_MS = 10_000
 EXPIRE_LOCKS_MS = 60_000
 LOOK_AFTER_HELD_MS = 1_000
@@ -43,7 +45,7 @@ class Housekeeping:
         self._round_began_ms = now_ms
         self._tasks: list[tuple[Callable[[], int], Callable[[int], None]]] = [
             (lambda: state.config.flush_consumer_offset_interval, self._persist_offsets),
-            (lambda: state.store_config.flush_delay_offset_interval_ms, self._persist_delays),
+            (self._delays_period_ms, self._persist_delays),
             (self._register_period_ms, self._register),
             (lambda: EXPIRE_CLIENTS_MS, self._expire_clients),
             (lambda: EXPIRE_LOCKS_MS, state.locks.expire),
@@ -61,6 +63,10 @@ class Housekeeping:
     def next_tick_ms(self) -> int:
         """Return when the next task is due."""
         return min(self._due_ms)
+
+    def _delays_period_ms(self) -> int:
+        interval_ms = self._state.store_config.flush_delay_offset_interval_ms
+        return min(interval_ms, PERSIST_DELAYS_MS_MAX)
 
     def _register_period_ms(self) -> int:
         period_ms = self._state.config.register_name_server_period
