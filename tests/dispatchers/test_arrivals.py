@@ -1,0 +1,75 @@
+"""Who hears of a batch."""
+
+from __future__ import annotations
+
+from tests.dispatchers.stores import batch_of
+from tests.fakes.records import STORE_MS, LogBytes, properties
+from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
+from wakelog.protocol.java import string_hash
+from wakelog.storage.bulk.loader import Kernels
+
+MULTI = properties(TAGS="m", INNER_MULTI_DISPATCH="%LMQ%x,Y", INNER_MULTI_QUEUE_OFFSET="4,5")
+
+
+def log_of_messages() -> LogBytes:
+    log = LogBytes()
+    log.add(properties(TAGS="a"), topic="A", queue_offset=0)
+    log.add(properties(TAGS="b"), topic="A", queue_offset=1)
+    log.add(properties(TAGS="c"), topic="B", queue_id=2, queue_offset=7)
+    log.add(topic="Half", sys_flag=4)
+    log.add(topic="A", sys_flag=12)
+    log.add(MULTI, topic="C", queue_id=1, queue_offset=3, sys_flag=8)
+    return log
+
+
+def further(log: LogBytes) -> list[Arrival]:
+    tags_code, last = string_hash("m"), log.offsets[-1]
+    return [
+        Arrival("%LMQ%x", 0, 5, tags_code, STORE_MS, last),
+        Arrival("Y", 1, 6, tags_code, STORE_MS, last),
+    ]
+
+
+def test_one_by_one_in_log_order() -> None:
+    log = log_of_messages()
+    at = log.offsets
+    assert batch_arrivals(batch_of(log), enable_lmq=True) == [
+        Arrival("A", 0, 1, string_hash("a"), STORE_MS, at[0]),
+        Arrival("A", 0, 2, string_hash("b"), STORE_MS, at[1]),
+        Arrival("B", 2, 8, string_hash("c"), STORE_MS, at[2]),
+        Arrival("C", 1, 4, string_hash("m"), STORE_MS, at[5]),
+        *further(log),
+    ]
+
+
+def test_in_bulk_one_a_queue(compiled: Kernels) -> None:
+    log = log_of_messages()
+    at = log.offsets
+    assert batch_arrivals(batch_of(log, compiled), enable_lmq=True) == [
+        Arrival("A", 0, 2, None, STORE_MS, at[1]),
+        Arrival("B", 2, 8, string_hash("c"), STORE_MS, at[2]),
+        Arrival("C", 1, 4, string_hash("m"), STORE_MS, at[5]),
+        *further(log),
+    ]
+
+
+def test_a_prepared_message_for_several_queues_is_none(kernels: Kernels | None) -> None:
+    log = LogBytes()
+    log.add(MULTI, sys_flag=4)
+    assert batch_arrivals(batch_of(log, kernels), enable_lmq=True) == []
+
+
+def test_a_slave_counts_every_record(kernels: Kernels | None) -> None:
+    log = log_of_messages()
+    puts: dict[str, TopicPuts] = {}
+    for _ in range(2):
+        count_puts(batch_of(log, kernels), puts)
+    sizes = [
+        end - begin for begin, end in zip(log.offsets, [*log.offsets[1:], log.end], strict=True)
+    ]
+    assert puts == {
+        "A": TopicPuts(6, 2 * (sizes[0] + sizes[1] + sizes[4])),
+        "B": TopicPuts(2, 2 * sizes[2]),
+        "Half": TopicPuts(2, 2 * sizes[3]),
+        "C": TopicPuts(2, 2 * sizes[5]),
+    }
