@@ -1,8 +1,8 @@
 """What a running wakelog shows of itself: metric names, their exposition, and logs.
 
-Read in this order: ``metrics`` (the table of names and the collector), ``histogram`` (the
-counters that cores keep for durations), ``exposition`` (the HTTP end), ``logs`` (one logger per
-4.9.3 appender).
+Read in this order: ``metrics`` (the table of names), ``collector`` (from statistics to families),
+``histogram`` (the counters that cores keep for durations), ``exposition`` (the HTTP end), ``logs``
+(one logger per 4.9.3 appender).
 
 Nothing here knows another folder: a core offers ``statistics()``, a shell turns it into builtins,
 and a row of ``metrics.METRICS`` says where in them its value stands.

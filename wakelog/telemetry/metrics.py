@@ -1,173 +1,393 @@
-"""The native metrics: every name, label and HELP text, and where its value stands in statistics().
+"""The native metrics: every name, label and text, and where its value stands in statistics().
 
-``METRICS`` is the only place where a name is declared. A row's ``path`` walks through what the
-actors' ``statistics()`` return, as builtins: ``("broker", "server", "lanes", "{lane}",
-"depth_count")`` makes one series for each lane, the key bound to the label ``lane``. A path that
-is not there yields nothing, so a row may describe an actor that is not running.
+This is the only place where a name is declared; dashboards and tests look here. The paths begin at
+what ``Deployment.statistics()`` returns:
 
-Names follow prometheus.io/docs/practices/naming: seconds and bytes, ``_total`` on counters only.
+    {"brokers": {name: {"broker", "server", "store", "watermarks", "neighbours", "services"}},
+     "name_server": {"name_server", "server"},
+     "build": {"version", "compat"}}
 
-Invariants:
-    - a family never has more than ``SERIES_MAX`` series; what is left out is counted in
-      ``rocketmq_metrics_dropped_series_total``.
+Names follow Prometheus' rules: one prefix, base units, ``_total`` on counters only, no label in a
+name. How a path is read is in ``collector``.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import StrEnum
-from typing import Any
+from wakelog.telemetry.collector import Kind, MetricSpec, Path
 
-import msgspec
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-    Metric,
+BROKER: Path = ("brokers", "{broker}")
+NAME_SERVER: Path = ("name_server",)
+SERVERS: tuple[Path, ...] = (
+    ("role=broker", *BROKER, "server"),
+    ("role=nameserver", "broker=", *NAME_SERVER, "server"),
 )
-from prometheus_client.registry import Collector
-
-SERIES_MAX = 10_000
-"""Series of one family in one scrape; Prometheus' own sample_limit examples are of this size."""
-
-DROPPED_SERIES = "rocketmq_metrics_dropped_series"
 
 
-class Kind(StrEnum):
-    """What Prometheus calls the type."""
-
-    GAUGE = "gauge"
-    COUNTER = "counter"
-    HISTOGRAM = "histogram"
-    INFO = "info"
+def gauge(name: str, text: str, *sources: Path, minus: Path = ()) -> MetricSpec:
+    """Declare a value that goes up and down."""
+    return MetricSpec(name, Kind.GAUGE, text, sources, minus)
 
 
-class MetricSpec(msgspec.Struct, frozen=True):
-    """One row: a family and where its values stand.
-
-    ``scale`` turns the core's unit into the metric's, 0.001 for milliseconds into seconds.
-    """
-
-    name: str
-    kind: Kind
-    help: str
-    path: tuple[str, ...]
-    scale: float = 1.0
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the labels, in the order of the path."""
-        return tuple(part[1:-1] for part in self.path if part.startswith("{"))
-
-    @property
-    def exposed_name(self) -> str:
-        """Name as a query writes it."""
-        suffix = {Kind.COUNTER: "_total", Kind.INFO: "_info"}.get(self.kind, "")
-        return self.name + suffix
+def counter(name: str, text: str, *sources: Path) -> MetricSpec:
+    """Declare a value that only grows; ``_total`` is added to the name."""
+    return MetricSpec(name, Kind.COUNTER, text, sources)
 
 
-class Series(msgspec.Struct, frozen=True):
-    """One value found: the labels' values and what stood there."""
-
-    label_values: tuple[str, ...]
-    value: Any
+def histogram(name: str, text: str, *sources: Path) -> MetricSpec:
+    """Declare counts of durations by upper bound."""
+    return MetricSpec(name, Kind.HISTOGRAM, text, sources)
 
 
-def find_series(path: tuple[str, ...], values: Any) -> Iterator[Series]:
-    """Walk one path through builtins; parts in braces match every key of a mapping."""
-    if not path:
-        if values is not None:
-            yield Series((), values)
-        return
-    if not isinstance(values, Mapping):
-        return
-    part, rest = path[0], path[1:]
-    if not part.startswith("{"):
-        if part in values:
-            yield from find_series(rest, values[part])
-        return
-    for key in values:
-        for found in find_series(rest, values[key]):
-            yield Series((str(key), *found.label_values), found.value)
+def of_servers(*rest: str) -> tuple[Path, ...]:
+    """Return the paths of a value that brokers and the name server both have in their server."""
+    return tuple((*server, *rest) for server in SERVERS)
 
 
-def _gauge(spec: MetricSpec, series: Iterable[Series]) -> Metric:
-    family = GaugeMetricFamily(spec.name, spec.help, labels=spec.labels)
-    for one in series:
-        family.add_metric(one.label_values, float(one.value) * spec.scale)
-    return family
+CONNECTIONS = (
+    gauge(
+        "rocketmq_connections",
+        "Open client connections.",
+        *of_servers("connections", "open_count"),
+    ),
+    gauge(
+        "rocketmq_connections_max",
+        "Connections above which new ones are closed at once.",
+        *of_servers("connections", "connections_max"),
+    ),
+    counter(
+        "rocketmq_connections_accepted",
+        "Connections accepted, those closed at once included.",
+        *of_servers("connections", "accepted_count"),
+    ),
+    counter(
+        "rocketmq_connections_closed",
+        "Connections that ended, by reason.",
+        *of_servers("connections", "closed_count", "{reason}"),
+    ),
+)
 
+LANES = (
+    gauge(
+        "rocketmq_lane_waiting_requests",
+        "Requests that wait in a lane.",
+        *of_servers("lanes", "{lane}", "depth_count"),
+    ),
+    gauge(
+        "rocketmq_lane_capacity_requests",
+        "Requests that a lane holds before it refuses.",
+        *of_servers("lanes", "{lane}", "capacity_count"),
+    ),
+    gauge(
+        "rocketmq_lane_head_wait_seconds",
+        "How long the oldest request of a lane has waited.",
+        *of_servers("lanes", "{lane}", "head_wait_seconds"),
+    ),
+    counter(
+        "rocketmq_lane_requests",
+        "Requests that were taken from a lane to be processed.",
+        *of_servers("lanes", "{lane}", "taken_count"),
+    ),
+    counter(
+        "rocketmq_lane_refused_requests",
+        "Requests refused because their lane was full.",
+        *of_servers("lanes", "{lane}", "refused_count"),
+    ),
+    counter(
+        "rocketmq_lane_expired_requests",
+        "Requests refused because they waited too long.",
+        *of_servers("lanes", "{lane}", "expired_count"),
+    ),
+    counter(
+        "rocketmq_lane_crowded_requests",
+        "Requests after which their connection was not read for a while.",
+        *of_servers("lanes", "{lane}", "crowded_count"),
+    ),
+)
 
-def _counter(spec: MetricSpec, series: Iterable[Series]) -> Metric:
-    family = CounterMetricFamily(spec.name, spec.help, labels=spec.labels)
-    for one in series:
-        family.add_metric(one.label_values, float(one.value) * spec.scale)
-    return family
+TURNS = (
+    counter(
+        "rocketmq_requests",
+        "Requests processed.",
+        *of_servers("turn", "requests_count"),
+    ),
+    counter(
+        "rocketmq_answers",
+        "Answers and pushes sent.",
+        *of_servers("turn", "answers_count"),
+    ),
+    counter(
+        "rocketmq_answers_dropped",
+        "Answers whose connection was gone.",
+        *of_servers("turn", "answers_dropped_count"),
+    ),
+    counter(
+        "rocketmq_request_failures",
+        "Requests that ended in an exception.",
+        *of_servers("turn", "failures_count"),
+    ),
+    counter(
+        "rocketmq_received_bytes",
+        "Bytes received from clients.",
+        *of_servers("turn", "received_bytes"),
+    ),
+    counter(
+        "rocketmq_written_bytes",
+        "Bytes written to clients.",
+        *of_servers("turn", "written_bytes"),
+    ),
+    counter(
+        "rocketmq_turns",
+        "Turns of the loop in which requests were processed.",
+        *of_servers("turn", "turns_count"),
+    ),
+    counter(
+        "rocketmq_turn_busy_seconds",
+        "Time spent in turns.",
+        *of_servers("turn", "busy_seconds"),
+    ),
+    gauge(
+        "rocketmq_turn_longest_seconds",
+        "The longest turn since the start.",
+        *of_servers("turn", "longest_seconds"),
+    ),
+    gauge(
+        "rocketmq_loop_lag_seconds",
+        "How late the event loop was at its last probe.",
+        *of_servers("loop_lag", "last_seconds"),
+    ),
+    gauge(
+        "rocketmq_loop_lag_worst_seconds",
+        "How late the event loop was at its worst probe since the start.",
+        *of_servers("loop_lag", "max_seconds"),
+    ),
+)
 
+TRAFFIC = (
+    counter(
+        "rocketmq_requests_by_code",
+        "Requests by their code.",
+        (*BROKER, "broker", "requests_by_code", "{code}"),
+    ),
+    counter(
+        "rocketmq_topic_put_messages",
+        "Messages stored, by topic.",
+        (*BROKER, "broker", "traffic", "put_by_topic", "{topic}", "0"),
+    ),
+    counter(
+        "rocketmq_topic_put_bytes",
+        "Bytes stored, by topic.",
+        (*BROKER, "broker", "traffic", "put_by_topic", "{topic}", "1"),
+    ),
+    counter(
+        "rocketmq_group_get_messages",
+        "Messages handed to a consumer group, by topic.",
+        (*BROKER, "broker", "traffic", "get_by_topic_and_group", "{topic}", "{group}", "0"),
+    ),
+    counter(
+        "rocketmq_group_get_bytes",
+        "Bytes handed to a consumer group, by topic.",
+        (*BROKER, "broker", "traffic", "get_by_topic_and_group", "{topic}", "{group}", "1"),
+    ),
+    counter(
+        "rocketmq_group_send_back_messages",
+        "Messages that a consumer group sent back to try again.",
+        (*BROKER, "broker", "traffic", "send_back_by_topic_and_group", "{topic}", "{group}"),
+    ),
+)
 
-def _histogram(spec: MetricSpec, series: Iterable[Series]) -> Metric:
-    family = HistogramMetricFamily(spec.name, spec.help, labels=spec.labels)
-    for one in series:
-        bounds = [*(repr(float(bound)) for bound in one.value["bounds_seconds"]), "+Inf"]
-        cumulated = 0
-        buckets = []
-        for bound, count in zip(bounds, one.value["counts"], strict=True):
-            cumulated += count
-            buckets.append((bound, cumulated))
-        family.add_metric(one.label_values, buckets, one.value["sum_seconds"])
-    return family
+MEMBERS = (
+    gauge("rocketmq_topics", "Topics.", (*BROKER, "broker", "topics", "topic_count")),
+    gauge(
+        "rocketmq_subscription_groups",
+        "Consumer groups that are configured.",
+        (*BROKER, "broker", "groups", "group_count"),
+    ),
+    gauge(
+        "rocketmq_consumer_groups",
+        "Consumer groups with a client connected.",
+        (*BROKER, "broker", "consumers", "group_count"),
+    ),
+    gauge(
+        "rocketmq_consumer_clients",
+        "Connections that consume.",
+        (*BROKER, "broker", "consumers", "channel_count"),
+    ),
+    gauge(
+        "rocketmq_producer_groups",
+        "Producer groups with a client connected.",
+        (*BROKER, "broker", "producers", "group_count"),
+    ),
+    gauge(
+        "rocketmq_producer_clients",
+        "Connections that produce.",
+        (*BROKER, "broker", "producers", "channel_count"),
+    ),
+    gauge(
+        "rocketmq_rebalance_locks",
+        "Queues locked by orderly consumers.",
+        (*BROKER, "broker", "locks", "lock_count"),
+    ),
+    gauge(
+        "rocketmq_longpoll_held_requests",
+        "Pulls that wait for a message.",
+        (*BROKER, "broker", "held_count"),
+    ),
+    counter(
+        "rocketmq_offset_commits",
+        "Consumer offsets committed.",
+        (*BROKER, "broker", "offsets", "commit_count"),
+    ),
+    counter(
+        "rocketmq_offset_commits_backward",
+        "Consumer offsets committed below the one before.",
+        (*BROKER, "broker", "offsets", "backward_count"),
+    ),
+    counter(
+        "rocketmq_delayed_messages_delivered",
+        "Delayed messages that were put into their topic.",
+        (*BROKER, "broker", "delayed", "delivered_count"),
+    ),
+    counter(
+        "rocketmq_delayed_messages_undeliverable",
+        "Delayed messages that could not be put into their topic.",
+        (*BROKER, "broker", "delayed", "undeliverable_count"),
+    ),
+)
 
+STORE = (
+    counter(
+        "rocketmq_store_put_messages",
+        "Messages appended to the commit log.",
+        (*BROKER, "store", "put_count"),
+    ),
+    counter(
+        "rocketmq_store_put_bytes",
+        "Bytes appended to the commit log.",
+        (*BROKER, "store", "put_bytes"),
+    ),
+    counter(
+        "rocketmq_store_put_failures",
+        "Messages that the store refused.",
+        (*BROKER, "store", "put_failed_count"),
+    ),
+    counter(
+        "rocketmq_store_gets_found",
+        "Reads of a queue that found messages.",
+        (*BROKER, "store", "get_found_count"),
+    ),
+    counter(
+        "rocketmq_store_gets_missed",
+        "Reads of a queue that found none.",
+        (*BROKER, "store", "get_missed_count"),
+    ),
+    counter(
+        "rocketmq_store_get_messages",
+        "Messages read for consumers.",
+        (*BROKER, "store", "get_message_count"),
+    ),
+    counter(
+        "rocketmq_store_get_bytes",
+        "Bytes read for consumers.",
+        (*BROKER, "store", "get_message_bytes"),
+    ),
+    counter(
+        "rocketmq_store_gets_cold",
+        "Reads of a queue that had to wait for the disk.",
+        (*BROKER, "store", "get_cold_count"),
+    ),
+    gauge(
+        "rocketmq_commit_log_min_offset_bytes",
+        "Physical offset at which the commit log begins.",
+        (*BROKER, "store", "min_physical_offset"),
+    ),
+    gauge(
+        "rocketmq_watermark_offset_bytes",
+        "Physical offset up to which the log is appended, flushed, readable or dispatched.",
+        (*BROKER, "watermarks", "{word}"),
+    ),
+    gauge(
+        "rocketmq_dispatch_lag_bytes",
+        "Bytes of the log that consumers may see and that are not in the queues yet.",
+        (*BROKER, "watermarks", "readable"),
+        minus=(*BROKER, "watermarks", "dispatched"),
+    ),
+    gauge(
+        "rocketmq_flush_lag_bytes",
+        "Bytes of the log that are not on the disk yet.",
+        (*BROKER, "watermarks", "appended"),
+        minus=(*BROKER, "watermarks", "flushed"),
+    ),
+)
 
-def _info(spec: MetricSpec, series: Iterable[Series]) -> Metric:
-    family = InfoMetricFamily(spec.name, spec.help, labels=spec.labels)
-    for one in series:
-        family.add_metric(one.label_values, {key: str(text) for key, text in one.value.items()})
-    return family
+NEIGHBOURS = (
+    gauge(
+        "rocketmq_actor_attached",
+        "1 while an actor of the group works for the broker.",
+        (*BROKER, "neighbours", "attached", "{actor}"),
+    ),
+    counter(
+        "rocketmq_actor_attachments",
+        "How often an actor of the group began to work for the broker.",
+        (*BROKER, "neighbours", "attached_count", "{actor}"),
+    ),
+    counter(
+        "rocketmq_actor_references",
+        "Object references that crossed between actors, by what they carried.",
+        (*BROKER, "neighbours", "references", "{kind}"),
+    ),
+    counter(
+        "rocketmq_actor_bells",
+        "Bells rung, by what became of them.",
+        (*BROKER, "neighbours", "bells", "{outcome}"),
+    ),
+    counter(
+        "rocketmq_segments_taken",
+        "Segments of the log that were taken into use.",
+        (*BROKER, "neighbours", "segments", "taken_count"),
+    ),
+    counter(
+        "rocketmq_segments_made_inline",
+        "Segments that the broker had to make itself.",
+        (*BROKER, "neighbours", "segments", "own_count"),
+    ),
+)
 
+NAME_SERVERS = (
+    counter(
+        "rocketmq_nameserver_requests_by_code",
+        "Requests to the name server by their code.",
+        (*NAME_SERVER, "name_server", "requests_by_code", "{code}"),
+    ),
+    gauge(
+        "rocketmq_nameserver_brokers",
+        "Broker names in the route.",
+        (*NAME_SERVER, "name_server", "routes", "broker_count"),
+    ),
+    gauge(
+        "rocketmq_nameserver_addresses",
+        "Broker addresses in the route.",
+        (*NAME_SERVER, "name_server", "routes", "address_count"),
+    ),
+    gauge(
+        "rocketmq_nameserver_topics",
+        "Topics in the route.",
+        (*NAME_SERVER, "name_server", "routes", "topic_count"),
+    ),
+    counter(
+        "rocketmq_nameserver_addresses_left",
+        "Broker addresses that left the route, by cause.",
+        (*NAME_SERVER, "name_server", "routes", "left_by_cause", "{cause}"),
+    ),
+)
 
-FAMILY_OF_KIND: Mapping[Kind, Callable[[MetricSpec, Iterable[Series]], Metric]] = {
-    Kind.GAUGE: _gauge,
-    Kind.COUNTER: _counter,
-    Kind.HISTOGRAM: _histogram,
-    Kind.INFO: _info,
-}
+BUILD = MetricSpec("rocketmq_build", Kind.INFO, "What runs here.", (("build",),))
 
-
-class StatisticsCollector(Collector):
-    """A prometheus-client collector over what a callable returns, one family for each row."""
-
-    def __init__(
-        self,
-        read: Callable[[], Mapping[str, Any]],
-        *,
-        specs: Iterable[MetricSpec] | None = None,
-        series_max: int = SERIES_MAX,
-    ) -> None:
-        """Read nothing yet; ``read`` is called once for each scrape."""
-        self._read = read
-        self._specs = tuple(METRICS if specs is None else specs)
-        self._series_max = series_max
-        self._dropped: dict[str, int] = {}
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the families that have a value now."""
-        values = self._read()
-        for spec in self._specs:
-            series = list(find_series(spec.path, values))
-            if len(series) > self._series_max:
-                dropped = len(series) - self._series_max
-                self._dropped[spec.name] = self._dropped.get(spec.name, 0) + dropped
-                del series[self._series_max :]
-            if series:
-                yield FAMILY_OF_KIND[spec.kind](spec, series)
-        yield self._dropped_family()
-
-    def _dropped_family(self) -> Metric:
-        family = CounterMetricFamily(
-            DROPPED_SERIES, "Series left out of a scrape over the cap.", labels=("family",)
-        )
-        for name, count in self._dropped.items():
-            family.add_metric((name,), count)
-        return family
-
-
-METRICS: tuple[MetricSpec, ...] = ()
+METRICS: tuple[MetricSpec, ...] = (
+    BUILD,
+    *CONNECTIONS,
+    *LANES,
+    *TURNS,
+    *TRAFFIC,
+    *MEMBERS,
+    *STORE,
+    *NEIGHBOURS,
+    *NAME_SERVERS,
+)

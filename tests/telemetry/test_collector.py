@@ -1,0 +1,122 @@
+"""Paths through statistics, as tables, and the families made of what they find."""
+
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from wakelog.telemetry.collector import (
+    Kind,
+    MetricSpec,
+    Path,
+    Series,
+    StatisticsCollector,
+    find_series,
+    labels_of,
+)
+from wakelog.telemetry.histogram import Histogram
+
+VALUES: dict[str, Any] = {
+    "brokers": {
+        "a": {"depth": {"send": 1, "pull": 2}, "traffic": {"T": [10, 1_000]}, "level": {3: 7}},
+        "b": {"depth": {"send": 5}, "traffic": {}},
+    },
+    "absent": None,
+    "flat": 9,
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (("flat",), {(): 9}),
+        (("absent",), {}),
+        (("nowhere", "x"), {}),
+        (("flat", "deeper"), {}),
+        (("brokers", "a", "depth", "send"), {(): 1}),
+        (
+            ("brokers", "{broker}", "depth", "{lane}"),
+            {("a", "send"): 1, ("a", "pull"): 2, ("b", "send"): 5},
+        ),
+        (("brokers", "{broker}", "traffic", "{topic}", "0"), {("a", "T"): 10}),
+        (("brokers", "{broker}", "traffic", "{topic}", "1"), {("a", "T"): 1_000}),
+        (("brokers", "{broker}", "traffic", "{topic}", "2"), {}),
+        (("brokers", "{broker}", "level", "{level}"), {("a", "3"): 7}),
+        (("role=broker", "broker=", "flat"), {("broker", ""): 9}),
+    ],
+)
+def test_a_path_finds(path: Path, expected: Series) -> None:
+    assert find_series(path, VALUES) == expected
+
+
+def test_labels_stand_in_the_order_of_the_path() -> None:
+    path = ("role=broker", "brokers", "{broker}", "depth", "{lane}")
+    assert labels_of(path) == ("role", "broker", "lane")
+
+
+def expose(values: Any, *specs: MetricSpec, series_max: int = 100) -> list[str]:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(StatisticsCollector(lambda: values, specs, series_max=series_max))
+    lines = generate_latest(registry).decode().splitlines()
+    return [line for line in lines if "dropped_series" not in line or not line.startswith("#")]
+
+
+def test_kinds_are_written_as_prometheus_reads_them() -> None:
+    histogram = Histogram((0.1, 1.0))
+    for seconds in (0.05, 0.5, 0.5, 7.0):
+        histogram.observe(seconds)
+    values = {"g": 1.5, "c": {"x": 2}, "h": histogram.statistics(), "i": {"version": "1"}}
+    lines = expose(
+        values,
+        MetricSpec("a_gauge", Kind.GAUGE, "G.", (("g",),)),
+        MetricSpec("a_counter", Kind.COUNTER, "C.", (("c", "{key}"),)),
+        MetricSpec("a_seconds", Kind.HISTOGRAM, "H.", (("h",),)),
+        MetricSpec("a_build", Kind.INFO, "I.", (("i",),)),
+    )
+    assert [line for line in lines if not line.startswith("#")] == [
+        "a_gauge 1.5",
+        'a_counter_total{key="x"} 2.0',
+        'a_seconds_bucket{le="0.1"} 1.0',
+        'a_seconds_bucket{le="1.0"} 3.0',
+        'a_seconds_bucket{le="+Inf"} 4.0',
+        "a_seconds_count 4.0",
+        "a_seconds_sum 8.05",
+        'a_build_info{version="1"} 1.0',
+    ]
+    assert "# TYPE a_counter_total counter" in lines
+    assert "# HELP a_gauge G." in lines
+
+
+def test_several_sources_make_one_family() -> None:
+    spec = MetricSpec("m", Kind.GAUGE, "M.", (("role=a", "x"), ("role=b", "y")))
+    lines = expose({"x": 1, "y": 2}, spec)
+    assert [line for line in lines if line.startswith("m{")] == [
+        'm{role="a"} 1.0',
+        'm{role="b"} 2.0',
+    ]
+    assert sum(line.startswith("# HELP") for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"a": {"high": 5, "low": 3}}, ['m{k="a"} 2.0']),
+        ({"a": {"high": 3, "low": 5}}, ['m{k="a"} 0.0']),
+        ({"a": {"high": 3}}, []),
+    ],
+)
+def test_a_difference_is_never_negative(values: Any, expected: list[str]) -> None:
+    spec = MetricSpec("m", Kind.GAUGE, "M.", (("{k}", "high"),), minus=("{k}", "low"))
+    assert [line for line in expose(values, spec) if line.startswith("m")] == expected
+
+
+def test_a_family_is_capped_and_says_so() -> None:
+    spec = MetricSpec("m", Kind.COUNTER, "M.", (("{k}",),))
+    lines = expose({str(key): key for key in range(10)}, spec, series_max=4)
+    assert sum(line.startswith("m_total{") for line in lines) == 4
+    assert 'rocketmq_metrics_dropped_series_total{family="m_total"} 6.0' in lines
+
+
+def test_a_row_without_a_value_yields_nothing() -> None:
+    spec = MetricSpec("m", Kind.GAUGE, "M.", (("nowhere",),))
+    assert expose({}, spec) == []

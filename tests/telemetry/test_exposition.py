@@ -1,0 +1,177 @@
+"""The HTTP end over real loopback sockets."""
+
+import asyncio
+import contextlib
+import gzip
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from wakelog.telemetry import exposition
+from wakelog.telemetry.collector import Kind, MetricSpec
+from wakelog.telemetry.exposition import MetricsServer, Request, parse_head
+
+SPECS = (
+    MetricSpec("rocketmq_held_requests", Kind.GAUGE, "Held.", (("held",),)),
+    MetricSpec("rocketmq_puts", Kind.COUNTER, "Puts.", (("puts", "{topic}"),)),
+)
+VALUES: Mapping[str, Any] = {"held": 3, "puts": {"T": 7}}
+
+
+async def read_values() -> Mapping[str, Any]:
+    return VALUES
+
+
+async def exchange(port: int, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+def ask(
+    request: bytes, read: Callable[[], Awaitable[Mapping[str, Any]]] = read_values
+) -> tuple[bytes, dict[str, str], bytes]:
+    """Send one request to a server of its own; return status line, headers and body."""
+
+    async def main() -> bytes:
+        server = MetricsServer(read, SPECS)
+        port = await server.start("127.0.0.1", 0)
+        try:
+            return await exchange(port, request)
+        finally:
+            await server.close()
+
+    head, _, body = asyncio.run(main()).partition(b"\r\n\r\n")
+    status, *lines = head.split(b"\r\n")
+    headers = dict(line.decode().split(": ", 1) for line in lines)
+    assert int(headers["Content-Length"]) == len(body)
+    return status, headers, body
+
+
+def get(path: str = "/metrics", **headers: str) -> bytes:
+    lines = [f"GET {path} HTTP/1.1", "Host: localhost"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def test_a_plain_scrape_is_text() -> None:
+    status, headers, body = ask(get())
+    assert status == b"HTTP/1.1 200 OK"
+    assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    families = {family.name: family for family in parse_text(body.decode())}
+    assert families["rocketmq_held_requests"].samples[0].value == 3
+    assert families["rocketmq_puts"].samples[0].labels == {"topic": "T"}
+    assert "process_resident_memory_bytes" in families
+
+
+def test_openmetrics_is_negotiated() -> None:
+    accept = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"
+    _, headers, body = ask(get(Accept=accept))
+    assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+    families = parse_openmetrics(body.decode())  # type: ignore[no-untyped-call]
+    names = {family.name for family in families}
+    assert {"rocketmq_held_requests", "rocketmq_puts"} <= names
+
+
+def test_gzip_is_used_when_it_is_accepted() -> None:
+    _, headers, body = ask(get(Accept_Encoding="gzip"))
+    assert headers["Content-Encoding"] == "gzip"
+    assert b"rocketmq_held_requests 3.0" in gzip.decompress(body)
+
+
+def test_a_query_does_not_matter() -> None:
+    assert ask(get("/metrics?family=native"))[0] == b"HTTP/1.1 200 OK"
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (get("/"), b"HTTP/1.1 404 Not Found"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", b"HTTP/1.1 405 Method Not Allowed"),
+        (b"what is this\r\n\r\n", b"HTTP/1.1 400 Bad Request"),
+        (b"GET /metrics\r\n\r\n", b"HTTP/1.1 400 Bad Request"),
+        (b"GET /metrics HTTP/1.1\r\nno colon\r\n\r\n", b"HTTP/1.1 400 Bad Request"),
+        (b"GET /" + b"x" * 20_000, b"HTTP/1.1 400 Bad Request"),
+    ],
+)
+def test_anything_else_is_refused(request_bytes: bytes, status: bytes) -> None:
+    assert ask(request_bytes)[0] == status
+
+
+def test_slow_statistics_end_the_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exposition, "SCRAPE_SECONDS_MAX", 0.01)
+
+    async def read_never() -> Mapping[str, Any]:
+        await asyncio.Event().wait()
+        return VALUES
+
+    status, _, body = ask(get(), read_never)
+    assert status == b"HTTP/1.1 503 Service Unavailable"
+    assert b"no statistics within" in body
+
+
+def test_failing_statistics_end_the_scrape() -> None:
+    async def read_badly() -> Mapping[str, Any]:
+        raise RuntimeError("secret detail")
+
+    status, _, body = ask(get(), read_badly)
+    assert status == b"HTTP/1.1 503 Service Unavailable"
+    assert body == b"no statistics: RuntimeError\n"
+
+
+def test_too_many_scrapes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exposition, "SCRAPES_MAX", 1)
+
+    async def main() -> None:
+        asked, answered = asyncio.Event(), asyncio.Event()
+
+        async def read_when_told() -> Mapping[str, Any]:
+            asked.set()
+            await answered.wait()
+            return VALUES
+
+        server = MetricsServer(read_when_told, SPECS)
+        port = await server.start("127.0.0.1", 0)
+        first = asyncio.create_task(exchange(port, get()))
+        await asked.wait()
+        assert (await exchange(port, get())).startswith(b"HTTP/1.1 503 ")
+        answered.set()
+        assert (await first).startswith(b"HTTP/1.1 200 ")
+        await server.close()
+
+    asyncio.run(main())
+
+
+def test_a_request_that_does_not_come_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exposition, "HEAD_SECONDS_MAX", 0.01)
+
+    async def main() -> None:
+        server = MetricsServer(read_values, SPECS)
+        port = await server.start("127.0.0.1", 0)
+        assert await exchange(port, b"GET /met") == b""
+        await server.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (
+            b"GET /metrics?x=1 HTTP/1.0\r\nAccept:  a:b \r\n\r\n",
+            Request("GET", "/metrics", {"accept": "a:b"}),
+        ),
+        (b"GET  /metrics HTTP/1.1\r\n\r\n", None),
+        (b"\xff\xfe\r\n\r\n", None),
+    ],
+)
+def test_a_head_is_parsed(head: bytes, expected: Request | None) -> None:
+    assert parse_head(head) == expected

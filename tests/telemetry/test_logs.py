@@ -1,0 +1,166 @@
+"""Lines: where they go, what stands in them, and what never does."""
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wakelog.telemetry import logs
+from wakelog.telemetry.logs import (
+    LineBudget,
+    Log,
+    LogFormat,
+    configure_logs,
+    logger,
+    unconfigure_logs,
+)
+
+
+@pytest.fixture(autouse=True)
+def give_loggers_back() -> Iterator[None]:
+    yield
+    unconfigure_logs()
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+# LoggerName and logback_broker.xml of 4.9.3.
+APPENDERS = {
+    Log.BROKER: ("RocketmqBroker", "broker.log"),
+    Log.STORE: ("RocketmqStore", "store.log"),
+    Log.STORE_ERROR: ("RocketmqStoreError", "storeerror.log"),
+    Log.WATER_MARK: ("RocketmqWaterMark", "watermark.log"),
+    Log.PROTECTION: ("RocketmqProtection", "protection.log"),
+    Log.REMOTING: ("RocketmqRemoting", "remoting.log"),
+    Log.REBALANCE_LOCK: ("RocketmqRebalanceLock", "lock.log"),
+    Log.FILTER: ("RocketmqFilter", "filter.log"),
+    Log.TRANSACTION: ("RocketmqTransaction", "transaction.log"),
+    Log.NAME_SERVER: ("RocketmqNamesrv", "namesrv.log"),
+}
+
+
+def test_every_appender_writes_its_own_file(tmp_path: Path) -> None:
+    assert set(APPENDERS) == set(Log)
+    configure_logs(tmp_path, actor="broker", epoch=3)
+    for log, (name, _) in APPENDERS.items():
+        assert log.value.logger_name == name
+        logger(log).info("an event", log=log.name)
+    for log, (name, file_name) in APPENDERS.items():
+        (line,) = lines(tmp_path / file_name)
+        assert f"logger={name}" in line
+        assert f"log={log.name}" in line
+
+
+def test_a_text_line_says_who_when_and_what(tmp_path: Path) -> None:
+    configure_logs(tmp_path, actor="broker", epoch=3)
+    logger(Log.STORE).warning("segment made", path="/store/a b", size_bytes=7)
+    (line,) = lines(tmp_path / "store.log")
+    timestamp, rest = line.split(" ", 1)
+    assert timestamp.startswith("timestamp=2")
+    assert rest == (
+        "level=warning actor=broker epoch=3 logger=RocketmqStore "
+        'event="segment made" path="/store/a b" size_bytes=7'
+    )
+
+
+def test_a_json_line_is_one_object(tmp_path: Path) -> None:
+    configure_logs(tmp_path, actor="broker", epoch=3, log_format=LogFormat.JSON)
+    logger(Log.STORE).error("bad\nrecord", offset=2**40, kind=ValueError)
+    (line,) = lines(tmp_path / "store.log")
+    found = json.loads(line)
+    assert (found["event"], found["offset"], found["epoch"]) == ("bad\nrecord", 2**40, 3)
+    assert found["kind"] == "<class 'ValueError'>"
+
+
+def test_other_actors_have_files_of_their_own(tmp_path: Path) -> None:
+    configure_logs(tmp_path, actor="reput", epoch=1)
+    logger(Log.STORE).info("here")
+    assert [path.name for path in tmp_path.iterdir()] == ["store-reput.log"]
+
+
+@pytest.mark.parametrize("log_format", LogFormat)
+def test_no_body_reaches_a_log(log_format: LogFormat, tmp_path: Path) -> None:
+    configure_logs(tmp_path, actor="broker", epoch=1, log_format=log_format)
+    for body in (b"secret", bytearray(b"secret"), memoryview(b"secret")):
+        logger(Log.BROKER).info("message", body=body)
+    text = (tmp_path / "broker.log").read_text()
+    assert "secret" not in text
+    assert text.count("<6 bytes>") == 3
+
+
+def test_a_value_cannot_forge_a_line(tmp_path: Path) -> None:
+    configure_logs(tmp_path, actor="broker", epoch=1)
+    forged = "T\r\nlevel=error event=forged\x1b[31m"
+    logger(Log.BROKER).info("topic", topic=forged)
+    (line,) = lines(tmp_path / "broker.log")
+    assert "\x1b" not in line
+    assert "\\n" in line
+
+
+def test_a_long_value_is_cut(tmp_path: Path) -> None:
+    configure_logs(tmp_path, actor="broker", epoch=1)
+    logger(Log.BROKER).info("remark", remark="x" * 100_000)
+    (line,) = lines(tmp_path / "broker.log")
+    assert len(line) < logs.VALUE_CHARACTERS_MAX + 200
+
+
+def test_an_exception_stays_on_one_line(tmp_path: Path) -> None:
+    configure_logs(tmp_path, actor="broker", epoch=1)
+    try:
+        raise ValueError("why")
+    except ValueError as error:
+        logger(Log.BROKER).error("failed", exc_info=error)
+    (line,) = lines(tmp_path / "broker.log")
+    assert "ValueError: why" in line
+
+
+def test_files_are_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure_logs(tmp_path, actor="broker", epoch=1)
+    (handler,) = logging.getLogger("RocketmqBroker").handlers
+    assert isinstance(handler, logging.handlers.RotatingFileHandler)
+    assert (handler.maxBytes, handler.backupCount) == (128 * 1024 * 1024, 20)
+    handler.maxBytes, handler.backupCount = 300, 2
+    for number in range(20):
+        logger(Log.BROKER).info("fill", number=number)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["broker.log", "broker.log.1", "broker.log.2"]
+
+
+def test_a_second_configuration_replaces_the_first(tmp_path: Path) -> None:
+    configure_logs(tmp_path / "one", actor="broker", epoch=1)
+    configure_logs(tmp_path / "two", actor="broker", epoch=2)
+    logger(Log.BROKER).info("here")
+    assert not list((tmp_path / "one").iterdir())
+    assert "epoch=2" in lines(tmp_path / "two" / "broker.log")[0]
+
+
+def test_levels_below_the_chosen_one_are_left_out(tmp_path: Path) -> None:
+    configure_logs(tmp_path, actor="broker", epoch=1, level=logging.WARNING)
+    logger(Log.BROKER).info("quiet")
+    logger(Log.BROKER).warning("loud")
+    assert len(lines(tmp_path / "broker.log")) == 1
+
+
+def test_lines_of_stdlib_loggers_look_the_same(tmp_path: Path) -> None:
+    configure_logs(tmp_path, actor="broker", epoch=4)
+    logging.getLogger("RocketmqBroker").warning("from %s", "elsewhere")
+    (line,) = lines(tmp_path / "broker.log")
+    assert "actor=broker epoch=4" in line
+    assert 'event="from elsewhere"' in line
+
+
+def test_a_budget_bounds_what_a_peer_can_cause() -> None:
+    budget = LineBudget(lines_per_second_max=2)
+    assert [budget.allows(now) for now in (0.0, 0.5, 0.9, 1.0, 1.5, 1.6)] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert budget.suppressed_count == 2

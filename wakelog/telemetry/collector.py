@@ -1,0 +1,202 @@
+"""StatisticsCollector: from what a deployment says of itself to families of prometheus-client.
+
+``metrics`` declares the families as rows; this module walks their paths through builtins. A part
+of a path is one of
+
+=============  ====================================================================================
+``name``       the value under that key
+``3``          the value at that place of a sequence
+``{label}``    every key of a mapping; the key becomes the label's value
+``label=x``    nothing is walked; the label has the value ``x`` here
+=============  ====================================================================================
+
+A path that is not there yields nothing, so a row may describe an actor that is not running. How a
+family is written, in either text format, is prometheus-client's business.
+
+Invariants:
+    - a family never has more than ``SERIES_MAX`` series; what is left out is counted in
+      ``rocketmq_metrics_dropped_series_total``.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+SERIES_MAX = 10_000
+"""Series of one family in one scrape: some 1 MB of text, what a scrape of 10 s can carry."""
+
+DROPPED_SERIES = "rocketmq_metrics_dropped_series"
+
+Path = tuple[str, ...]
+
+
+class Kind(StrEnum):
+    """What Prometheus calls the type."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+    INFO = "info"
+
+
+class MetricSpec(msgspec.Struct, frozen=True):
+    """One family: its name, its text, and the paths at which its values stand.
+
+    All ``sources`` bind the same labels. With ``minus`` the value there, under the same labels, is
+    taken away, and what would be negative is 0: both were read one after the other.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    sources: tuple[Path, ...]
+    minus: Path = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the labels, in the order of the first path."""
+        return labels_of(self.sources[0])
+
+    @property
+    def exposed_name(self) -> str:
+        """Name as a query writes it."""
+        suffix = {Kind.COUNTER: "_total", Kind.INFO: "_info"}.get(self.kind, "")
+        return self.name + suffix
+
+
+Series = dict[tuple[str, ...], Any]
+
+
+def labels_of(path: Path) -> tuple[str, ...]:
+    """Return the labels that a path binds, in its order."""
+    bound = []
+    for part in path:
+        if part.startswith("{"):
+            bound.append(part[1:-1])
+        elif "=" in part:
+            bound.append(part.partition("=")[0])
+    return tuple(bound)
+
+
+def find_series(path: Path, values: Any) -> Series:
+    """Walk one path through builtins; return what stands at its end by the labels' values."""
+    if not path:
+        return {} if values is None else {(): values}
+    part, rest = path[0], path[1:]
+    if "=" in part:
+        fixed = part.partition("=")[2]
+        return {(fixed, *labels): value for labels, value in find_series(rest, values).items()}
+    if part.isdigit() and isinstance(values, Sequence) and int(part) < len(values):
+        return find_series(rest, values[int(part)])
+    if not isinstance(values, Mapping):
+        return {}
+    if not part.startswith("{"):
+        return find_series(rest, values.get(part))
+    return {
+        (str(key), *labels): value
+        for key, below in values.items()
+        for labels, value in find_series(rest, below).items()
+    }
+
+
+def read_series(spec: MetricSpec, values: Any) -> Series:
+    """Return the series of one family, of all its sources."""
+    found: Series = {}
+    for source in spec.sources:
+        found |= find_series(source, values)
+    if spec.minus:
+        other = find_series(spec.minus, values)
+        found = {key: max(0, found[key] - other[key]) for key in found if key in other}
+    return found
+
+
+def _gauge(spec: MetricSpec, series: Series) -> Metric:
+    family = GaugeMetricFamily(spec.name, spec.help, labels=spec.labels)
+    for labels, value in series.items():
+        family.add_metric(labels, float(value))
+    return family
+
+
+def _counter(spec: MetricSpec, series: Series) -> Metric:
+    family = CounterMetricFamily(spec.name, spec.help, labels=spec.labels)
+    for labels, value in series.items():
+        family.add_metric(labels, float(value))
+    return family
+
+
+def _histogram(spec: MetricSpec, series: Series) -> Metric:
+    family = HistogramMetricFamily(spec.name, spec.help, labels=spec.labels)
+    for labels, value in series.items():
+        bounds = [*(repr(float(bound)) for bound in value["bounds_seconds"]), "+Inf"]
+        cumulated = 0
+        buckets = []
+        for bound, count in zip(bounds, value["counts"], strict=True):
+            cumulated += count
+            buckets.append((bound, cumulated))
+        family.add_metric(labels, buckets, value["sum_seconds"])
+    return family
+
+
+def _info(spec: MetricSpec, series: Series) -> Metric:
+    family = InfoMetricFamily(spec.name, spec.help, labels=spec.labels)
+    for labels, value in series.items():
+        family.add_metric(labels, {key: str(text) for key, text in value.items()})
+    return family
+
+
+FAMILY_OF_KIND: Mapping[Kind, Callable[[MetricSpec, Series], Metric]] = {
+    Kind.GAUGE: _gauge,
+    Kind.COUNTER: _counter,
+    Kind.HISTOGRAM: _histogram,
+    Kind.INFO: _info,
+}
+
+
+class StatisticsCollector(Collector):
+    """A prometheus-client collector over what a callable returns, one family for each row."""
+
+    def __init__(
+        self,
+        read: Callable[[], Mapping[str, Any]],
+        specs: Iterable[MetricSpec],
+        *,
+        series_max: int = SERIES_MAX,
+    ) -> None:
+        """Read nothing yet; ``read`` is called once for each scrape."""
+        self._read = read
+        self._specs = tuple(specs)
+        self._series_max = series_max
+        self._dropped_count: dict[str, int] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families that have a value now."""
+        values = self._read()
+        for spec in self._specs:
+            series = self._capped(spec, read_series(spec, values))
+            if series:
+                yield FAMILY_OF_KIND[spec.kind](spec, series)
+        family = CounterMetricFamily(
+            DROPPED_SERIES, "Series left out of a scrape over the cap.", labels=("family",)
+        )
+        for name, count in self._dropped_count.items():
+            family.add_metric((name,), count)
+        yield family
+
+    def _capped(self, spec: MetricSpec, series: Series) -> Series:
+        dropped_count = len(series) - self._series_max
+        if dropped_count <= 0:
+            return series
+        before_count = self._dropped_count.get(spec.exposed_name, 0)
+        self._dropped_count[spec.exposed_name] = before_count + dropped_count
+        kept = list(series)[: self._series_max]
+        return {labels: series[labels] for labels in kept}

@@ -1,0 +1,164 @@
+"""MetricsServer: ``GET /metrics`` on a port of its own, in the text formats of Prometheus.
+
+A small HTTP/1.1 end on the loop of whoever owns it: one request a connection, nothing but GET.
+Which format, and how it is written, is prometheus-client's business; gzip is used when it is
+accepted.
+
+Bad input is bounded: 8 KiB of request head within 5 s, a few requests at a time, and a scrape that
+finds its values slowly ends with 503 instead of a queue of scrapes.
+
+Source: no counterpart in 4.9.3, whose exporter is a process that asks brokers.
+"""
+
+import asyncio
+import contextlib
+import gzip
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import choose_encoder, gzip_accepted
+
+from wakelog.telemetry.collector import MetricSpec, StatisticsCollector
+
+HEAD_BYTES_MAX = 8 * 1024
+"""As much of a request as is read; Prometheus sends some 300 bytes."""
+
+HEAD_SECONDS_MAX = 5.0
+"""How long a request may take to arrive, and its answer to be taken."""
+
+SCRAPE_SECONDS_MAX = 5.0
+"""How long values may take to gather; half of Prometheus' default scrape_timeout."""
+
+SCRAPES_MAX = 4
+"""Requests at a time; Prometheus servers come in pairs."""
+
+REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    503: "Service Unavailable",
+}
+
+ReadStatistics = Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What is looked at of a request: header names are in small letters."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+
+
+class Response(msgspec.Struct, frozen=True):
+    """A whole answer."""
+
+    status: int
+    content_type: str
+    body: bytes
+    gzipped: bool = False
+
+    def encode(self) -> bytes:
+        """Return head and body."""
+        lines = [
+            f"HTTP/1.1 {self.status} {REASONS[self.status]}",
+            f"Content-Type: {self.content_type}",
+            f"Content-Length: {len(self.body)}",
+            "Connection: close",
+        ]
+        if self.gzipped:
+            lines.append("Content-Encoding: gzip")
+        return "\r\n".join([*lines, "", ""]).encode("ascii") + self.body
+
+
+def refusal(status: int, text: str) -> Response:
+    """Return an answer that says what is wrong."""
+    return Response(status, "text/plain; charset=utf-8", f"{text}\n".encode())
+
+
+def parse_head(head: bytes) -> Request | None:
+    """Read a request head, None if it is none."""
+    first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
+    parts = first.split(" ")
+    if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
+        return None
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon:
+            return None
+        headers[name.strip().lower()] = value.strip()
+    return Request(parts[0], parts[1].partition("?")[0], headers)
+
+
+class MetricsServer:
+    """The HTTP end of one deployment."""
+
+    def __init__(self, read: ReadStatistics, specs: Iterable[MetricSpec]) -> None:
+        """Listen nowhere yet; ``read`` is awaited once for each scrape."""
+        self._read = read
+        self._values: Mapping[str, Any] = {}
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(StatisticsCollector(lambda: self._values, specs))
+        ProcessCollector(registry=self._registry)
+        self._server: asyncio.Server | None = None
+        self._scrapes_count = 0
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen and return the port; 0 means any. Raises: OSError."""
+        self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD_BYTES_MAX)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Accept no more; a scrape under way ends by its own limits."""
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._scrapes_count += 1
+        try:
+            response = await self._respond(reader)
+            writer.write(response.encode())
+            async with asyncio.timeout(HEAD_SECONDS_MAX):
+                await writer.drain()
+        except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
+            writer.transport.abort()
+        finally:
+            self._scrapes_count -= 1
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def _respond(self, reader: asyncio.StreamReader) -> Response:
+        try:
+            async with asyncio.timeout(HEAD_SECONDS_MAX):
+                request = parse_head(await reader.readuntil(b"\r\n\r\n"))
+        except asyncio.LimitOverrunError:
+            request = None
+        if request is None:
+            return refusal(400, "not a request")
+        if request.path != "/metrics":
+            return refusal(404, "metrics are at /metrics")
+        if request.method != "GET":
+            return refusal(405, "only GET is served")
+        if self._scrapes_count > SCRAPES_MAX:
+            return refusal(503, f"more than {SCRAPES_MAX} requests at a time")
+        try:
+            async with asyncio.timeout(SCRAPE_SECONDS_MAX):
+                self._values = await self._read()
+        except TimeoutError:
+            return refusal(503, f"no statistics within {SCRAPE_SECONDS_MAX} s")
+        except Exception as error:
+            # Whatever an actor raised: a scrape that fails is seen at once, as `up == 0`.
+            return refusal(503, f"no statistics: {type(error).__name__}")
+        return self._expose(request)
+
+    def _expose(self, request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        body = encode(self._registry)
+        if not gzip_accepted(request.headers.get("accept-encoding", "")):
+            return Response(200, content_type, body)
+        return Response(200, content_type, gzip.compress(body, compresslevel=1), gzipped=True)
