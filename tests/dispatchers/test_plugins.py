@@ -1,0 +1,272 @@
+"""Dispatchers of others: found, run apart, tried again, given up; the example is one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from examples.dispatcher_plugin import TopicCounter
+from tests.dispatchers.stores import NOW_MS, dispatch_config
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.records import LogBytes
+from wakelog.dispatchers.dispatcher import DispatchBatch
+from wakelog.dispatchers.plugins import (
+    ATTEMPTS_MAX,
+    ENTRY_POINT_GROUP,
+    RETRY_MS_MAX,
+    RETRY_MS_MIN,
+    PluginCursor,
+    load_plugins,
+)
+from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.config import StoreConfig
+
+CONFIG = dispatch_config()
+EVERYTHING = 1 << 40
+
+
+class Listener:
+    """A plug-in that remembers what it got and fails as told."""
+
+    name = "listener"
+
+    def __init__(self, config: StoreConfig = CONFIG) -> None:
+        self.seen: list[int] = []
+        self.flushed_count = 0
+        self.needed = 0
+        self.failing: set[str] = set()
+
+    def _act(self, action: str) -> None:
+        if action in self.failing:
+            raise RuntimeError(f"{action} failed")
+
+    def dispatch(self, batch: DispatchBatch) -> None:
+        self._act("dispatch")
+        self.seen += [request.physical_offset for request in batch.requests]
+
+    def flush(self) -> None:
+        self._act("flush")
+        self.flushed_count += 1
+
+    def recover(self, max_physical_offset: int) -> int:
+        self._act("recover")
+        return self.needed
+
+    def truncate(self, physical_offset: int) -> int:
+        return 0
+
+    def statistics(self) -> dict[str, int]:
+        self._act("statistics")
+        return {"seen_count": len(self.seen)}
+
+
+def log_of(count: int = 30) -> LogBytes:
+    log = LogBytes()
+    for i in range(count):
+        log.add(body=b"x" * 200, topic="AB"[i % 2])
+    return log
+
+
+def open_cursor(
+    fs: MemoryFileSystem, log: LogBytes, listener: Listener, *, log_end: int | None = None
+) -> PluginCursor:
+    log.write(fs, CONFIG)
+    return PluginCursor(
+        fs,
+        CommitLogReader(fs, CONFIG),
+        "listener",
+        listener,
+        CONFIG,
+        log_end=log.end if log_end is None else log_end,
+    )
+
+
+def test_gets_every_record_once(fs: MemoryFileSystem) -> None:
+    log, listener = log_of(), Listener()
+    cursor = open_cursor(fs, log, listener)
+    assert cursor.step(log.end, 1, NOW_MS)
+    while cursor.step(log.end, 1, NOW_MS):
+        pass
+    assert listener.seen == log.offsets
+    assert cursor.statistics().position == log.end
+
+
+def test_keeps_its_position_over_a_restart(fs: MemoryFileSystem) -> None:
+    log, listener = log_of(), Listener()
+    cursor = open_cursor(fs, log, listener)
+    cursor.step(log.offsets[9], EVERYTHING, NOW_MS)
+    assert cursor.flush(NOW_MS)
+    assert listener.flushed_count == 1
+    cursor.step(log.offsets[12], EVERYTHING, NOW_MS)
+
+    again = Listener()
+    again.needed = 1 << 40  # a plug-in that keeps nothing trusts the kept position
+    cursor = open_cursor(fs, log, again)
+    cursor.step(log.end, EVERYTHING, NOW_MS)
+    assert again.seen == log.offsets[9:]
+
+
+def test_begins_where_the_plugin_needs_it(fs: MemoryFileSystem) -> None:
+    log, listener = log_of(), Listener()
+    cursor = open_cursor(fs, log, listener)
+    cursor.step(log.end, EVERYTHING, NOW_MS)
+    cursor.flush(NOW_MS)
+    again = Listener()
+    again.needed = log.offsets[3]
+    open_cursor(fs, log, again).step(log.end, EVERYTHING, NOW_MS)
+    assert again.seen == log.offsets[3:]
+
+
+def test_what_was_cut_from_the_log_comes_again(fs: MemoryFileSystem) -> None:
+    log, listener = log_of(), Listener()
+    cursor = open_cursor(fs, log, listener)
+    cursor.step(log.end, EVERYTHING, NOW_MS)
+    cursor.flush(NOW_MS)
+    # The log was cut behind record 20 and has grown again since.
+    again = Listener()
+    again.needed = 1 << 40
+    cursor = open_cursor(fs, log, again, log_end=log.offsets[20])
+    cursor.step(log.end, EVERYTHING, NOW_MS)
+    assert again.seen == log.offsets[20:]
+
+
+def test_has_a_lag_of_its_own(fs: MemoryFileSystem) -> None:
+    log, listener = log_of(), Listener()
+    cursor = open_cursor(fs, log, listener)
+    listener.failing = {"dispatch"}
+    assert not cursor.step(log.end, EVERYTHING, NOW_MS)
+    statistics = cursor.statistics()
+    assert statistics.lag_bytes == log.end
+    assert statistics.failures_count == 1
+    assert statistics.last_error == "RuntimeError: dispatch failed"
+    assert statistics.dispatcher == {"seen_count": 0}
+
+
+@pytest.mark.parametrize("action", ["recover", "dispatch", "flush"])
+def test_is_tried_again_later(fs: MemoryFileSystem, action: str) -> None:
+    log, listener = log_of(), Listener()
+    cursor = open_cursor(fs, log, listener)
+    listener.failing = {action}
+    cursor.step(log.end, EVERYTHING, NOW_MS)
+    cursor.flush(NOW_MS)
+    assert cursor.retry_at_ms == NOW_MS + RETRY_MS_MIN
+    listener.failing = set()
+    cursor.step(log.end, EVERYTHING, NOW_MS + RETRY_MS_MIN - 1)
+    if action != "flush":
+        assert listener.seen == []
+    cursor.step(log.end, EVERYTHING, NOW_MS + RETRY_MS_MIN)
+    assert cursor.flush(NOW_MS + RETRY_MS_MIN)
+    assert listener.seen == log.offsets
+    assert cursor.retry_at_ms == 0
+    assert cursor.statistics().attempts_count == 0
+
+
+def test_waits_longer_each_time_and_is_given_up(fs: MemoryFileSystem) -> None:
+    log, listener = log_of(), Listener()
+    cursor = open_cursor(fs, log, listener)
+    listener.failing = {"dispatch"}
+    now_ms, delays = NOW_MS, []
+    while not cursor.given_up:
+        cursor.step(log.end, EVERYTHING, now_ms)
+        delays.append(cursor.retry_at_ms - now_ms)
+        now_ms = cursor.retry_at_ms
+    assert len(delays) == ATTEMPTS_MAX
+    assert delays[:3] == [RETRY_MS_MIN, 2 * RETRY_MS_MIN, 4 * RETRY_MS_MIN]
+    assert delays[-1] == RETRY_MS_MAX
+    listener.failing = set()
+    assert not cursor.step(log.end, EVERYTHING, now_ms + RETRY_MS_MAX)
+    assert not cursor.flush(now_ms)
+    assert listener.seen == []
+    assert cursor.retention_floor is None
+
+
+def test_retention_keeps_what_was_not_flushed(fs: MemoryFileSystem) -> None:
+    log, listener = log_of(), Listener()
+    cursor = open_cursor(fs, log, listener)
+    assert cursor.retention_floor == 0
+    cursor.step(log.offsets[9], EVERYTHING, NOW_MS)
+    assert cursor.retention_floor == 0
+    cursor.flush(NOW_MS)
+    assert cursor.retention_floor == log.offsets[9]
+
+
+def test_counters_that_raise_do_no_harm(fs: MemoryFileSystem) -> None:
+    log, listener = log_of(), Listener()
+    cursor = open_cursor(fs, log, listener)
+    listener.failing = {"statistics"}
+    assert cursor.statistics().dispatcher == {}
+    assert "statistics failed" in cursor.statistics().last_error
+
+
+def point(name: str, value: str = "tests.dispatchers.test_plugins:Listener") -> EntryPoint:
+    return EntryPoint(name, value, ENTRY_POINT_GROUP)
+
+
+def test_loads_what_packages_offer() -> None:
+    plugins = load_plugins(CONFIG, [point("second"), point("first")])
+    assert [plugin.name for plugin in plugins] == ["first", "second"]
+    assert all(plugin.dispatcher is not None and not plugin.failure for plugin in plugins)
+    assert load_plugins(CONFIG) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "failure"),
+    [
+        (point("../x"), "a-z"),
+        (point("index"), "taken"),
+        (point("gone", "no.such.module:thing"), "ModuleNotFoundError"),
+        (point("lacks", "json:nothing"), "AttributeError"),
+        (point("broken", "tests.dispatchers.test_plugins:broken_factory"), "RuntimeError: no"),
+    ],
+)
+def test_one_that_cannot_be_used_says_why(found: EntryPoint, failure: str) -> None:
+    sound, unusable = sorted(
+        load_plugins(CONFIG, [point("sound"), found]), key=lambda plugin: plugin.dispatcher is None
+    )
+    assert sound.dispatcher is not None
+    assert unusable.dispatcher is None
+    assert failure in unusable.failure
+
+
+def broken_factory(config: StoreConfig) -> Listener:
+    raise RuntimeError("no")
+
+
+def test_the_same_name_twice_is_used_once() -> None:
+    plugins = load_plugins(CONFIG, [point("one"), point("one")])
+    assert [plugin.dispatcher is None for plugin in plugins] == [False, True]
+
+
+def test_the_example_counts_each_message_once(fs: MemoryFileSystem, tmp_path: Path) -> None:
+    log = log_of()
+    log.write(fs, CONFIG)
+    config = StoreConfig(store_path_root=str(tmp_path))
+
+    def run(readable: int, *, log_end: int, end: Callable[[PluginCursor], object]) -> None:
+        cursor = PluginCursor(
+            fs,
+            CommitLogReader(fs, CONFIG),
+            "topic_counter",
+            TopicCounter(config),
+            CONFIG,
+            log_end=log_end,
+        )
+        cursor.step(readable, EVERYTHING, NOW_MS)
+        end(cursor)
+
+    def counts() -> dict[str, int]:
+        found: dict[str, int] = json.loads((tmp_path / "topic_counts.json").read_text())["counts"]
+        return found
+
+    run(log.offsets[20], log_end=log.end, end=lambda cursor: cursor.flush(NOW_MS))
+    assert counts() == {"A": 10, "B": 10}
+    run(log.end, log_end=log.end, end=lambda cursor: None)  # killed before it flushed
+    run(log.end, log_end=log.end, end=lambda cursor: cursor.flush(NOW_MS))
+    assert counts() == {"A": 15, "B": 15}
+    # The log was cut: the plug-in counts anew.
+    run(log.offsets[10], log_end=log.offsets[10], end=lambda cursor: cursor.flush(NOW_MS))
+    assert counts() == {"A": 5, "B": 5}
