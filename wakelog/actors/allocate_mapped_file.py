@@ -5,6 +5,7 @@ Source: org.apache.rocketmq.store.AllocateMappedFileService (4.9.3).
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import msgspec
@@ -31,8 +32,9 @@ class AllocateMappedFileService:
         self._made_count = 0
         self._failed_count = 0
 
-    async def ping(self) -> None:
-        """Answer, to show that the loop turns."""
+    async def ping(self) -> int:
+        """Return this process's id, to show that the loop turns."""
+        return os.getpid()
 
     def attach(self, attachment: dict[str, Any]) -> dict[str, Any]:
         """Remove what an incarnation that died left half made, and be ready."""

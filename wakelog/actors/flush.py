@@ -10,6 +10,7 @@ Source: org.apache.rocketmq.store.CommitLog.GroupCommitService, FlushRealTimeSer
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,9 @@ class FlushService:
         self._checkpoint_ms = 0
         self._log = logger(Log.STORE)
 
-    async def ping(self) -> None:
-        """Answer, to show that the loop turns."""
+    async def ping(self) -> int:
+        """Return this process's id, to show that the loop turns."""
+        return os.getpid()
 
     def attach(self, attachment: dict[str, Any]) -> dict[str, Any]:
         """Work for this incarnation of the Broker, from what it knows to be durable."""

@@ -9,6 +9,7 @@ Source: org.apache.rocketmq.broker.longpolling.PullRequestHoldService (4.9.3).
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 from enum import IntEnum
@@ -49,8 +50,9 @@ class PullHoldService:
         self._broker: NoteLine | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    async def ping(self) -> None:
-        """Answer, to show that the loop turns."""
+    async def ping(self) -> int:
+        """Return this process's id, to show that the loop turns."""
+        return os.getpid()
 
     def attach(self, attachment: dict[str, Any]) -> dict[str, Any]:
         """Forget everything and work for this incarnation of the Broker."""

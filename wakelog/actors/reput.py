@@ -23,9 +23,9 @@ from wakelog.actors.links.bells import NoteLine
 from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.station import LockByte, Refused, Station, attached
 from wakelog.actors.links.words import Word
-from wakelog.actors.service_plan import read_plan
 from wakelog.actors.pull_hold import SERVICE as PULL_HOLD
 from wakelog.actors.pull_hold import HoldNote
+from wakelog.actors.service_plan import read_plan
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.reput import Arrival, DispatchDecision, FlushJob, Reput
@@ -106,8 +106,9 @@ class ReputService:
         self._flushing: asyncio.Future[None] | None = None
         self._log = logger(Log.STORE)
 
-    async def ping(self) -> None:
-        """Answer, to show that the loop turns."""
+    async def ping(self) -> int:
+        """Return this process's id, to show that the loop turns."""
+        return os.getpid()
 
     def attach(self, attachment: dict[str, Any]) -> dict[str, Any]:
         """Open the derived files and dispatch for this incarnation of the Broker from now on."""

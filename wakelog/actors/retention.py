@@ -5,6 +5,7 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.CleanCommitLogService (4.9
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -50,8 +51,9 @@ class RetentionService:
         self._segments: MappedFileQueue | None = None
         self._log = logger(Log.STORE)
 
-    async def ping(self) -> None:
-        """Answer, to show that the loop turns."""
+    async def ping(self) -> int:
+        """Return this process's id, to show that the loop turns."""
+        return os.getpid()
 
     def attach(self, attachment: dict[str, Any]) -> dict[str, Any]:
         """Work for this incarnation of the Broker; the first minute nothing is removed."""

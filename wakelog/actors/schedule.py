@@ -8,6 +8,7 @@ Source: org.apache.rocketmq.store.schedule.ScheduleMessageService (4.9.3).
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -88,8 +89,9 @@ class ScheduleService:
         self._core: Schedule | None = None
         self._dispatched = -1
 
-    async def ping(self) -> None:
-        """Answer, to show that the loop turns."""
+    async def ping(self) -> int:
+        """Return this process's id, to show that the loop turns."""
+        return os.getpid()
 
     def attach(self, attachment: dict[str, Any]) -> dict[str, Any]:
         """Start at the Broker's positions."""

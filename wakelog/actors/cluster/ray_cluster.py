@@ -212,6 +212,13 @@ def join(address: str, environment: Mapping[str, str], namespace: str = NAMESPAC
         raise RayFailed("does not answer", str(error)) from error
 
 
+def leave() -> None:
+    """Disconnect this process from the Ray it joined, if it did."""
+    import ray
+
+    ray.shutdown()
+
+
 def _encode(config: HeadConfig) -> str:
     return msgspec.json.encode(config).decode()
 

@@ -1,0 +1,96 @@
+"""The actors of a deployment: their names, and what each is constructed with.
+
+    Supervisor, NameServer                     one of each
+    <broker>.Broker, <broker>.Reput, ...       for each broker
+
+Everything is given to Ray at once, in the order in which it is needed: Ray starts a few processes
+at a time, and who comes first is ready first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from wakelog.actors.cluster.options import ANYWHERE, Placement, make_actor
+from wakelog.actors.service_plan import ServicePlan
+from wakelog.actors.services import SERVICES
+from wakelog.nameserver.config import NameServerConfig
+
+SUPERVISOR = "Supervisor"
+NAME_SERVER = "NameServer"
+BROKER = "Broker"
+
+
+class GroupPlan(msgspec.Struct, frozen=True):
+    """One broker's actors: what they are started with and where they live."""
+
+    service: ServicePlan
+    placement: Placement = ANYWHERE
+
+
+class DeploymentPlan(msgspec.Struct, frozen=True):
+    """All the actors of a deployment, as plain parts: what the Supervisor is started with."""
+
+    bind_host: str
+    log_directory: str
+    name_server: NameServerConfig | None
+    groups: tuple[GroupPlan, ...]
+
+    def to_builtins(self) -> dict[str, Any]:
+        """Return what the Supervisor's constructor takes."""
+        return dict(msgspec.to_builtins(self))
+
+
+def read_deployment_plan(plan: dict[str, Any]) -> DeploymentPlan:
+    """Return the plan that a Supervisor was constructed with."""
+    return msgspec.convert(plan, DeploymentPlan)
+
+
+def actor_name(broker_name: str, kind: str) -> str:
+    """Return the name of one actor of a broker."""
+    return f"{broker_name}.{kind}"
+
+
+def actors_count(plan: DeploymentPlan) -> int:
+    """Return how many actors a deployment has."""
+    return 1 + (plan.name_server is not None) + len(plan.groups) * (1 + len(SERVICES))
+
+
+def make_supervisor(plan: DeploymentPlan) -> Any:
+    """Return the Supervisor, which makes the others unless they were made already."""
+    return make_actor(SUPERVISOR, SUPERVISOR, plan.to_builtins())
+
+
+def make_name_server(plan: DeploymentPlan) -> Any:
+    """Return the actor of the name server."""
+    config = msgspec.to_builtins(plan.name_server)
+    return make_actor(NAME_SERVER, NAME_SERVER, config, plan.bind_host, plan.log_directory)
+
+
+def make_group(group: GroupPlan) -> dict[str, Any]:
+    """Return the actors of a broker by kind, made in the order in which they are needed."""
+    name = group.service.name
+    builtins = group.service.to_builtins()
+    names = {service: actor_name(name, row.actor_name) for service, row in SERVICES.items()}
+    handles = {
+        BROKER: make_actor(
+            BROKER, actor_name(name, BROKER), builtins, names, placement=group.placement
+        )
+    }
+    for service, row in SERVICES.items():
+        handles[row.actor_name] = make_actor(
+            row.actor_name, names[service], builtins, placement=group.placement
+        )
+    return handles
+
+
+def make_all(plan: DeploymentPlan) -> Any:
+    """Give every actor to Ray and return the Supervisor."""
+    supervisor = make_supervisor(plan)
+    if plan.name_server is not None:
+        make_name_server(plan)
+    for group in plan.groups:
+        make_group(group)
+    return supervisor

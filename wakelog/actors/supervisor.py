@@ -1,0 +1,267 @@
+"""The Supervisor actor: makes the others, starts them in order, watches them, stops them in order.
+
+    start   the name server, then every broker; a broker attaches its services by itself
+    watch   a broker or a name server whose process died is started again once Ray has its actor
+            back; one that does not answer is killed, and then the same
+    stop    every broker, in order; then the name server; then all actors end
+
+A service of a broker that died needs nobody: Ray starts it again and the Broker attaches it.
+
+It keeps nothing that it cannot ask again, so it may itself die at any moment: the next one finds the
+actors by name, and starting what is started changes nothing.
+
+Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+from wakelog.actors.cluster.group import (
+    BROKER,
+    NAME_SERVER,
+    GroupPlan,
+    make_group,
+    make_name_server,
+    read_deployment_plan,
+)
+from wakelog.actors.cluster.options import end_actor
+from wakelog.actors.links.neighbour import wait_death
+from wakelog.actors.services import SERVICES
+from wakelog.telemetry.logs import Log, configure_logs, logger
+
+RETRY_SECONDS = 0.1
+"""Between two tries to start what died; the call itself waits for Ray to have it back."""
+
+PING_SECONDS = 5.0
+"""Ten actors answer within some milliseconds in all."""
+
+HUNG_SECONDS_MAX = {BROKER: 60.0, NAME_SERVER: 20.0}
+"""An actor that does not answer for so long is killed. A Broker may be busy with a slow disk."""
+
+SERVICE_HUNG_SECONDS_MAX = 20.0
+
+STATISTICS_SECONDS_MAX = 2.0
+STOP_SECONDS_MAX = 60.0
+"""How long one broker may take to stop: Reput has 30 s to reach the end, neighbours 10 s each."""
+
+
+class Charge:
+    """One actor that the Supervisor looks after."""
+
+    def __init__(self, kind: str, broker_name: str | None, handle: Any) -> None:
+        self.kind = kind
+        self.broker_name = broker_name
+        self.handle = handle
+        self.process_id = 0
+        self.answered_at = time.monotonic()
+        self.restart_count = 0
+        self.killed_count = 0
+
+    @property
+    def hung_seconds_max(self) -> float:
+        """How long it may stay without an answer."""
+        return HUNG_SECONDS_MAX.get(self.kind, SERVICE_HUNG_SECONDS_MAX)
+
+
+class SupervisorActor:
+    """Works from its construction on; see the module."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        """Begin to start what the plan names."""
+        self._plan = read_deployment_plan(plan)
+        self._name_server: Charge | None = None
+        self._brokers: dict[str, Charge] = {}
+        self._services: list[Charge] = []
+        self._store_ids: dict[str, str] = {}
+        self._failure: dict[str, str] | None = None
+        self._progress = "starting"
+        self._ready = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self._references: Counter[str] = Counter()
+        self._log = logger(Log.BROKER)
+        self._main = asyncio.get_running_loop().create_task(self._run())
+
+    async def ping(self) -> int:
+        """Return this process's id, to show that the loop turns."""
+        return os.getpid()
+
+    async def wait_ready(self, seconds_max: float) -> dict[str, Any]:
+        """Return what is being done, after `seconds_max` or once all runs or something failed.
+
+        {"ready": bool, "progress": str, "failure": {"cause", "remedy"} or None}
+        """
+        try:
+            async with asyncio.timeout(seconds_max):
+                await self._ready.wait()
+        except TimeoutError:
+            pass
+        is_ready = self._ready.is_set() and self._failure is None
+        return {"ready": is_ready, "progress": self._progress, "failure": self._failure}
+
+    async def statistics(self) -> dict[str, Any]:
+        """Return what every actor says of itself."""
+        charges = [*self._brokers.values(), *self._services]
+        asked = [self._ask(charge) for charge in charges]
+        name_server = {} if self._name_server is None else await self._ask(self._name_server)
+        answers = await asyncio.gather(*asked)
+        brokers: dict[str, dict[str, Any]] = {}
+        for charge, answer in zip(charges, answers, strict=True):
+            assert charge.broker_name is not None
+            if charge.kind == BROKER:
+                brokers[charge.broker_name] = {**answer, "services": {}}
+            else:
+                brokers[charge.broker_name]["services"][_service_of(charge.kind)] = answer
+        return {"brokers": brokers, "name_server": name_server, "supervisor": self._own()}
+
+    async def stop(self) -> bool:
+        """Stop everything in order; return whether every store was left as after a normal exit."""
+        self._stopping = True
+        for task in [self._main, *self._tasks]:
+            task.cancel()
+        clean = await asyncio.gather(*(self._stop_broker(one) for one in self._brokers.values()))
+        if self._name_server is not None:
+            await self._wait(self._name_server.handle.stop.remote(), STOP_SECONDS_MAX)
+        charges = [*self._services, *self._brokers.values()]
+        for charge in charges if self._name_server is None else [*charges, self._name_server]:
+            end_actor(charge.handle)
+        return all(answer is True for answer in clean)
+
+    async def _run(self) -> None:
+        epoch = time.time_ns() // 1_000_000
+        try:
+            if self._plan.name_server is not None:
+                self._name_server = Charge(NAME_SERVER, None, make_name_server(self._plan))
+                self._progress = "the name server"
+                await self._start(self._name_server)
+            for group in self._plan.groups:
+                self._take_on(group)
+            self._progress = ", ".join(self._brokers)
+            await asyncio.gather(*(self._start(broker) for broker in self._brokers.values()))
+        except StartFailed as failed:
+            self._failure = failed.failure
+            self._ready.set()
+            return
+        configure_logs(Path(self._plan.log_directory), actor="supervisor", epoch=epoch)
+        self._progress = "running"
+        self._ready.set()
+        watched = list(self._brokers.values())
+        if self._name_server is not None:
+            watched.append(self._name_server)
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._watch(charge)) for charge in watched]
+        self._tasks += [loop.create_task(self._ping(one)) for one in [*watched, *self._services]]
+
+    def _take_on(self, group: GroupPlan) -> None:
+        name = group.service.name
+        for kind, handle in make_group(group).items():
+            charge = Charge(kind, name, handle)
+            if kind == BROKER:
+                self._brokers[name] = charge
+            else:
+                self._services.append(charge)
+
+    async def _start(self, charge: Charge) -> None:
+        """Start a broker or the name server. Raises: StartFailed."""
+        name = charge.broker_name
+        while True:
+            arguments = () if name is None else (self._store_ids.get(name),)
+            try:
+                outcome = await charge.handle.start.remote(*arguments)
+                break
+            except Exception as error:
+                self._log.warning("cannot start", actor_kind=charge.kind, error=repr(error)[:500])
+                await asyncio.sleep(RETRY_SECONDS)
+        if "failure" in outcome:
+            raise StartFailed(outcome["failure"])
+        charge.process_id = outcome["process_id"]
+        charge.answered_at = time.monotonic()
+        if name is not None:
+            self._store_ids[name] = outcome["store_id"]
+
+    async def _watch(self, charge: Charge) -> None:
+        """Start a charge again whenever its process has died."""
+        while True:
+            died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            await wait_death(charge.process_id, died)
+            self._log.warning("actor died", actor_kind=charge.kind, broker=charge.broker_name)
+            charge.restart_count += 1
+            while True:
+                try:
+                    await self._start(charge)
+                    break
+                except StartFailed as failed:
+                    # A port or a disk: it may be free again, and nobody else starts this broker.
+                    self._failure = failed.failure
+                    self._log.error("cannot start again", **failed.failure)
+                    await asyncio.sleep(1)
+            self._failure = None
+
+    async def _ping(self, charge: Charge) -> None:
+        """Kill a charge that lives and does not answer."""
+        while True:
+            await asyncio.sleep(PING_SECONDS)
+            process_id = await self._wait(charge.handle.ping.remote(), charge.hung_seconds_max)
+            if process_id is not None:
+                charge.process_id, charge.answered_at = process_id, time.monotonic()
+            elif time.monotonic() >= charge.answered_at + charge.hung_seconds_max:
+                self._log.error("actor does not answer", actor_kind=charge.kind)
+                charge.killed_count += 1
+                charge.answered_at = time.monotonic()
+                end_hung(charge.process_id)
+
+    async def _ask(self, charge: Charge) -> dict[str, Any]:
+        self._references["statistics"] += 1
+        answer = await self._wait(charge.handle.statistics.remote(), STATISTICS_SECONDS_MAX)
+        return {} if answer is None else answer
+
+    async def _stop_broker(self, charge: Charge) -> bool:
+        return await self._wait(charge.handle.stop.remote(), STOP_SECONDS_MAX) is True
+
+    async def _wait(self, reference: Awaitable[Any], seconds_max: float) -> Any:
+        """Return a call's result, None if it failed or took too long."""
+        try:
+            async with asyncio.timeout(seconds_max):
+                return await reference
+        except Exception as error:
+            self._log.warning("call failed", error=repr(error)[:500])
+            return None
+
+    def _own(self) -> dict[str, Any]:
+        charges = [*self._brokers.values(), *self._services]
+        if self._name_server is not None:
+            charges.append(self._name_server)
+        return {
+            "process_id": os.getpid(),
+            "references": dict(self._references),
+            "failure": self._failure,
+            "restart_count": sum(charge.restart_count for charge in charges),
+            "killed_count": sum(charge.killed_count for charge in charges),
+            "process_ids": {
+                f"{charge.broker_name or ''}.{charge.kind}": charge.process_id for charge in charges
+            },
+        }
+
+
+class StartFailed(Exception):
+    """A broker or the name server said why it does not start."""
+
+    def __init__(self, failure: dict[str, str]) -> None:
+        super().__init__(failure)
+        self.failure = failure
+
+
+def _service_of(kind: str) -> str:
+    return next(name for name, row in SERVICES.items() if row.actor_name == kind)
+
+
+def end_hung(process_id: int) -> None:
+    """Kill an actor's process; Ray starts it again."""
+    raise NotImplementedError
