@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.leftovers import SESSION_VARIABLE, Leftovers
+from tests.leftovers import SESSION_VARIABLE, Leftovers, make_session_directory
 
 pytest_plugins = ["tests.kinds", "pytester"]
 
@@ -24,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     session = uuid.uuid4().hex
-    directory = Path(tempfile.mkdtemp(prefix="wl-"))
+    directory = make_session_directory()
     os.environ[SESSION_VARIABLE] = session
     os.environ["TMPDIR"] = tempfile.tempdir = str(directory)
     config.stash[_DIRECTORY] = directory

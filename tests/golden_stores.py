@@ -34,7 +34,9 @@ def extract_golden(name: str, archive: str, target: Path, *, prefix: str = "") -
     target.mkdir(parents=True, exist_ok=True)
     with tarfile.open(GOLDEN / name / f"{archive}.tar.gz") as tar:
         members = [member for member in tar.getmembers() if member.name.startswith(prefix)]
-        tar.extractall(target, members, filter="data")
+        # As an attribute, since Python 3.11 knows the argument from its fourth release on only.
+        tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+        tar.extractall(target, members)
         for member in members:
             # tarfile sets a time through a float, which can fall a millisecond short.
             modified_ns = round(member.mtime * 1000) * 1_000_000

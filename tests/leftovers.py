@@ -5,7 +5,8 @@ Other sessions may run on the same machine, so everything is attributed, not mer
   holds for daemons too, whoever their parent is by then;
 - listening sockets are those of such processes (gone with them) and of the test process itself;
 - temporary files go to a directory of the session's own (`TMPDIR`); in `/dev/shm` and in the
-  system's temporary directory a new file is ours if its name is, and nobody living has it open.
+  system's temporary directory a new file is ours if its name is, nobody living has it open, and no
+  other session is running that may have made it.
 
 Invariants: looking changes nothing; what is found is reported by name, never removed or killed.
 """
@@ -13,6 +14,7 @@ Invariants: looking changes nothing; what is found is reported by name, never re
 import getpass
 import os
 import re
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,6 +23,7 @@ SESSION_VARIABLE = "WAKELOG_TEST_SESSION"
 GRACE_MS_MAX = 10_000  # a process that was told to stop may take this long to be gone
 _PROC = Path("/proc")
 _SHARED_PLACES = (Path("/dev/shm"), Path("/tmp"))
+_SESSION_PREFIX = "wl-"  # short: UNIX sockets below it have about a hundred characters in all
 _OURS = re.compile(r"wakelog")
 # pytest keeps the folders of its own fixtures until the session's directory is removed.
 _EXPECTED_FOLDERS = (f"pytest-of-{getpass.getuser()}",)
@@ -82,6 +85,20 @@ def in_use(paths: Iterable[str]) -> set[str]:
     return used
 
 
+def make_session_directory() -> Path:
+    """Make the temporary directory of this session; its name says whose it is."""
+    return Path(tempfile.mkdtemp(prefix=f"{_SESSION_PREFIX}{os.getpid()}-"))
+
+
+def other_sessions(own: Path) -> list[Path]:
+    """Return the directories of the sessions, other than our own, whose process lives."""
+    return [
+        path
+        for path in own.parent.glob(f"{_SESSION_PREFIX}*")
+        if path != own and (_PROC / path.name.split("-")[1]).exists()
+    ]
+
+
 class Leftovers:
     """The state before a session, against which the state after it is held."""
 
@@ -96,7 +113,7 @@ class Leftovers:
         processes = session_processes(self._session)
         found = [f"process {number}: {line}" for number, line in sorted(processes.items())]
         found += [f"listening socket: {x}" for x in sorted(listening_sockets() - self._sockets)]
-        new = shared_files() - self._files
+        new = set() if other_sessions(self._directory) else shared_files() - self._files
         found += [f"file: {path}" for path in sorted(new - in_use(new))]
         inside = [path for path in self._directory.iterdir() if path.name not in _EXPECTED_FOLDERS]
         return found + [f"temporary file: {path}" for path in sorted(inside)]

@@ -15,6 +15,7 @@ from tests.leftovers import (
     Leftovers,
     in_use,
     listening_sockets,
+    other_sessions,
     session_processes,
 )
 
@@ -72,6 +73,16 @@ def test_a_file_in_shared_memory_is_found_once_nobody_has_it_open(tmp_path: Path
         assert f"file: {path}" in leftovers.look()
     finally:
         path.unlink()
+
+
+def test_a_file_that_another_session_may_have_made_is_not_ours(tmp_path: Path) -> None:
+    own = tmp_path / "wl-1-a"
+    assert other_sessions(own) == []
+    (tmp_path / "wl-999999999-b").mkdir()  # no such process: a session that was killed
+    assert other_sessions(own) == []
+    other = tmp_path / f"wl-{os.getppid()}-c"
+    other.mkdir()
+    assert other_sessions(own) == [other]
 
 
 def test_a_temporary_file_is_found(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ Every test that takes the fixture `cluster` runs once for each of them.
 
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -76,9 +77,9 @@ def wakelog_cluster(
     *,
     store: Path | None = None,
     settings: Mapping[str, str] | None = None,
-    transport: str = "bells",
+    flags: Sequence[str] = (),
 ) -> Iterator[Cluster]:
-    """Run `wakelog up`, as a user would."""
+    """Run `wakelog up` with these flags, as a user would."""
     folder.mkdir(parents=True, exist_ok=True)
     store = store or folder / "store"
     name_server_port, broker_port = free_port(), free_port(-2, 1)
@@ -87,9 +88,9 @@ def wakelog_cluster(
         "--store": str(store),
         "--namesrv-port": str(name_server_port),
         "--broker-port": str(broker_port),
-        "--transport": transport,
+        "--metrics-port": "0",
     }
-    words = [word for option in options.items() for word in option]
+    words = [*flags, *(word for option in options.items() for word in option)]
     # As in the real cluster: small segments, or every test writes gigabytes.
     for key, value in {"mappedFileSizeCommitLog": str(64 << 20), **(settings or {})}.items():
         words += ["--set", f"{key}={value}"]
@@ -109,4 +110,7 @@ def wakelog_cluster(
         assert code == 0, f"wakelog up ended with {code}{process}"
 
 
-STARTERS: dict[str, Starter] = {"real": real_cluster}
+STARTERS: dict[str, Starter] = {
+    "real": real_cluster,
+    "local": partial(wakelog_cluster, flags=["--local"]),
+}
