@@ -11,7 +11,7 @@ from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.bulk.loader import Kernels
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.consume_queue import ENTRY
+from wakelog.storage.queue.consume_queue import ENTRY
 from wakelog.storage.scan import ScanSpan, scan_plain
 
 NOW_MS = 1_700_000_000_000

@@ -9,12 +9,12 @@ from tests.fakes.logs import draft, small_config
 from wakelog.storage.allocate import make_segment
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.consume_queue_writer import ConsumeQueueWriter
 from wakelog.storage.dispatch_request import DispatchRequest
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_writer import IndexWriter
 from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.message_store import MessageStore
+from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
 from wakelog.storage.queue_offsets import QueueKey
 from wakelog.storage.record_check import CheckKind
 from wakelog.storage.results import PutResult

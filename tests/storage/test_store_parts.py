@@ -7,12 +7,12 @@ import pytest
 from tests.fakes.logs import draft, read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, put, store_config
-from wakelog.storage.checkpoint import decode_checkpoint
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore, StoreError, StoreLocked
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.reading.store_readers import StoreReaders
+from wakelog.storage.state.checkpoint import decode_checkpoint
 from wakelog.storage.store_parts import (
     OpenOptions,
     StoreParts,

@@ -32,11 +32,11 @@ from wakelog.storage.bulk.layout import (
     TAGS_CODE,
 )
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.consume_queue_writer import ConsumeQueueWriter
 from wakelog.storage.dispatch_request import DispatchRequest
 from wakelog.storage.errors import IllegalName
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
 from wakelog.storage.queue_offsets import QueueKey
 from wakelog.storage.recovery.queue_repair import list_queues
 

@@ -17,11 +17,10 @@ Read in this order:
     commit_log_reader.py                           the same bytes, from any process
     allocate.py flush.py commit.py transient_pool.py
                                                    what happens beside the writer
-    record_check.py scan.py -> bulk/ consume_queue.py index/
-                                                   from records to queues and keys, and back
-    checkpoint.py abort_file.py store_lock.py store_identity.py config_files.py
-                                                   the small files of the root
+    record_check.py scan.py -> bulk/ queue/ index/ from records to queues and keys, and back
+    state/                                         the small files: who owns it, how it was left
     recovery/ reading/ -> message_store.py         a store is opened and served
+    retention/                                     what is deleted, and when
 
 Invariants: one process writes the log, one writes queues and index; readers trust watermarks and
 bytes, never a writer's memory. Nothing here starts a thread, sleeps or reads a clock; only

@@ -30,9 +30,9 @@ from wakelog.protocol.message_record import MessageRecord
 from wakelog.storage.append import MessageDraft
 from wakelog.storage.commit_log import CommitLog
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.consume_queue import ENTRY, QueueEntry
-from wakelog.storage.consume_queue_ext import ExtensionUnit
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.queue.consume_queue import ENTRY, QueueEntry
+from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
 from wakelog.storage.reading.reader import GetRequest, LogView, Match
 from wakelog.storage.reading.store_readers import StoreReaders
 from wakelog.storage.recovery.queue_repair import list_queues

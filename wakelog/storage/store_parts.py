@@ -17,9 +17,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final, NamedTuple
 
-from wakelog.storage.abort_file import AbortFile
 from wakelog.storage.allocate import InlineSegments, clean_unfinished
-from wakelog.storage.checkpoint import Checkpoint
 from wakelog.storage.commit_log import CommitLog, SegmentSource
 from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
@@ -27,7 +25,9 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.recovery.segments import sync_segments
 from wakelog.storage.recovery.steps import RECOVERY_OWNER, RecoveryReport, recover
-from wakelog.storage.store_lock import StoreLock
+from wakelog.storage.state.abort_file import AbortFile
+from wakelog.storage.state.checkpoint import Checkpoint
+from wakelog.storage.state.store_lock import StoreLock
 from wakelog.storage.transient_pool import TransientPool, copy_range, restore_buffers
 
 BROKER_OWNER: Final = "broker"

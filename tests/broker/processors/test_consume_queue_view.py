@@ -11,8 +11,8 @@ from wakelog.broker.processors import consume_queue_view
 from wakelog.broker.processors.consume_queue_view import bitmap_text, read_entries
 from wakelog.protocol.bodies import ConsumeQueueData, SubscriptionData
 from wakelog.storage.append import MessageDraft
-from wakelog.storage.consume_queue_ext import ExtensionUnit
 from wakelog.storage.message_store import MessageStore
+from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
 
 ADDRESS = -(1 << 63) + 20
 

@@ -14,9 +14,9 @@ from wakelog.protocol.sys_flag import transaction_type
 from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.bulk.layout import KEY_HASH, KEY_RECORD
 from wakelog.storage.bulk.loader import Kernels
-from wakelog.storage.consume_queue import ENTRY
 from wakelog.storage.dispatch_request import DispatchRequest
 from wakelog.storage.index.index_file import index_key_hash
+from wakelog.storage.queue.consume_queue import ENTRY
 from wakelog.storage.scan import SCHEDULE_TOPIC, PlainScan, ScanSpan, scan_plain
 
 DELAYS_MS = (1000, 5000)

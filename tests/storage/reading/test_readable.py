@@ -7,9 +7,9 @@ import pytest
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import open_queue_writer, remove_queue_files, store_config
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.consume_queue import ConsumeQueue
 from wakelog.storage.errors import IllegalName
 from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.queue.consume_queue import ConsumeQueue
 from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
 
 KEY = ("TopicTest", 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from wakelog.storage.retention.retention_files import retention_segments
 
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import (
@@ -19,14 +20,13 @@ from tests.fakes.stores import (
 from wakelog.protocol.message_record import decode_record
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import BrokerRole, StoreConfig
-from wakelog.storage.consume_queue import ConsumeQueue
 from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.message_store import MessageStore
+from wakelog.storage.queue.consume_queue import ConsumeQueue
 from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.reading.reader import BatchLimits, GetRequest, LogView, Reader
 from wakelog.storage.reading.store_readers import StoreReaders
 from wakelog.storage.results import GetResult, GetStatus
-from wakelog.storage.retention_files import retention_segments
 
 TOPIC = "TopicTest"
 SEGMENT_BYTES = 65_536

@@ -9,7 +9,6 @@ import pytest
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
-from wakelog.storage.checkpoint import CheckpointTimes, encode_checkpoint
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.errors import DamagedStore, StoreError, StoreFull
 from wakelog.storage.message_store import MessageStore
@@ -20,6 +19,7 @@ from wakelog.storage.recovery.steps import (
     first_store_timestamp_ms,
     recover,
 )
+from wakelog.storage.state.checkpoint import CheckpointTimes, encode_checkpoint
 
 BYTES = 4096
 KEY = ("TopicTest", 0)

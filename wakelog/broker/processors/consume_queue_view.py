@@ -13,8 +13,8 @@ from base64 import b64encode
 from wakelog.protocol.bodies import ConsumeQueueData, SubscriptionData
 from wakelog.protocol.fastjson import dumps
 from wakelog.protocol.subscription import matches
-from wakelog.storage.consume_queue_ext import ExtensionUnit, is_extension_address
 from wakelog.storage.message_store import MessageStore
+from wakelog.storage.queue.consume_queue_ext import ExtensionUnit, is_extension_address
 
 ENTRIES_MAX = 4_096  # about 300 KB of JSON; mqadmin asks for 10
 

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wakelog.storage.consume_queue import ConsumeQueue
-from wakelog.storage.consume_queue_ext import ConsumeQueueExt
+from wakelog.storage.queue.consume_queue import ConsumeQueue
+from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt
 
 
 class ReadableQueue:

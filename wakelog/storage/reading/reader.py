@@ -22,8 +22,8 @@ from typing import Final, NamedTuple
 
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import BrokerRole, StoreConfig
-from wakelog.storage.consume_queue import ENTRY
-from wakelog.storage.consume_queue_ext import is_extension_address
+from wakelog.storage.queue.consume_queue import ENTRY
+from wakelog.storage.queue.consume_queue_ext import is_extension_address
 from wakelog.storage.reading.frames import Absent, read_frames
 from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.results import Frame, GetResult, GetStatus

@@ -17,11 +17,11 @@ from typing import Final
 
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.consume_queue import ConsumeQueue
-from wakelog.storage.consume_queue_ext import ConsumeQueueExt
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_service import IndexReader
 from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.queue.consume_queue import ConsumeQueue
+from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt
 from wakelog.storage.reading.query import Query
 from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.reading.reader import Reader

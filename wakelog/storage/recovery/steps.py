@@ -31,9 +31,7 @@ from typing import Final, NamedTuple
 
 from wakelog.protocol.message_record import MESSAGE_MAGIC, RECORD_BYTES_MIN, V6_EXTRA_BYTES
 from wakelog.protocol.sys_flag import MESSAGE_BORN_HOST_V6
-from wakelog.storage.abort_file import AbortFile
 from wakelog.storage.allocate import make_segment
-from wakelog.storage.checkpoint import Checkpoint, CheckpointTimes
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
@@ -53,6 +51,8 @@ from wakelog.storage.recovery.quarantine import QuarantinedPiece, keep_aside
 from wakelog.storage.recovery.queue_ends import QueueEnds
 from wakelog.storage.recovery.queue_repair import QueueRepair
 from wakelog.storage.recovery.segments import load_segments, sync_segments
+from wakelog.storage.state.abort_file import AbortFile
+from wakelog.storage.state.checkpoint import Checkpoint, CheckpointTimes
 
 # A clean stop leaves everything durable; 4.9.3 looks at this many segments all the same.
 SEGMENTS_CHECKED_AFTER_CLEAN_EXIT: Final = 3

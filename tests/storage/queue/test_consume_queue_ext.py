@@ -11,15 +11,15 @@ import pytest
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.golden_stores import open_golden
-from wakelog.storage.consume_queue import ENTRY, ConsumeQueue
-from wakelog.storage.consume_queue_ext import (
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.paths import StorePaths
+from wakelog.storage.queue.consume_queue import ENTRY, ConsumeQueue
+from wakelog.storage.queue.consume_queue_ext import (
     ConsumeQueueExt,
     ExtensionUnit,
     is_extension_address,
 )
-from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.mapped_file import OpenFiles
-from wakelog.storage.paths import StorePaths
 
 FILE_BYTES = 64
 BASE = -(1 << 63)

@@ -13,7 +13,7 @@ from tests.fakes.logs import read_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.errors import StoreFailed, StoreLocked
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.store_lock import BROKER_BYTE, StoreLock, holder_pid
+from wakelog.storage.state.store_lock import BROKER_BYTE, StoreLock, holder_pid
 
 PATH = "/store/lock"
 
@@ -83,7 +83,7 @@ TRY = """
 import sys
 from wakelog.storage.errors import StoreLocked
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.store_lock import StoreLock
+from wakelog.storage.state.store_lock import StoreLock
 try:
     StoreLock(RealFileSystem(), sys.argv[1])
     print("held")

@@ -34,9 +34,9 @@ from typing import Any, Final
 import numpy as np
 
 from wakelog.storage.bulk.layout import ENTRY_BYTES
-from wakelog.storage.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue, QueueEntry
 from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.mapped_file import MappedFile, OpenFiles
+from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue, QueueEntry
 
 # One file of the default size. A longer gap would be a lost segment, or a damaged number.
 GAP_ENTRIES_MAX: Final = 300_000

@@ -6,8 +6,8 @@ import pytest
 
 from tests.fakes.logs import read_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.storage.abort_file import AbortFile
 from wakelog.storage.errors import StoreFailed
+from wakelog.storage.state.abort_file import AbortFile
 
 
 def test_it_is_there_while_a_broker_runs() -> None:

@@ -11,11 +11,11 @@ import pytest
 from tests.fakes.logs import read_file, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.golden_stores import open_golden
-from wakelog.storage import config_files
-from wakelog.storage.config_files import ConfigFiles
 from wakelog.storage.errors import DamagedStore, StoreFull
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.paths import StorePaths
+from wakelog.storage.state import config_files
+from wakelog.storage.state.config_files import ConfigFiles
 
 PATH = "/store/config/topics.json"
 

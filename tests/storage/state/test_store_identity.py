@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.errors import StoreFull, WrongStore
-from wakelog.storage.store_identity import StoreIdentity, claim_identity, read_identity
+from wakelog.storage.state.store_identity import StoreIdentity, claim_identity, read_identity
 
 PATH = "/store/wakelog.store"
 

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.stores import NOW_MS, store_config
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.file_system import DiskUsage
-from wakelog.storage.retention import (
+from wakelog.storage.retention.retention import (
     FIRST_RUN_DELAY_MS,
     Retention,
     RetentionDecision,

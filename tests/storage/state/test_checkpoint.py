@@ -10,13 +10,13 @@ import pytest
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.golden_stores import open_golden
-from wakelog.storage.checkpoint import (
+from wakelog.storage.errors import StoreFailed, StoreFull
+from wakelog.storage.state.checkpoint import (
     Checkpoint,
     CheckpointTimes,
     decode_checkpoint,
     encode_checkpoint,
 )
-from wakelog.storage.errors import StoreFailed, StoreFull
 
 PATH = "/store/checkpoint"
 

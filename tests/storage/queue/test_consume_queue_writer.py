@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.allocate import make_segment
-from wakelog.storage.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue
-from wakelog.storage.consume_queue_writer import GAP_ENTRIES_MAX, ConsumeQueueWriter
 from wakelog.storage.errors import StoreFull
 from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.paths import offset_name
+from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue
+from wakelog.storage.queue.consume_queue_writer import GAP_ENTRIES_MAX, ConsumeQueueWriter
 
 DIRECTORY = "/store/consumequeue/T/0"
 FILE_ENTRIES = 10

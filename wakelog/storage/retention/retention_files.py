@@ -13,7 +13,7 @@ from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import DiskUsage, FileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
-from wakelog.storage.retention import RetentionLook, Segment
+from wakelog.storage.retention.retention import RetentionLook, Segment
 
 
 def look_at_store(

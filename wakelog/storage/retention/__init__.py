@@ -1,0 +1,1 @@
+"""What of the log is deleted and when: `retention` decides, `retention_files` deletes."""
