@@ -1,3 +1,5 @@
+"""Calls by address against a real loopback server: answers, limits, ends."""
+
 import asyncio
 from collections.abc import Awaitable, Callable
 

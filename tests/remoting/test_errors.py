@@ -1,3 +1,5 @@
+"""Errors of calls say whom they were for and why."""
+
 from wakelog.remoting.errors import CallTimeout, ConnectFailed, RemotingError
 
 

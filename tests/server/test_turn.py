@@ -10,8 +10,9 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.frame import encode_frame
+from wakelog.server import refusals
 from wakelog.server.connection import Connection
-from wakelog.server.handler import Channel, Reply
+from wakelog.server.handler import AnswerError, Channel, Reply
 from wakelog.server.idle import CloseReason
 from wakelog.server.lanes import Lanes, LaneSpec
 from wakelog.server.limits import ServerLimits
@@ -24,7 +25,14 @@ SEND, PULL = 10, 11
 class Bench:
     """A turn with its lanes, and the owner that its connections report to."""
 
-    def __init__(self, handler: FakeHandler, *, capacity: int = 100, crowded: int = 1000) -> None:
+    def __init__(
+        self,
+        handler: FakeHandler,
+        *,
+        capacity: int = 100,
+        crowded: int = 1000,
+        answer_error: AnswerError = refusals.failed,
+    ) -> None:
         self.clock = FakeClock()
         self.loop = FakeLoop()
         self.handler = handler
@@ -52,6 +60,7 @@ class Bench:
             loop_lag=self.lag,
             limits=self.limits,
             on_deferred=self.keep,
+            answer_error=answer_error,
             call_soon=self.loop.call_soon,
             clock_seconds=self.clock,
             wall_ms=self.clock.wall_ms,
@@ -127,6 +136,16 @@ def test_a_failed_end_of_turn_fails_every_answer_of_it() -> None:
     assert [(one.opaque, one.code) for one in transport.answers()] == [(1, 1), (2, 1)]
     assert "No space left on device" in (transport.answers()[0].remark or "")
     assert bench.turn.statistics().failures_count == 1
+
+
+def test_a_shell_may_say_how_errors_are_answered() -> None:
+    bench = Bench(FakeHandler(), answer_error=lambda request, error: answer(request, 14, "full"))
+    bench.handler.end_error = OSError(28, "No space left on device")
+    connection, transport = bench.connection()
+    connection.data_received(frames(1))
+    bench.loop.turn_over()
+    (only,) = transport.answers()
+    assert (only.opaque, only.code, only.remark) == (1, 14, "full")
 
 
 def test_the_budget_ends_a_turn_and_the_rest_comes_behind_the_reads() -> None:

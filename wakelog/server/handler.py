@@ -70,6 +70,14 @@ OnDeferred: TypeAlias = Callable[[Any, RemotingCommand, Channel, Reply], None]
 """Take over a deferred outcome: ``on_deferred(outcome, request, channel, reply)``."""
 
 
+AnswerError: TypeAlias = Callable[[RemotingCommand, Exception], RemotingCommand]
+"""Make the answer to a request from the exception that ended it.
+
+After a failed ``end_of_turn`` it gets the answer that cannot be given instead of the request: only
+``opaque`` is the same.
+"""
+
+
 def refuse_deferred(
     outcome: Any, request: RemotingCommand, _channel: Channel, _reply: Reply
 ) -> None:

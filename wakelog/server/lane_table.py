@@ -16,6 +16,7 @@ Source: org.apache.rocketmq.broker.BrokerController, BrokerFastFailure (4.9.3).
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Lane
 from wakelog.server.lanes import LaneSpec
+from wakelog.server.limits import ServerLimits
 
 ADMIN_CAPACITY_COUNT = 10_000
 """4.9.3's admin pool has no bound; operators send tens of requests, so this is never met by one."""
@@ -86,6 +87,14 @@ def broker_lanes(config: BrokerConfig) -> tuple[LaneSpec, ...]:
         lane(Lane.REPLY, config.reply_thread_pool_queue_capacity, weight=16, crowded=1_000),
         lane(Lane.QUERY, config.query_thread_pool_queue_capacity, weight=4, crowded=1_000),
         lane(Lane.ADMIN, ADMIN_CAPACITY_COUNT, weight=4, crowded=1_000),
+    )
+
+
+def broker_limits(config: BrokerConfig) -> ServerLimits:
+    """Return the limits of a broker's server, those that 4.9.3 has a key for from its keys."""
+    return ServerLimits(
+        idle_seconds_max=config.server_channel_max_idle_time_seconds,
+        backlog=config.server_socket_backlog,
     )
 
 

@@ -20,10 +20,11 @@ from functools import partial
 import msgspec
 
 from wakelog.protocol.command import RemotingCommand
+from wakelog.server import refusals
 from wakelog.server.connection import Connection
 from wakelog.server.connection_table import ConnectionStatistics, ConnectionTable
 from wakelog.server.errors import PortUnavailable
-from wakelog.server.handler import Handler, OnDeferred, refuse_deferred
+from wakelog.server.handler import AnswerError, Handler, OnDeferred, refuse_deferred
 from wakelog.server.idle import CloseReason, verdict
 from wakelog.server.lanes import Lanes, LaneStatistics
 from wakelog.server.limits import ServerLimits
@@ -57,6 +58,7 @@ class Server:
         *,
         limits: ServerLimits,
         on_deferred: OnDeferred = refuse_deferred,
+        answer_error: AnswerError = refusals.failed,
         clock_seconds: Callable[[], float] = time.monotonic,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -72,6 +74,7 @@ class Server:
             loop_lag=self._loop_lag,
             limits=limits,
             on_deferred=on_deferred,
+            answer_error=answer_error,
             call_soon=self._loop.call_soon,
             clock_seconds=clock_seconds,
             wall_ms=wall_ms,

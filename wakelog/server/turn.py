@@ -27,7 +27,7 @@ from wakelog.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.server import refusals
 from wakelog.server.connection import Connection
-from wakelog.server.handler import Handler, OnDeferred
+from wakelog.server.handler import AnswerError, Handler, OnDeferred
 from wakelog.server.lanes import Lanes, Offer, Waiting
 from wakelog.server.limits import ServerLimits
 from wakelog.server.loop_lag import LoopLag
@@ -79,6 +79,7 @@ class Turn:
         loop_lag: LoopLag,
         limits: ServerLimits,
         on_deferred: OnDeferred,
+        answer_error: AnswerError = refusals.failed,
         call_soon: Callable[[Callable[[], None]], Any],
         clock_seconds: Callable[[], float] = time.monotonic,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
@@ -89,6 +90,7 @@ class Turn:
         self._loop_lag = loop_lag
         self._budget_seconds = limits.turn_budget_seconds
         self._on_deferred = on_deferred
+        self._answer_error = answer_error
         self._call_soon = call_soon
         self._clock_seconds = clock_seconds
         self._wall_ms = wall_ms
@@ -221,7 +223,7 @@ class Turn:
 
     def _fail(self, connection: Connection, request: RemotingCommand, error: Exception) -> None:
         self._failures_count += 1
-        self._answer(connection, request, refusals.failed(request, error))
+        self._answer(connection, request, self._answer_error(request, error))
         if not self._line_budget.allows(self._clock_seconds()):
             return
         peers_fault = isinstance(error, RemoteProtocolError)
@@ -249,7 +251,7 @@ class Turn:
         except Exception as error:
             self._failures_count += 1
             self._log.error("end of turn failed", answers=len(answers), exc_info=error)
-            answers = [(to, refusals.failed(response, error)) for to, response in answers]
+            answers = [(to, self._answer_error(response, error)) for to, response in answers]
         for connection, response in answers:
             self._send(connection, response)
         unflushed, self._unflushed = self._unflushed, []
@@ -278,7 +280,7 @@ class Turn:
         except Exception as error:
             self._failures_count += 1
             self._log.error("answer cannot be encoded", peer=connection.peer, exc_info=error)
-            is_first = connection.buffer(refusals.failed(command, error))
+            is_first = connection.buffer(self._answer_error(command, error))
         self._answers_count += 1
         if is_first:
             self._unflushed.append(connection)
