@@ -69,7 +69,7 @@ from wakelog.server.server import Server
 from wakelog.storage.errors import NotWriteable, StoreError
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.store_identity import claim_identity, read_identity
+from wakelog.storage.state.store_identity import claim_identity, read_identity
 from wakelog.storage.store_parts import OpenOptions
 from wakelog.telemetry.logs import Log, logger
 

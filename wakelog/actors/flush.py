@@ -23,10 +23,10 @@ from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.station import BROKER_SERVICE, LockByte, Refused, Station, attached
 from wakelog.actors.links.words import Word, WordsPage
 from wakelog.actors.service_plan import read_plan
-from wakelog.storage.checkpoint import Checkpoint
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.flush import Flush, SegmentSync
+from wakelog.storage.state.checkpoint import Checkpoint
 from wakelog.telemetry.logs import Log, logger
 
 SERVICE = "flush"

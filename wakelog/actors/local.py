@@ -10,8 +10,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from wakelog.actors.broker_service import BrokerService
 from wakelog.actors.deployment import Report
 from wakelog.actors.links.broker_links import SERVICES

@@ -30,11 +30,11 @@ from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.reput import Arrival, DispatchDecision, FlushJob, Reput
 from wakelog.storage.bulk.loader import KernelLoader
-from wakelog.storage.checkpoint import Checkpoint
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, RealFileSystem
+from wakelog.storage.state.checkpoint import Checkpoint
 from wakelog.telemetry.logs import Log, logger
 
 SERVICE = "reput"

@@ -17,8 +17,12 @@ from wakelog.actors.service_plan import read_plan
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
-from wakelog.storage.retention import Retention
-from wakelog.storage.retention_files import look_at_store, remove_segment, retention_segments
+from wakelog.storage.retention.retention import Retention
+from wakelog.storage.retention.retention_files import (
+    look_at_store,
+    remove_segment,
+    retention_segments,
+)
 from wakelog.telemetry.logs import Log, logger
 
 SERVICE = "retention"

@@ -22,10 +22,10 @@ from wakelog.broker.delay_level import DelayLevels
 from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.schedule import BATCH_MAX, Schedule
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.consume_queue import ENTRY, ConsumeQueue
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, RealFileSystem
 from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.queue.consume_queue import ENTRY, ConsumeQueue
 from wakelog.storage.reading.readable import ReadableQueue
 
 SERVICE = "schedule"

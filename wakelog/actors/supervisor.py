@@ -17,11 +17,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Awaitable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from ray.exceptions import RayActorError
 
 from wakelog.actors.cluster.group import (
     BROKER,
@@ -176,9 +180,13 @@ class SupervisorActor:
             try:
                 outcome = await charge.handle.start.remote(*arguments)
                 break
-            except Exception as error:
+            except RayActorError as error:
                 self._log.warning("cannot start", actor_kind=charge.kind, error=repr(error)[:500])
                 await asyncio.sleep(RETRY_SECONDS)
+            except Exception as error:
+                remedy = "This is a mistake in wakelog; see the logs, or try another version."
+                cause = f"{charge.kind} cannot be started: {str(error)[-500:]}"
+                raise StartFailed({"cause": cause, "remedy": remedy}) from error
         if "failure" in outcome:
             raise StartFailed(outcome["failure"])
         charge.process_id = outcome["process_id"]
@@ -215,7 +223,8 @@ class SupervisorActor:
                 self._log.error("actor does not answer", actor_kind=charge.kind)
                 charge.killed_count += 1
                 charge.answered_at = time.monotonic()
-                end_hung(charge.process_id)
+                if charge.process_id:
+                    end_hung(charge.process_id)
 
     async def _ask(self, charge: Charge) -> dict[str, Any]:
         self._references["statistics"] += 1
@@ -264,4 +273,5 @@ def _service_of(kind: str) -> str:
 
 def end_hung(process_id: int) -> None:
     """Kill an actor's process; Ray starts it again."""
-    raise NotImplementedError
+    with suppress(ProcessLookupError):
+        os.kill(process_id, signal.SIGKILL)

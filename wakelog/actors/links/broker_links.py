@@ -33,7 +33,7 @@ from wakelog.actors.service_plan import ServicePlan
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.store_lock import holder_pid
+from wakelog.storage.state.store_lock import holder_pid
 
 RELEASE_SECONDS_MAX = 10.0
 """How long a neighbour may take to make its files durable when the Broker stops."""

@@ -250,7 +250,11 @@ class BellFlush:
         self._seen = 0
 
     def appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
-        """Note how far log and segments reach; the words were stored before."""
+        """Store the words, in an order that keeps theirs, and note them."""
+        page = self._page
+        page.set(Word.APPENDED, appended)
+        page.set(Word.COMMITTED, committed)
+        page.set(Word.STORED_MS, max(stored_ms, page.get(Word.STORED_MS)))
         self._committed = committed
         self._by_reference.appended(appended=appended, committed=committed, stored_ms=stored_ms)
 

@@ -28,7 +28,7 @@ from wakelog.actors.service_plan import ServicePlan
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.store_lock import BROKER_BYTE, StoreLock
+from wakelog.storage.state.store_lock import BROKER_BYTE, StoreLock
 from wakelog.telemetry.logs import configure_logs
 
 BROKER_SERVICE = "broker"
