@@ -19,9 +19,7 @@ class Client:
         self._address = address
         self._client = RemotingClient()
 
-    async def call(
-        self, code: int, fields: dict[str, Any], body: bytes = b""
-    ) -> RemotingCommand:
+    async def call(self, code: int, fields: dict[str, Any], body: bytes = b"") -> RemotingCommand:
         texts = {key: str(value) for key, value in fields.items() if value is not None}
         request = make_request(code, texts, body, opaque=0)
         return await self._client.invoke(self._address, request, timeout_ms=TIMEOUT_MS)

@@ -13,7 +13,7 @@ ADDRESSES = HostAddresses()
 
 def test_a_name_is_resolved_and_an_address_is_left_alone() -> None:
     assert ADDRESSES.resolve("localhost") in ("127.0.0.1", "::1")
-    assert ADDRESSES.resolve("192.0.2.7") == "192.0.2.7"
+    assert ADDRESSES.resolve("203.0.113.7") == "203.0.113.7"
 
 
 def test_an_unknown_name_is_an_os_error() -> None:
@@ -22,7 +22,7 @@ def test_an_unknown_name_is_an_os_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "is_own"), [("127.0.0.1", True), ("0.0.0.0", True), ("192.0.2.1", False)]
+    ("address", "is_own"), [("127.0.0.1", True), ("0.0.0.0", True), ("203.0.113.1", False)]
 )
 def test_an_address_is_own_if_it_can_be_bound(address: str, is_own: bool) -> None:
     assert ADDRESSES.is_own(address) is is_own
@@ -49,7 +49,7 @@ def test_without_a_way_out_the_outward_address_is_the_loopback_one(
     [
         ("0.0.0.0", "127.0.0.1"),
         ("::", "::1"),
-        ("192.0.2.1", "192.0.2.1"),
+        ("203.0.113.1", "203.0.113.1"),
         ("127.0.0.1", "127.0.0.1"),
     ],
 )

@@ -1,0 +1,75 @@
+"""Deployments for tests: small stores, free ports, and waiting for a condition."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.actors.client import Client
+from tests.compat.processes import free_port
+from wakelog.actors.deployment import Deployment, make_deployment
+from wakelog.actors.plan import Plan, Transport, UpOptions
+from wakelog.actors.planning.planning import make_plan
+
+T = TypeVar("T")
+
+WAIT_SECONDS_MAX = 20.0
+LOOK_SECONDS = 0.02
+
+
+def small_plan(
+    store: Path,
+    *settings: str,
+    is_local: bool = True,
+    transport: Transport = Transport.BELLS,
+    segment_bytes: int = 1 << 20,
+    broker_count: int = 1,
+) -> Plan:
+    """Return a plan with small files on ports that are free now."""
+    return make_plan(
+        UpOptions(
+            store=str(store),
+            name_server_port=free_port(),
+            broker_port=free_port(-2, 1, *range(18, 22)),
+            metrics_port=0,
+            is_local=is_local,
+            transport=transport,
+            broker_count=broker_count,
+            settings=(
+                f"mappedFileSizeCommitLog={segment_bytes}",
+                "mappedFileSizeConsumeQueue=6000",
+                "maxHashSlotNum=1000",
+                "maxIndexNum=4000",
+                *settings,
+            ),
+        )
+    )
+
+
+@asynccontextmanager
+async def running(plan: Plan) -> AsyncIterator[tuple[Deployment, Client]]:
+    """Run a deployment, with a client of its first broker, and stop it in order."""
+    deployment = make_deployment(plan)
+    client = Client(plan.brokers[0].address)
+    try:
+        await deployment.start(lambda what: None)
+        yield deployment, client
+    finally:
+        await client.close()
+        await deployment.stop(lambda what: None)
+
+
+async def wait_until(look: Callable[[], Any], what: str) -> Any:
+    """Return what `look` returns once that is true; it may be a coroutine function."""
+    async with asyncio.timeout(WAIT_SECONDS_MAX):
+        while True:
+            found = look()
+            if asyncio.iscoroutine(found):
+                found = await found
+            if found:
+                return found
+            await asyncio.sleep(LOOK_SECONDS)
+    raise AssertionError(what)
