@@ -19,7 +19,8 @@ from typing import Any, Protocol
 from wakelog.actors.plan import Plan
 
 Report = Callable[[str], None]
-"""Takes what is being done, a clause such as "broker-a: waiting for reput"; returns at once."""
+"""Takes what is being started or stopped, such as "broker-a: waiting for reput"; returns at once.
+The same words again are no news, and are not shown again."""
 
 
 class Deployment(Protocol):

@@ -13,7 +13,7 @@ LOOPBACK = "127.0.0.1"
 
 # Documentation addresses of RFC 5737 and RFC 3849. Nothing is sent: connecting a datagram socket
 # only looks up the route.
-_FAR_AWAY = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+_FAR_AWAY = ((socket.AF_INET, "203.0.113.1"), (socket.AF_INET6, "2001:db8::1"))
 _ANY_PORT = 9
 
 

@@ -1,0 +1,105 @@
+"""A deployment and a screen that keep the contract and do nothing, for tests of who uses them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from wakelog.actors.deployment import Report
+from wakelog.actors.plan import Plan, UpOptions
+from wakelog.actors.planning.planning import make_plan
+from wakelog.cli.rates import BrokerRates
+
+
+async def nothing() -> None:
+    """Take no time."""
+
+
+async def forever() -> None:
+    """Take all the time there is."""
+    await asyncio.Event().wait()
+
+
+class FakeDeployment:
+    """Starts and stops as it is told, and notes what was asked of it."""
+
+    def __init__(
+        self,
+        *,
+        on_start: Callable[[], Awaitable[None]] = nothing,
+        on_stop: Callable[[], Awaitable[None]] = nothing,
+        in_order: bool = True,
+    ) -> None:
+        self._on_start = on_start
+        self._on_stop = on_stop
+        self._in_order = in_order
+        self.calls: list[str] = []
+        self.reason: str | None = None
+        self.values: dict[str, Any] = {}
+
+    async def start(self, report: Report) -> None:
+        self.calls.append("start")
+        report("broker-a: opening the store")
+        try:
+            await self._on_start()
+        except asyncio.CancelledError:
+            self.calls.append("start cancelled")
+            raise
+        self.calls.append("started")
+
+    async def statistics(self) -> dict[str, Any]:
+        self.calls.append("statistics")
+        return self.values
+
+    def failure(self) -> str | None:
+        return self.reason
+
+    async def stop(self, report: Report) -> bool:
+        self.calls.append("stop")
+        report("broker-a: closing the store")
+        await self._on_stop()
+        self.calls.append("stopped")
+        return self._in_order
+
+
+class FakeScreen:
+    """Keeps what it was given."""
+
+    rates_seconds = 1.0
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.steps: list[str] = []
+        self.rates: list[tuple[Sequence[BrokerRates], bool]] = []
+        self.closed_count = 0
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+    def step(self, text: str) -> None:
+        self.steps.append(text)
+
+    def show_rates(self, rows: Sequence[BrokerRates], *, changed: bool) -> None:
+        self.rates.append((rows, changed))
+
+    def close(self) -> None:
+        self.closed_count += 1
+
+
+def plan_in(directory: object, *settings: str, **options: Any) -> Plan:
+    """Return a plan with its store in `directory`."""
+    return make_plan(UpOptions(store=f"{directory}/store", settings=settings, **options))
+
+
+def broker_values(
+    put_count: int = 0,
+    get_count: int = 0,
+    held_count: int = 0,
+    readable: int = 0,
+    dispatched: int = 0,
+) -> dict[str, Any]:
+    """Return what a broker says of itself, as far as the rates look."""
+    return {
+        "broker": {"held_count": held_count},
+        "store": {"put_count": put_count, "get_message_count": get_count},
+        "watermarks": {"readable": readable, "dispatched": dispatched},
+    }

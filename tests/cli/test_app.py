@@ -1,0 +1,200 @@
+"""What can be typed and what comes of it; the command runs as a process where signals matter."""
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import Command, running
+from tests.cli.fakes import FakeDeployment
+from tests.compat.processes import free_port
+from wakelog.actors.errors import PlanRefused
+from wakelog.actors.plan import Transport, UpOptions
+from wakelog.cli import app
+from wakelog.cli.stop_signals import StopSignals
+
+ENTRY = [str(Path(__file__).with_name("entry.py"))]
+READY = "ready after"
+
+
+def run(*arguments: str) -> int:
+    return app.run(arguments, StopSignals(), lambda plan: FakeDeployment())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ([], UpOptions()),
+        (
+            ["--store", "/s", "--namesrv-port", "1", "--broker-port", "2", "--bind", "0.0.0.0"],
+            UpOptions(store="/s", name_server_port=1, broker_port=2, bind="0.0.0.0"),
+        ),
+        (
+            ["--advertise", "10.0.0.1", "--brokers", "3", "--config", "broker.conf", "--local"],
+            UpOptions(
+                advertise="10.0.0.1", broker_count=3, config_path="broker.conf", is_local=True
+            ),
+        ),
+        (
+            ["--set", "a=b", "--set", "c=d=e", "--transport", "references", "--metrics-port=0"],
+            UpOptions(settings=("a=b", "c=d=e"), transport=Transport.REFERENCES, metrics_port=0),
+        ),
+    ],
+)
+def test_every_flag_arrives(
+    arguments: Sequence[str], options: UpOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+
+    def run_up(asked: UpOptions, *rest: object) -> int:
+        seen.append(asked)
+        return 7
+
+    monkeypatch.setattr(app, "run_up", run_up)
+    assert run("up", *arguments) == 7
+    assert seen == [options]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["upp"], "no such command 'upp'. Did you mean 'up'?"),
+        (["up", "--stroe", "x"], "no such option: --stroe (Possible options: "),
+        (["up", "extra"], "got unexpected extra argument"),
+        (["up", "--store"], "option '--store' requires an argument. See wakelog --help."),
+        (["up", "--brokers", "two"], "invalid value for '--brokers': "),
+        (["up", "--transport", "doves"], "invalid value for '--transport': "),
+        (["up", "--brokers", "0"], "--brokers 0 is not possible. Give 1 to 26."),
+        (["up", "--set", "listenPort"], "--set listenPort has no value. Write --set key=value"),
+        (["up", "--config", "/none.conf"], "--config /none.conf cannot be read: No such file"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    arguments: Sequence[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    [line] = err.splitlines()
+    assert line.startswith(f"wakelog: {message}")
+
+
+def test_what_stands_in_the_way_is_one_line_and_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "store").write_text("")
+    assert run("up", "--store", str(tmp_path / "store")) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"wakelog: {tmp_path}/store is not a directory. Give another --store."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [([], "Commands:"), (["--help"], "Commands:"), (["up", "--help"], "--namesrv-port PORT")],
+)
+def test_help_is_printed(
+    arguments: Sequence[str], part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*arguments) == 0
+    assert part in capsys.readouterr().out
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--version") == 0
+    assert capsys.readouterr().out.startswith("wakelog ")
+
+
+def test_hello_goes_to_the_name_server_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[object, ...]] = []
+    monkeypatch.setattr(app, "greet", lambda *asked: seen.append(asked))
+    assert run("hello", "10.0.0.1:1", "--topic", "t") == 0
+    assert run("hello") == 0
+    assert [asked[:2] for asked in seen] == [("10.0.0.1:1", "t"), ("127.0.0.1:9876", "hello")]
+
+
+def test_an_error_of_a_command_is_explained(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*asked: object) -> None:
+        raise PlanRefused("no", "Yes.")
+
+    monkeypatch.setattr(app, "greet", refuse)
+    assert run("hello") == 2
+    assert capsys.readouterr().err == "wakelog: no. Yes.\n"
+
+
+@contextmanager
+def up(directory: Path, behaviour: str, *, ignores_interrupt: bool = False) -> Iterator[Command]:
+    """Run `wakelog up` with a deployment that behaves so, on ports that are free."""
+    base = free_port(1, 2, 3)
+    arguments = ["--store", f"{directory}/store", "--broker-port", str(base + 2)]
+    arguments += ["--namesrv-port", str(base + 1), "--metrics-port", "0"]
+    arguments += ["--set", "mappedFileSizeCommitLog=1048576"]
+    with running(
+        ENTRY, behaviour, "up", *arguments, ignores_interrupt=ignores_interrupt
+    ) as command:
+        yield command
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "ignored"),
+    [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, False)],
+)
+def test_a_signal_stops_in_order_with_exit_code_0(
+    tmp_path: Path, number: signal.Signals, ignored: bool
+) -> None:
+    with up(tmp_path, "obedient", ignores_interrupt=ignored) as command:
+        command.wait_line(READY)
+        command.signal(number, group=True)
+        assert command.wait_end() == (0, "")
+        assert command.lines[-1] == "wakelog: stopped"
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_second_signal_says_that_it_is_stopping_already(tmp_path: Path) -> None:
+    with up(tmp_path, "slow-to-stop") as command:
+        command.wait_line(READY)
+        command.signal(signal.SIGINT)
+        command.wait_line("stopping broker-a: closing the store")
+        command.signal(signal.SIGTERM)
+        command.wait_line("stopping already")
+        command.write_line()
+        assert command.wait_end() == (0, "")
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_signal_during_the_start_stops_what_was_started(tmp_path: Path) -> None:
+    with up(tmp_path, "slow-to-start") as command:
+        command.wait_line("starting broker-a: opening the store")
+        command.signal(signal.SIGTERM)
+        assert command.wait_end() == (0, "")
+        assert not any(READY in line for line in command.lines)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        ("never-stops", "wakelog: not stopped within 0 s, the last step was: stopping broker-a: "),
+        ("does-not-start", "wakelog: broker-a did not start. Look at its log."),
+        ("has-a-bug", "wakelog: an error of wakelog's own, ZeroDivisionError: one of ours at "),
+    ],
+)
+def test_a_failure_is_one_line_and_exit_code_1(
+    tmp_path: Path, behaviour: str, message: str
+) -> None:
+    with up(tmp_path, behaviour) as command:
+        if behaviour == "never-stops":
+            command.wait_line(READY)
+            command.signal(signal.SIGINT)
+        code, errors = command.wait_end()
+    assert code == 1
+    [line] = errors.splitlines()
+    assert line.startswith(message)

@@ -1,0 +1,97 @@
+import os
+
+import pytest
+
+from wakelog.actors.errors import DeploymentFailed, PlanRefused, PreflightRefused
+from wakelog.cli.failures import FAILED, MISUSED, explain
+from wakelog.server.errors import PortUnavailable
+from wakelog.storage.errors import (
+    DamagedStore,
+    IllegalConfiguration,
+    NotWriteable,
+    StoreFull,
+    StoreLocked,
+    WrongStore,
+    store_failure,
+)
+
+ERRORS = [
+    (PlanRefused("--brokers 0 is not possible", "Give 1 to 26."), MISUSED, "Give 1 to 26."),
+    (PreflightRefused("port 1 is taken", "Stop it."), FAILED, "port 1 is taken. Stop it."),
+    (DeploymentFailed("Ray has died", "Look."), FAILED, "Ray has died. Look."),
+    (
+        StoreLocked("/s/lock", None),
+        FAILED,
+        "the store /s is already running in another process. Stop it first, or give another",
+    ),
+    (
+        StoreLocked("/s/lock", os.getpid()),
+        FAILED,
+        f"the store /s is already running in process {os.getpid()} (",
+    ),
+    (
+        WrongStore("/s", "it is store 1, not 2; mount that one"),
+        FAILED,
+        "/s is not this broker's store: it is store 1, not 2. Mount that one.",
+    ),
+    (WrongStore("/s", "it is another"), FAILED, "it is another. Give the --store of this broker."),
+    (
+        DamagedStore("/s/commitlog/1", "a gap before it", "put the missing file back"),
+        FAILED,
+        "/s/commitlog/1: a gap before it. Put the missing file back.",
+    ),
+    (
+        store_failure("/s/x", "allocate", OSError(28, "No space left on device")),
+        FAILED,
+        "allocate of /s/x failed: No space left on device. Free some space, or give a --store",
+    ),
+    (
+        store_failure("/s/x", "read", OSError(5, "Input/output error")),
+        FAILED,
+        "read of /s/x failed: Input/output error. Look at the disk",
+    ),
+    (NotWriteable("a sync failed"), FAILED, "the store takes no messages: a sync failed. Look"),
+    (
+        IllegalConfiguration("deleteWhen", "25", "hours from 00 to 23"),
+        MISUSED,
+        "deleteWhen=25 is not accepted. Give hours from 00 to 23.",
+    ),
+    (
+        PortUnavailable("127.0.0.1", 10911, OSError(98, "Address already in use")),
+        FAILED,
+        "cannot listen on 127.0.0.1:10911: another process uses this port. Stop it, or choose",
+    ),
+    (
+        PermissionError(13, "Permission denied", "/s/wakelog.logs"),
+        FAILED,
+        "/s/wakelog.logs: Permission denied. Look at what it names",
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "exit_code", "part"), ERRORS)
+def test_an_error_is_one_line_with_cause_and_remedy(
+    error: Exception, exit_code: int, part: str
+) -> None:
+    failure = explain(error)
+    assert failure.line.startswith("wakelog: ")
+    assert part in failure.line
+    assert "\n" not in failure.line and failure.line.endswith(".")
+    assert failure.exit_code == exit_code
+    assert not failure.is_ours
+
+
+def test_full_and_failed_are_told_apart() -> None:
+    assert isinstance(ERRORS[8][0], StoreFull)
+    assert not isinstance(ERRORS[9][0], StoreFull)
+
+
+def test_an_error_of_ours_says_where_it_was_raised() -> None:
+    try:
+        raise ZeroDivisionError("one\nof ours")
+    except ZeroDivisionError as error:
+        failure = explain(error)
+    assert failure.is_ours
+    assert failure.exit_code == FAILED
+    assert "ZeroDivisionError: one of ours at " in failure.line
+    assert f"{__file__}:" in failure.line

@@ -1,0 +1,153 @@
+"""A greeting to a cluster of one socket, whose answers are given in a table."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, closing
+from typing import Any
+
+import pytest
+
+from tests.compat.processes import free_port
+from wakelog.actors.errors import DeploymentFailed
+from wakelog.cli.hello import AUTO_CREATE_TOPIC, Hello, greet
+from wakelog.protocol.bodies import BrokerData, TopicRouteData
+from wakelog.protocol.body_codec import encode_body
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.frame import FrameDecoder, encode_frame
+from wakelog.protocol.message_record import encode_record
+from wakelog.remoting.client import RemotingClient
+
+
+class Cluster:
+    """Name server and broker behind one port; what was asked is kept."""
+
+    def __init__(self, answers: Mapping[RequestCode, tuple[int, dict[str, str]]]) -> None:
+        self._answers = {**GOOD_ANSWERS, **answers}
+        self.port = 0
+        self.topics: set[str] = {AUTO_CREATE_TOPIC}
+        self.requests: list[RemotingCommand] = []
+        self._stored = b""
+
+    def respond(self, request: RemotingCommand) -> RemotingCommand:
+        code, fields = self._answers[RequestCode(request.code)]
+        body = b""
+        if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            if request.ext_fields["topic"] not in self.topics:
+                return answer(request, ResponseCode.TOPIC_NOT_EXIST)
+            addresses = {0: f"127.0.0.1:{self.port}"}
+            brokers = [BrokerData("c", "slave-only", {1: "nowhere:1"})]
+            brokers.append(BrokerData("c", "broker-a", addresses))
+            body = encode_body(TopicRouteData(broker_datas=brokers))
+        elif request.code == RequestCode.SEND_MESSAGE:
+            self._stored = request.body
+        else:
+            body = record(self._stored)
+        return answer(request, code, "so it is", fields, body)
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        async with server:
+            yield f"127.0.0.1:{self.port}"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        decoder = FrameDecoder()
+        with closing(writer):
+            while data := await reader.read(65_536):
+                for request in decoder.feed(data):
+                    self.requests.append(request)
+                    writer.write(encode_frame(self.respond(request)))
+
+
+GOOD_ANSWERS: dict[RequestCode, tuple[int, dict[str, str]]] = {
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: (ResponseCode.SUCCESS, {}),
+    RequestCode.SEND_MESSAGE: (
+        ResponseCode.SUCCESS,
+        {"msgId": "7F00000100002A9F0000000000000000", "queueId": "0", "queueOffset": "41"},
+    ),
+    RequestCode.PULL_MESSAGE: (ResponseCode.SUCCESS, {}),
+}
+
+
+def record(body: bytes) -> bytes:
+    host = ("127.0.0.1", 1)
+    return encode_record(
+        queue_id=0,
+        flag=0,
+        queue_offset=41,
+        physical_offset=0,
+        sys_flag=0,
+        born_timestamp_ms=1,
+        born_host=host,
+        store_timestamp_ms=1,
+        store_host=host,
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=body,
+        topic="hello",
+        properties=b"",
+    )
+
+
+def run(cluster: Cluster) -> list[str]:
+    said: list[str] = []
+
+    async def main() -> None:
+        client = RemotingClient()
+        async with cluster.listening() as address:
+            try:
+                await Hello(client, address, "hello").run(b"good day", said.append)
+            finally:
+                await client.close()
+
+    asyncio.run(main())
+    return said
+
+
+def test_a_message_is_sent_where_it_would_be_created_and_fetched_back() -> None:
+    cluster = Cluster({})
+    sent, received = run(cluster)
+    assert sent.startswith("sent      to topic hello, broker-a queue 0 offset 41, in ")
+    assert sent.endswith(" (id 7F00000100002A9F0000000000000000)")
+    assert received.startswith("received  'good day', in ")
+    fields: list[dict[str, Any]] = [request.ext_fields for request in cluster.requests]
+    assert [each["topic"] for each in fields] == ["hello", AUTO_CREATE_TOPIC, "hello", "hello"]
+    assert fields[3]["queueOffset"] == "41"
+
+
+def test_the_route_of_a_topic_that_is_there_is_used() -> None:
+    cluster = Cluster({})
+    cluster.topics = {"hello"}
+    run(cluster)
+    assert [request.code for request in cluster.requests] == [105, 10, 11]
+
+
+@pytest.mark.parametrize(
+    ("answers", "cause"),
+    [
+        (
+            {RequestCode.GET_ROUTEINFO_BY_TOPIC: (ResponseCode.SYSTEM_ERROR, {})},
+            "knows no broker for topic hello",
+        ),
+        ({RequestCode.SEND_MESSAGE: (14, {})}, "refused the message with code 14: so it is"),
+        ({RequestCode.PULL_MESSAGE: (24, {})}, "refused the pull with code 24: so it is"),
+        (
+            {RequestCode.SEND_MESSAGE: (ResponseCode.SUCCESS, {})},
+            "an answer is not as RocketMQ 4.x gives it: ",
+        ),
+    ],
+)
+def test_a_cluster_that_refuses_is_quoted(
+    answers: dict[RequestCode, tuple[int, dict[str, str]]], cause: str
+) -> None:
+    with pytest.raises(DeploymentFailed) as failed:
+        run(Cluster(answers))
+    assert cause in failed.value.cause
+
+
+def test_nobody_at_the_address_is_said() -> None:
+    port = free_port()
+    with pytest.raises(DeploymentFailed, match=f"127.0.0.1:{port} does not answer: "):
+        greet(f"127.0.0.1:{port}", "hello", lambda line: None)

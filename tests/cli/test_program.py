@@ -1,0 +1,32 @@
+import sys
+from importlib import metadata
+
+import pytest
+
+from wakelog.cli.program import command_line, version
+
+
+def test_the_version_is_that_of_the_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert version() == metadata.version("wakelog")
+
+    def refuse(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", refuse)
+    assert version() == "(not installed)"
+
+
+@pytest.mark.parametrize(
+    ("called", "found", "expected"),
+    [
+        ("/venv/bin/wakelog", "/venv/bin/wakelog", "wakelog"),
+        ("/venv/bin/wakelog", None, f"{sys.executable} -m wakelog"),
+        ("/src/wakelog/__main__.py", "/venv/bin/wakelog", f"{sys.executable} -m wakelog"),
+    ],
+)
+def test_the_program_is_called_again_as_it_was_called(
+    called: str, found: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [called])
+    monkeypatch.setattr("shutil.which", lambda name: found)
+    assert command_line() == expected

@@ -1,0 +1,77 @@
+import asyncio
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from wakelog.cli.stop_signals import StopSignals
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def dispositions() -> Iterator[None]:
+    """Give the signals back to who had them."""
+    before = {number: signal.getsignal(number) for number in NUMBERS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_the_first_signal_wakes_and_the_next_ones_are_told(number: signal.Signals) -> None:
+    repeats = []
+    signals = StopSignals()
+
+    async def hear() -> None:
+        signals.attach(lambda: repeats.append(signals.count))
+        waiting = asyncio.create_task(signals.wait())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        signal.raise_signal(number)
+        await waiting
+        assert repeats == []
+        signal.raise_signal(signal.SIGTERM)
+        while not repeats:
+            await asyncio.sleep(0)
+
+    signals.install()
+    asyncio.run(hear())
+    assert repeats == [2]
+
+
+def test_a_signal_that_came_before_the_loop_is_remembered() -> None:
+    signals = StopSignals()
+
+    async def hear() -> None:
+        signals.attach(lambda: None)
+        await signals.wait()
+
+    signals.install()
+    signal.raise_signal(signal.SIGINT)
+    asyncio.run(hear())
+
+
+@pytest.mark.parametrize(
+    ("number", "is_heard"), [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGHUP, False)]
+)
+def test_of_signals_inherited_as_ignored_only_nohups_stays_so(
+    number: signal.Signals, is_heard: bool
+) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    signals = StopSignals()
+    signals.install()
+    signal.raise_signal(number)
+    assert signals.count == is_heard
+
+
+def test_a_signal_after_the_loop_has_ended_is_harmless() -> None:
+    signals = StopSignals()
+    signals.install()
+
+    async def attach() -> None:
+        signals.attach(lambda: None)
+
+    asyncio.run(attach())
+    signal.raise_signal(signal.SIGTERM)
+    assert signals.count == 1

@@ -1,0 +1,216 @@
+"""Each row is a store that stands in the way, and what is said about it."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.fakes import plan_in
+from wakelog.actors.errors import PreflightRefused
+from wakelog.actors.plan import Plan
+from wakelog.cli.store_check import FIRST_QUEUES_COUNT, SPARE_BYTES, check_stores
+from wakelog.storage.errors import StoreLocked, WrongStore
+from wakelog.storage.file_system import DiskUsage, RealFileSystem
+from wakelog.storage.state.store_identity import claim_identity
+
+NOBODY = 65_534
+SEGMENT_BYTES = 1 << 20
+QUEUE_BYTES = 6_000_000
+SMALL = f"mappedFileSizeCommitLog={SEGMENT_BYTES}"
+NEW_STORE_BYTES = SEGMENT_BYTES + SPARE_BYTES + FIRST_QUEUES_COUNT * QUEUE_BYTES
+
+
+class SmallDisk(RealFileSystem):
+    """The real file system on a disk with so much room."""
+
+    __slots__ = ("_free_bytes",)
+
+    def __init__(self, free_bytes: int) -> None:
+        super().__init__()
+        self._free_bytes = free_bytes
+
+    def disk_usage(self, path: str) -> DiskUsage:
+        return DiskUsage(1 << 40, (1 << 40) - self._free_bytes, self._free_bytes)
+
+
+def refusal(plan: Plan, fs: RealFileSystem | None = None) -> str:
+    with pytest.raises(PreflightRefused) as refused:
+        check_stores(plan, fs or RealFileSystem())
+    return str(refused.value)
+
+
+def entries(directory: Path) -> list[str]:
+    return sorted(str(path) for path in directory.rglob("*"))
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Be a user without rights; a test that root runs could write anywhere."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+
+def test_a_new_store_is_accepted_and_nothing_is_written(tmp_path: Path) -> None:
+    check_stores(plan_in(tmp_path, SMALL), RealFileSystem())
+    check_stores(plan_in(tmp_path, SMALL, broker_count=2), RealFileSystem())
+    assert entries(tmp_path) == []
+
+
+def a_file(root: Path) -> None:
+    root.write_text("")
+
+
+def a_dangling_link(root: Path) -> None:
+    root.symlink_to("nowhere")
+
+
+def of_one_broker(root: Path) -> None:
+    (root / "commitlog").mkdir(parents=True)
+
+
+def of_two_brokers(root: Path) -> None:
+    of_one_broker(root / "broker-a")
+    of_one_broker(root / "broker-b")
+
+
+def of_broker_b(root: Path) -> None:
+    root.mkdir()
+    claim_identity(
+        RealFileSystem(), str(root / "wakelog.store"), broker_name="broker-b", new_store_id="1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "broker_count", "message"),
+    [
+        (a_file, 1, "{root} is not a directory. Give another --store."),
+        (a_dangling_link, 1, "{root} is not a directory. Give another --store."),
+        (
+            of_one_broker,
+            2,
+            "{root} is the store of one broker, and --brokers 2 keep theirs inside it. Give "
+            "another --store, or move what is in it to {root}/broker-a.",
+        ),
+        (
+            of_two_brokers,
+            1,
+            "{root} holds the stores of several brokers (broker-a, broker-b). Give --brokers 2, "
+            "or --store {root}/broker-a.",
+        ),
+        (
+            of_broker_b,
+            1,
+            "the store {root} belongs to broker broker-b, and this one is broker-a. Give --set "
+            "brokerName=broker-b, or another --store.",
+        ),
+    ],
+)
+def test_a_store_that_is_not_the_one_meant_is_refused(
+    make: Callable[[Path], None], broker_count: int, message: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "store"
+    make(root)
+    before = entries(tmp_path)
+    plan = plan_in(tmp_path, SMALL, broker_count=broker_count)
+    assert refusal(plan) == message.format(root=root)
+    assert entries(tmp_path) == before
+
+
+def test_a_store_whose_identity_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "wakelog.store").write_text("?")
+    with pytest.raises(WrongStore, match="its identity cannot be read"):
+        check_stores(plan_in(tmp_path, SMALL), RealFileSystem())
+
+
+def test_a_store_that_this_user_may_not_write_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir(mode=0o755)
+    place.chmod(0o555)
+    with as_nobody():
+        user = os.geteuid()
+        message = refusal(plan_in(place, SMALL))
+    # Root's temporary directories are closed to others, so the first of them is the one named.
+    found = re.fullmatch(
+        rf"user {user} may not write to (\S+)\. Change its owner or its permissions, or give "
+        r"another --store\.",
+        message,
+    )
+    assert found is not None and str(place).startswith(found[1])
+
+
+@pytest.mark.process
+def test_a_store_that_another_process_runs_is_refused_with_its_id(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from wakelog.storage.file_system import RealFileSystem\n"
+        "from wakelog.storage.state.store_lock import StoreLock\n"
+        "lock = StoreLock(RealFileSystem(), sys.argv[1])\n"
+        "print('locked', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path / "store" / "lock")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == b"locked\n"
+        before = entries(tmp_path)
+        with pytest.raises(StoreLocked) as refused:
+            check_stores(plan_in(tmp_path, SMALL), RealFileSystem())
+        assert refused.value.holder_pid == holder.pid
+        assert entries(tmp_path) == before
+        holder.communicate()
+
+
+def with_a_segment(root: Path) -> None:
+    (root / "commitlog").mkdir(parents=True)
+    (root / "commitlog" / f"{0:020d}").write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("settings", "needed_bytes", "words"),
+    [([SMALL], NEW_STORE_BYTES, "62.8 MiB"), ([], NEW_STORE_BYTES + (1023 << 20), "1.1 GiB")],
+)
+def test_a_disk_without_room_for_the_first_files_is_refused(
+    settings: list[str], needed_bytes: int, words: str, tmp_path: Path
+) -> None:
+    plan = plan_in(tmp_path, *settings)
+    check_stores(plan, SmallDisk(needed_bytes))
+    assert refusal(plan, SmallDisk(needed_bytes - 1)) == (
+        f"the disk of {tmp_path}/store needs {words} and has {words} free. Free some space, give "
+        "a --store on another disk, or make the files smaller with "
+        "--set mappedFileSizeCommitLog=268435456."
+    )
+
+
+def test_a_transient_pool_without_room_is_refused(tmp_path: Path) -> None:
+    with_a_segment(tmp_path / "store")
+    pool = ("transientStorePoolEnable=true", "transientStorePoolSize=100")
+    plan = plan_in(tmp_path, SMALL, *pool)
+    check_stores(plan, SmallDisk(200 * SEGMENT_BYTES))
+    assert refusal(plan, SmallDisk(99 * SEGMENT_BYTES)).startswith(
+        "the transient pool in /dev/shm needs 100.0 MiB and has 99.0 MiB free. Give fewer"
+    )
+
+
+def test_a_store_with_segments_needs_little(tmp_path: Path) -> None:
+    with_a_segment(tmp_path / "store")
+    plan = plan_in(tmp_path)
+    check_stores(plan, SmallDisk(SPARE_BYTES))
+    assert "needs 16.0 MiB" in refusal(plan, SmallDisk(SPARE_BYTES - 1))
+
+
+def test_several_brokers_on_one_disk_need_their_sum(tmp_path: Path) -> None:
+    plan = plan_in(tmp_path, SMALL, broker_count=2)
+    check_stores(plan, SmallDisk(2 * NEW_STORE_BYTES))
+    assert "the disk of " in refusal(plan, SmallDisk(2 * NEW_STORE_BYTES - 1))

@@ -1,0 +1,274 @@
+"""One run from start to stop, with a deployment and a screen that do as they are told."""
+
+import asyncio
+import os
+import signal
+import urllib.request
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.fakes import FakeDeployment, FakeScreen, broker_values, forever, plan_in
+from tests.compat.processes import free_port
+from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.plan import Plan
+from wakelog.cli import up as module
+from wakelog.cli.stop_signals import StopSignals
+from wakelog.cli.up import Up, ready_lines
+
+READY = "ready after"
+
+
+class Run:
+    """An `Up`, the parts it has, and a way to ask it to stop."""
+
+    def __init__(self, plan: Plan, **behaviour: Any) -> None:
+        self.deployment = FakeDeployment(**behaviour)
+        self.screen = FakeScreen()
+        self.signals = StopSignals()
+        self.up = Up(plan, self.deployment, self.screen, self.signals)
+
+    def ask_to_stop(self) -> None:
+        self.signals._handle(signal.SIGTERM, None)
+
+    def run(self, meanwhile: Coroutine[Any, Any, None] | None = None) -> int:
+        """Run to the end, something else beside it."""
+
+        async def both() -> int:
+            beside = None if meanwhile is None else asyncio.create_task(meanwhile)
+            code = await self.up.run()
+            if beside is not None:
+                await beside
+            return code
+
+        return asyncio.run(both())
+
+    async def until(self, true: Callable[[], object]) -> None:
+        async with asyncio.timeout(10):
+            while not true():
+                await asyncio.sleep(0.001)
+
+    async def stop_when_ready(self) -> None:
+        await self.until(lambda: self.is_ready)
+        self.ask_to_stop()
+
+    @property
+    def is_ready(self) -> bool:
+        return any(READY in line for line in self.screen.lines)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return plan_in(tmp_path, metrics_port=0)
+
+
+@pytest.fixture(autouse=True)
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FAILURE_SECONDS", 0.001)
+    monkeypatch.setattr(FakeScreen, "rates_seconds", 0.0)
+
+
+def test_a_run_that_is_asked_to_stop_starts_watches_and_stops(
+    plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Run(plan)
+    run.deployment.values = {"brokers": {"broker-a": broker_values(5)}}
+
+    async def look_twice() -> None:
+        await run.until(lambda: len(run.screen.rates) >= 2)
+        run.ask_to_stop()
+
+    assert run.run(look_twice()) == 0
+    calls = [call for call in run.deployment.calls if call != "statistics"]
+    assert calls == ["start", "started", "stop", "stopped"]
+    assert run.screen.steps == [
+        "starting broker-a: opening the store",
+        "stopping broker-a: closing the store",
+    ]
+    assert run.screen.lines[-1] == "wakelog: stopped"
+    assert run.screen.closed_count == 1
+    (first, changed), (_, changed_again) = run.screen.rates[:2]
+    assert [row.name for row in first] == ["broker-a"]
+    assert (changed, changed_again) == (True, False)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_stop_asked_for_before_the_start_still_stops(plan: Plan) -> None:
+    run = Run(plan, on_start=forever)
+    run.ask_to_stop()
+    assert run.run() == 0
+    assert not run.is_ready
+
+
+def test_a_stop_asked_for_during_the_start_cancels_it_first(plan: Plan) -> None:
+    run = Run(plan, on_start=forever)
+
+    async def stop_while_starting() -> None:
+        await run.until(lambda: run.deployment.calls)
+        run.ask_to_stop()
+
+    assert run.run(stop_while_starting()) == 0
+    assert run.deployment.calls == ["start", "start cancelled", "stop", "stopped"]
+    assert not run.is_ready
+
+
+def test_a_second_signal_is_told_which_step_is_under_way(plan: Plan) -> None:
+    go_on = asyncio.Event()
+    run = Run(plan, on_stop=go_on.wait)
+
+    async def ask_twice() -> None:
+        await run.stop_when_ready()
+        await run.until(lambda: "stop" in run.deployment.calls)
+        run.ask_to_stop()
+        await run.until(lambda: run.screen.lines[-1].startswith("wakelog: stopping already"))
+        go_on.set()
+
+    assert run.run(ask_twice()) == 0
+    assert (
+        "wakelog: stopping already, the step under way is: stopping broker-a: closing the store"
+        in run.screen.lines
+    )
+
+
+def test_a_deployment_that_cannot_go_on_is_stopped_and_told(
+    plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Run(plan)
+
+    async def fail_when_ready() -> None:
+        await run.until(lambda: run.is_ready)
+        run.deployment.reason = "Ray has ended"
+
+    assert run.run(fail_when_ready()) == 1
+    assert run.deployment.calls[-1] == "stopped"
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == f"wakelog: Ray has ended. The logs in {plan.log_directory} say more."
+
+
+async def refuse() -> None:
+    raise DeploymentFailed("broker-a did not start", "Look at its log.")
+
+
+async def stumble() -> None:
+    raise ZeroDivisionError("of ours")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "lines"),
+    [
+        ({"on_start": refuse}, ["wakelog: broker-a did not start. Look at its log."]),
+        ({"on_start": stumble}, ["wakelog: an error of wakelog's own, ZeroDivisionError: of ours"]),
+        ({"on_start": refuse, "on_stop": refuse}, ["wakelog: broker-a did not start."] * 2),
+        ({"on_start": refuse, "in_order": False}, ["wakelog: broker-a did not start."]),
+    ],
+)
+def test_a_failed_start_is_stopped_and_told(
+    plan: Plan, behaviour: Any, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Run(plan, **behaviour)
+    assert run.run() == 1
+    assert "stop" in run.deployment.calls
+    assert run.screen.closed_count == 1
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == len(lines)
+    assert all(line.startswith(begin) for line, begin in zip(told, lines, strict=True))
+
+
+def test_a_store_left_in_disorder_is_told_and_counts_as_failed(plan: Plan) -> None:
+    run = Run(plan, in_order=False)
+    assert run.run(run.stop_when_ready()) == 1
+    assert run.screen.lines[-1] == f"wakelog: {module.NOT_IN_ORDER}"
+
+
+def test_a_stop_that_does_not_end_ends_the_process(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Ended(BaseException):
+        pass
+
+    def end(code: int) -> None:
+        assert code == 1
+        raise Ended
+
+    monkeypatch.setattr(os, "_exit", end)
+    monkeypatch.setattr(module, "STOP_SECONDS_MAX", 0.01)
+    run = Run(plan, on_stop=forever)
+    with pytest.raises(Ended):
+        run.run(run.stop_when_ready())
+    assert run.screen.closed_count == 1
+    assert "the last step was: stopping broker-a: closing" in capsys.readouterr().err
+
+
+def test_statistics_that_fail_or_hang_are_shown_as_silence(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STATISTICS_SECONDS_MAX", 0.001)
+    run = Run(plan)
+
+    async def hang(self: FakeDeployment) -> dict[str, Any]:
+        await forever()
+        return {}
+
+    monkeypatch.setattr(FakeDeployment, "statistics", hang)
+
+    async def stop_after_a_look() -> None:
+        await run.until(lambda: run.screen.rates)
+        run.ask_to_stop()
+
+    assert run.run(stop_after_a_look()) == 0
+    assert not run.screen.rates[0][0][0].answers
+
+
+def test_metrics_are_served_from_the_start_to_the_stop(tmp_path: Path) -> None:
+    port = free_port()
+    run = Run(plan_in(tmp_path, metrics_port=port))
+    url = f"http://127.0.0.1:{port}/metrics"
+
+    async def scrape() -> None:
+        await run.until(lambda: run.is_ready)
+        loop = asyncio.get_running_loop()
+        answer = await loop.run_in_executor(None, lambda: urllib.request.urlopen(url).read())
+        assert b"rocketmq_build_info{version=" in answer
+        run.ask_to_stop()
+
+    assert run.run(scrape()) == 0
+    assert f"metrics      {url}" in run.screen.lines
+
+
+def test_a_port_for_metrics_taken_meanwhile_ends_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Run(plan_in(tmp_path, metrics_port=1, bind="203.0.113.1"))
+    assert run.run() == 1
+    assert run.deployment.calls == ["stop", "stopped"]
+    assert "cannot listen on 203.0.113.1:1" in capsys.readouterr().err
+
+
+def test_warnings_of_the_plan_come_first(tmp_path: Path) -> None:
+    run = Run(plan_in(tmp_path, "brokerNmae=x", metrics_port=0))
+    run.run(run.stop_when_ready())
+    assert run.screen.lines[0].endswith("did you mean brokerName?")
+
+
+def test_what_is_said_when_ready_names_everything(tmp_path: Path) -> None:
+    plan = plan_in(tmp_path, broker_count=2, bind="0.0.0.0", advertise="127.0.0.1")
+    lines = ready_lines(plan, 1.26)
+    root = tmp_path / "store"
+    assert lines[1:6] == [
+        "name server  127.0.0.1:9876",
+        f"broker-a     127.0.0.1:10911  store {root}/broker-a",
+        f"broker-b     127.0.0.1:10931  store {root}/broker-b",
+        f"logs         {root}/wakelog.logs",
+        "metrics      http://127.0.0.1:5557/metrics",
+    ]
+    assert lines[6].startswith("try          ") and lines[6].endswith(" hello 127.0.0.1:9876")
+    assert lines[7] == "ready after 1.3 s; Ctrl-C stops in order"
+
+
+def test_a_name_server_of_others_is_said_to_be(tmp_path: Path) -> None:
+    plan = plan_in(tmp_path, "namesrvAddr=203.0.113.1:9876;203.0.113.2:9876", metrics_port=0)
+    lines = ready_lines(plan, 1.0)
+    assert lines[1] == "name server  203.0.113.1:9876 (not ours)"
+    assert not any(line.startswith("metrics") for line in lines)

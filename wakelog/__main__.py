@@ -1,0 +1,28 @@
+"""`python -m wakelog` and the `wakelog` command: the way into `cli`.
+
+Signals come first, imports after: a stop that is asked for while Python still loads modules is
+remembered, not answered with a stack trace.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from wakelog.cli.stop_signals import StopSignals
+
+
+def main() -> int:
+    """Run the command line of this process and return its exit code."""
+    if not __debug__:
+        # Checks of our own mistakes are assertions; without them a mistake would reach the disk.
+        sys.stderr.write("wakelog: assertions are off. Start Python without -O.\n")
+        return 2
+    signals = StopSignals()
+    signals.install()
+    from wakelog.cli.app import run
+
+    return run(sys.argv[1:], signals)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""How an error is put into words: one function from exceptions to cause, remedy and exit code.
+
+Whatever goes wrong, the user gets one line on standard error that says what is wrong and what to
+do, and never a stack trace. An error that no row knows is one of ours: its line says where it was
+raised, and the trace goes to the log.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from posixpath import dirname
+from typing import Any
+
+import msgspec
+
+from wakelog.actors.errors import DeploymentError, PlanRefused
+from wakelog.cli.port_holder import holder_of
+from wakelog.server.errors import PortUnavailable
+from wakelog.storage.errors import (
+    DamagedStore,
+    IllegalConfiguration,
+    StoreError,
+    StoreFull,
+    StoreLocked,
+    WrongStore,
+)
+
+FAILED = 1
+MISUSED = 2
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """What the user is told, and the exit code."""
+
+    cause: str
+    remedy: str
+    exit_code: int = FAILED
+    is_ours: bool = False
+
+    @property
+    def line(self) -> str:
+        """The line on standard error."""
+        one_line = " ".join(f"{self.cause}. {self.remedy}".split())
+        return f"wakelog: {one_line}"
+
+
+def _deployment(error: DeploymentError) -> Failure:
+    exit_code = MISUSED if isinstance(error, PlanRefused) else FAILED
+    return Failure(error.cause, error.remedy, exit_code)
+
+
+def _locked(error: StoreLocked) -> Failure:
+    who = "another process" if error.holder_pid is None else str(holder_of(error.holder_pid))
+    return Failure(
+        f"the store {dirname(error.path)} is already running in {who}",
+        "Stop it first, or give another --store.",
+    )
+
+
+def _wrong_store(error: WrongStore) -> Failure:
+    reason, _, remedy = error.reason.partition("; ")
+    return Failure(
+        f"{error.path} is not this broker's store: {reason}",
+        _sentence(remedy or "give the --store of this broker"),
+    )
+
+
+def _damaged(error: DamagedStore) -> Failure:
+    return Failure(f"{error.path}: {error.reason}", _sentence(error.remedy))
+
+
+def _full(error: StoreFull) -> Failure:
+    return Failure(str(error), "Free some space, or give a --store on another disk.")
+
+
+def _configuration(error: IllegalConfiguration) -> Failure:
+    cause = f"{error.key}={error.value} is not accepted"
+    return Failure(cause, f"Give {error.accepted}.", MISUSED)
+
+
+def _store(error: StoreError) -> Failure:
+    return Failure(str(error), "Look at the disk, and at the permissions of the store.")
+
+
+def _port(error: PortUnavailable) -> Failure:
+    return Failure(
+        f"cannot listen on {error.host}:{error.port}: {error.cause}", _sentence(error.remedy)
+    )
+
+
+def _operating_system(error: OSError) -> Failure:
+    place = f"{error.filename}: " if error.filename else ""
+    return Failure(f"{place}{error.strerror or error}", "Look at what it names, then start again.")
+
+
+_ROWS: tuple[tuple[type[Exception], Callable[[Any], Failure]], ...] = (
+    (DeploymentError, _deployment),
+    (StoreLocked, _locked),
+    (WrongStore, _wrong_store),
+    (DamagedStore, _damaged),
+    (StoreFull, _full),
+    (IllegalConfiguration, _configuration),
+    (StoreError, _store),
+    (PortUnavailable, _port),
+    (OSError, _operating_system),
+)
+"""Kinds of errors with their words; the first that fits holds."""
+
+
+def explain(error: BaseException) -> Failure:
+    """Return what the user is told about an error."""
+    for kind, describe in _ROWS:
+        if isinstance(error, kind):
+            return describe(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return Failure(
+        f"an error of wakelog's own, {type(error).__name__}: {error}{place}",
+        "Please report it with the logs.",
+        is_ours=True,
+    )
+
+
+def _sentence(clause: str) -> str:
+    return clause[:1].upper() + clause[1:].removesuffix(".") + "."

@@ -1,0 +1,177 @@
+"""Preflight: everything that can be known to stand in the way, before anything is started.
+
+    stores      see `store_check`; first, because whoever runs the store also has its ports
+    ports       each can be bound, or the message says who has it
+    address     what clients are told leads to what is bound here
+
+It writes nothing. A port is listened on only where the way of an advertised address leads through
+something else (address translation), for the moment of the check: a client must not find a broker
+before it is in the route.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import secrets
+import socket
+import time
+from collections.abc import Collection
+
+import msgspec
+
+from wakelog.actors.errors import PreflightRefused
+from wakelog.actors.plan import Plan, PortUse
+from wakelog.actors.planning.host_addresses import HostAddresses, is_wildcard
+from wakelog.cli.port_holder import find_port_holder
+from wakelog.cli.store_check import check_stores
+from wakelog.storage.file_system import FileSystem
+
+METRICS_PORTS_TRIED_MAX = 20
+"""Of several deployments on one machine, each finds a port for its metrics by itself."""
+
+ADVERTISE_SECONDS_MAX = 3.0
+"""How long a connection to the advertised address may take; clients of 4.9.3 wait 3 s as well."""
+
+_NONCE_BYTES = 16
+
+
+def preflight(plan: Plan, fs: FileSystem, addresses: HostAddresses | None = None) -> Plan:
+    """Check a plan against this machine and return it.
+
+    If nobody asked for a port for the metrics, they are on a free one in the plan returned.
+
+    Raises: PreflightRefused, StoreError.
+    """
+    check_stores(plan, fs)
+    plan = _move_metrics(plan)
+    for use in plan.ports:
+        _check_port(plan.bind_host, use)
+    if plan.checks_advertised:
+        _check_advertised(plan, addresses or HostAddresses())
+    return plan
+
+
+def _move_metrics(plan: Plan) -> Plan:
+    if not plan.metrics_port_is_default:
+        return plan
+    taken = {use.port for use in plan.ports if use.port != plan.metrics_port}
+    port = _free_port(plan.bind_host, plan.metrics_port, taken)
+    if port == plan.metrics_port:
+        return plan
+    words = f"on port {port}" if port else "off"
+    warning = f"port {plan.metrics_port} is taken, so the metrics are {words}"
+    warnings = (*plan.warnings, warning)
+    return msgspec.structs.replace(plan, metrics_port=port, warnings=warnings)
+
+
+def _free_port(host: str, first: int, taken: Collection[int]) -> int:
+    """Return the first port that is free, 0 if none of those tried is."""
+    for port in range(first, first + METRICS_PORTS_TRIED_MAX):
+        if port not in taken and _bind_error(host, port) is None:
+            return port
+    return 0
+
+
+def _check_port(host: str, use: PortUse) -> None:
+    error = _bind_error(host, use.port)
+    if error is None:
+        return
+    if error.errno == errno.EADDRINUSE:
+        holder = find_port_holder(use.port) or "another process"
+        raise PreflightRefused(
+            f"port {use.port}, for {use.user}, is taken by {holder}",
+            f"Stop it, or choose another port with {use.flag}.",
+        )
+    if error.errno == errno.EADDRNOTAVAIL:
+        raise PreflightRefused(
+            f"this host has no address {host}",
+            "Give --bind one that `ip addr` shows, 127.0.0.1 for this host only, or 0.0.0.0.",
+        )
+    if error.errno == errno.EACCES:
+        raise PreflightRefused(
+            f"this user may not listen on port {use.port}, for {use.user}",
+            f"Choose one above 1023 with {use.flag}.",
+        )
+    raise PreflightRefused(
+        f"cannot listen on {host}:{use.port}, for {use.user}: {error.strerror}",
+        "Choose another --bind.",
+    )
+
+
+def _bind_error(host: str, port: int) -> OSError | None:
+    try:
+        _bound(host, port).close()
+    except OSError as error:
+        return error
+    return None
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Bind as the server does. Raises: OSError."""
+    listener = socket.socket(_family(host), socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _check_advertised(plan: Plan, addresses: HostAddresses) -> None:
+    bound, told = plan.bind_host, plan.advertised_host
+    if told == bound:
+        return
+    is_own = addresses.is_own(told)
+    if is_own and is_wildcard(bound) and _family(bound) == _family(told):
+        return
+    port = plan.brokers[0].listen_port
+    if is_own:
+        raise PreflightRefused(
+            f"clients would be told {told}:{port}, where nothing listens: the ports are bound to "
+            f"{bound}",
+            f"Give --bind {told}, --bind 0.0.0.0, or --advertise {bound}.",
+        )
+    reason = _way_back(bound, told, port)
+    if reason is not None:
+        raise PreflightRefused(
+            f"clients would be told {told}:{port}, and that does not lead here: {reason}",
+            "Give --advertise an address by which this host is reached; if that works only from "
+            "elsewhere, add --set wakelog.checkAdvertise=false.",
+        )
+
+
+def _way_back(bound: str, told: str, port: int) -> str | None:
+    """Return why a connection to `told` does not arrive at `bound`, None if it does."""
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    end_seconds = time.monotonic() + ADVERTISE_SECONDS_MAX
+    with contextlib.closing(_bound(bound, port)) as listener:
+        listener.listen()
+        try:
+            client = socket.create_connection((told, port), ADVERTISE_SECONDS_MAX)
+        except TimeoutError:
+            return f"no answer within {ADVERTISE_SECONDS_MAX:.0f} s"
+        except OSError as error:
+            return error.strerror or str(error)
+        with client:
+            try:
+                client.sendall(nonce)
+                while _receive_first(listener, end_seconds) != nonce:
+                    pass  # a client of a broker that ran here before
+            except OSError:
+                return "another host answers there"
+    return None
+
+
+def _receive_first(listener: socket.socket, end_seconds: float) -> bytes:
+    """Accept one connection and return how it begins. Raises: OSError, in time."""
+    listener.settimeout(max(0.01, end_seconds - time.monotonic()))
+    connection, _ = listener.accept()
+    with connection:
+        connection.settimeout(max(0.01, end_seconds - time.monotonic()))
+        return connection.recv(_NONCE_BYTES, socket.MSG_WAITALL)

@@ -1,0 +1,152 @@
+"""Looks at a store's directory before it is opened; writes nothing, and takes nothing.
+
+In the order in which a remedy helps: is it the kind of directory that was meant, may we use it,
+does somebody run it, whose is it, is there room for its first files. Opening checks again under the
+lock; this is for saying it before a cluster was started.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from posixpath import dirname, join
+
+from wakelog.actors.errors import PreflightRefused
+from wakelog.actors.plan import BrokerPlan, Plan
+from wakelog.cli.screen import size_text
+from wakelog.storage.errors import StoreLocked
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.paths import parse_offset_name
+from wakelog.storage.state.store_identity import read_identity
+from wakelog.storage.state.store_lock import BROKER_BYTE, holder_pid
+
+SPARE_BYTES = 16 * 1024 * 1024
+"""What a store needs besides its large files: configuration, checkpoint, logs."""
+
+FIRST_QUEUES_COUNT = 8  # defaultTopicQueueNums: those of the first topic
+SHARED_MEMORY = "/dev/shm"
+
+
+def check_stores(plan: Plan, fs: FileSystem) -> None:
+    """Check every broker's store. Raises: PreflightRefused, StoreError."""
+    _check_layout(plan, fs)
+    for broker in plan.brokers:
+        paths = broker.settings.store.paths
+        for directory in (paths.root, *paths.commit_log_directories):
+            _check_usable(directory)
+        _check_lock(broker, fs)
+        _check_identity(broker, fs)
+    _check_space(_needs(plan.brokers, fs), fs)
+
+
+def _check_layout(plan: Plan, fs: FileSystem) -> None:
+    """Refuse one broker's store where several are meant, and the other way round.
+
+    Otherwise the messages would seem to be gone.
+    """
+    root, count = plan.store_root, len(plan.brokers)
+    if count > 1 and _is_store(root, fs):
+        first = join(root, plan.brokers[0].name)
+        raise PreflightRefused(
+            f"{root} is the store of one broker, and --brokers {count} keep theirs inside it",
+            f"Give another --store, or move what is in it to {first}.",
+        )
+    if count == 1 and not _is_store(root, fs):
+        inside = [name for name in _names(root, fs) if _is_store(join(root, name), fs)]
+        if inside:
+            raise PreflightRefused(
+                f"{root} holds the stores of several brokers ({', '.join(inside)})",
+                f"Give --brokers {len(inside)}, or --store {join(root, inside[0])}.",
+            )
+
+
+def _is_store(directory: str, fs: FileSystem) -> bool:
+    return fs.exists(join(directory, "commitlog")) or fs.exists(join(directory, "wakelog.store"))
+
+
+def _names(directory: str, fs: FileSystem) -> list[str]:
+    try:
+        return fs.list_directory(directory)
+    except OSError:
+        return []  # none, or not to be read, which the next check says
+
+
+def _check_usable(directory: str) -> None:
+    """Refuse what is no directory, or none in which this user may read and write."""
+    existing = _nearest_existing(directory)
+    if not os.path.isdir(existing):
+        raise PreflightRefused(f"{existing} is not a directory", "Give another --store.")
+    needed = os.R_OK | os.W_OK | os.X_OK if existing == directory else os.W_OK | os.X_OK
+    if not os.access(existing, needed, effective_ids=True):
+        raise PreflightRefused(
+            f"user {os.geteuid()} may not write to {existing}",
+            "Change its owner or its permissions, or give another --store.",
+        )
+
+
+def _check_lock(broker: BrokerPlan, fs: FileSystem) -> None:
+    path = broker.settings.store.paths.lock
+    process_id = holder_pid(fs, path, BROKER_BYTE)
+    if process_id is not None:
+        raise StoreLocked(path, process_id)
+
+
+def _check_identity(broker: BrokerPlan, fs: FileSystem) -> None:
+    found = read_identity(fs, broker.settings.store.paths.store_identity)
+    if found is not None and found.broker_name != broker.name:
+        raise PreflightRefused(
+            f"the store {broker.store_directory} belongs to broker {found.broker_name}, "
+            f"and this one is {broker.name}",
+            f"Give --set brokerName={found.broker_name}, or another --store.",
+        )
+
+
+def _needs(brokers: Iterable[BrokerPlan], fs: FileSystem) -> dict[str, int]:
+    """Return how many bytes each directory has to have room for."""
+    needs: dict[str, int] = defaultdict(int)
+    for broker in brokers:
+        store = broker.settings.store
+        paths = store.paths
+        needs[paths.root] += SPARE_BYTES
+        directories = [*paths.commit_log_directories, *store.read_only_directories]
+        segments = [name for path in directories for name in _names(path, fs)]
+        if not any(parse_offset_name(name) is not None for name in segments):
+            needs[paths.commit_log_directories[0]] += store.commit_log_file_bytes
+            needs[paths.root] += FIRST_QUEUES_COUNT * store.consume_queue_file_bytes
+        if store.transient_pool_in_use:
+            pool_bytes = store.transient_store_pool_count * store.commit_log_file_bytes
+            needs[SHARED_MEMORY] += pool_bytes
+    return needs
+
+
+def _check_space(needs: dict[str, int], fs: FileSystem) -> None:
+    by_device: dict[int, list[str]] = defaultdict(list)
+    for directory in needs:
+        by_device[os.stat(_nearest_existing(directory)).st_dev].append(directory)
+    for directories in by_device.values():
+        needed_bytes = sum(needs[directory] for directory in directories)
+        free_bytes = fs.disk_usage(_nearest_existing(directories[0])).free_bytes
+        if free_bytes < needed_bytes:
+            raise _no_space(directories[0], needed_bytes, free_bytes)
+
+
+def _nearest_existing(path: str) -> str:
+    while not os.path.lexists(path):
+        path = dirname(path)
+    return path
+
+
+def _no_space(directory: str, needed_bytes: int, free_bytes: int) -> PreflightRefused:
+    numbers = f"needs {size_text(needed_bytes)} and has {size_text(free_bytes)} free"
+    if directory == SHARED_MEMORY:
+        return PreflightRefused(
+            f"the transient pool in {SHARED_MEMORY} {numbers}",
+            "Give fewer or smaller buffers, such as --set transientStorePoolSize=2 or "
+            "--set mappedFileSizeCommitLog=268435456.",
+        )
+    return PreflightRefused(
+        f"the disk of {directory} {numbers}",
+        "Free some space, give a --store on another disk, or make the files smaller with "
+        "--set mappedFileSizeCommitLog=268435456.",
+    )

@@ -1,0 +1,237 @@
+"""`wakelog up` from the first check to the last line: start, watch, stop.
+
+    start   the deployment says step by step what it does; a signal or an error ends it
+    watch   rates, and /metrics; ends with a signal, or when the deployment cannot go on
+    stop    always, however far the start came, and never longer than STOP_SECONDS_MAX
+
+Exit code 0 after a stop that was asked for and left every store in order, else 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import uvloop
+
+from wakelog.actors.deployment import Deployment
+from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.plan import Plan, UpOptions
+from wakelog.actors.planning.host_addresses import reachable_from_here
+from wakelog.actors.planning.planning import make_plan
+from wakelog.cli.failures import FAILED, Failure, explain
+from wakelog.cli.preflight import preflight
+from wakelog.cli.program import command_line, version
+from wakelog.cli.rates import RateWatch
+from wakelog.cli.screen import Screen, make_screen
+from wakelog.cli.stop_signals import StopSignals
+from wakelog.server.errors import PortUnavailable
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.telemetry.exposition import MetricsServer
+from wakelog.telemetry.logs import FILES_OF_BROKER, Log, configure_logs, logger
+from wakelog.telemetry.metrics import METRICS
+
+DeploymentFactory = Callable[[Plan], Deployment]
+
+STOP_SECONDS_MAX = 90.0
+"""Longer than every limit of a stop together: 5 s for open connections, 30 s for reput to catch up,
+15 s for Ray, and the sync of a segment on a slow disk."""
+
+FAILURE_SECONDS = 1.0
+"""How often the deployment is asked whether it can go on."""
+
+STATISTICS_SECONDS_MAX = 5.0
+"""A broker that does not say anything for so long is shown as one that does not answer."""
+
+NOT_IN_ORDER = "stopped, but not in order: the next start recovers the store as after a crash"
+ACTOR = "up"
+"""Whose lines these are in the logs, unless the broker is this very process."""
+
+
+def run_up(options: UpOptions, signals: StopSignals, make: DeploymentFactory) -> int:
+    """Plan, check, start, watch and stop; return the exit code.
+
+    Raises: DeploymentError, StoreError while nothing was started yet.
+    """
+    plan = preflight(make_plan(options), RealFileSystem())
+    configure_logs(
+        Path(plan.log_directory),
+        actor=FILES_OF_BROKER if plan.is_local else ACTOR,
+        epoch=time.time_ns() // 1_000_000,
+        log_format=plan.log_format,
+        level=logging.getLevelNamesMapping()[plan.log_level.upper()],
+    )
+    deployment = make(plan)
+    up = Up(plan, deployment, make_screen(sys.stdout), signals)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(up.run())
+
+
+class Up:
+    """One run of `wakelog up`: its deployment, what is shown, and where it stands."""
+
+    def __init__(
+        self, plan: Plan, deployment: Deployment, screen: Screen, signals: StopSignals
+    ) -> None:
+        """Start nothing yet."""
+        self._plan = plan
+        self._deployment = deployment
+        self._screen = screen
+        self._signals = signals
+        self._start: asyncio.Task[None] | None = None
+        self._metrics: MetricsServer | None = None
+        self._phase = "starting"
+        self._step = ""
+
+    async def run(self) -> int:
+        """Run until a stop is asked for or something fails; return the exit code."""
+        self._signals.attach(on_repeat=self._stop_asked_again)
+        failures = []
+        try:
+            await self._start_and_watch()
+        except Exception as error:
+            failures.append(self._explain(error))
+        self._phase = "stopping"
+        stop = asyncio.create_task(self._stop_in_order())
+        await asyncio.wait((stop,), timeout=STOP_SECONDS_MAX)
+        if not stop.done():
+            self._end_at_once()
+        try:
+            in_order = stop.result()
+        except Exception as error:
+            failures.append(self._explain(error))
+        else:
+            self._screen.say("wakelog: stopped" if in_order else f"wakelog: {NOT_IN_ORDER}")
+            if in_order and not failures:
+                self._screen.close()
+                return 0
+        self._screen.close()
+        for failure in failures:
+            _complain(failure)
+        return FAILED
+
+    async def _start_and_watch(self) -> None:
+        """Return when a stop is asked for. Raises: whatever ends this run."""
+        asked = asyncio.create_task(self._signals.wait())
+        began_seconds = time.monotonic()
+        for warning in self._plan.warnings:
+            self._screen.say(f"wakelog: {warning}")
+        await self._serve_metrics()
+        self._start = asyncio.create_task(self._deployment.start(self._report))
+        if not await _first(self._start, asked):
+            return
+        for line in ready_lines(self._plan, time.monotonic() - began_seconds):
+            self._screen.say(line)
+        watching = asyncio.create_task(self._watch())
+        await _first(watching, asked)
+        watching.cancel()
+
+    async def _serve_metrics(self) -> None:
+        """Listen for scrapes; what is not there yet has no values. Raises: PortUnavailable."""
+        if not self._plan.metrics_port:
+            return
+        host, port = self._plan.bind_host, self._plan.metrics_port
+        self._metrics = MetricsServer(self._all_values, METRICS)
+        try:
+            await self._metrics.start(host, port)
+        except OSError as error:
+            raise PortUnavailable(host, port, error) from error
+
+    async def _all_values(self) -> dict[str, Any]:
+        return {**await self._deployment.statistics(), "build": {"version": version()}}
+
+    async def _watch(self) -> None:
+        """Show rates until the deployment cannot go on. Raises: DeploymentFailed."""
+        rates = RateWatch(broker.name for broker in self._plan.brokers)
+        shown_seconds = float("-inf")
+        while True:
+            reason = self._deployment.failure()
+            if reason is not None:
+                raise DeploymentFailed(reason, f"The logs in {self._plan.log_directory} say more.")
+            now_seconds = time.monotonic()
+            if now_seconds - shown_seconds >= self._screen.rates_seconds:
+                shown_seconds = now_seconds
+                rows = rates.look(await self._statistics(), now_seconds)
+                self._screen.show_rates(rows, changed=rates.changed)
+            await asyncio.sleep(FAILURE_SECONDS)
+
+    async def _statistics(self) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(STATISTICS_SECONDS_MAX):
+                return await self._deployment.statistics()
+        except Exception as error:
+            # What is not known is shown as such; whether it matters is for `failure` to say.
+            logger(Log.BROKER).warning("no statistics", error=repr(error))
+            return {}
+
+    async def _stop_in_order(self) -> bool:
+        if self._metrics is not None:
+            await self._metrics.close()
+        if self._start is not None and not self._start.done():
+            self._start.cancel()
+            await asyncio.wait((self._start,))
+        return await self._deployment.stop(self._report)
+
+    def _end_at_once(self) -> NoReturn:
+        """Say what would not stop and end this process, which takes everything with it."""
+        self._screen.close()
+        _complain(
+            Failure(
+                f"not stopped within {STOP_SECONDS_MAX:.0f} s, the last step was: {self._step}",
+                "Everything ends with this process, and the next start recovers the store.",
+            )
+        )
+        os._exit(FAILED)
+
+    def _stop_asked_again(self) -> None:
+        self._screen.say(f"wakelog: stopping already, the step under way is: {self._step}")
+
+    def _report(self, step: str) -> None:
+        step = f"{self._phase} {step}"
+        if step != self._step:
+            self._step = step
+            self._screen.step(step)
+
+    def _explain(self, error: Exception) -> Failure:
+        failure = explain(error)
+        if failure.is_ours:
+            logger(Log.BROKER).error("unexpected error", exc_info=error)
+        return failure
+
+
+async def _first(work: asyncio.Task[None], asked: asyncio.Task[None]) -> bool:
+    """Wait for work or a stop; return whether the work is done. Raises: what the work raised."""
+    await asyncio.wait((work, asked), return_when=asyncio.FIRST_COMPLETED)
+    if work.done():
+        work.result()
+    return work.done() and not asked.done()
+
+
+def _complain(failure: Failure) -> None:
+    with contextlib.suppress(OSError):
+        print(failure.line, file=sys.stderr, flush=True)
+
+
+def ready_lines(plan: Plan, seconds: float) -> list[str]:
+    """Return what is said once clients may come."""
+    name_server = plan.name_server_address
+    rows = [("name server", name_server if plan.name_server else f"{name_server} (not ours)")]
+    rows += [(one.name, f"{one.address}  store {one.store_directory}") for one in plan.brokers]
+    rows.append(("logs", plan.log_directory))
+    if plan.metrics_port:
+        host = reachable_from_here(plan.bind_host)
+        rows.append(("metrics", f"http://{host}:{plan.metrics_port}/metrics"))
+    rows.append(("try", f"{command_line()} hello {name_server}"))
+    width = max(len(title) for title, _ in rows)
+    return [
+        f"wakelog {version()}",
+        *(f"{title:<{width}}  {text}" for title, text in rows),
+        f"ready after {seconds:.1f} s; Ctrl-C stops in order",
+    ]
