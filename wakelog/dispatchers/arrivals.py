@@ -74,7 +74,7 @@ def count_puts(batch: DispatchBatch, topic_puts: dict[str, TopicPuts]) -> None:
     sizes = (
         ((request.topic, request.size_bytes) for request in batch.requests)
         if columns is None
-        else ((columns.topic(row), int(columns.numbers[SIZE, row])) for row in range(len(batch)))
+        else ((columns.topic(row), int(columns.numbers[row, SIZE])) for row in range(len(batch)))
     )
     for topic, size_bytes in sizes:
         puts = topic_puts.get(topic, TopicPuts(0, 0))
@@ -84,7 +84,7 @@ def count_puts(batch: DispatchBatch, topic_puts: dict[str, TopicPuts]) -> None:
 def _column_arrivals(columns: Columns) -> list[Arrival]:
     arrivals = []
     for group in columns.groups():
-        numbers = columns.numbers[:, columns.order[group.end - 1]]
+        numbers = columns.numbers[columns.order[group.end - 1]]
         single = group.end - group.begin == 1
         arrivals.append(
             Arrival(
@@ -100,7 +100,7 @@ def _column_arrivals(columns: Columns) -> list[Arrival]:
 
 
 def _multi_requests(columns: Columns) -> list[DispatchRequest]:
-    marked = columns.numbers[REFINE]
+    marked = columns.numbers[:, REFINE]
     return [columns.request(row) for row in columns.refined if marked[row] & REFINE_MULTI]
 
 

@@ -131,7 +131,7 @@ class ConsumeQueueDispatcher:
     def _has_multi(self, columns: Columns) -> bool:
         if not self._config.enable_multi_dispatch or not columns.refined:
             return False
-        return bool((columns.numbers[REFINE, : columns.count] & REFINE_MULTI).any())
+        return bool((columns.numbers[: columns.count, REFINE] & REFINE_MULTI).any())
 
     def _put(self, request: DispatchRequest, touched: dict[QueueKey, ConsumeQueueWriter]) -> None:
         if transaction_type(request.sys_flag) not in _VISIBLE:
@@ -170,10 +170,10 @@ class ConsumeQueueDispatcher:
             rows = columns.order[group.begin : group.end]
             queue.put_column(
                 entries[ENTRY_BYTES * group.begin : ENTRY_BYTES * group.end],
-                physical_offsets=columns.numbers[PHYSICAL_OFFSET, rows],
-                sizes=columns.numbers[SIZE, rows],
-                tags_codes=columns.numbers[TAGS_CODE, rows],
-                queue_offsets=columns.numbers[QUEUE_OFFSET, rows],
+                physical_offsets=columns.numbers[rows, PHYSICAL_OFFSET],
+                sizes=columns.numbers[rows, SIZE],
+                tags_codes=columns.numbers[rows, TAGS_CODE],
+                queue_offsets=columns.numbers[rows, QUEUE_OFFSET],
             )
 
     def _open(self, key: QueueKey) -> ConsumeQueueWriter | None:

@@ -230,7 +230,7 @@ class Reput:
         """Note who has to be woken, or on a slave what was put."""
         columns = batch.columns
         if columns is not None:
-            self._store_timestamp_ms = int(columns.numbers[STORE_TIMESTAMP, columns.count - 1])
+            self._store_timestamp_ms = int(columns.numbers[columns.count - 1, STORE_TIMESTAMP])
         else:
             self._store_timestamp_ms = batch.requests[-1].store_timestamp_ms
         if self._is_slave:

@@ -20,6 +20,6 @@ def test_rows_and_bits_are_distinct() -> None:
         layout.REFINE,
         layout.GROUP,
     ]
-    assert rows == list(range(layout.NUMBER_ROWS))
+    assert rows == list(range(layout.NUMBER_FIELDS))
     bits = [layout.REFINE_TEXT, layout.REFINE_DELAY, layout.REFINE_MULTI, layout.REFINE_KEYS]
     assert sum(bits) == (1 << len(bits)) - 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.fakes.records import properties, record
-from wakelog.storage.bulk.layout import KEY_ROWS, NUMBER_ROWS, RECORD_KEYS_MAX
+from wakelog.storage.bulk.layout import KEY_ROWS, NUMBER_FIELDS, RECORD_KEYS_MAX
 from wakelog.storage.bulk.loader import Kernels
 
 RECORD = record(0, properties(UNIQ_KEY="u", KEYS="a b"), body=b"0123456789")
@@ -21,7 +21,7 @@ def scan(kernels: Kernels, data: bytes, *, begin: int = 0) -> tuple[int, int, in
         begin,
         len(data),
         begin,
-        np.zeros((NUMBER_ROWS, records_max), dtype=np.int64),
+        np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64),
         np.zeros((KEY_ROWS, 4 * RECORD_KEYS_MAX), dtype=np.int32),
         np.full(16, -1, dtype=np.int32),
         np.zeros(records_max + 1, dtype=np.int32),

@@ -11,6 +11,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
 from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.bulk.loader import Kernels, compile_kernels
+from wakelog.storage.index import index_append
 from wakelog.storage.index.index_append import IndexFileWriter
 from wakelog.storage.index.index_file import (
     ENTRY,
@@ -83,6 +84,7 @@ def test_the_first_entry_counts_from_the_file_before() -> None:
         (10_000, 9_000, 0),
         (10_000, 11_999, 1),
         (1, 10**15, (1 << 31) - 1),
+        (10_000, -(1 << 63), (1 << 31) - 1),  # a Java long wraps
     ],
 )
 def test_seconds_are_cut_and_clamped(begin_ms: int, store_ms: int, seconds: int) -> None:
@@ -141,7 +143,8 @@ def test_full() -> None:
     assert writer.is_full
 
 
-def test_many_slots_go_page_by_page() -> None:
+def test_many_slots_go_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_append, "SINGLE_SLOTS_MAX", 100)
     shape = IndexShape(slot_count=5000, entry_count=300)
     fs, writer = open_new(shape=shape)
     numbers = [slot * 16 for slot in range(200)]
@@ -158,17 +161,22 @@ def test_many_slots_go_page_by_page() -> None:
 
 
 words = st.lists(st.sampled_from(["a", "b", "c", "Aa", "BB"]), max_size=3)
-messages = st.lists(st.tuples(words, st.integers(-2000, 5000)), max_size=8)
+shifts = st.integers(-2000, 5000) | st.just(-(1 << 63) - STORE_MS)
+messages = st.lists(st.tuples(words, shifts), max_size=8)
 
 
+@pytest.mark.parametrize("singles_max", [0, 3, 4096])
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=messages, bulk=messages, seed_ms=st.sampled_from([0, STORE_MS - 10_000]))
 def test_columns_are_the_same_as_one_by_one(
     kernels: Kernels,
+    monkeypatch: pytest.MonkeyPatch,
+    singles_max: int,
     before: list[tuple[list[str], int]],
     bulk: list[tuple[list[str], int]],
     seed_ms: int,
 ) -> None:
+    monkeypatch.setattr(index_append, "SINGLE_SLOTS_MAX", singles_max)
     log = LogBytes(segment_bytes=1 << 14)
     puts = []
     for i, (found, shift_ms) in enumerate(before + bulk):

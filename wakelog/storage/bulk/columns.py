@@ -3,7 +3,7 @@
 One `Columns` object belongs to one Reput and is filled again by each scan: its arrays are reused,
 and so is the buffer into which the log is read. Nothing of it may be kept beyond the next scan.
 
-    numbers   int64[NUMBER_ROWS, records]   one row a field, see `scan_kernel.py`
+    numbers   int64[records, NUMBER_FIELDS] one row a record, see `layout.py`
     keys      int32[2, keys]                hash and record number of each index key
     order     int32[records]                record numbers sorted by queue
     entries   uint8[20 * records]           consume queue entries in that order
@@ -26,7 +26,7 @@ from wakelog.storage.bulk.layout import (
     ENTRY_BYTES,
     KEY_RECORD,
     KEY_ROWS,
-    NUMBER_ROWS,
+    NUMBER_FIELDS,
     PHYSICAL_OFFSET,
     PREPARED_OFFSET,
     PROPERTIES_BEGIN,
@@ -95,7 +95,7 @@ class Columns:
         self.buffer = bytearray(buffer_bytes)
         self._bytes = np.frombuffer(self.buffer, dtype=np.uint8)
         keys_max = max(_KEYS_PER_RECORD * records_max, 2 * RECORD_KEYS_MAX)
-        self.numbers: Array = np.zeros((NUMBER_ROWS, records_max), dtype=np.int64)
+        self.numbers: Array = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
         self.keys: Array = np.zeros((KEY_ROWS, keys_max), dtype=np.int32)
         self.order: Array = np.zeros(records_max, dtype=np.int32)
         self.entries: Array = np.zeros(ENTRY_BYTES * records_max, dtype=np.uint8)
@@ -134,32 +134,32 @@ class Columns:
         return ColumnScan(stop, stopped_by)
 
     def _refine(self) -> None:
-        marked = self.numbers[REFINE, : self.count]
+        marked = self.numbers[: self.count, REFINE]
         self.refined = np.flatnonzero(marked).tolist() if marked.any() else []
         for row in self.refined:
-            if self.numbers[REFINE, row] & (REFINE_TEXT | REFINE_DELAY):
+            if self.numbers[row, REFINE] & (REFINE_TEXT | REFINE_DELAY):
                 properties = decode_properties(self.properties_text(row))
-                self.numbers[TAGS_CODE, row] = entry_tags_code(
+                self.numbers[row, TAGS_CODE] = entry_tags_code(
                     self.topic(row),
                     properties,
-                    int(self.numbers[STORE_TIMESTAMP, row]),
+                    int(self.numbers[row, STORE_TIMESTAMP]),
                     self._delays_ms,
                 )
 
     def topic(self, row: int) -> str:
         """Return the topic of a record."""
-        begin = self.numbers[TOPIC_BEGIN, row]
-        return str(self.buffer[begin : begin + self.numbers[TOPIC_BYTES, row]], "utf-8", "replace")
+        begin = self.numbers[row, TOPIC_BEGIN]
+        return str(self.buffer[begin : begin + self.numbers[row, TOPIC_BYTES]], "utf-8", "replace")
 
     def properties_text(self, row: int) -> str:
         """Return the properties string of a record."""
-        begin = self.numbers[PROPERTIES_BEGIN, row]
-        end = begin + self.numbers[PROPERTIES_BYTES, row]
+        begin = self.numbers[row, PROPERTIES_BEGIN]
+        end = begin + self.numbers[row, PROPERTIES_BYTES]
         return str(self.buffer[begin:end], "utf-8", "replace")
 
     def request(self, row: int) -> DispatchRequest:
         """Return a record as a value."""
-        numbers = self.numbers[:, row].tolist()
+        numbers = self.numbers[row].tolist()
         properties = decode_properties(self.properties_text(row))
         return DispatchRequest(
             self.topic(row),
@@ -193,7 +193,7 @@ class Columns:
         for first, end in zip(
             self._group_firsts[:count].tolist(), self._group_ends[:count].tolist(), strict=True
         ):
-            queue_id = int(self.numbers[QUEUE_ID, first])
+            queue_id = int(self.numbers[first, QUEUE_ID])
             groups.append(QueueGroup(self.topic(first), queue_id, begin, end))
             begin = end
         self._groups = groups
@@ -207,7 +207,7 @@ class Columns:
         records = self.keys[KEY_RECORD, : self.key_count]
         begin = int(np.searchsorted(records, first_row))
         for row in self.refined:
-            if row >= first_row and self.numbers[REFINE, row] & (REFINE_TEXT | REFINE_KEYS):
+            if row >= first_row and self.numbers[row, REFINE] & (REFINE_TEXT | REFINE_KEYS):
                 end = int(np.searchsorted(records, row))
                 yield begin, end, self.request(row)
                 begin = end
@@ -221,8 +221,6 @@ class Columns:
         begin_timestamp_ms: int,
         begin: int,
         end: int,
-        dirty_pages: Array,
-        page_slots: int,
     ) -> tuple[int, memoryview]:
         """Chain keys [begin, end) into an index file's slots; see `entry_kernel.link_keys`.
 
@@ -238,7 +236,5 @@ class Columns:
             end,
             self.numbers,
             self._index_entries,
-            dirty_pages,
-            page_slots,
         )
         return used, self._index_entries.data[: ENTRY_BYTES * (end - begin)]

@@ -25,14 +25,14 @@ from wakelog.storage.bulk.layout import (
 from wakelog.storage.bulk.scan_kernel import Array, Int
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def put_i64(out: Array, at: Int, value: Int) -> None:
     """Write a big-endian long."""
     for i in range(8):
         out[at + i] = (value >> (56 - 8 * i)) & 0xFF
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def put_i32(out: Array, at: Int, value: Int) -> None:
     """Write a big-endian int."""
     for i in range(4):
@@ -50,20 +50,20 @@ def encode_groups(
     """
     ends[: group_count + 1] = 0
     for row in range(count):
-        group = numbers[GROUP, row]
+        group = numbers[row, GROUP]
         if group >= 0:
             ends[group + 1] += 1
     for group in range(group_count):
         ends[group + 1] += ends[group]
     for row in range(count):
-        group = numbers[GROUP, row]
+        group = numbers[row, GROUP]
         if group >= 0:
             place = np.int64(ends[group])
             ends[group] += 1
             order[place] = row
-            put_i64(entries, ENTRY_BYTES * place, numbers[PHYSICAL_OFFSET, row])
-            put_i32(entries, ENTRY_BYTES * place + 8, numbers[SIZE, row])
-            put_i64(entries, ENTRY_BYTES * place + 12, numbers[TAGS_CODE, row])
+            put_i64(entries, ENTRY_BYTES * place, numbers[row, PHYSICAL_OFFSET])
+            put_i32(entries, ENTRY_BYTES * place + 8, numbers[row, SIZE])
+            put_i64(entries, ENTRY_BYTES * place + 12, numbers[row, TAGS_CODE])
 
 
 @njit(cache=True, nogil=True)
@@ -76,14 +76,11 @@ def link_keys(
     end: Int,
     numbers: Array,
     entries: Array,
-    dirty_pages: Array,
-    page_slots: Int,
 ) -> Int:
     """Chain keys [begin, end) into `slots`, encode their index entries; return slots newly used.
 
     slots: int32, in memory; entry numbers go up from `entry_next`.
     entries: gets 20 bytes a key.
-    dirty_pages: bool, one for each `page_slots` slots.
     """
     newly_used = 0
     for key in range(begin, end):
@@ -94,16 +91,15 @@ def link_keys(
         if previous <= 0 or previous > entry_next:
             previous = 0
             newly_used += 1
-        elapsed = numbers[STORE_TIMESTAMP, row] - begin_timestamp_ms
+        elapsed = numbers[row, STORE_TIMESTAMP] - begin_timestamp_ms
         seconds = 0
         if begin_timestamp_ms > 0 and elapsed > 0:
             seconds = min(elapsed // 1000, (1 << 31) - 1)
         at = ENTRY_BYTES * (key - begin)
         put_i32(entries, at, key_hash)
-        put_i64(entries, at + 4, numbers[PHYSICAL_OFFSET, row])
+        put_i64(entries, at + 4, numbers[row, PHYSICAL_OFFSET])
         put_i32(entries, at + 12, seconds)
         put_i32(entries, at + 16, previous)
         slots[slot] = entry_next
-        dirty_pages[slot // page_slots] = True
         entry_next += 1
     return newly_used

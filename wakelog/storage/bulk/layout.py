@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-# Rows of `numbers` (int64), one column a record; begins are positions in the scanned buffer.
+# Fields of a row of `numbers` (int64), one row a record: a record touches two cache lines then.
+# Begins are positions in the scanned buffer.
 PHYSICAL_OFFSET, SIZE, QUEUE_ID, QUEUE_OFFSET, SYS_FLAG = 0, 1, 2, 3, 4
 STORE_TIMESTAMP, PREPARED_OFFSET, TAGS_CODE = 5, 6, 7
 TOPIC_BEGIN, TOPIC_BYTES, PROPERTIES_BEGIN, PROPERTIES_BYTES = 8, 9, 10, 11
 REFINE, GROUP = 12, 13
-NUMBER_ROWS: Final = 14
+NUMBER_FIELDS: Final = 14
 
 # Rows of `keys` (int32), one column an index key in the order of putting.
 KEY_HASH, KEY_RECORD = 0, 1

@@ -49,8 +49,6 @@ def compile_kernels() -> Kernels:
         begin_timestamp_ms=0,
         begin=0,
         end=columns.key_count,
-        dirty_pages=np.zeros(1, dtype=np.bool_),
-        page_slots=1,
     )
     span = ScanSpan(record, 0, len(record), 0, len(record))
     if columns.requests() != scan_plain(span, ()).requests or columns.key_count != 2:

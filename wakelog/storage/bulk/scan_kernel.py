@@ -62,14 +62,14 @@ _EACH_BYTE_128: Final = 0x8080808080808080 - (1 << 64)
 _HEAD_BYTES: Final = 88  # with two v4 hosts
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _byte(buffer: Array, at: Int) -> Int:
     # An unsigned index saves numba's test for a negative one, which also keeps LLVM from
     # joining neighbouring loads.
     return np.int64(buffer[np.uintp(at)])
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _u32(buffer: Array, at: Int) -> Int:
     return (
         (_byte(buffer, at) << 24)
@@ -79,18 +79,18 @@ def _u32(buffer: Array, at: Int) -> Int:
     )
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _i32(buffer: Array, at: Int) -> Int:
     value = _u32(buffer, at)
     return value - (1 << 32) if value >= (1 << 31) else value
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _i64(buffer: Array, at: Int) -> Int:
     return (_i32(buffer, at) << 32) | _u32(buffer, at + 4)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _hash(buffer: Array, begin: Int, end: Int, value: Int) -> tuple[Int, Int]:
     """Go on with a Java hash; also return all bytes or-ed: the top bit says what is not ASCII."""
     seen: Int = 0
@@ -111,7 +111,7 @@ def _hash(buffer: Array, begin: Int, end: Int, value: Int) -> tuple[Int, Int]:
     return value & _INT32_MASK, seen
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _equals(buffer: Array, begin: Int, end: Int, word: bytes) -> bool:
     if end - begin != len(word):
         return False
@@ -121,7 +121,7 @@ def _equals(buffer: Array, begin: Int, end: Int, word: bytes) -> bool:
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _sound_size(buffer: Array, at: Int, end: Int, physical_offset: Int, parts: Array) -> Int:
     """Return the size of a sound record, else 0; `parts` gets head, topic and properties places."""
     if end - at < _HEAD_BYTES + 3:
@@ -152,7 +152,7 @@ def _sound_size(buffer: Array, at: Int, end: Int, physical_offset: Int, parts: A
     return size
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _which_property(buffer: Array, begin: Int, end: Int) -> Int:
     length = end - begin
     if length == 4:
@@ -168,7 +168,7 @@ def _which_property(buffer: Array, begin: Int, end: Int) -> Int:
     return -1
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _next_separator(buffer: Array, at: Int, end: Int) -> Int:
     """Return where the next byte of 1 or 2 stands, `end` if nowhere."""
     while True:
@@ -188,7 +188,7 @@ def _next_separator(buffer: Array, at: Int, end: Int) -> Int:
             return end
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _find_properties(buffer: Array, begin: Int, end: Int, found: Array) -> None:
     """Put begin and end of the values of KEYS, TAGS, UNIQ_KEY, DELAY, multi into `found`."""
     found[:] = 0
@@ -206,7 +206,7 @@ def _find_properties(buffer: Array, begin: Int, end: Int, found: Array) -> None:
         at = stop + 1
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _positive(value: Int) -> Int:
     """Return abs of a Java int, 0 for the one that has none."""
     if value >= 1 << 31:
@@ -216,7 +216,7 @@ def _positive(value: Int) -> Int:
     return value
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _hash_keys(
     buffer: Array, found: Array, prefix: Int, keys: Array, key_count: Int
 ) -> tuple[Int, Int]:
@@ -245,21 +245,21 @@ def _hash_keys(
     return key_count, 0
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _group_of(
     buffer: Array, numbers: Array, row: Int, topic_hash: Int, table: Array, firsts: Array
 ) -> Int:
     """Return the number of a record's (topic, queue id); firsts[-1] counts those seen."""
     mask = len(table) - 1
-    begin = numbers[TOPIC_BEGIN, row]
-    length = numbers[TOPIC_BYTES, row]
-    queue_id = numbers[QUEUE_ID, row]
+    begin = numbers[row, TOPIC_BEGIN]
+    length = numbers[row, TOPIC_BYTES]
+    queue_id = numbers[row, QUEUE_ID]
     place = (topic_hash * 0x9E3779B1 + queue_id * 0x85EBCA6B) >> 7 & mask
     while table[place] >= 0:
         group = np.int64(table[place])
         other = firsts[group]
-        if numbers[QUEUE_ID, other] == queue_id and numbers[TOPIC_BYTES, other] == length:
-            there = numbers[TOPIC_BEGIN, other]
+        if numbers[other, QUEUE_ID] == queue_id and numbers[other, TOPIC_BYTES] == length:
+            there = numbers[other, TOPIC_BEGIN]
             same = 0
             while same < length and _byte(buffer, there + same) == _byte(buffer, begin + same):
                 same += 1
@@ -273,20 +273,20 @@ def _group_of(
     return group
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _take_record(buffer: Array, at: Int, size: Int, parts: Array, numbers: Array, row: Int) -> None:
-    """Fill one column of `numbers` with what stands at fixed places."""
-    numbers[PHYSICAL_OFFSET, row] = _i64(buffer, at + 28)
-    numbers[SIZE, row] = size
-    numbers[QUEUE_ID, row] = _i32(buffer, at + 12)
-    numbers[QUEUE_OFFSET, row] = _i64(buffer, at + 20)
-    numbers[SYS_FLAG, row] = _i32(buffer, at + 36)
-    numbers[STORE_TIMESTAMP, row] = _i64(buffer, parts[0])
-    numbers[PREPARED_OFFSET, row] = _i64(buffer, parts[1])
-    numbers[TOPIC_BEGIN, row] = parts[2]
-    numbers[TOPIC_BYTES, row] = parts[3] - parts[2]
-    numbers[PROPERTIES_BEGIN, row] = parts[3] + 2
-    numbers[PROPERTIES_BYTES, row] = at + size - parts[3] - 2
+    """Fill one row of `numbers` with what stands at fixed places."""
+    numbers[row, PHYSICAL_OFFSET] = _i64(buffer, at + 28)
+    numbers[row, SIZE] = size
+    numbers[row, QUEUE_ID] = _i32(buffer, at + 12)
+    numbers[row, QUEUE_OFFSET] = _i64(buffer, at + 20)
+    numbers[row, SYS_FLAG] = _i32(buffer, at + 36)
+    numbers[row, STORE_TIMESTAMP] = _i64(buffer, parts[0])
+    numbers[row, PREPARED_OFFSET] = _i64(buffer, parts[1])
+    numbers[row, TOPIC_BEGIN] = parts[2]
+    numbers[row, TOPIC_BYTES] = parts[3] - parts[2]
+    numbers[row, PROPERTIES_BEGIN] = parts[3] + 2
+    numbers[row, PROPERTIES_BYTES] = at + size - parts[3] - 2
 
 
 @njit(cache=True, nogil=True)
@@ -302,7 +302,7 @@ def scan_records(
 ) -> tuple[Int, Int, Int]:
     """Scan sound records; return how many, how many keys, and where it stopped.
 
-    numbers: int64[NUMBER_ROWS, records_max].
+    numbers: int64[records_max, NUMBER_FIELDS].
     keys: int32[2, keys_max]: hash and record number of each index key, in the order of putting.
     table: int32, a power of two above twice records_max, filled with -1.
     firsts: int32[records_max + 1]: first record of each group, and their count at the end, 0.
@@ -312,7 +312,7 @@ def scan_records(
     row = 0
     key_count = 0
     at = begin
-    while at < end and row < numbers.shape[1] and key_count + RECORD_KEYS_MAX < keys.shape[1]:
+    while at < end and row < numbers.shape[0] and key_count + RECORD_KEYS_MAX < keys.shape[1]:
         size = _sound_size(buffer, at, end, physical_offset + at - begin, parts)
         if size == 0:
             break
@@ -325,19 +325,19 @@ def scan_records(
             refine |= REFINE_MULTI
         if found[7] > found[6] and _equals(buffer, parts[2], parts[3], b"SCHEDULE_TOPIC_XXXX"):
             refine |= REFINE_DELAY
-        transaction = numbers[SYS_FLAG, row] & 0xC
+        transaction = numbers[row, SYS_FLAG] & 0xC
         if transaction != 0xC and not refine & REFINE_TEXT:
             prefix = (topic_hash * 31 + 35) & _INT32_MASK
             first = key_count
             key_count, bits = _hash_keys(buffer, found, prefix, keys, key_count)
             keys[KEY_RECORD, first:key_count] = row
             refine |= bits
-        numbers[TAGS_CODE, row] = tags - (1 << 32) if tags >= 1 << 31 else tags
-        numbers[REFINE, row] = refine
+        numbers[row, TAGS_CODE] = tags - (1 << 32) if tags >= 1 << 31 else tags
+        numbers[row, REFINE] = refine
         if transaction == 0 or transaction == 8:
-            numbers[GROUP, row] = _group_of(buffer, numbers, row, topic_hash, table, firsts)
+            numbers[row, GROUP] = _group_of(buffer, numbers, row, topic_hash, table, firsts)
         else:
-            numbers[GROUP, row] = NO_GROUP
+            numbers[row, GROUP] = NO_GROUP
         row += 1
         at += size
     return row, key_count, at

@@ -15,13 +15,16 @@ Source: org.apache.rocketmq.store.index.IndexFile#putKey (4.9.3).
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final
 
 import numpy as np
 
+from wakelog.protocol.java import INT_MAX, LONG_MIN
 from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.bulk.layout import (
     ENTRY_BYTES,
+    KEY_HASH,
     KEY_RECORD,
     PHYSICAL_OFFSET,
     STORE_TIMESTAMP,
@@ -42,9 +45,9 @@ from wakelog.storage.index.index_file import (
 Array = np.ndarray[Any, Any]
 
 PAGE_SLOTS: Final = 4096 // SLOT_BYTES
-# Up to so many changed slots are written one by one, about 1 us each; more go page by page.
-SINGLE_SLOTS_MAX: Final = 64
-_INT_MAX: Final = (1 << 31) - 1
+# Keys fall anywhere. Up to so many changed slots are written one by one, about 1.5 us each; more
+# go page by page, which from here on writes several slots at once.
+SINGLE_SLOTS_MAX: Final = 4096
 
 
 class IndexFileWriter:
@@ -56,76 +59,95 @@ class IndexFileWriter:
         self._fs = fs
         self._shape = shape
         self._fd = fs.open(path)
-        self._header = decode_header(fs.pread(self._fd, HEADER_BYTES, 0))
+        header = decode_header(fs.pread(self._fd, HEADER_BYTES, 0))
+        self._begin_timestamp_ms = header.begin_timestamp_ms
+        self._end_timestamp_ms = header.end_timestamp_ms
+        self._begin_physical_offset = header.begin_physical_offset
+        self._end_physical_offset = header.end_physical_offset
+        self._slot_used_count = header.slot_used_count
+        self._entry_next = header.entry_next
         self._slots = self._read_slots()
+        # The same memory for single slots: a memoryview is quicker there than an array.
+        self._slot = self._slots.data
         self._entries = bytearray()
-        self._entries_begin = self._header.entry_next
+        self._entries_begin = header.entry_next
+        self._header_changed = False
         self._changed_slots: set[int] = set()
         self._changed_pages: Array = np.zeros(-(-shape.slot_count // PAGE_SLOTS), dtype=np.bool_)
-        self._header_changed = False
 
     @property
     def header(self) -> IndexHeader:
         """The header, with all that was put."""
-        return self._header
+        return IndexHeader(
+            self._begin_timestamp_ms,
+            self._end_timestamp_ms,
+            self._begin_physical_offset,
+            self._end_physical_offset,
+            self._slot_used_count,
+            self._entry_next,
+        )
 
     @property
     def is_full(self) -> bool:
         """Whether no key fits any more."""
-        return self._header.entry_next >= self._shape.entry_count
+        return self._entry_next >= self._shape.entry_count
+
+    @property
+    def end_physical_offset(self) -> int:
+        """Where the record of the last key begins."""
+        return self._end_physical_offset
 
     def put(self, key_hash: int, physical_offset: int, store_timestamp_ms: int) -> None:
         """Add one key of a message."""
-        assert not self.is_full
-        header = self._header
+        number = self._entry_next
+        assert number < self._shape.entry_count
         slot = key_hash % self._shape.slot_count
-        previous = int(self._slots[slot])
-        if not 0 < previous <= header.entry_next:
+        previous = self._slot[slot]
+        if not 0 < previous <= number:
             previous = 0
-        seconds = _elapsed_seconds(header.begin_timestamp_ms, store_timestamp_ms)
+            self._slot_used_count += 1
+        seconds = 0
+        if self._begin_timestamp_ms > 0:  # while it is not, every entry has 0 (fact 3)
+            elapsed_ms = store_timestamp_ms - self._begin_timestamp_ms
+            if elapsed_ms < LONG_MIN:
+                elapsed_ms += 1 << 64  # a Java long wraps
+            seconds = min(elapsed_ms // 1000, INT_MAX) if elapsed_ms > 0 else 0
         self._entries += ENTRY.pack(key_hash, physical_offset, seconds, previous)
-        self._slots[slot] = header.entry_next
+        self._slot[slot] = number
         self._changed_slots.add(slot)
-        self._count(1, int(previous == 0), physical_offset, store_timestamp_ms)
-        if header.is_empty:
-            self._header = self._header._replace(
-                begin_physical_offset=physical_offset, begin_timestamp_ms=store_timestamp_ms
-            )
+        if number == ENTRY_FIRST:
+            self._begin_physical_offset = physical_offset
+            self._begin_timestamp_ms = store_timestamp_ms
+        self._advance(1, physical_offset, store_timestamp_ms)
 
     def put_columns(self, columns: Columns, begin: int, end: int) -> int:
         """Add keys [begin, end) of a scan, as many as fit; return the first that did not."""
-        if begin < end and self._header.is_empty and not self.is_full:
+        if begin < end and self._entry_next == ENTRY_FIRST and not self.is_full:
             # The first key's seconds count from the previous file's end, the others' from it.
-            row = int(columns.keys[KEY_RECORD, begin])
-            numbers = columns.numbers
+            row = columns.numbers[columns.keys[KEY_RECORD, begin]]
             self.put(
-                int(columns.keys[0, begin]),
-                int(numbers[PHYSICAL_OFFSET, row]),
-                int(numbers[STORE_TIMESTAMP, row]),
+                int(columns.keys[KEY_HASH, begin]),
+                int(row[PHYSICAL_OFFSET]),
+                int(row[STORE_TIMESTAMP]),
             )
             begin += 1
-        count = min(end - begin, self._shape.entry_count - self._header.entry_next)
+        count = min(end - begin, self._shape.entry_count - self._entry_next)
         if count <= 0:
             return begin
         self._write_entries()
         used, entries = columns.link_keys(
             self._slots,
-            entry_next=self._header.entry_next,
-            begin_timestamp_ms=self._header.begin_timestamp_ms,
+            entry_next=self._entry_next,
+            begin_timestamp_ms=self._begin_timestamp_ms,
             begin=begin,
             end=begin + count,
-            dirty_pages=self._changed_pages,
-            page_slots=PAGE_SLOTS,
         )
-        self._fs.pwrite(self._fd, entries, self._entry_position(self._header.entry_next))
-        row = int(columns.keys[KEY_RECORD, begin + count - 1])
-        self._count(
-            count,
-            used,
-            int(columns.numbers[PHYSICAL_OFFSET, row]),
-            int(columns.numbers[STORE_TIMESTAMP, row]),
-        )
-        self._entries_begin = self._header.entry_next
+        self._fs.pwrite(self._fd, entries, self._entry_position(self._entry_next))
+        self._note_changed(columns.keys[KEY_HASH, begin : begin + count] % self._shape.slot_count)
+        self._slot_used_count += used
+        row = columns.numbers[columns.keys[KEY_RECORD, begin + count - 1]]
+        self._advance(count, int(row[PHYSICAL_OFFSET]), int(row[STORE_TIMESTAMP]))
+        self._entries_begin = self._entry_next
         return begin + count
 
     def write_back(self) -> bool:
@@ -133,15 +155,11 @@ class IndexFileWriter:
         if not self._header_changed:
             return False
         self._write_entries()
-        self._fs.pwrite(self._fd, HEADER.pack(*self._header), 0)
+        self._fs.pwrite(self._fd, HEADER.pack(*self.header), 0)
         if len(self._changed_slots) > SINGLE_SLOTS_MAX:
-            for slot in self._changed_slots:
-                self._changed_pages[slot // PAGE_SLOTS] = True
-        else:
-            for slot in self._changed_slots:
-                self._fs.pwrite(
-                    self._fd, SLOT.pack(self._slots[slot]), HEADER_BYTES + SLOT_BYTES * slot
-                )
+            self._spread_changed()
+        for slot in self._changed_slots:
+            self._fs.pwrite(self._fd, SLOT.pack(self._slot[slot]), HEADER_BYTES + SLOT_BYTES * slot)
         self._write_slot_pages()
         self._changed_slots.clear()
         self._header_changed = False
@@ -151,20 +169,25 @@ class IndexFileWriter:
         """Close the file; what was not written back is lost."""
         self._fs.close(self._fd)
 
-    def _count(
-        self, keys_count: int, used_count: int, physical_offset: int, store_timestamp_ms: int
-    ) -> None:
-        header = self._header
-        self._header = header._replace(
-            end_timestamp_ms=store_timestamp_ms,
-            end_physical_offset=physical_offset,
-            slot_used_count=header.slot_used_count + used_count,
-            entry_next=header.entry_next + keys_count,
-        )
+    def _advance(self, keys_count: int, physical_offset: int, store_timestamp_ms: int) -> None:
+        self._entry_next += keys_count
+        self._end_physical_offset = physical_offset
+        self._end_timestamp_ms = store_timestamp_ms
         self._header_changed = True
 
+    def _note_changed(self, slots: Array) -> None:
+        if len(self._changed_slots) + len(slots) <= SINGLE_SLOTS_MAX:
+            self._changed_slots.update(slots.tolist())
+        else:
+            self._changed_pages[slots // PAGE_SLOTS] = True
+
+    def _spread_changed(self) -> None:
+        slots = np.fromiter(self._changed_slots, dtype=np.int64, count=len(self._changed_slots))
+        self._changed_pages[slots // PAGE_SLOTS] = True
+        self._changed_slots.clear()
+
     def _read_slots(self) -> Array:
-        if self._header.entry_next <= ENTRY_FIRST:
+        if self._entry_next <= ENTRY_FIRST:
             return np.zeros(self._shape.slot_count, dtype=np.int32)
         data = self._fs.pread(self._fd, SLOT_BYTES * self._shape.slot_count, HEADER_BYTES)
         return np.frombuffer(data, dtype=">i4").astype(np.int32)
@@ -173,7 +196,7 @@ class IndexFileWriter:
         if self._entries:
             self._fs.pwrite(self._fd, self._entries, self._entry_position(self._entries_begin))
             self._entries.clear()
-        self._entries_begin = self._header.entry_next
+        self._entries_begin = self._entry_next
 
     def _write_slot_pages(self) -> None:
         pages = np.flatnonzero(self._changed_pages)
@@ -183,16 +206,10 @@ class IndexFileWriter:
         for run in np.split(pages, breaks):
             begin = int(run[0]) * PAGE_SLOTS
             end = min((int(run[-1]) + 1) * PAGE_SLOTS, self._shape.slot_count)
-            data = self._slots[begin:end].astype(">i4").tobytes()
-            self._fs.pwrite(self._fd, data, HEADER_BYTES + SLOT_BYTES * begin)
+            slots = self._slots[begin:end]
+            data = slots.byteswap() if sys.byteorder == "little" else slots.copy()
+            self._fs.pwrite(self._fd, data.data.cast("B"), HEADER_BYTES + SLOT_BYTES * begin)
         self._changed_pages.fill(False)
 
     def _entry_position(self, number: int) -> int:
         return self._shape.entries_position + ENTRY_BYTES * number
-
-
-def _elapsed_seconds(begin_timestamp_ms: int, store_timestamp_ms: int) -> int:
-    # While the begin timestamp is 0 every entry has 0 (fact 3).
-    if begin_timestamp_ms <= 0:
-        return 0
-    return min(max(store_timestamp_ms - begin_timestamp_ms, 0) // 1000, _INT_MAX)

@@ -45,6 +45,7 @@ SLOT_BYTES: Final = 4
 ENTRY_FIRST: Final = 1
 
 _TOPIC_MEMO_ENTRIES_MAX: Final = 1024
+_FOLDED_CHARACTERS_MAX: Final = 64  # UNIQ_KEY has 32, with a v6 address 56
 _INT_MASK: Final = 0xFFFFFFFF
 
 assert HEADER.size == HEADER_BYTES and SLOT.size == SLOT_BYTES and ENTRY.size == ENTRY_BYTES
@@ -95,8 +96,14 @@ def decode_header(data: bytes) -> IndexHeader:
 
 def index_key_hash(topic: str, word: str) -> int:
     """Return the hash of `topic#word` that is stored and chosen by (fact 2)."""
-    units = len(word) if word.isascii() else len(word.encode("utf-16-le", "surrogatepass")) // 2
-    value = _topic_hash(topic) * pow(31, units, 1 << 32) + string_hash(word)
+    if word.isascii() and len(word) <= _FOLDED_CHARACTERS_MAX:
+        # One long number, cut once: half the time of cutting at every step.
+        value = _topic_hash(topic)
+        for unit in word.encode("ascii"):
+            value = value * 31 + unit
+    else:
+        units = len(word.encode("utf-16-le", "surrogatepass")) // 2
+        value = _topic_hash(topic) * pow(31, units, 1 << 32) + string_hash(word)
     value &= _INT_MASK
     if value > INT_MAX:
         value = (1 << 32) - value

@@ -62,7 +62,8 @@ class IndexWriter:
     @property
     def end_physical_offset(self) -> int:
         """Where the last indexed record begins, 0 if nothing is indexed."""
-        return self._header.end_physical_offset
+        file = self._file
+        return self._seed.end_physical_offset if file is None else file.end_physical_offset
 
     @property
     def end_timestamp_ms(self) -> int:
@@ -137,15 +138,15 @@ class IndexWriter:
             return
         self._file_with_room(now_ms)
         end = self.end_physical_offset
-        row = int(np.searchsorted(columns.numbers[PHYSICAL_OFFSET, :count], end, side="left"))
-        if row < count and columns.numbers[PHYSICAL_OFFSET, row] == self._known_offset:
+        row = int(np.searchsorted(columns.numbers[:count, PHYSICAL_OFFSET], end, side="left"))
+        if row < count and columns.numbers[row, PHYSICAL_OFFSET] == self._known_offset:
             self.put(columns.request(row), now_ms)
             row += 1
         for begin, stop, request in columns.key_runs(row):
             self._put_run(columns, begin, stop, now_ms)
             if request is not None:
                 self.put(request, now_ms)
-        if self.end_physical_offset < columns.numbers[PHYSICAL_OFFSET, count - 1]:
+        if self.end_physical_offset < columns.numbers[count - 1, PHYSICAL_OFFSET]:
             # Records behind the last one with keys: had they come one by one, they would have
             # found a full file and made its successor.
             self._file_with_room(now_ms)
