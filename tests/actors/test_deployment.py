@@ -1,3 +1,5 @@
+"""Which deployment a plan asks for."""
+
 import sys
 from types import ModuleType
 

@@ -1,3 +1,5 @@
+"""Errors of a deployment keep their two parts wherever they go."""
+
 import pickle
 
 import pytest

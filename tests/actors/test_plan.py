@@ -1,3 +1,5 @@
+"""What follows from the values of a plan."""
+
 import pytest
 
 from wakelog.actors.plan import Plan, UpOptions

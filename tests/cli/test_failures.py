@@ -1,3 +1,5 @@
+"""A row for each kind of error, and the line that the user reads."""
+
 import os
 
 import pytest

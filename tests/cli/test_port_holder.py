@@ -1,3 +1,5 @@
+"""Processes and their sockets, read from a made-up /proc and from the real one."""
+
 import os
 import socket
 from pathlib import Path

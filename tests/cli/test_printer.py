@@ -1,3 +1,5 @@
+"""Writing without being waited for."""
+
 import io
 import threading
 

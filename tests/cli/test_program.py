@@ -1,3 +1,5 @@
+"""Name and version of the program."""
+
 import sys
 from importlib import metadata
 

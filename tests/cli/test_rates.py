@@ -1,3 +1,5 @@
+"""From two looks at the counters to what is shown."""
+
 from typing import Any
 
 from tests.cli.fakes import broker_values

@@ -1,3 +1,5 @@
+"""What a terminal gets, and what a pipe does."""
+
 import io
 import re
 

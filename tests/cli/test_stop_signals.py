@@ -1,3 +1,5 @@
+"""Signals before, during and after the loop."""
+
 import asyncio
 import signal
 from collections.abc import Iterator

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -21,16 +21,125 @@ from wakelog.cli.program import version
 from wakelog.cli.stop_signals import StopSignals
 from wakelog.cli.up import DeploymentFactory, run_up
 
+Text = str | None
+Number = int | None
+
+VersionFlag = Annotated[bool, typer.Option("--version", help="Show the version and exit.")]
+
+Store = Annotated[Text, typer.Option(metavar="DIR", help="Store directory.  [default: ~/store]")]
+NameServerPort = Annotated[
+    Number,
+    typer.Option(
+        "--namesrv-port",
+        metavar="PORT",
+        help="Port of the name server; 0 starts none.  [default: 9876]",
+    ),
+]
+BrokerPort = Annotated[
+    Number,
+    typer.Option(
+        metavar="PORT",
+        help="Port of the first broker; PORT-2 and PORT+1 follow.  [default: 10911]",
+    ),
+]
+Bind = Annotated[str, typer.Option(metavar="IP", help="Address to listen on; 0.0.0.0 for all.")]
+Advertise = Annotated[
+    Text, typer.Option(metavar="IP", help="Address that clients are told.  [default: --bind]")
+]
+Brokers = Annotated[
+    int, typer.Option(metavar="N", help="How many brokers; ports 20 apart, stores inside DIR.")
+]
+Config = Annotated[
+    Text, typer.Option(metavar="FILE", help="RocketMQ's broker.conf; flags beat it.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="One setting of broker.conf; repeat."),
+]
+Progress = Annotated[Transport, typer.Option(help="How progress travels between actors.")]
+Local = Annotated[bool, typer.Option("--local", help="Everything in this process, without Ray.")]
+MetricsPort = Annotated[
+    Number,
+    typer.Option(
+        metavar="PORT", help="Port of /metrics; 0 for none.  [default: 5557, or the next free one]"
+    ),
+]
+NameServer = Annotated[str, typer.Argument(metavar="HOST:PORT")]
+Topic = Annotated[str, typer.Option(help="Topic to send to; made if need be.")]
+
+app = typer.Typer(
+    name="wakelog",
+    help="A RocketMQ 4.9.3 broker and name server on Ray actors.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+class Process(NamedTuple):
+    """What a command needs of the process that it runs in."""
+
+    signals: StopSignals
+    make: DeploymentFactory
+
+
+@app.callback(invoke_without_command=True)
+def wakelog(context: typer.Context, show_version: VersionFlag = False) -> None:
+    """Print what was asked for, or the help, if there is no command."""
+    if show_version:
+        print(f"wakelog {version()}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit
+
+
+@app.command()
+def up(
+    context: typer.Context,
+    store: Store = None,
+    name_server_port: NameServerPort = None,
+    broker_port: BrokerPort = None,
+    bind: Bind = "127.0.0.1",
+    advertise: Advertise = None,
+    brokers: Brokers = 1,
+    config: Config = None,
+    settings: Settings = None,
+    transport: Progress = Transport.BELLS,
+    local: Local = False,
+    metrics_port: MetricsPort = None,
+) -> int:
+    """Start a name server and a broker here, show what they do, stop them in order."""
+    options = UpOptions(
+        store=store,
+        name_server_port=name_server_port,
+        broker_port=broker_port,
+        bind=bind,
+        advertise=advertise,
+        broker_count=brokers,
+        config_path=config,
+        settings=tuple(settings or ()),
+        transport=transport,
+        is_local=local,
+        metrics_port=metrics_port,
+    )
+    process: Process = context.obj
+    return run_up(options, process.signals, process.make)
+
+
+@app.command()
+def hello(name_server: NameServer = "127.0.0.1:9876", topic: Topic = "hello") -> None:
+    """Send one message through a cluster and fetch it back."""
+    greet(name_server, topic, print)
+
 
 def run(
-    arguments: Sequence[str],
-    signals: StopSignals,
-    make: DeploymentFactory = make_deployment,
+    arguments: Sequence[str], signals: StopSignals, make: DeploymentFactory = make_deployment
 ) -> int:
     """Run one command line and return the exit code."""
-    app = build_app(signals, make)
+    process = Process(signals, make)
     try:
-        outcome = app(arguments, prog_name="wakelog", standalone_mode=False)
+        outcome = app(arguments, prog_name="wakelog", standalone_mode=False, obj=process)
         return outcome if isinstance(outcome, int) else 0
     except typer.TyperException as error:
         # A mistake in the command line, which typer would explain on four lines.
@@ -39,111 +148,6 @@ def run(
         failure = explain(error)
     print(failure.line, file=sys.stderr, flush=True)
     return failure.exit_code
-
-
-def build_app(signals: StopSignals, make: DeploymentFactory) -> typer.Typer:
-    """Return the application with its commands."""
-    app = typer.Typer(
-        name="wakelog",
-        help="A RocketMQ 4.9.3 broker and name server on Ray actors.",
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-    )
-
-    @app.callback(invoke_without_command=True)
-    def wakelog(
-        context: typer.Context,
-        show_version: Annotated[
-            bool, typer.Option("--version", help="Show the version and exit.")
-        ] = False,
-    ) -> None:
-        if show_version:
-            print(f"wakelog {version()}")
-            raise typer.Exit
-        if context.invoked_subcommand is None:
-            print(context.get_help())
-            raise typer.Exit
-
-    @app.command()
-    def up(
-        store: Annotated[
-            str | None,
-            typer.Option(metavar="DIR", help="Store directory.  [default: ~/store]"),
-        ] = None,
-        name_server_port: Annotated[
-            int | None,
-            typer.Option(
-                "--namesrv-port",
-                metavar="PORT",
-                help="Port of the name server; 0 starts none.  [default: 9876]",
-            ),
-        ] = None,
-        broker_port: Annotated[
-            int | None,
-            typer.Option(
-                metavar="PORT",
-                help="Port of the first broker; PORT-2 and PORT+1 follow.  [default: 10911]",
-            ),
-        ] = None,
-        bind: Annotated[
-            str, typer.Option(metavar="IP", help="Address to listen on; 0.0.0.0 for all.")
-        ] = "127.0.0.1",
-        advertise: Annotated[
-            str | None,
-            typer.Option(metavar="IP", help="Address that clients are told.  [default: --bind]"),
-        ] = None,
-        brokers: Annotated[
-            int,
-            typer.Option(metavar="N", help="How many brokers; ports 20 apart, stores inside DIR."),
-        ] = 1,
-        config: Annotated[
-            str | None,
-            typer.Option(metavar="FILE", help="RocketMQ's broker.conf; flags beat it."),
-        ] = None,
-        settings: Annotated[
-            list[str] | None,
-            typer.Option("--set", metavar="KEY=VALUE", help="One setting of broker.conf; repeat."),
-        ] = None,
-        transport: Annotated[
-            Transport, typer.Option(help="How progress travels between actors.")
-        ] = Transport.BELLS,
-        local: Annotated[
-            bool, typer.Option("--local", help="Everything in this process, without Ray.")
-        ] = False,
-        metrics_port: Annotated[
-            int | None,
-            typer.Option(
-                metavar="PORT",
-                help="Port of /metrics; 0 for none.  [default: 5557, or the next free one]",
-            ),
-        ] = None,
-    ) -> int:
-        """Start a name server and a broker here, show what they do, stop them in order."""
-        options = UpOptions(
-            store=store,
-            name_server_port=name_server_port,
-            broker_port=broker_port,
-            bind=bind,
-            advertise=advertise,
-            broker_count=brokers,
-            config_path=config,
-            settings=tuple(settings or ()),
-            transport=transport,
-            is_local=local,
-            metrics_port=metrics_port,
-        )
-        return run_up(options, signals, make)
-
-    @app.command()
-    def hello(
-        name_server: Annotated[str, typer.Argument(metavar="HOST:PORT")] = "127.0.0.1:9876",
-        topic: Annotated[str, typer.Option(help="Topic to send to; made if need be.")] = "hello",
-    ) -> None:
-        """Send one message through a cluster and fetch it back."""
-        greet(name_server, topic, print)
-
-    return app
 
 
 def _misuse(error: typer.TyperException) -> PlanRefused:

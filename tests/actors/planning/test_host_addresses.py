@@ -1,3 +1,5 @@
+"""Names and addresses as the operating system knows them."""
+
 import socket
 
 import pytest

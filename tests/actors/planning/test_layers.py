@@ -1,3 +1,5 @@
+"""Which of flag, setting and file holds, and what is refused to be read."""
+
 from pathlib import Path
 
 import pytest
