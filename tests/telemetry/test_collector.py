@@ -5,16 +5,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from wakelog.telemetry.collector import (
-    Kind,
-    MetricSpec,
-    Path,
-    Series,
-    StatisticsCollector,
-    find_series,
-    labels_of,
-)
+from wakelog.telemetry.collector import Series, StatisticsCollector, find_series
 from wakelog.telemetry.histogram import Histogram
+from wakelog.telemetry.metric_spec import Kind, MetricSpec, Path
 
 VALUES: dict[str, Any] = {
     "brokers": {
@@ -47,11 +40,6 @@ VALUES: dict[str, Any] = {
 )
 def test_a_path_finds(path: Path, expected: Series) -> None:
     assert find_series(path, VALUES) == expected
-
-
-def test_labels_stand_in_the_order_of_the_path() -> None:
-    path = ("role=broker", "brokers", "{broker}", "depth", "{lane}")
-    assert labels_of(path) == ("role", "broker", "lane")
 
 
 def expose(values: Any, *specs: MetricSpec, series_max: int = 100) -> list[str]:
@@ -108,6 +96,13 @@ def test_several_sources_make_one_family() -> None:
 def test_a_difference_is_never_negative(values: Any, expected: list[str]) -> None:
     spec = MetricSpec("m", Kind.GAUGE, "M.", (("{k}", "high"),), minus=("{k}", "low"))
     assert [line for line in expose(values, spec) if line.startswith("m")] == expected
+
+
+def test_a_scale_turns_percent_into_a_ratio() -> None:
+    spec = MetricSpec("m", Kind.GAUGE, "M.", (("path=log", "x"),), scale=0.01)
+    assert [line for line in expose({"x": 75}, spec) if line.startswith("m{")] == [
+        'm{path="log"} 0.75'
+    ]
 
 
 def test_a_family_is_capped_and_says_so() -> None:

@@ -11,8 +11,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from wakelog.telemetry import exposition
-from wakelog.telemetry.collector import Kind, MetricSpec
 from wakelog.telemetry.exposition import MetricsServer, Request, parse_head
+from wakelog.telemetry.metric_spec import Kind, MetricSpec
 
 SPECS = (
     MetricSpec("rocketmq_held_requests", Kind.GAUGE, "Held.", (("held",),)),

@@ -1,6 +1,7 @@
 """What a running wakelog shows of itself: metric names, their exposition, and logs.
 
-Read in this order: ``metrics`` (the table of names), ``collector`` (from statistics to families),
+Read in this order: ``metrics`` (the table of names, its rows by subject in ``request_metrics``,
+``store_metrics`` and ``actor_metrics``), ``collector`` (from statistics to families),
 ``histogram`` (the counters that cores keep for durations), ``exposition`` (the HTTP end), ``logs``
 (one logger per 4.9.3 appender).
 

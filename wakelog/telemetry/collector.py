@@ -1,17 +1,8 @@
 """StatisticsCollector: from what a deployment says of itself to families of prometheus-client.
 
-``metrics`` declares the families as rows; this module walks their paths through builtins. A part
-of a path is one of
-
-=============  ====================================================================================
-``name``       the value under that key
-``3``          the value at that place of a sequence
-``{label}``    every key of a mapping; the key becomes the label's value
-``label=x``    nothing is walked; the label has the value ``x`` here
-=============  ====================================================================================
-
-A path that is not there yields nothing, so a row may describe an actor that is not running. How a
-family is written, in either text format, is prometheus-client's business.
+``metrics`` declares the families as rows; this module walks their paths (``metric_spec``) through
+builtins. A path that is not there yields nothing, so a row may describe an actor that is not
+running. How a family is written, in either text format, is prometheus-client's business.
 
 Invariants:
     - a family never has more than ``SERIES_MAX`` series; what is left out is counted in
@@ -19,10 +10,8 @@ Invariants:
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
 from typing import Any
 
-import msgspec
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -32,60 +21,14 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from wakelog.telemetry.metric_spec import Kind, MetricSpec, Path
+
 SERIES_MAX = 10_000
 """Series of one family in one scrape: some 1 MB of text, what a scrape of 10 s can carry."""
 
 DROPPED_SERIES = "rocketmq_metrics_dropped_series"
 
-Path = tuple[str, ...]
-
-
-class Kind(StrEnum):
-    """What Prometheus calls the type."""
-
-    GAUGE = "gauge"
-    COUNTER = "counter"
-    HISTOGRAM = "histogram"
-    INFO = "info"
-
-
-class MetricSpec(msgspec.Struct, frozen=True):
-    """One family: its name, its text, and the paths at which its values stand.
-
-    All ``sources`` bind the same labels. With ``minus`` the value there, under the same labels, is
-    taken away, and what would be negative is 0: both were read one after the other.
-    """
-
-    name: str
-    kind: Kind
-    help: str
-    sources: tuple[Path, ...]
-    minus: Path = ()
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the labels, in the order of the first path."""
-        return labels_of(self.sources[0])
-
-    @property
-    def exposed_name(self) -> str:
-        """Name as a query writes it."""
-        suffix = {Kind.COUNTER: "_total", Kind.INFO: "_info"}.get(self.kind, "")
-        return self.name + suffix
-
-
 Series = dict[tuple[str, ...], Any]
-
-
-def labels_of(path: Path) -> tuple[str, ...]:
-    """Return the labels that a path binds, in its order."""
-    bound = []
-    for part in path:
-        if part.startswith("{"):
-            bound.append(part[1:-1])
-        elif "=" in part:
-            bound.append(part.partition("=")[0])
-    return tuple(bound)
 
 
 def find_series(path: Path, values: Any) -> Series:
@@ -123,7 +66,7 @@ def read_series(spec: MetricSpec, values: Any) -> Series:
 def _gauge(spec: MetricSpec, series: Series) -> Metric:
     family = GaugeMetricFamily(spec.name, spec.help, labels=spec.labels)
     for labels, value in series.items():
-        family.add_metric(labels, float(value))
+        family.add_metric(labels, float(value) * spec.scale)
     return family
 
 

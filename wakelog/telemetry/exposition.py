@@ -20,7 +20,8 @@ import msgspec
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 
-from wakelog.telemetry.collector import MetricSpec, StatisticsCollector
+from wakelog.telemetry.collector import StatisticsCollector
+from wakelog.telemetry.metric_spec import MetricSpec
 
 HEAD_BYTES_MAX = 8 * 1024
 """As much of a request as is read; Prometheus sends some 300 bytes."""

@@ -1,393 +1,69 @@
-"""The native metrics: every name, label and text, and where its value stands in statistics().
+"""METRICS: every metric there is, with labels, text, and where its value stands in statistics().
 
-This is the only place where a name is declared; dashboards and tests look here. The paths begin at
-what ``Deployment.statistics()`` returns:
+Dashboards, documents and tests look here. The rows are kept by subject in ``request_metrics``,
+``store_metrics`` and ``actor_metrics``; their paths begin at what ``Deployment.statistics()``
+returns, and what is absent there is not exposed:
 
-    {"brokers": {name: {"broker", "server", "store", "watermarks", "neighbours", "services"}},
-     "name_server": {"name_server", "server"},
-     "build": {"version", "compat"}}
+    {"build":       {"version", "compat"},
+     "brokers":     {name: {"broker", "server", "store", "watermarks", "pool", "flush_waiters",
+                            "name_servers", "tables", "links", "services": {service: ...}}},
+     "name_server": {"name_server", "server", ...},
+     "supervisor":  {...}}                          with Ray only
 
 Names follow Prometheus' rules: one prefix, base units, ``_total`` on counters only, no label in a
-name. How a path is read is in ``collector``.
+name. How a path is read is in ``metric_spec``.
 """
 
-from wakelog.telemetry.collector import Kind, MetricSpec, Path
-
-BROKER: Path = ("brokers", "{broker}")
-NAME_SERVER: Path = ("name_server",)
-SERVERS: tuple[Path, ...] = (
-    ("role=broker", *BROKER, "server"),
-    ("role=nameserver", "broker=", *NAME_SERVER, "server"),
+from wakelog.telemetry.actor_metrics import (
+    HOLDS,
+    LINKS,
+    POOL,
+    REGISTRATIONS,
+    SUPERVISION,
+    TABLES,
+)
+from wakelog.telemetry.metric_spec import Kind, MetricSpec
+from wakelog.telemetry.request_metrics import (
+    CONNECTIONS,
+    LANES,
+    MEMBERS,
+    NAME_SERVERS,
+    TRAFFIC,
+    TURNS,
+)
+from wakelog.telemetry.store_metrics import (
+    DISPATCH,
+    FLUSH,
+    LOG,
+    RETENTION,
+    SEGMENTS,
+    WATERMARKS,
 )
 
+BUILD = (MetricSpec("rocketmq_build", Kind.INFO, "What runs here.", (("build",),)),)
 
-def gauge(name: str, text: str, *sources: Path, minus: Path = ()) -> MetricSpec:
-    """Declare a value that goes up and down."""
-    return MetricSpec(name, Kind.GAUGE, text, sources, minus)
+METRICS_BY_SUBJECT: dict[str, tuple[MetricSpec, ...]] = {
+    "Build": BUILD,
+    "Connections": CONNECTIONS,
+    "Lanes": LANES,
+    "Turns of the loop": TURNS,
+    "Traffic": TRAFFIC,
+    "Topics, groups and clients": MEMBERS,
+    "Long polling": HOLDS,
+    "Log": LOG,
+    "Watermarks": WATERMARKS,
+    "Dispatch": DISPATCH,
+    "Flush": FLUSH,
+    "Segments": SEGMENTS,
+    "Retention": RETENTION,
+    "Pool": POOL,
+    "Tables": TABLES,
+    "Registration": REGISTRATIONS,
+    "Actors": LINKS + SUPERVISION,
+    "Name server": NAME_SERVERS,
+}
+"""In the order in which a document shows them."""
 
-
-def counter(name: str, text: str, *sources: Path) -> MetricSpec:
-    """Declare a value that only grows; ``_total`` is added to the name."""
-    return MetricSpec(name, Kind.COUNTER, text, sources)
-
-
-def histogram(name: str, text: str, *sources: Path) -> MetricSpec:
-    """Declare counts of durations by upper bound."""
-    return MetricSpec(name, Kind.HISTOGRAM, text, sources)
-
-
-def of_servers(*rest: str) -> tuple[Path, ...]:
-    """Return the paths of a value that brokers and the name server both have in their server."""
-    return tuple((*server, *rest) for server in SERVERS)
-
-
-CONNECTIONS = (
-    gauge(
-        "rocketmq_connections",
-        "Open client connections.",
-        *of_servers("connections", "open_count"),
-    ),
-    gauge(
-        "rocketmq_connections_max",
-        "Connections above which new ones are closed at once.",
-        *of_servers("connections", "connections_max"),
-    ),
-    counter(
-        "rocketmq_connections_accepted",
-        "Connections accepted, those closed at once included.",
-        *of_servers("connections", "accepted_count"),
-    ),
-    counter(
-        "rocketmq_connections_closed",
-        "Connections that ended, by reason.",
-        *of_servers("connections", "closed_count", "{reason}"),
-    ),
-)
-
-LANES = (
-    gauge(
-        "rocketmq_lane_waiting_requests",
-        "Requests that wait in a lane.",
-        *of_servers("lanes", "{lane}", "depth_count"),
-    ),
-    gauge(
-        "rocketmq_lane_capacity_requests",
-        "Requests that a lane holds before it refuses.",
-        *of_servers("lanes", "{lane}", "capacity_count"),
-    ),
-    gauge(
-        "rocketmq_lane_head_wait_seconds",
-        "How long the oldest request of a lane has waited.",
-        *of_servers("lanes", "{lane}", "head_wait_seconds"),
-    ),
-    counter(
-        "rocketmq_lane_requests",
-        "Requests that were taken from a lane to be processed.",
-        *of_servers("lanes", "{lane}", "taken_count"),
-    ),
-    counter(
-        "rocketmq_lane_refused_requests",
-        "Requests refused because their lane was full.",
-        *of_servers("lanes", "{lane}", "refused_count"),
-    ),
-    counter(
-        "rocketmq_lane_expired_requests",
-        "Requests refused because they waited too long.",
-        *of_servers("lanes", "{lane}", "expired_count"),
-    ),
-    counter(
-        "rocketmq_lane_crowded_requests",
-        "Requests after which their connection was not read for a while.",
-        *of_servers("lanes", "{lane}", "crowded_count"),
-    ),
-)
-
-TURNS = (
-    counter(
-        "rocketmq_requests",
-        "Requests processed.",
-        *of_servers("turn", "requests_count"),
-    ),
-    counter(
-        "rocketmq_answers",
-        "Answers and pushes sent.",
-        *of_servers("turn", "answers_count"),
-    ),
-    counter(
-        "rocketmq_answers_dropped",
-        "Answers whose connection was gone.",
-        *of_servers("turn", "answers_dropped_count"),
-    ),
-    counter(
-        "rocketmq_request_failures",
-        "Requests that ended in an exception.",
-        *of_servers("turn", "failures_count"),
-    ),
-    counter(
-        "rocketmq_received_bytes",
-        "Bytes received from clients.",
-        *of_servers("turn", "received_bytes"),
-    ),
-    counter(
-        "rocketmq_written_bytes",
-        "Bytes written to clients.",
-        *of_servers("turn", "written_bytes"),
-    ),
-    counter(
-        "rocketmq_turns",
-        "Turns of the loop in which requests were processed.",
-        *of_servers("turn", "turns_count"),
-    ),
-    counter(
-        "rocketmq_turn_busy_seconds",
-        "Time spent in turns.",
-        *of_servers("turn", "busy_seconds"),
-    ),
-    gauge(
-        "rocketmq_turn_longest_seconds",
-        "The longest turn since the start.",
-        *of_servers("turn", "longest_seconds"),
-    ),
-    gauge(
-        "rocketmq_loop_lag_seconds",
-        "How late the event loop was at its last probe.",
-        *of_servers("loop_lag", "last_seconds"),
-    ),
-    gauge(
-        "rocketmq_loop_lag_worst_seconds",
-        "How late the event loop was at its worst probe since the start.",
-        *of_servers("loop_lag", "max_seconds"),
-    ),
-)
-
-TRAFFIC = (
-    counter(
-        "rocketmq_requests_by_code",
-        "Requests by their code.",
-        (*BROKER, "broker", "requests_by_code", "{code}"),
-    ),
-    counter(
-        "rocketmq_topic_put_messages",
-        "Messages stored, by topic.",
-        (*BROKER, "broker", "traffic", "put_by_topic", "{topic}", "0"),
-    ),
-    counter(
-        "rocketmq_topic_put_bytes",
-        "Bytes stored, by topic.",
-        (*BROKER, "broker", "traffic", "put_by_topic", "{topic}", "1"),
-    ),
-    counter(
-        "rocketmq_group_get_messages",
-        "Messages handed to a consumer group, by topic.",
-        (*BROKER, "broker", "traffic", "get_by_topic_and_group", "{topic}", "{group}", "0"),
-    ),
-    counter(
-        "rocketmq_group_get_bytes",
-        "Bytes handed to a consumer group, by topic.",
-        (*BROKER, "broker", "traffic", "get_by_topic_and_group", "{topic}", "{group}", "1"),
-    ),
-    counter(
-        "rocketmq_group_send_back_messages",
-        "Messages that a consumer group sent back to try again.",
-        (*BROKER, "broker", "traffic", "send_back_by_topic_and_group", "{topic}", "{group}"),
-    ),
-)
-
-MEMBERS = (
-    gauge("rocketmq_topics", "Topics.", (*BROKER, "broker", "topics", "topic_count")),
-    gauge(
-        "rocketmq_subscription_groups",
-        "Consumer groups that are configured.",
-        (*BROKER, "broker", "groups", "group_count"),
-    ),
-    gauge(
-        "rocketmq_consumer_groups",
-        "Consumer groups with a client connected.",
-        (*BROKER, "broker", "consumers", "group_count"),
-    ),
-    gauge(
-        "rocketmq_consumer_clients",
-        "Connections that consume.",
-        (*BROKER, "broker", "consumers", "channel_count"),
-    ),
-    gauge(
-        "rocketmq_producer_groups",
-        "Producer groups with a client connected.",
-        (*BROKER, "broker", "producers", "group_count"),
-    ),
-    gauge(
-        "rocketmq_producer_clients",
-        "Connections that produce.",
-        (*BROKER, "broker", "producers", "channel_count"),
-    ),
-    gauge(
-        "rocketmq_rebalance_locks",
-        "Queues locked by orderly consumers.",
-        (*BROKER, "broker", "locks", "lock_count"),
-    ),
-    gauge(
-        "rocketmq_longpoll_held_requests",
-        "Pulls that wait for a message.",
-        (*BROKER, "broker", "held_count"),
-    ),
-    counter(
-        "rocketmq_offset_commits",
-        "Consumer offsets committed.",
-        (*BROKER, "broker", "offsets", "commit_count"),
-    ),
-    counter(
-        "rocketmq_offset_commits_backward",
-        "Consumer offsets committed below the one before.",
-        (*BROKER, "broker", "offsets", "backward_count"),
-    ),
-    counter(
-        "rocketmq_delayed_messages_delivered",
-        "Delayed messages that were put into their topic.",
-        (*BROKER, "broker", "delayed", "delivered_count"),
-    ),
-    counter(
-        "rocketmq_delayed_messages_undeliverable",
-        "Delayed messages that could not be put into their topic.",
-        (*BROKER, "broker", "delayed", "undeliverable_count"),
-    ),
-)
-
-STORE = (
-    counter(
-        "rocketmq_store_put_messages",
-        "Messages appended to the commit log.",
-        (*BROKER, "store", "put_count"),
-    ),
-    counter(
-        "rocketmq_store_put_bytes",
-        "Bytes appended to the commit log.",
-        (*BROKER, "store", "put_bytes"),
-    ),
-    counter(
-        "rocketmq_store_put_failures",
-        "Messages that the store refused.",
-        (*BROKER, "store", "put_failed_count"),
-    ),
-    counter(
-        "rocketmq_store_gets_found",
-        "Reads of a queue that found messages.",
-        (*BROKER, "store", "get_found_count"),
-    ),
-    counter(
-        "rocketmq_store_gets_missed",
-        "Reads of a queue that found none.",
-        (*BROKER, "store", "get_missed_count"),
-    ),
-    counter(
-        "rocketmq_store_get_messages",
-        "Messages read for consumers.",
-        (*BROKER, "store", "get_message_count"),
-    ),
-    counter(
-        "rocketmq_store_get_bytes",
-        "Bytes read for consumers.",
-        (*BROKER, "store", "get_message_bytes"),
-    ),
-    counter(
-        "rocketmq_store_gets_cold",
-        "Reads of a queue that had to wait for the disk.",
-        (*BROKER, "store", "get_cold_count"),
-    ),
-    gauge(
-        "rocketmq_commit_log_min_offset_bytes",
-        "Physical offset at which the commit log begins.",
-        (*BROKER, "store", "min_physical_offset"),
-    ),
-    gauge(
-        "rocketmq_watermark_offset_bytes",
-        "Physical offset up to which the log is appended, flushed, readable or dispatched.",
-        (*BROKER, "watermarks", "{word}"),
-    ),
-    gauge(
-        "rocketmq_dispatch_lag_bytes",
-        "Bytes of the log that consumers may see and that are not in the queues yet.",
-        (*BROKER, "watermarks", "readable"),
-        minus=(*BROKER, "watermarks", "dispatched"),
-    ),
-    gauge(
-        "rocketmq_flush_lag_bytes",
-        "Bytes of the log that are not on the disk yet.",
-        (*BROKER, "watermarks", "appended"),
-        minus=(*BROKER, "watermarks", "flushed"),
-    ),
-)
-
-NEIGHBOURS = (
-    gauge(
-        "rocketmq_actor_attached",
-        "1 while an actor of the group works for the broker.",
-        (*BROKER, "neighbours", "attached", "{actor}"),
-    ),
-    counter(
-        "rocketmq_actor_attachments",
-        "How often an actor of the group began to work for the broker.",
-        (*BROKER, "neighbours", "attached_count", "{actor}"),
-    ),
-    counter(
-        "rocketmq_actor_references",
-        "Object references that crossed between actors, by what they carried.",
-        (*BROKER, "neighbours", "references", "{kind}"),
-    ),
-    counter(
-        "rocketmq_actor_bells",
-        "Bells rung, by what became of them.",
-        (*BROKER, "neighbours", "bells", "{outcome}"),
-    ),
-    counter(
-        "rocketmq_segments_taken",
-        "Segments of the log that were taken into use.",
-        (*BROKER, "neighbours", "segments", "taken_count"),
-    ),
-    counter(
-        "rocketmq_segments_made_inline",
-        "Segments that the broker had to make itself.",
-        (*BROKER, "neighbours", "segments", "own_count"),
-    ),
-)
-
-NAME_SERVERS = (
-    counter(
-        "rocketmq_nameserver_requests_by_code",
-        "Requests to the name server by their code.",
-        (*NAME_SERVER, "name_server", "requests_by_code", "{code}"),
-    ),
-    gauge(
-        "rocketmq_nameserver_brokers",
-        "Broker names in the route.",
-        (*NAME_SERVER, "name_server", "routes", "broker_count"),
-    ),
-    gauge(
-        "rocketmq_nameserver_addresses",
-        "Broker addresses in the route.",
-        (*NAME_SERVER, "name_server", "routes", "address_count"),
-    ),
-    gauge(
-        "rocketmq_nameserver_topics",
-        "Topics in the route.",
-        (*NAME_SERVER, "name_server", "routes", "topic_count"),
-    ),
-    counter(
-        "rocketmq_nameserver_addresses_left",
-        "Broker addresses that left the route, by cause.",
-        (*NAME_SERVER, "name_server", "routes", "left_by_cause", "{cause}"),
-    ),
-)
-
-BUILD = MetricSpec("rocketmq_build", Kind.INFO, "What runs here.", (("build",),))
-
-METRICS: tuple[MetricSpec, ...] = (
-    BUILD,
-    *CONNECTIONS,
-    *LANES,
-    *TURNS,
-    *TRAFFIC,
-    *MEMBERS,
-    *STORE,
-    *NEIGHBOURS,
-    *NAME_SERVERS,
+METRICS: tuple[MetricSpec, ...] = tuple(
+    spec for subject in METRICS_BY_SUBJECT.values() for spec in subject
 )

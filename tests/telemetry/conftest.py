@@ -1,0 +1,27 @@
+"""What a deployment says of itself after known traffic: the ground of the metrics."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.actors.deployments import running, small_plan, wait_until
+from tests.telemetry.traffic import make_traffic, settled
+
+LOOK_OFTEN = "cleanResourceInterval=200"
+"""Retention is asked again before long, should its first look have come before any file."""
+
+
+@pytest.fixture(scope="session")
+def statistics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return what a broker in one process said after some traffic."""
+    store: Path = tmp_path_factory.mktemp("metrics")
+
+    async def main() -> dict[str, Any]:
+        async with running(small_plan(store, LOOK_OFTEN)) as (deployment, client):
+            await make_traffic(client)
+            found = await wait_until(lambda: settled(deployment), "services that caught up")
+            return dict(found)
+
+    return asyncio.run(main())

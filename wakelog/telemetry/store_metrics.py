@@ -1,0 +1,230 @@
+"""Metrics of the store: the log, its watermarks, and what the services do with its files.
+
+The Broker appends and reads; Reput dispatches, Flush makes durable, AllocateMappedFile makes
+segments, Retention removes them. Each says what it did; a service that is away says nothing.
+"""
+
+from wakelog.telemetry.metric_spec import BROKER, Path, counter, gauge
+
+SERVICES: Path = (*BROKER, "services")
+REPUT: Path = (*SERVICES, "reput")
+RETENTION_SERVICE: Path = (*SERVICES, "retention")
+
+# Reput's cursor travels as a sequence; these are the places in it.
+(
+    POSITION,
+    RECORDS,
+    RECORD_BYTES,
+    BULK_RECORDS,
+    _,
+    SKIPPED_BYTES,
+    MISMATCHES,
+    STRETCHES,
+    BAD_BYTES,
+) = ((*REPUT, "cursor", str(place)) for place in range(9))
+
+LOG = (
+    counter(
+        "rocketmq_store_put_messages",
+        "Messages appended to the commit log.",
+        (*BROKER, "store", "put_count"),
+    ),
+    counter(
+        "rocketmq_store_put_bytes",
+        "Bytes appended to the commit log.",
+        (*BROKER, "store", "put_bytes"),
+    ),
+    counter(
+        "rocketmq_store_put_failures",
+        "Messages that the store refused.",
+        (*BROKER, "store", "put_failed_count"),
+    ),
+    counter(
+        "rocketmq_store_gets_found",
+        "Reads of a queue that found messages.",
+        (*BROKER, "store", "get_found_count"),
+    ),
+    counter(
+        "rocketmq_store_gets_missed",
+        "Reads of a queue that found none.",
+        (*BROKER, "store", "get_missed_count"),
+    ),
+    counter(
+        "rocketmq_store_get_messages",
+        "Messages read for consumers.",
+        (*BROKER, "store", "get_message_count"),
+    ),
+    counter(
+        "rocketmq_store_get_bytes",
+        "Bytes read for consumers.",
+        (*BROKER, "store", "get_message_bytes"),
+    ),
+    counter(
+        "rocketmq_store_gets_cold",
+        "Reads of a queue that had to wait for the disk.",
+        (*BROKER, "store", "get_cold_count"),
+    ),
+    gauge(
+        "rocketmq_commit_log_min_offset_bytes",
+        "Physical offset at which the commit log begins.",
+        (*BROKER, "store", "min_physical_offset"),
+    ),
+)
+
+WATERMARKS = (
+    gauge(
+        "rocketmq_watermark_offset_bytes",
+        "Physical offset up to which the log is appended, flushed, readable or dispatched.",
+        (*BROKER, "watermarks", "{word}"),
+    ),
+    gauge(
+        "rocketmq_dispatch_lag_bytes",
+        "Bytes of the log that consumers may see and that are not in the queues yet.",
+        (*BROKER, "watermarks", "readable"),
+        minus=(*BROKER, "watermarks", "dispatched"),
+    ),
+    gauge(
+        "rocketmq_flush_lag_bytes",
+        "Bytes of the log that are not on the disk yet.",
+        (*BROKER, "watermarks", "appended"),
+        minus=(*BROKER, "watermarks", "flushed"),
+    ),
+)
+
+DISPATCH = (
+    counter("rocketmq_dispatched_messages", "Records of the log that were dispatched.", RECORDS),
+    counter(
+        "rocketmq_dispatched_bytes", "Bytes of the records that were dispatched.", RECORD_BYTES
+    ),
+    counter(
+        "rocketmq_dispatched_bulk_messages",
+        "Records that the bulk scan dispatched, as when catching up.",
+        BULK_RECORDS,
+    ),
+    counter(
+        "rocketmq_dispatch_skipped_bytes",
+        "Bytes that were gone from the log before they were dispatched.",
+        SKIPPED_BYTES,
+    ),
+    counter(
+        "rocketmq_dispatch_size_mismatches",
+        "Records skipped because two of their sizes disagree.",
+        MISMATCHES,
+    ),
+    counter(
+        "rocketmq_dispatch_bad_stretches",
+        "Damaged stretches of the log that dispatch passed over.",
+        STRETCHES,
+    ),
+    counter(
+        "rocketmq_dispatch_bad_bytes",
+        "Bytes of the damaged stretches that dispatch passed over.",
+        BAD_BYTES,
+    ),
+    counter(
+        "rocketmq_dispatch_failures",
+        "Batches after which a dispatcher had to begin anew.",
+        (*REPUT, "failures_count"),
+    ),
+    counter(
+        "rocketmq_dispatch_arrivals",
+        "Notices that a queue has grown, for pulls that wait for it.",
+        (*REPUT, "arrivals_count"),
+    ),
+    gauge(
+        "rocketmq_consume_queues",
+        "Consume queues that Reput has open.",
+        (*REPUT, "dispatchers", "consume_queue", "queues_count"),
+    ),
+    counter(
+        "rocketmq_consume_queue_files_made",
+        "Consume queue files that Reput began.",
+        (*REPUT, "dispatchers", "consume_queue", "files_made_count"),
+    ),
+    gauge(
+        "rocketmq_index_keys",
+        "Keys in the index file that is being written.",
+        (*REPUT, "dispatchers", "index", "keys_count"),
+    ),
+    gauge(
+        "rocketmq_index_files",
+        "Index files.",
+        (*REPUT, "dispatchers", "index", "files_count"),
+    ),
+)
+
+FLUSH = (
+    counter(
+        "rocketmq_flushes",
+        "Syncs of the commit log by Flush.",
+        (*SERVICES, "flush", "flush_count"),
+    ),
+    counter(
+        "rocketmq_flushes_inline",
+        "Syncs of the commit log that the broker did while Flush was away.",
+        (*BROKER, "links", "flush", "own_count"),
+    ),
+    gauge(
+        "rocketmq_flush_waiting_answers",
+        "Answers that wait until their message is durable.",
+        (*BROKER, "flush_waiters", "waiting_count"),
+    ),
+    counter(
+        "rocketmq_flush_waits_timed_out",
+        "Answers given as FLUSH_DISK_TIMEOUT.",
+        (*BROKER, "flush_waiters", "timed_out_count"),
+    ),
+)
+
+SEGMENTS = (
+    counter(
+        "rocketmq_segments_taken",
+        "Segments of the log that were taken into use.",
+        (*BROKER, "links", "segments", "taken_count"),
+    ),
+    counter(
+        "rocketmq_segments_made",
+        "Segments that AllocateMappedFile made ahead of need.",
+        (*SERVICES, "allocate_mapped_file", "made_count"),
+    ),
+    counter(
+        "rocketmq_segments_made_inline",
+        "Segments that the broker had to make itself.",
+        (*BROKER, "links", "segments", "own_count"),
+    ),
+    counter(
+        "rocketmq_segment_failures",
+        "Segments that AllocateMappedFile could not make.",
+        (*SERVICES, "allocate_mapped_file", "failed_count"),
+    ),
+)
+
+RETENTION = (
+    gauge(
+        "rocketmq_disk_used_ratio",
+        "Used part of the disk that holds the log or the queues; below 0 while it is unknown.",
+        ("path=commitlog", *RETENTION_SERVICE, "log_used_percent"),
+        ("path=consumequeue", *RETENTION_SERVICE, "queue_used_percent"),
+        scale=0.01,
+    ),
+    gauge(
+        "rocketmq_disk_full",
+        "1 while no message is taken because a disk is too full.",
+        (*RETENTION_SERVICE, "disk_full"),
+    ),
+    counter(
+        "rocketmq_retention_runs",
+        "Times that segments were looked through for expired ones.",
+        (*RETENTION_SERVICE, "runs_count"),
+    ),
+    counter(
+        "rocketmq_segments_removed",
+        "Segments that Retention removed.",
+        (*RETENTION_SERVICE, "removed_count"),
+    ),
+    counter(
+        "rocketmq_retention_held_back",
+        "Runs that ended at a segment that a dispatcher still needs.",
+        (*RETENTION_SERVICE, "held_back_count"),
+    ),
+)
