@@ -14,11 +14,14 @@ from wakelog.actors.broker_service import BrokerService
 from wakelog.actors.deployment import Report
 from wakelog.actors.links.broker_links import SERVICES
 from wakelog.actors.links.neighbour import LocalCaller
+from wakelog.actors.metrics_end import serve_metrics
 from wakelog.actors.name_server_service import NameServerService
 from wakelog.actors.plan import BrokerPlan, Plan
 from wakelog.actors.service_plan import ServicePlan, memory_directory
 from wakelog.actors.services import make_service
 from wakelog.nameserver.config import NameServerConfig, NameServerSettings
+from wakelog.telemetry.build import build_facts
+from wakelog.telemetry.exposition import MetricsServer
 
 
 class LocalBroker:
@@ -59,9 +62,10 @@ class LocalDeployment:
         self._runtime = tempfile.TemporaryDirectory(prefix="wakelog-")
         self._name_server: NameServerService | None = None
         self._brokers: list[LocalBroker] = []
+        self._metrics: MetricsServer | None = None
 
     async def start(self, report: Report) -> None:
-        """Start the name server, then the brokers one after the other."""
+        """Start the name server, the brokers one after the other, then the metrics."""
         if self._plan.name_server is not None:
             report("the name server")
             service = NameServerService(
@@ -78,11 +82,17 @@ class LocalDeployment:
                 broker.close()
                 raise
             self._brokers.append(broker)
+        if self._plan.metrics_port:
+            report("the metrics")
+            self._metrics = await serve_metrics(
+                self.statistics, self._plan.bind_host, self._plan.metrics_port
+            )
 
     async def statistics(self) -> dict[str, Any]:
         """Return what every service says."""
         name_server = self._name_server
         return {
+            "build": build_facts(),
             "brokers": {broker.plan.name: broker.statistics() for broker in self._brokers},
             "name_server": {} if name_server is None else name_server.statistics(),
         }
@@ -94,6 +104,8 @@ class LocalDeployment:
     async def stop(self, report: Report) -> bool:
         """Stop the brokers, the last one first, then the name server."""
         is_clean = True
+        if self._metrics is not None:
+            await self._metrics.close()
         while self._brokers:
             broker = self._brokers.pop()
             report(broker.plan.name)
