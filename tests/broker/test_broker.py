@@ -14,7 +14,16 @@ from tests.broker.harness import (
     subscription,
 )
 from wakelog.broker.broker import UNKNOWN_CODE
-from wakelog.broker.decision import Continue, ForgetHolds, HoldPull, Persist, Push, RunInPool
+from wakelog.broker.decision import (
+    AwaitRegistration,
+    Continue,
+    ForgetHolds,
+    HoldPull,
+    Persist,
+    Push,
+    RegisterBroker,
+    RunInPool,
+)
 from wakelog.broker.processors import PROCESSORS, unsupported_remark
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -86,6 +95,16 @@ def test_a_mistake_of_ours_is_not_hidden(harness: Harness) -> None:
     harness.broker._state.store = None  # type: ignore[assignment]
     with pytest.raises(AttributeError):
         harness.send("T")
+
+
+def test_the_answer_to_who_made_a_topic_waits_for_the_registration(harness: Harness) -> None:
+    """A client that sends to a new topic asks for its route next."""
+    harness.send("other")  # in the same turn, and nothing to the next requests
+    for topic, waits in [("other", False), ("new", True), ("new", False), ("newer", True)]:
+        outcome = harness.process(RequestCode.SEND_MESSAGE_V2, send_fields(topic), b"b")
+        assert isinstance(outcome, AwaitRegistration if waits else RemotingCommand), topic
+        assert not waits or outcome.oneway  # type: ignore[union-attr]
+    assert harness.instructions().count(RegisterBroker(oneway=True)) == 3
 
 
 ONEWAY = [

@@ -297,7 +297,8 @@ class BrokerService:
                 self._pool.run(request, outcome, partial(self._settle, request, reply))
             case _:
                 # AwaitRegistration: the instruction to register comes with it.
-                self._name_servers.after_registration(partial(reply, outcome.response))
+                done = partial(reply, outcome.response)
+                self._name_servers.after_registration(done, oneway=outcome.oneway)
 
     def _await_flush(self, deferred: AwaitFlush, reply: Reply) -> None:
         if deferred.physical_offset_end <= self._flushed:

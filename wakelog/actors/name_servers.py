@@ -27,6 +27,9 @@ from wakelog.telemetry.logs import Log, logger
 UNREGISTER_MS_MAX = 1_000
 """A broker that stops does not wait longer: name servers also notice the closed connection."""
 
+ONEWAY_SECONDS_MAX = 1.0
+"""How long an answer waits for a one-way registration; a producer gives up after 3 s."""
+
 
 class NameServers:
     """The name servers of one broker."""
@@ -61,10 +64,17 @@ class NameServers:
         self._is_oneway = self._is_oneway and oneway
         self._pump.ask()
 
-    def after_registration(self, done: Callable[[], None]) -> None:
-        """Call `done` once a registration that begins from now on was answered, or failed."""
+    def after_registration(self, done: Callable[[], None], *, oneway: bool) -> None:
+        """Call `done` once a registration that begins from now on was answered, or failed.
+
+        oneway: once it was sent, or could not be for `ONEWAY_SECONDS_MAX`: behind a name server
+            that hangs, registrations queue, and a send does not wait for them.
+        """
+        if oneway:
+            done = _once(done)
+            asyncio.get_running_loop().call_later(ONEWAY_SECONDS_MAX, done)
         self._after.append(done)
-        self._is_oneway = False
+        self._is_oneway = self._is_oneway and oneway
         self._pump.ask()
 
     async def unregister(self, broker: Broker) -> None:
@@ -133,3 +143,14 @@ class NameServers:
     def _failed(self, address: str, reason: str) -> None:
         self._failed_count += 1
         self._log.warning("not registered", name_server=address, error=reason)
+
+
+def _once(done: Callable[[], None]) -> Callable[[], None]:
+    """Return what calls `done` the first time and does nothing afterwards."""
+    left = [done]
+
+    def first() -> None:
+        if left:
+            left.pop()()
+
+    return first

@@ -27,6 +27,7 @@ from wakelog.broker import route
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.consumer_offsets import ConsumerOffsetStatistics
 from wakelog.broker.decision import (
+    AwaitRegistration,
     Channel,
     Continue,
     ForgetHolds,
@@ -35,6 +36,7 @@ from wakelog.broker.decision import (
     Outcome,
     Persist,
     Push,
+    RegisterBroker,
     RunInPool,
 )
 from wakelog.broker.delayed_delivery import DelayedDeliveryStatistics
@@ -61,6 +63,9 @@ from wakelog.storage.results import PutStatus
 
 UNKNOWN_CODE = -1
 """Under which requests without a processor are counted: made-up codes must not grow a table."""
+
+
+_REGISTER_ONEWAY = RegisterBroker(oneway=True)
 
 
 class BrokerStatistics(msgspec.Struct, frozen=True):
@@ -127,6 +132,8 @@ class Broker:
     def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
         """Answer one request."""
         processor = PROCESSORS.get(request.code)
+        instructions = self._state.instructions
+        begin = len(instructions)
         if processor is None:
             self._request_counts[UNKNOWN_CODE] += 1
             outcome: Outcome = _unsupported(request)
@@ -137,7 +144,9 @@ class Broker:
             except (ProtocolError, StoreError) as error:
                 outcome = error_answer(request, error)
         if type(outcome) is RemotingCommand and not request.flag & ONEWAY_FLAG:
-            return outcome
+            if len(instructions) == begin or _REGISTER_ONEWAY not in instructions[begin:]:
+                return outcome
+            return AwaitRegistration(outcome, oneway=True)  # it has created a topic
         return self._settle(request, outcome)
 
     def error_answer(self, request: RemotingCommand, error: Exception) -> RemotingCommand:

@@ -123,11 +123,14 @@ class RunInPool(msgspec.Struct, frozen=True):
 class AwaitRegistration(msgspec.Struct, frozen=True):
     """A ready answer that waits until the name servers know the topic table, or did not answer.
 
-    Whoever creates a topic by code 17 asks for its route next. A RegisterBroker that is not one-way
-    comes with it.
+    Whoever creates a topic asks for its route next. A RegisterBroker comes with it.
+
+    oneway: as of that RegisterBroker; it is enough then that the registration was sent. 4.9.3 sends
+        it on the thread that answers, so that it is ahead of what the client does next.
     """
 
     response: RemotingCommand
+    oneway: bool = False
 
 
 Deferred: TypeAlias = AwaitFlush | HoldPull | RunInPool | AwaitRegistration

@@ -139,7 +139,7 @@ class Topics:
     def update(self, config: TopicConfig, now_ms: int) -> None:
         """Define a topic anew, and have name servers answer that they know."""
         self._put(config, now_ms)
-        self._emit(RegisterBroker(oneway=False))
+        self._instructions.append(RegisterBroker(oneway=False))
 
     def ensure_auto_create_topic(self, now_ms: int) -> None:
         """Bring in the default topic after autoCreateTopicEnable was switched on."""
@@ -205,14 +205,13 @@ class Topics:
 
     def _changed(self, now_ms: int) -> None:
         self.data_version = self.data_version.next(now_ms)
-        self._emit(Persist("topics"))
+        persist = Persist("topics")
+        if persist not in self._instructions:
+            self._instructions.append(persist)
 
     def _register(self) -> None:
-        self._emit(RegisterBroker(oneway=True))
-
-    def _emit(self, instruction: Instruction) -> None:
-        if instruction not in self._instructions:
-            self._instructions.append(instruction)
+        # One each, even in one turn: whose answer has to wait for it is seen by that.
+        self._instructions.append(RegisterBroker(oneway=True))
 
 
 def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
