@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -50,11 +51,11 @@ def test_the_version_is_the_quickest_answer() -> None:
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_local_broker_takes_a_message_gives_it_back_and_leaves_nothing(tmp_path: Path) -> None:
-    name_server = free_port(1, 2, 3, 4)
+    name_server = free_port(1, 2, 3, 4, 5)
     port = name_server + 3
     store = tmp_path / "store"
     arguments = ["--store", str(store), "--namesrv-port", str(name_server)]
-    arguments += ["--broker-port", str(port), "--metrics-port", "0"]
+    arguments += ["--broker-port", str(port), "--metrics-port", str(port + 2)]
     arguments += ["--set", "mappedFileSizeCommitLog=1048576"]
     with running(PROGRAM, "up", "--local", *arguments, ignores_interrupt=True) as up:
         up.wait_line("ready after")
@@ -70,6 +71,10 @@ def test_a_local_broker_takes_a_message_gives_it_back_and_leaves_nothing(tmp_pat
         pulled = ask(port, RequestCode.PULL_MESSAGE, PULL_FIELDS)
         assert pulled.code == ResponseCode.SUCCESS
         assert decode_record(pulled.body).body == b"over a socket"
+        url = f"http://127.0.0.1:{port + 2}/metrics"
+        assert f"metrics      {url}" in up.lines
+        with urllib.request.urlopen(url) as metrics:
+            assert b"rocketmq_build_info{" in metrics.read()
         with running(PROGRAM, "hello", f"127.0.0.1:{name_server}") as hello:
             assert hello.wait_end() == (0, "")
             assert hello.lines[1].startswith("received  'hello'")
@@ -77,7 +82,7 @@ def test_a_local_broker_takes_a_message_gives_it_back_and_leaves_nothing(tmp_pat
         assert up.wait_end() == (0, "")
         assert up.lines[-1] == "wakelog: stopped"
     assert not (store / "abort").exists()
-    for number in (name_server, port, port - 2, port + 1):
+    for number in (name_server, port, port - 2, port + 1, port + 2):
         socket.create_server(("127.0.0.1", number)).close()
 
 

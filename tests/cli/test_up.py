@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import urllib.request
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.cli.fakes import FakeDeployment, FakeScreen, broker_values, forever, plan_in
-from tests.compat.processes import free_port
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.plan import Plan
 from wakelog.cli import up as module
@@ -219,31 +217,6 @@ def test_statistics_that_fail_or_hang_are_shown_as_silence(
 
     assert run.run(stop_after_a_look()) == 0
     assert not run.screen.rates[0][0][0].answers
-
-
-def test_metrics_are_served_from_the_start_to_the_stop(tmp_path: Path) -> None:
-    port = free_port()
-    run = Run(plan_in(tmp_path, metrics_port=port))
-    url = f"http://127.0.0.1:{port}/metrics"
-
-    async def scrape() -> None:
-        await run.until(lambda: run.is_ready)
-        loop = asyncio.get_running_loop()
-        answer = await loop.run_in_executor(None, lambda: urllib.request.urlopen(url).read())
-        assert b"rocketmq_build_info{version=" in answer
-        run.ask_to_stop()
-
-    assert run.run(scrape()) == 0
-    assert f"metrics      {url}" in run.screen.lines
-
-
-def test_a_port_for_metrics_taken_meanwhile_ends_the_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = Run(plan_in(tmp_path, metrics_port=1, bind="203.0.113.1"))
-    assert run.run() == 1
-    assert run.deployment.calls == ["stop", "stopped"]
-    assert "cannot listen on 203.0.113.1:1" in capsys.readouterr().err
 
 
 def test_warnings_of_the_plan_come_first(tmp_path: Path) -> None:

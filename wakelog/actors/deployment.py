@@ -4,7 +4,7 @@ Life: made from a plan, `start`, then `statistics` and `failure` again and again
 is called on one asyncio loop and gives it free while it waits. Checks that need no running part
 (taken ports, a locked store) were made before; what they could not see `start` still raises.
 The process's own log files are configured before `start`; a process that a deployment starts
-configures its own.
+configures its own. Metrics are served by whoever in it can ask every part.
 
 Source: the parts of org.apache.rocketmq.broker.BrokerStartup and
 org.apache.rocketmq.namesrv.NamesrvStartup (4.9.3) behind the command line.

@@ -99,7 +99,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """A deployment that fits together.
 
     store_root: what --store named; the brokers' stores are in it when there are several.
-    metrics_port: 0 for none. If it was not asked for, a taken one is no reason not to start.
+    metrics_port: where the deployment serves /metrics on `bind_host`, 0 for nowhere. If nobody
+        asked for it, a taken one is no reason not to start.
     """
 
     bind_host: str

@@ -1,7 +1,7 @@
 """`wakelog up` from the first check to the last line: start, watch, stop.
 
     start   the deployment says step by step what it does; a signal or an error ends it
-    watch   rates, and /metrics; ends with a signal, or when the deployment cannot go on
+    watch   rates; ends with a signal, or when the deployment says that it cannot go on
     stop    always, however far the start came, and never longer than STOP_SECONDS_MAX
 
 Exit code 0 after a stop that was asked for and left every store in order, else 1.
@@ -32,11 +32,8 @@ from wakelog.cli.program import command_line, version
 from wakelog.cli.rates import RateWatch
 from wakelog.cli.screen import Screen, make_screen
 from wakelog.cli.stop_signals import StopSignals
-from wakelog.server.errors import PortUnavailable
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.telemetry.exposition import MetricsServer
 from wakelog.telemetry.logs import FILES_OF_BROKER, Log, configure_logs, logger
-from wakelog.telemetry.metrics import METRICS
 
 DeploymentFactory = Callable[[Plan], Deployment]
 
@@ -86,7 +83,6 @@ class Up:
         self._screen = screen
         self._signals = signals
         self._start: asyncio.Task[None] | None = None
-        self._metrics: MetricsServer | None = None
         self._phase = "starting"
         self._step = ""
 
@@ -123,7 +119,6 @@ class Up:
         began_seconds = time.monotonic()
         for warning in self._plan.warnings:
             self._screen.say(f"wakelog: {warning}")
-        await self._serve_metrics()
         self._start = asyncio.create_task(self._deployment.start(self._report))
         if not await _first(self._start, asked):
             return
@@ -132,20 +127,6 @@ class Up:
         watching = asyncio.create_task(self._watch())
         await _first(watching, asked)
         watching.cancel()
-
-    async def _serve_metrics(self) -> None:
-        """Listen for scrapes; what is not there yet has no values. Raises: PortUnavailable."""
-        if not self._plan.metrics_port:
-            return
-        host, port = self._plan.bind_host, self._plan.metrics_port
-        self._metrics = MetricsServer(self._all_values, METRICS)
-        try:
-            await self._metrics.start(host, port)
-        except OSError as error:
-            raise PortUnavailable(host, port, error) from error
-
-    async def _all_values(self) -> dict[str, Any]:
-        return {**await self._deployment.statistics(), "build": {"version": version()}}
 
     async def _watch(self) -> None:
         """Show rates until the deployment cannot go on. Raises: DeploymentFailed."""
@@ -172,8 +153,6 @@ class Up:
             return {}
 
     async def _stop_in_order(self) -> bool:
-        if self._metrics is not None:
-            await self._metrics.close()
         if self._start is not None and not self._start.done():
             self._start.cancel()
             await asyncio.wait((self._start,))
