@@ -38,7 +38,8 @@ class BrokerActor:
         return os.getpid()
 
     async def start(self, store_id: str | None = None) -> dict[str, Any]:
-        """Start unless started; return the store's id and this process's, or what stands against it.
+        """Start unless started; return the store's id and this process's, or what stands against
+        it.
 
         store_id: of the store this broker ran on before; None if it may take any.
         """

@@ -1,8 +1,9 @@
 """The Flush actor: makes the log durable, on time or because somebody waits.
 
-It syncs through the Broker's own file descriptions (`links/descriptors.py`). With references the Broker
-calls `sync`. With bells it stores `committed` and rings; this shell syncs, stores `flushed`
-and rings back. The timed flush of ASYNC_FLUSH needs no bell: the core says when to look.
+It syncs through the Broker's own file descriptions (`links/descriptors.py`). With references the
+Broker calls `sync`. With bells it stores `committed` and rings; this shell syncs, stores
+`flushed` and rings back. The timed flush of ASYNC_FLUSH needs no bell: the core says when to
+look.
 
 Source: org.apache.rocketmq.store.CommitLog.GroupCommitService, FlushRealTimeService (4.9.3).
 """
@@ -31,7 +32,8 @@ from wakelog.telemetry.logs import Log, logger
 
 SERVICE = "flush"
 CHECKPOINT_MS = 1_000
-"""How often the checkpoint is written; it is advice, and a second older only lengthens a recovery."""
+"""How often the checkpoint is written; it is advice, and a second older only lengthens a
+recovery."""
 
 
 class FlushRequest(msgspec.Struct, frozen=True, kw_only=True):

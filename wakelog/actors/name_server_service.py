@@ -36,8 +36,8 @@ from wakelog.server.lane_table import NAME_SERVER_LANE, name_server_lanes
 from wakelog.server.lanes import Lanes
 from wakelog.server.limits import ServerLimits
 from wakelog.server.server import Server
-from wakelog.storage.config_files import ConfigFiles
 from wakelog.storage.file_system import FileSystem, RealFileSystem
+from wakelog.storage.state.config_files import ConfigFiles
 from wakelog.telemetry.logs import Log, logger
 
 

@@ -115,7 +115,8 @@ class ScheduleService:
     def look(
         self, epoch: int, log_begin: int, dispatched: int, delivered: Mapping[int, int]
     ) -> Due:
-        """Take over how far each level was delivered; return what is due, and when to look again."""
+        """Take over how far each level was delivered; return what is due, and when to look
+        again."""
         if self._station is None or self._core is None:
             raise Refused("not attached")
         self._station.check(epoch)

@@ -1,4 +1,5 @@
-"""How a start ended, as builtins: an exception with arguments of its own does not survive Ray's way.
+"""How a start ended, as builtins: an exception with arguments of its own does not survive Ray's
+way.
 
 {"process_id": ..., ...}            it runs
 {"failure": {"cause", "remedy"}}    it does not, and what to do
@@ -25,7 +26,7 @@ def describe_failure(error: Exception) -> dict[str, Any]:
 
 
 def raise_failure(outcome: dict[str, Any]) -> None:
-    """Do nothing for a start that went well. Raises: DeploymentFailed."""
+    """Do nothing unless there is a failure. Raises: DeploymentFailed."""
     failure = outcome.get("failure")
     if failure is not None:
         raise DeploymentFailed(failure["cause"], failure["remedy"])

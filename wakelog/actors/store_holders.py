@@ -1,11 +1,13 @@
 """End whoever still writes a store for a broker that died.
 
-Each service that writes the store holds a byte of its lock file for as long as it does. A Broker that
-starts has taken its own byte, so the holders of the others work for one that is gone, and recovery
-must not begin before they stopped: it cuts the log and its queues. They were asked to let go; who has
-not, because it hangs or was stopped by a signal, is killed, and Ray starts it again.
+Each service that writes the store holds a byte of its lock file for as long as it does. A Broker
+that starts has taken its own byte, so the holders of the others work for one that is gone, and
+recovery must not begin before they stopped: it cuts the log and its queues. They were asked to
+let go; who has not, because it hangs or was stopped by a signal, is killed, and Ray starts it
+again.
 
-Invariant: nobody is killed but who holds a byte of this store's lock file, which only our services do.
+Invariant: nobody is killed but who holds a byte of this store's lock file, which only our
+services do.
 """
 
 from __future__ import annotations

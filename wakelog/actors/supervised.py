@@ -1,6 +1,8 @@
-"""A deployment of Ray actors in a Ray of its own: what `wakelog up` runs.
+"""A deployment of Ray actors: what `wakelog up` runs, in a Ray of its own.
 
-The process that holds this object is a driver of that Ray, and its end is Ray's end.
+`SupervisedActors` is the deployment in whatever Ray this process is connected to; a test puts
+several into one, and a job into a cluster. `RayDeployment` adds the private Ray, whose driver is
+the process that holds this object: its end is Ray's end.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wakelog.actors.cluster.group import DeploymentPlan, GroupPlan, actors_count, make_all
+from wakelog.actors.cluster.options import ANYWHERE, Placement, end_actor
 from wakelog.actors.cluster.ray_cluster import RayCluster, RayFailed, leave
 from wakelog.actors.deployment import Report
 from wakelog.actors.errors import DeploymentFailed
@@ -23,7 +26,61 @@ READY_SECONDS_MAX = 600.0
 """A recovery of a store of terabytes after a crash may take minutes; it shows its progress."""
 
 PROGRESS_SECONDS = 1.0
-WORKERS_PER_BROKER = 10
+STOP_TRIES_COUNT = 3
+
+WORKERS_SPARE_COUNT = 4
+"""Ports for a job or a shell beside the actors, and for an actor's next process."""
+
+
+class SupervisedActors:
+    """The actors of a deployment, behind their Supervisor."""
+
+    def __init__(self, plan: DeploymentPlan) -> None:
+        """Make nothing."""
+        self.plan = plan
+        self._supervisor: Any = None
+
+    async def start(self, report: Report) -> None:
+        """Make every actor and return once every broker accepts. Raises: DeploymentFailed."""
+        self._supervisor = make_all(self.plan)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + READY_SECONDS_MAX
+        tries_left = STOP_TRIES_COUNT
+        while loop.time() < end:
+            try:
+                state = await self._supervisor.wait_ready.remote(PROGRESS_SECONDS)
+            except Exception as error:
+                tries_left -= 1  # it died, and the next one goes on where it was
+                if not tries_left:
+                    raise DeploymentFailed(
+                        f"Ray does not answer: {error}", "See its logs."
+                    ) from error
+                continue
+            raise_failure(state)
+            if state["ready"]:
+                return
+            report(state["progress"])
+        raise DeploymentFailed(f"not ready within {READY_SECONDS_MAX:.0f} s", "See the logs.")
+
+    async def statistics(self) -> dict[str, Any]:
+        """Ask the Supervisor; nothing while that is being started again."""
+        if self._supervisor is None:
+            return {}
+        try:
+            return dict(await self._supervisor.statistics.remote())
+        except Exception:
+            return {}
+
+    async def stop(self) -> bool:
+        """Stop in order and end the actors; return whether every store was left in order."""
+        for _ in range(STOP_TRIES_COUNT if self._supervisor is not None else 0):
+            try:
+                is_clean = bool(await self._supervisor.stop.remote())
+            except Exception:
+                continue  # it died meanwhile: the next one finds the actors by name
+            end_actor(self._supervisor)
+            return is_clean
+        return False
 
 
 class RayDeployment:
@@ -33,52 +90,43 @@ class RayDeployment:
         """Start nothing."""
         self._plan = plan
         self._cluster: RayCluster | None = None
-        self._supervisor: Any = None
-        self._failure: str | None = None
+        self._actors: SupervisedActors | None = None
 
     async def start(self, report: Report) -> None:
         """Start Ray, then everything in it."""
         report("Ray")
         loop = asyncio.get_running_loop()
-        count = 3 + WORKERS_PER_BROKER * len(self._plan.brokers)
-        self._cluster = RayCluster(worker_count=count, worker_port_count=10 + 2 * count)
+        count = actors_count(len(self._plan.brokers))
+        ports_count = 2 * (count + WORKERS_SPARE_COUNT)
+        self._cluster = RayCluster(worker_count=count, worker_port_count=ports_count)
         try:
-            # Importing Ray takes as long as starting it, so both at once.
+            # Importing Ray takes as long as starting its first daemons, so both at once.
             await loop.run_in_executor(None, partial(__import__, "ray"))
             await loop.run_in_executor(None, self._cluster.wait_ready)
             self._cluster.connect()
         except RayFailed as error:
-            raise DeploymentFailed(str(error), "See the messages above, or try --local.") from error
-        deployment = self._deployment_plan(self._cluster.shared_directory)
-        assert actors_count(deployment) <= count
-        self._supervisor = make_all(deployment)
-        await self._wait_ready(report)
+            raise DeploymentFailed(str(error), "Look at Ray's message, or try --local.") from error
+        plan = deployment_plan(self._plan, self._cluster.shared_directory)
+        self._actors = SupervisedActors(plan)
+        await self._actors.start(report)
 
     async def statistics(self) -> dict[str, Any]:
-        """Ask the Supervisor."""
-        if self._supervisor is None:
-            return {}
-        try:
-            found: dict[str, Any] = await self._supervisor.statistics.remote()
-        except Exception:
-            return {}  # it is being started again
-        failure = found["supervisor"]["failure"]
-        self._failure = None if failure is None else f"{failure['cause']}. {failure['remedy']}"
-        return found
+        """Return what every actor says."""
+        return {} if self._actors is None else await self._actors.statistics()
 
     def failure(self) -> str | None:
-        """Return why this cannot go on: Ray has ended."""
+        """Return that Ray has ended, if it has: everything else is started again."""
         if self._cluster is not None and not self._cluster.is_running:
             return "Ray has ended"
         return None
 
     async def stop(self, report: Report) -> bool:
-        """Have the Supervisor stop everything in order, then end Ray."""
+        """Stop everything in order, then end Ray."""
         is_clean = False
         try:
-            if self._supervisor is not None:
+            if self._actors is not None and self.failure() is None:
                 report("the brokers")
-                is_clean = await self._stop_actors()
+                is_clean = await self._actors.stop()
         finally:
             if self._cluster is not None:
                 report("Ray")
@@ -86,54 +134,38 @@ class RayDeployment:
                 await asyncio.get_running_loop().run_in_executor(None, self._cluster.stop)
         return is_clean
 
-    async def _stop_actors(self) -> bool:
-        for _ in range(2):
-            try:
-                return bool(await self._supervisor.stop.remote())
-            except Exception:
-                continue  # it died meanwhile: the next one finds the actors by name
-        return False
 
-    async def _wait_ready(self, report: Report) -> None:
-        end = asyncio.get_running_loop().time() + READY_SECONDS_MAX
-        while asyncio.get_running_loop().time() < end:
-            try:
-                state = await self._supervisor.wait_ready.remote(PROGRESS_SECONDS)
-            except Exception as error:
-                if self.failure() is not None:
-                    raise DeploymentFailed("Ray has ended", "See its logs.") from error
-                continue  # the Supervisor died and is being started again
-            if state["failure"] is not None:
-                raise_failure({"failure": state["failure"]})
-            if state["ready"]:
-                return
-            report(state["progress"])
-        raise DeploymentFailed(
-            f"the brokers were not ready within {READY_SECONDS_MAX:.0f} s", "See the logs."
-        )
+def deployment_plan(
+    plan: Plan, shared_directory: Path, placements: dict[str, Placement] | None = None
+) -> DeploymentPlan:
+    """Return what the actors of a plan are started with.
 
-    def _deployment_plan(self, shared_directory: Path) -> DeploymentPlan:
-        has_name_server = self._plan.name_server is not None
-        return DeploymentPlan(
-            bind_host=self._plan.bind_host,
-            log_directory=self._plan.log_directory,
-            name_server=name_server_settings(self._plan).config if has_name_server else None,
-            groups=tuple(
-                GroupPlan(self._service_plan(broker, shared_directory))
-                for broker in self._plan.brokers
-            ),
-        )
+    shared_directory: for words and bells; in memory, and removed by the caller afterwards.
+    placements: where brokers have to live, by name.
+    """
+    groups = []
+    for broker in plan.brokers:
+        placement = (placements or {}).get(broker.name, ANYWHERE)
+        groups.append(GroupPlan(_service_plan(plan, broker, shared_directory), placement))
+    has_name_server = plan.name_server is not None
+    return DeploymentPlan(
+        bind_host=plan.bind_host,
+        log_directory=plan.log_directory,
+        name_server=name_server_settings(plan).config if has_name_server else None,
+        groups=tuple(groups),
+    )
 
-    def _service_plan(self, broker: BrokerPlan, shared_directory: Path) -> ServicePlan:
-        directory = shared_directory / broker.name
-        directory.mkdir()
-        return ServicePlan(
-            settings=broker.settings,
-            bind_host=self._plan.bind_host,
-            transport=self._plan.transport,
-            runtime_directory=str(directory),
-            log_directory=broker.log_directory,
-            memory_directory=memory_directory(),
-            log_level=self._plan.log_level,
-            log_format=self._plan.log_format,
-        )
+
+def _service_plan(plan: Plan, broker: BrokerPlan, shared_directory: Path) -> ServicePlan:
+    directory = shared_directory / broker.name
+    directory.mkdir(mode=0o700, exist_ok=True)
+    return ServicePlan(
+        settings=broker.settings,
+        bind_host=plan.bind_host,
+        transport=plan.transport,
+        runtime_directory=str(directory),
+        log_directory=broker.log_directory,
+        memory_directory=memory_directory(),
+        log_level=plan.log_level,
+        log_format=plan.log_format,
+    )

@@ -7,8 +7,8 @@
 
 A service of a broker that died needs nobody: Ray starts it again and the Broker attaches it.
 
-It keeps nothing that it cannot ask again, so it may itself die at any moment: the next one finds the
-actors by name, and starting what is started changes nothing.
+It keeps nothing that it cannot ask again, so it may itself die at any moment: the next one finds
+the actors by name, and starting what is started changes nothing.
 
 Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
 """
@@ -215,16 +215,18 @@ class SupervisorActor:
     async def _ping(self, charge: Charge) -> None:
         """Kill a charge that lives and does not answer."""
         while True:
-            await asyncio.sleep(PING_SECONDS)
             process_id = await self._wait(charge.handle.ping.remote(), charge.hung_seconds_max)
             if process_id is not None:
                 charge.process_id, charge.answered_at = process_id, time.monotonic()
+                await asyncio.sleep(PING_SECONDS)
             elif time.monotonic() >= charge.answered_at + charge.hung_seconds_max:
                 self._log.error("actor does not answer", actor_kind=charge.kind)
                 charge.killed_count += 1
                 charge.answered_at = time.monotonic()
                 if charge.process_id:
                     end_hung(charge.process_id)
+            else:
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _ask(self, charge: Charge) -> dict[str, Any]:
         self._references["statistics"] += 1

@@ -1,7 +1,7 @@
 """WorkPool: the threads for requests whose work may wait for the disk (`RunInPool`).
 
-Bounded in both ways: few threads, since more would only queue in the disk, and few requests that wait
-for one, beyond which a request is refused as 4.9.3 refuses one whose queue is full.
+Bounded in both ways: few threads, since more would only queue in the disk, and few requests that
+wait for one, beyond which a request is refused as 4.9.3 refuses one whose queue is full.
 
 Source: org.apache.rocketmq.broker.BrokerController.queryMessageExecutor and the pull executor's
 cold reads (4.9.3).

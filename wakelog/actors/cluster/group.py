@@ -53,9 +53,9 @@ def actor_name(broker_name: str, kind: str) -> str:
     return f"{broker_name}.{kind}"
 
 
-def actors_count(plan: DeploymentPlan) -> int:
-    """Return how many actors a deployment has."""
-    return 1 + (plan.name_server is not None) + len(plan.groups) * (1 + len(SERVICES))
+def actors_count(brokers_count: int) -> int:
+    """Return how many actors a deployment of so many brokers has."""
+    return 2 + brokers_count * (1 + len(SERVICES))
 
 
 def make_supervisor(plan: DeploymentPlan) -> Any:

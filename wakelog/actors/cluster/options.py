@@ -31,7 +31,7 @@ COMMON: Final[Mapping[str, Option]] = {
     "namespace": Option("wakelog", "where a second job finds the actors by name"),
     "get_if_exists": Option(
         True,
-        "a Supervisor that starts anew finds the actors that live, and makes only those that do not",
+        "a Supervisor that starts anew finds the actors that live, and makes those that do not",
     ),
     "max_restarts": Option(-1, "a service that died is started again, however often"),
     "max_task_retries": Option(
@@ -41,7 +41,7 @@ COMMON: Final[Mapping[str, Option]] = {
     ),
     "max_concurrency": Option(
         1_000,
-        "calls are short and take turns on the actor's loop; calls that wait (a start, a watch) must"
+        "calls are short and take turns on the actor's loop; one that waits, such as a start, must"
         " not keep others out",
     ),
     "enable_task_events": Option(

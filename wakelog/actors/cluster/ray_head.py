@@ -1,17 +1,19 @@
 """The head of a private Ray: the process that starts Ray's daemons and ends them.
 
-`ray_cluster.py` starts it in a session of its own, so that Ctrl-C in a terminal does not reach Ray
-before the actors were stopped in order, and so that every process of this Ray can be told from those
-of another one on the machine: they all stay in this session. (`ray stop` ends every Ray there is.)
+`ray_cluster.py` starts it in a session of its own, so that Ctrl-C in a terminal does not reach
+Ray before the actors were stopped in order, and so that every process of this Ray can be told
+from those of another one on the machine: they all stay in this session. (`ray stop` ends every
+Ray there is.)
 
-Life: read the configuration from the command line, start the daemons, print one line of JSON with the
-address, then wait for the end of standard input. It ends when whoever started it says so or
-dies, on SIGTERM, and when a daemon has died: a broker does not outlive its Ray. Whatever the cause, at
-the end no process of the session, no port, no socket and no directory of this Ray is left.
+Life: read the configuration from the command line, start the daemons, print one line of JSON with
+the address, then wait for the end of standard input. It ends when whoever started it says so or
+dies, on SIGTERM, and when a daemon has died: a broker does not outlive its Ray. Whatever the
+cause, at the end no process of the session, no port, no socket and no directory of this Ray is
+left.
 
 `ray start` was tried and does nearly the same: it listens on every interface (it resolves the
-loopback address to the host's), and with the processes that a broker has no use for (the dashboard, the
-client server) it took 7 s where this takes 3.
+loopback address to the host's), and with the processes that a broker has no use for (the
+dashboard, the client server) it took 7 s where this takes 3.
 
 Source: ray.scripts.scripts.start, ray._private.node.Node (2.60).
 """

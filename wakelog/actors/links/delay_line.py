@@ -1,7 +1,7 @@
 """The Broker's end of delayed messages: ask Schedule what is due, deliver, say how far that came.
 
-Schedule is asked when it said it should be, and when the queues have grown, but then no more often than
-every `GROWN_SECONDS`, which is how often 4.9.3 looks at its queues.
+Schedule is asked when it said it should be, and when the queues have grown, but then no more
+often than every `GROWN_SECONDS`, which is how often 4.9.3 looks at its queues.
 """
 
 from __future__ import annotations

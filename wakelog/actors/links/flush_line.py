@@ -1,9 +1,9 @@
 """The Broker's end of the flush: ask Flush, and do it here when Flush is away.
 
-The Broker keeps a description of its own of each segment that is not yet durable, opened beside the one
-it writes through and shares with Flush, and synced by nobody else. So when Flush dies in the middle of a
-sync, whose outcome then is unknown and counts as failed, a sync through that description
-tells the truth: what Flush was told and took to its grave is told here once more.
+The Broker keeps a description of its own of each segment that is not yet durable, opened beside
+the one it writes through and shares with Flush, and synced by nobody else. So when Flush dies in
+the middle of a sync, whose outcome then is unknown and counts as failed, a sync through that
+description tells the truth: what Flush was told and took to its grave is told here once more.
 
 Synchronous flush: `want` is answered within `STALL_SECONDS`, whatever became of Flush.
 
@@ -35,7 +35,8 @@ from wakelog.storage.flush import SegmentSync
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 
 STALL_SECONDS = 0.5
-"""Who waits for a flush waits so long for Flush; a sync of a full buffer of a slow disk takes less."""
+"""Who waits for a flush waits so long for Flush; a sync of a full buffer of a slow disk takes
+less."""
 
 
 class OwnSync:

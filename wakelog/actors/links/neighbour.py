@@ -1,8 +1,8 @@
 """A neighbour as one process sees it: how it is called, whether it is there, when it has died.
 
-A `Caller` makes method calls that return awaitables: of an actor (`ActorCaller`, the awaitable is an
-object reference) or of an object in this process (`LocalCaller`, in a thread of its own). Both keep
-the order of calls, and both count them by what they are for.
+A `Caller` makes method calls that return awaitables: of an actor (`ActorCaller`, the awaitable is
+an object reference) or of an object in this process (`LocalCaller`, in a thread of its own). Both
+keep the order of calls, and both count them by what they are for.
 
 A `Neighbour` keeps one attached. Attaching tells it the Broker's epoch and what it needs to begin;
 it may be done again at any time. That a process has died is told by the kernel (a descriptor of the
@@ -21,7 +21,8 @@ from typing import Any, Protocol
 from wakelog.telemetry.logs import Log, logger
 
 RETRY_SECONDS = 0.1
-"""Between two tries to attach; a try that waits for Ray to restart the actor takes longer anyhow."""
+"""Between two tries to attach; a try that waits for Ray to restart the actor takes longer
+anyhow."""
 
 _FIRST = asyncio.FIRST_COMPLETED
 

@@ -1,7 +1,8 @@
 """Natural batching: one piece of work at a time, again as long as somebody asked meanwhile.
 
-What gathers while a crossing is in flight goes with the next one. There is no timer and no queue: who
-asks says only that there is something to do, and the work looks at what that is when it starts.
+What gathers while a crossing is in flight goes with the next one. There is no timer and no queue:
+who asks says only that there is something to do, and the work looks at what that is when it
+starts.
 """
 
 from __future__ import annotations

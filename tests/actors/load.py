@@ -1,0 +1,142 @@
+"""Load for tests of crashes: senders that go on whatever happens, and the proof afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.actors.client import Client, records
+from wakelog.dispatchers import core_dispatchers
+from wakelog.dispatchers.reput import Reput
+from wakelog.protocol.codes import ResponseCode
+from wakelog.remoting.errors import RemotingError
+from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.file_system import RealFileSystem
+
+QUEUES_COUNT = 4
+PAUSE_SECONDS = 0.02
+TIMEOUT_SECONDS = 8.0
+
+
+@dataclass
+class Account:
+    """What was sent: each attempt has a body of its own."""
+
+    attempts: int = 0
+    acknowledged: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    refused_codes: dict[int, int] = field(default_factory=dict)
+    gaps_ms: list[tuple[float, float]] = field(default_factory=list)
+    """When a send was answered well after a wait, and how long the wait was."""
+
+    def longest_gap_ms(self, since: float) -> float:
+        """Return the longest time without any acknowledgement that ended after `since`."""
+        return max((gap for end, gap in self.gaps_ms if end >= since), default=0.0)
+
+
+class Load:
+    """Senders that run until they are told to stop."""
+
+    def __init__(
+        self, address: str, topic: str, *, senders: int = 4, body_bytes: int = 200
+    ) -> None:
+        self.account = Account()
+        self._address = address
+        self._topic = topic
+        self._padding = b"." * body_bytes
+        self._senders_count = senders
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self._last_answer = time.monotonic()
+
+    def start(self) -> None:
+        self._last_answer = time.monotonic()
+        for sender in range(self._senders_count):
+            self._tasks.append(asyncio.get_running_loop().create_task(self._send(sender)))
+
+    async def stop(self) -> Account:
+        self._stopping = True
+        await asyncio.gather(*self._tasks)
+        return self.account
+
+    async def _send(self, sender: int) -> None:
+        client = Client(self._address)
+        account = self.account
+        number = 0
+        while not self._stopping:
+            number += 1
+            account.attempts += 1
+            body = b"%d-%d" % (sender, number) + self._padding
+            queue_id = (sender + number) % QUEUES_COUNT
+            try:
+                async with asyncio.timeout(TIMEOUT_SECONDS):
+                    answer = await client.send(self._topic, body, queue_id=queue_id)
+            except (RemotingError, TimeoutError):
+                await client.close()
+                client = Client(self._address)
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            if answer.code == ResponseCode.SUCCESS:
+                account.acknowledged[body] = queue_id, int(answer.ext_fields["queueOffset"])
+                now = time.monotonic()
+                account.gaps_ms.append((now, (now - self._last_answer) * 1000))
+                self._last_answer = now
+            else:
+                count = account.refused_codes.get(answer.code, 0)
+                account.refused_codes[answer.code] = count + 1
+                await asyncio.sleep(PAUSE_SECONDS)
+        await client.close()
+
+
+async def pull_all(address: str, topic: str) -> dict[int, list[bytes]]:
+    """Return the bodies of every queue, in order."""
+    client = Client(address)
+    found: dict[int, list[bytes]] = {}
+    for queue_id in range(QUEUES_COUNT):
+        bodies = found.setdefault(queue_id, [])
+        while (answer := await client.pull(topic, len(bodies), queue_id=queue_id)).code == 0:
+            bodies += [record.body for record in records(answer)]
+    await client.close()
+    return found
+
+
+def check_nothing_lost_or_doubled(account: Account, queues: dict[int, list[bytes]]) -> None:
+    """Assert that what was acknowledged is where the answer said, and nothing is there twice."""
+    for body, (queue_id, queue_offset) in account.acknowledged.items():
+        assert queues[queue_id][queue_offset] == body, (body[:20], queue_id, queue_offset)
+    every = [body for bodies in queues.values() for body in bodies]
+    assert len(every) == len(set(every)), "a request was appended twice"
+    assert len(every) <= account.attempts
+
+
+def check_queues_equal_a_rebuild(config: StoreConfig, directory: Path) -> int:
+    """Assert that queues and index are those of a rebuild from the log; return how many files."""
+    root = Path(config.store_path_root)
+    rebuilt_root = directory / "rebuilt"
+    shutil.copytree(root / "commitlog", rebuilt_root / "commitlog")
+    rebuilt_config = StoreConfig(
+        store_path_root=str(rebuilt_root),
+        commit_log_file_bytes=config.commit_log_file_bytes,
+        consume_queue_file_bytes=config.consume_queue_file_bytes,
+        index_slot_count=config.index_slot_count,
+        index_entry_count=config.index_entry_count,
+    )
+    fs = RealFileSystem()
+    log = CommitLogReader(fs, rebuilt_config)
+    reput = Reput(fs, log, core_dispatchers(fs, rebuilt_config, log), rebuilt_config)
+    end = log.min_offset + sum(path.stat().st_size for path in (root / "commitlog").iterdir())
+    reput.start(end, clean_exit=False)
+    while reput.step(end, 1 << 24, 0).more:
+        pass
+    reput.flush()
+    queues = sorted(path.relative_to(root) for path in (root / "consumequeue").rglob("0*"))
+    rebuilt = sorted(
+        path.relative_to(rebuilt_root) for path in (rebuilt_root / "consumequeue").rglob("0*")
+    )
+    assert queues == rebuilt
+    for path in queues:
+        assert (root / path).read_bytes() == (rebuilt_root / path).read_bytes(), path
+    return len(queues)
