@@ -167,9 +167,17 @@ class ConsumeQueueDispatcher:
             if queue is None:
                 continue
             touched[key] = queue
+            group_entries = entries[ENTRY_BYTES * group.begin : ENTRY_BYTES * group.end]
+            if group.unbroken and queue.put_run(
+                group_entries,
+                queue_offset=group.queue_offset,
+                physical_offset=group.physical_offset,
+                physical_offset_end=group.physical_offset_end,
+            ):
+                continue
             rows = columns.order[group.begin : group.end]
             queue.put_column(
-                entries[ENTRY_BYTES * group.begin : ENTRY_BYTES * group.end],
+                group_entries,
                 physical_offsets=columns.numbers[rows, PHYSICAL_OFFSET],
                 sizes=columns.numbers[rows, SIZE],
                 tags_codes=columns.numbers[rows, TAGS_CODE],

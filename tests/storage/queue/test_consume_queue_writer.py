@@ -140,6 +140,19 @@ def put_column(writer: ConsumeQueueWriter, places: list[tuple[int, int]]) -> Non
     offsets = found[:, 0] * SIZE
     sizes = np.full(len(places), SIZE, dtype=np.int64)
     data = b"".join(ENTRY.pack(number * SIZE, SIZE, number) for number, _ in places)
+    unbroken = bool((np.diff(found[:, 1]) == 1).all())
+    if (
+        places
+        and unbroken
+        and writer.put_run(
+            data,
+            queue_offset=places[0][1],
+            physical_offset=places[0][0] * SIZE,
+            physical_offset_end=places[-1][0] * SIZE + SIZE,
+        )
+    ):
+        writer.write_pending()
+        return
     writer.put_column(
         data,
         physical_offsets=offsets,
@@ -148,6 +161,27 @@ def put_column(writer: ConsumeQueueWriter, places: list[tuple[int, int]]) -> Non
         queue_offsets=found[:, 1],
     )
     writer.write_pending()
+
+
+@pytest.mark.parametrize(
+    ("begin", "taken"),
+    [((2, 2), True), ((1, 1), False), ((1, 2), False), ((3, 3), False), ((2, 0), False)],
+)
+def test_a_run_is_taken_only_if_it_follows(
+    fs: MemoryFileSystem, begin: tuple[int, int], taken: bool
+) -> None:
+    writer = open_writer(fs)
+    put_range(writer, 0, 2)
+    number, queue_offset = begin
+    data = b"".join(ENTRY.pack(i * SIZE, SIZE, i) for i in range(number, number + 3))
+    assert taken is writer.put_run(
+        data,
+        queue_offset=queue_offset,
+        physical_offset=number * SIZE,
+        physical_offset_end=(number + 3) * SIZE,
+    )
+    writer.write_pending()
+    assert numbers(fs) == ([0, 1, 2, 3, 4] if taken else [0, 1])
 
 
 columns = st.lists(st.integers(0, 3), max_size=12).map(

@@ -70,12 +70,19 @@ class ColumnScan(NamedTuple):
 
 
 class QueueGroup(NamedTuple):
-    """The entries of one queue: places [begin, end) of `order` and of `entries`."""
+    """The entries of one queue: places [begin, end) of `order` and of `entries`.
+
+    unbroken: their queue offsets go up by one; then the three numbers say all about them.
+    """
 
     topic: str
     queue_id: int
     begin: int
     end: int
+    unbroken: bool
+    queue_offset: int  # of the first
+    physical_offset: int  # of the first
+    physical_offset_end: int  # of the last
 
 
 class Columns:
@@ -102,6 +109,7 @@ class Columns:
         self._table: Array = np.zeros(2 << records_max.bit_length(), dtype=np.int32)
         self._group_firsts: Array = np.zeros(records_max + 1, dtype=np.int32)
         self._group_ends: Array = np.zeros(records_max + 1, dtype=np.int32)
+        self._group_unbroken: Array = np.zeros(records_max, dtype=np.bool_)
         self._index_entries: Array = np.zeros(ENTRY_BYTES * keys_max, dtype=np.uint8)
         self.count = 0
         self.key_count = 0
@@ -186,15 +194,39 @@ class Columns:
             return self._groups
         count = int(self._group_firsts[-1])
         self._kernels.encode_groups(
-            self.numbers, self.count, count, self.order, self._group_ends, self.entries
+            self.numbers,
+            self.count,
+            self._group_firsts,
+            self.order,
+            self._group_ends,
+            self._group_unbroken,
+            self.entries,
         )
+        firsts, ends = self._group_firsts[:count], self._group_ends[:count]
+        lasts = self.numbers[self.order[ends - 1]]
         groups = []
         begin = 0
-        for first, end in zip(
-            self._group_firsts[:count].tolist(), self._group_ends[:count].tolist(), strict=True
+        for row, end, unbroken, last in zip(
+            self.numbers[firsts].tolist(),
+            ends.tolist(),
+            self._group_unbroken[:count].tolist(),
+            (lasts[:, PHYSICAL_OFFSET] + lasts[:, SIZE]).tolist(),
+            strict=True,
         ):
-            queue_id = int(self.numbers[first, QUEUE_ID])
-            groups.append(QueueGroup(self.topic(first), queue_id, begin, end))
+            topic_end = row[TOPIC_BEGIN] + row[TOPIC_BYTES]
+            topic = str(self.buffer[row[TOPIC_BEGIN] : topic_end], "utf-8", "replace")
+            groups.append(
+                QueueGroup(
+                    topic,
+                    row[QUEUE_ID],
+                    begin,
+                    end,
+                    unbroken,
+                    row[QUEUE_OFFSET],
+                    row[PHYSICAL_OFFSET],
+                    last,
+                )
+            )
             begin = end
         self._groups = groups
         return groups

@@ -18,6 +18,7 @@ from wakelog.storage.bulk.layout import (
     KEY_HASH,
     KEY_RECORD,
     PHYSICAL_OFFSET,
+    QUEUE_OFFSET,
     SIZE,
     STORE_TIMESTAMP,
     TAGS_CODE,
@@ -41,13 +42,22 @@ def put_i32(out: Array, at: Int, value: Int) -> None:
 
 @njit(cache=True, nogil=True)
 def encode_groups(
-    numbers: Array, count: Int, group_count: Int, order: Array, ends: Array, entries: Array
+    numbers: Array,
+    count: Int,
+    firsts: Array,
+    order: Array,
+    ends: Array,
+    unbroken: Array,
+    entries: Array,
 ) -> None:
     """Sort records by group, in log order inside each, and encode their consume queue entries.
 
+    firsts: of `scan_records`.
     order: gets record numbers, those without a group left out; group g is
         order[ends[g - 1]:ends[g]], and its entries lie at 20 times these places in `entries`.
+    unbroken: gets for each group whether its queue offsets go up by one.
     """
+    group_count = np.int64(firsts[-1])
     ends[: group_count + 1] = 0
     for row in range(count):
         group = numbers[row, GROUP]
@@ -59,6 +69,10 @@ def encode_groups(
         group = numbers[row, GROUP]
         if group >= 0:
             place = np.int64(ends[group])
+            if row == firsts[group]:
+                unbroken[group] = True
+            elif numbers[row, QUEUE_OFFSET] != numbers[order[place - 1], QUEUE_OFFSET] + 1:
+                unbroken[group] = False
             ends[group] += 1
             order[place] = row
             put_i64(entries, ENTRY_BYTES * place, numbers[row, PHYSICAL_OFFSET])

@@ -100,6 +100,28 @@ class ConsumeQueueWriter(ConsumeQueue):
             self._append(entry, 1)
             self.max_physical_offset = physical_offset + size_bytes
 
+    def put_run(
+        self,
+        entries: Buffer,
+        *,
+        queue_offset: int,
+        physical_offset: int,
+        physical_offset_end: int,
+    ) -> bool:
+        """Append entries of successive queue offsets if they are just what follows.
+
+        queue_offset, physical_offset: of the first; physical_offset_end: of the last.
+        Returns: False if they are not; then nothing was done, and `put_column` is the way.
+        """
+        if queue_offset != self.max_queue_offset or queue_offset == 0:
+            return False
+        if physical_offset < self.max_physical_offset:
+            return False
+        # A copy: the caller fills its columns again before a failed write is repeated.
+        self._append(bytes(entries), len(entries) // ENTRY_BYTES)
+        self.max_physical_offset = physical_offset_end
+        return True
+
     def put_column(
         self,
         entries: Buffer,
