@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from wakelog.actors.broker_service import BrokerService
+from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deployment import Report
 from wakelog.actors.links.broker_links import SERVICES
 from wakelog.actors.links.neighbour import LocalCaller

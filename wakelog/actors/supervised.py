@@ -153,6 +153,7 @@ def deployment_plan(
         log_directory=plan.log_directory,
         name_server=name_server_settings(plan).config if has_name_server else None,
         groups=tuple(groups),
+        metrics_port=plan.metrics_port,
     )
 
 

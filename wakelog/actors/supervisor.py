@@ -37,7 +37,11 @@ from wakelog.actors.cluster.group import (
 )
 from wakelog.actors.cluster.options import end_actor
 from wakelog.actors.links.neighbour import wait_death
+from wakelog.actors.metrics_end import serve_metrics
 from wakelog.actors.services import SERVICES
+from wakelog.server.errors import PortUnavailable
+from wakelog.telemetry.build import build_facts
+from wakelog.telemetry.exposition import MetricsServer
 from wakelog.telemetry.logs import Log, configure_logs, logger
 
 RETRY_SECONDS = 0.1
@@ -88,7 +92,7 @@ class SupervisorActor:
         self._progress = "starting"
         self._ready = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._stopping = False
+        self._metrics: MetricsServer | None = None
         self._references: Counter[str] = Counter()
         self._log = logger(Log.BROKER)
         self._main = asyncio.get_running_loop().create_task(self._run())
@@ -123,13 +127,19 @@ class SupervisorActor:
                 brokers[charge.broker_name] = {**answer, "services": {}}
             else:
                 brokers[charge.broker_name]["services"][_service_of(charge.kind)] = answer
-        return {"brokers": brokers, "name_server": name_server, "supervisor": self._own()}
+        return {
+            "build": build_facts(),
+            "brokers": brokers,
+            "name_server": name_server,
+            "supervisor": self._own(),
+        }
 
     async def stop(self) -> bool:
         """Stop everything in order; return whether every store was left as after a normal exit."""
-        self._stopping = True
         for task in [self._main, *self._tasks]:
             task.cancel()
+        if self._metrics is not None:
+            await self._metrics.close()
         clean = await asyncio.gather(*(self._stop_broker(one) for one in self._brokers.values()))
         if self._name_server is not None:
             await self._wait(self._name_server.handle.stop.remote(), STOP_SECONDS_MAX)
@@ -154,6 +164,7 @@ class SupervisorActor:
             self._ready.set()
             return
         configure_logs(Path(self._plan.log_directory), actor="supervisor", epoch=epoch)
+        await self._serve_metrics()
         self._progress = "running"
         self._ready.set()
         watched = list(self._brokers.values())
@@ -162,6 +173,16 @@ class SupervisorActor:
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._watch(charge)) for charge in watched]
         self._tasks += [loop.create_task(self._ping(one)) for one in [*watched, *self._services]]
+
+    async def _serve_metrics(self) -> None:
+        if self._plan.metrics_port:
+            try:
+                self._metrics = await serve_metrics(
+                    self.statistics, self._plan.bind_host, self._plan.metrics_port
+                )
+            except PortUnavailable as error:
+                # A broker that runs is worth more than what is said of it.
+                self._log.error("no metrics", cause=str(error))
 
     def _take_on(self, group: GroupPlan) -> None:
         name = group.service.name

@@ -31,12 +31,16 @@ class GroupPlan(msgspec.Struct, frozen=True):
 
 
 class DeploymentPlan(msgspec.Struct, frozen=True):
-    """All the actors of a deployment, as plain parts: what the Supervisor is started with."""
+    """All the actors of a deployment, as plain parts: what the Supervisor is started with.
+
+    metrics_port: on which the Supervisor serves the metrics of all, 0 for none.
+    """
 
     bind_host: str
     log_directory: str
     name_server: NameServerConfig | None
     groups: tuple[GroupPlan, ...]
+    metrics_port: int = 0
 
     def to_builtins(self) -> dict[str, Any]:
         """Return what the Supervisor's constructor takes."""

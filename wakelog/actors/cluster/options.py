@@ -71,7 +71,7 @@ OVERRIDES: Final[Mapping[str, Mapping[str, Option]]] = {
 TARGETS: Final[Mapping[str, str]] = {
     "Supervisor": "wakelog.actors.supervisor:SupervisorActor",
     "NameServer": "wakelog.actors.name_server:NameServerActor",
-    "Broker": "wakelog.actors.broker:BrokerActor",
+    "Broker": "wakelog.actors.broker.actor:BrokerActor",
     **{row.actor_name: row.target for row in SERVICES.values()},
 }
 """Every kind of actor, and `module:class` of its shell."""

@@ -1,0 +1,80 @@
+"""What waits for a registration, against a name server that answers and one that hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.actors.test_name_server_service import HOST, PATH, Peer, make_service, route
+from tests.broker.harness import Harness
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.actors.broker import name_servers
+from wakelog.actors.broker.name_servers import NameServers
+from wakelog.protocol.codes import ResponseCode
+
+pytestmark = pytest.mark.process
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(10):
+            await main()
+
+    asyncio.run(bounded())
+
+
+def servers_of(harness: Harness) -> NameServers:
+    return NameServers(harness.settings.broker)
+
+
+@pytest.mark.parametrize("oneway", [True, False])
+def test_what_waits_for_a_registration_comes_after_it(oneway: bool) -> None:
+    async def main() -> None:
+        service = make_service(PATH, MemoryFileSystem())
+        await service.start()
+        harness = Harness(namesrvAddr=f"{HOST}:{service.port}")
+        servers = servers_of(harness)
+        await servers.register(harness.broker, seconds_max=5.0)
+        async with Peer(service) as client:
+            assert (await client.ask(route())).code == ResponseCode.TOPIC_NOT_EXIST
+            harness.send("T")
+            told = asyncio.Event()
+            servers.register_soon(harness.broker, oneway=oneway)
+            servers.after_registration(told.set, oneway=oneway)
+            await told.wait()
+            assert (await client.ask(route())).code == ResponseCode.SUCCESS
+        await servers.close()
+        await service.stop()
+
+    run(main)
+
+
+def test_a_send_does_not_wait_long_for_a_name_server_that_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(name_servers, "ONEWAY_SECONDS_MAX", 0.01)
+
+    async def main() -> None:
+        silent = socket.create_server((HOST, 0))  # whose kernel connects, and nobody answers
+        harness = Harness(namesrvAddr=f"{HOST}:{silent.getsockname()[1]}")
+        servers = servers_of(harness)
+        # The first is under way, and is not answered for 6 s.
+        servers.register_soon(harness.broker, oneway=False)
+        await asyncio.sleep(0)
+        calls: list[None] = []
+        told = asyncio.Event()
+
+        def done() -> None:
+            calls.append(None)
+            told.set()
+
+        servers.after_registration(done, oneway=True)
+        await told.wait()
+        await servers.close()
+        assert len(calls) == 1
+        silent.close()
+
+    run(main)

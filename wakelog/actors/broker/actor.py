@@ -1,0 +1,79 @@
+"""The Broker actor: `broker_service` on an actor's loop, its neighbours behind actor calls.
+
+Public methods take and return builtins. What can go wrong with a start comes back as a value: an
+exception of ours does not survive the way through Ray in one piece.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from wakelog.actors.broker.service import BrokerService
+from wakelog.actors.cluster.options import find_actor
+from wakelog.actors.links.neighbour import ActorCaller
+from wakelog.actors.service_plan import read_plan
+from wakelog.actors.start_outcome import describe_failure, started
+from wakelog.server.errors import ServerError
+from wakelog.storage.errors import StoreError
+
+FIND_SECONDS = 0.05
+"""Between two looks for neighbours that are not made yet."""
+
+
+class BrokerActor:
+    """One broker; `start` after each construction, also after Ray started the process again."""
+
+    def __init__(self, plan: dict[str, Any], neighbours: Mapping[str, str]) -> None:
+        """Open nothing. `neighbours` are the names of actors by service."""
+        self._plan = read_plan(plan)
+        self._neighbours = neighbours
+        self._service: BrokerService | None = None
+        self._starting = asyncio.Lock()
+
+    async def ping(self) -> int:
+        """Return this process's id, to show that the loop turns."""
+        return os.getpid()
+
+    async def start(self, store_id: str | None = None) -> dict[str, Any]:
+        """Start unless started; return the store's id and this process's, or what stands against
+        it.
+
+        store_id: of the store this broker ran on before; None if it may take any.
+        """
+        async with self._starting:
+            if self._service is None:
+                callers = {
+                    service: ActorCaller(await _find(name))
+                    for service, name in self._neighbours.items()
+                }
+                service = BrokerService(self._plan, callers)
+                try:
+                    await service.start(store_id)
+                except (StoreError, ServerError) as error:
+                    return describe_failure(error)
+                self._service = service
+            return started(store_id=self._service.store_id, epoch=self._service.epoch)
+
+    async def stop(self) -> bool:
+        """Stop in order; return whether the store was left as after a normal exit.
+
+        False also of a broker that was not up: how it left its store is not known here.
+        """
+        async with self._starting:
+            service, self._service = self._service, None
+            return service is not None and await service.stop()
+
+    def statistics(self) -> dict[str, Any]:
+        """Return what the broker says of itself."""
+        if self._service is None:
+            return {}
+        return {**self._service.statistics(), "process_id": os.getpid()}
+
+
+async def _find(name: str) -> Any:
+    while (handle := find_actor(name)) is None:
+        await asyncio.sleep(FIND_SECONDS)
+    return handle

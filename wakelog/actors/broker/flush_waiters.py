@@ -1,0 +1,65 @@
+"""FlushWaiters: answers that are ready and wait for the disk (synchronous flush).
+
+Answers are added in the order in which their messages were put, so both what they wait for and when
+they give up only grow: looking at the first is enough.
+
+Source: org.apache.rocketmq.store.CommitLog.GroupCommitService (4.9.3).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from wakelog.broker.decision import AwaitFlush
+from wakelog.server.handler import Reply
+
+
+class _Waiter(NamedTuple):
+    deferred: AwaitFlush
+    reply: Reply
+
+
+class FlushWaiters:
+    """A queue of answers; whoever takes one out gives it."""
+
+    __slots__ = ("_waiters", "timed_out_count")
+
+    def __init__(self) -> None:
+        """Start with nobody waiting."""
+        self._waiters: deque[_Waiter] = deque()
+        self.timed_out_count = 0
+
+    def __len__(self) -> int:
+        """Return how many answers wait."""
+        return len(self._waiters)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When the first gives up, None if nobody waits."""
+        return self._waiters[0].deferred.deadline_ms if self._waiters else None
+
+    def add(self, deferred: AwaitFlush, reply: Reply) -> None:
+        """Let an answer wait."""
+        self._waiters.append(_Waiter(deferred, reply))
+
+    def flushed(self, physical_offset: int) -> None:
+        """Give the answers to whatever is durable now."""
+        waiters = self._waiters
+        while waiters and waiters[0].deferred.physical_offset_end <= physical_offset:
+            waiter = waiters.popleft()
+            waiter.reply(waiter.deferred.response)
+
+    def failed(self, cause: str) -> None:
+        """Tell everybody that a sync failed."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            waiter.reply(waiter.deferred.flush_failed(cause))
+
+    def expire(self, now_ms: int) -> None:
+        """Tell whoever waited long enough."""
+        waiters = self._waiters
+        while waiters and waiters[0].deferred.deadline_ms <= now_ms:
+            waiter = waiters.popleft()
+            self.timed_out_count += 1
+            waiter.reply(waiter.deferred.timed_out())

@@ -1,0 +1,473 @@
+"""BrokerService: the Broker's shell: store, core and server of one broker, and its links.
+
+It carries and does not decide. A request goes from the server to the core; what the core defers is
+kept here until the watermark, the neighbour or the pool answers; what the core instructs is done.
+
+    start    bind the ports; open the store; load the tables; attach the neighbours; have
+             everything dispatched; register; only then accept
+    a turn   process ..., then end_of_turn: write what was put, say how far the log reaches
+    stop     accept no more; leave the route; have everything dispatched; save; close
+
+Everything but `RunInPool` work, opening, saving and encoding runs on the loop's thread.
+
+Invariants:
+    - no answer leaves before `write_pending` returned after its put: the server's turn sees to
+      that, and whatever else puts calls `end_of_turn` before it lets an answer go.
+    - `readable` is `flushed` under synchronous flush, else what the segments hold.
+
+Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from wakelog.actors.broker.flush_waiters import FlushWaiters
+from wakelog.actors.broker.name_servers import NameServers
+from wakelog.actors.broker.store_holders import end_holders
+from wakelog.actors.broker.table_files import TableFiles
+from wakelog.actors.broker.work_pool import WorkPool
+from wakelog.actors.links.broker_links import BrokerLinks
+from wakelog.actors.links.links import Attachment
+from wakelog.actors.links.neighbour import Caller
+from wakelog.actors.links.station import open_logs
+from wakelog.actors.service_plan import ServicePlan
+from wakelog.broker.broker import Broker
+from wakelog.broker.config import PORTS_BELOW
+from wakelog.broker.decision import (
+    AwaitFlush,
+    CloseChannel,
+    Continue,
+    Deferred,
+    ForgetHolds,
+    HoldPull,
+    Instruction,
+    Outcome,
+    Persist,
+    Push,
+    RegisterBroker,
+    RunInPool,
+)
+from wakelog.broker.processors import PROCESSORS
+from wakelog.broker.schedule import DueMessage
+from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.server.connection import Connection
+from wakelog.server.handler import Channel, Reply
+from wakelog.server.lane_table import broker_lanes
+from wakelog.server.lanes import Lanes
+from wakelog.server.limits import ServerLimits
+from wakelog.server.server import Server
+from wakelog.storage.errors import NotWriteable, StoreError
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.message_store import MessageStore
+from wakelog.storage.state.store_identity import claim_identity, read_identity
+from wakelog.storage.store_parts import OpenOptions
+from wakelog.telemetry.logs import Log, logger
+
+SERVICE = "broker"
+
+CATCH_UP_SECONDS_MAX = 30.0
+"""How long a stop waits for Reput. A broker that stops earlier recovers as after a crash."""
+
+REGISTER_SECONDS_MAX = 10.0
+"""How long a start waits for the name servers before it accepts without one."""
+
+
+def wall_ms() -> int:
+    """Return milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class BrokerService:
+    """One broker. It is the server's Handler and its links' LinkEvents."""
+
+    def __init__(self, plan: ServicePlan, callers: Mapping[str, Caller]) -> None:
+        """Hold everything, open nothing."""
+        self._plan = plan
+        self._settings = plan.settings
+        self._fs = RealFileSystem()
+        self._links = BrokerLinks(plan, callers, self._fs)
+        self._name_servers = NameServers(self._settings.broker)
+        self._tables = TableFiles(self._fs, self._settings.store.paths)
+        self._waiters = FlushWaiters()
+        self._notes: list[HoldPull] = []
+        self._appended = self._flushed = self._readable = 0
+        self._is_recovery_told = False
+        self._dispatched = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._log = logger(Log.BROKER)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of this incarnation, once it was started."""
+        return self._epoch
+
+    @property
+    def store_id(self) -> str:
+        """The id of the store, once it was opened."""
+        return self._store_id
+
+    async def start(self, expected_store_id: str | None = None) -> None:
+        """Return once the broker is in the route and accepts.
+
+        expected_store_id: of the store this broker ran on before; None if it may take any.
+
+        Raises: PortUnavailable, StoreError; nothing is left open then.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._server = self._make_server()
+        self._pool = WorkPool(lambda request, error: self.broker.error_answer(request, error))
+        store: MessageStore | None = None
+        try:
+            port = self._settings.broker.listen_port
+            self._server.bind(self._plan.bind_host, port)
+            pulls = (RequestCode.PULL_MESSAGE,)
+            self._server.bind(self._plan.bind_host, port - PORTS_BELOW, refused_codes=pulls)
+            await self._links.release_holders()
+            store = await self._pool.submit(partial(self._open, expected_store_id))
+            await self._begin(store)
+        except BaseException:
+            await self._abandon(store)
+            raise
+        self._tick()
+
+    async def _begin(self, store: MessageStore) -> None:
+        self.store = store
+        self.broker = Broker(self._settings, store, wall_ms())
+        self._tables.load_all(self.broker)
+        self._appended = self._flushed = self._readable = store.max_physical_offset
+        store_id = uuid.UUID(self._store_id)
+        self._epoch = self._links.open(self, store, store_id=store_id, epoch_min=wall_ms())
+        self._links.start()
+        self._links.dispatch.readable(self._readable)
+        await self._wait_dispatched()
+        await self._name_servers.register(self.broker, seconds_max=REGISTER_SECONDS_MAX)
+        await self._server.start_listening()
+        self._log.info("broker accepts", port=self._settings.broker.listen_port)
+
+    def _open(self, expected_store_id: str | None) -> MessageStore:
+        """Open the store, in a thread: a recovery may take its time."""
+        paths = self._settings.store.paths
+        identity = read_identity(self._fs, paths.store_identity)
+        new_store_id = str(uuid.uuid4()) if identity is None else identity.store_id
+        store = MessageStore.open(
+            self._fs,
+            self._settings.store,
+            wall_ms(),
+            physical_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            options=OpenOptions(
+                pool_directory=f"{self._plan.memory_directory}/wakelog-pool-{new_store_id}",
+                segment_source=self._links.segment_source,
+                after_lock=self._after_lock,
+            ),
+        )
+        try:
+            self._store_id = claim_identity(
+                self._fs,
+                paths.store_identity,
+                broker_name=self._plan.name,
+                new_store_id=new_store_id,
+                expected_store_id=expected_store_id,
+            ).store_id
+        except StoreError:
+            store.close(dispatch_behind_bytes=1)
+            raise
+        return store
+
+    def _after_lock(self) -> None:
+        if not self._plan.in_one_process:
+            open_logs(self._plan, SERVICE, wall_ms())
+        end_holders(self._fs, self._settings.store.paths.lock)
+
+    def _make_server(self) -> Server:
+        limits = ServerLimits(
+            idle_seconds_max=float(self._settings.broker.server_channel_max_idle_time_seconds),
+            backlog=self._settings.broker.server_socket_backlog,
+        )
+        lanes: Lanes[Connection] = Lanes(
+            broker_lanes(self._settings.broker),
+            lane_of_code={code: row.lane.value for code, row in PROCESSORS.items()},
+            default_lane="admin",
+            bytes_max=limits.lane_bytes_max,
+        )
+        return Server(self, lanes, limits=limits, on_deferred=self._on_deferred)
+
+    async def _wait_dispatched(self) -> None:
+        """Return once consumers can see everything that is in the log."""
+        while self.store.dispatched < self._readable:
+            self._dispatched.clear()
+            await self._dispatched.wait()
+
+    async def _abandon(self, store: MessageStore | None) -> None:
+        """Let go what a start that failed has taken."""
+        await self._server.close()
+        if store is not None:
+            await self._links.stop()
+            store.close(dispatch_behind_bytes=1)
+        await self._name_servers.close()
+        self._tables.close()
+        self._pool.close()
+
+    async def stop(self) -> bool:
+        """Stop in order and return whether the store was left as after a normal exit."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._server.stop_listening()
+        await self._name_servers.unregister(self.broker)
+        await self._server.close()
+        try:
+            async with asyncio.timeout(CATCH_UP_SECONDS_MAX):
+                await self._wait_dispatched()
+        except TimeoutError:
+            self._log.warning("stopped before the queues reached the log's end")
+        await self._links.stop()
+        self._tables.save_all(self.broker)
+        await self._name_servers.close()
+        self._pool.close()
+        behind_bytes = self.store.max_physical_offset - self.store.dispatched
+        return self.store.close(dispatch_behind_bytes=behind_bytes)
+
+    # What the server calls.
+
+    def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
+        """Ask the core."""
+        self._links.dispatch.look()
+        return self.broker.process(request, channel, now_ms)
+
+    def channel_closed(self, channel: Channel, now_ms: int) -> None:
+        """Tell the core."""
+        self.broker.channel_closed(channel, now_ms)
+
+    def end_of_turn(self) -> None:
+        """Write what was put, say how far the log reaches, do what the core instructed.
+
+        Raises: NotWriteable; nothing put in this turn may then be acknowledged.
+        """
+        try:
+            appended = self.store.write_pending()
+            if appended != self._appended:
+                self._note_appended(appended)
+        finally:
+            if self._notes:
+                notes, self._notes = self._notes, []
+                self._links.holds.hold(notes)
+            if self.broker.instructions:
+                for instruction in self.broker.take_instructions():
+                    self._do(instruction)
+
+    def _note_appended(self, appended: int) -> None:
+        self._appended = appended
+        self._links.flush.appended(
+            appended=appended,
+            committed=self.store.max_physical_offset,
+            stored_ms=self.store.last_store_timestamp_ms,
+        )
+        if self._waiters:
+            self._links.flush.want()
+        self._update_readable()
+
+    def _update_readable(self) -> None:
+        if self._settings.store.synchronous_flush:
+            readable = self._flushed
+        else:
+            readable = self.store.max_physical_offset
+        if readable > self._readable:
+            self._readable = readable
+            self._links.dispatch.readable(readable)
+
+    def _on_deferred(
+        self, outcome: Deferred, request: RemotingCommand, _channel: Channel, reply: Reply
+    ) -> None:
+        match outcome:
+            case HoldPull():
+                self._notes.append(outcome)
+            case AwaitFlush():
+                self._await_flush(outcome, reply)
+            case RunInPool():
+                self._pool.run(request, outcome, partial(self._settle, request, reply))
+            case _:
+                # AwaitRegistration: the instruction to register comes with it.
+                done = partial(reply, outcome.response)
+                self._name_servers.after_registration(done, oneway=outcome.oneway)
+
+    def _await_flush(self, deferred: AwaitFlush, reply: Reply) -> None:
+        if deferred.physical_offset_end <= self._flushed:
+            reply(deferred.response)
+            return
+        self._waiters.add(deferred, reply)
+        self._set_timer()
+        if deferred.physical_offset_end <= self._appended:
+            # Its turn is over already: a put of the pool's, or of a held request that went on.
+            self._links.flush.want()
+
+    def _settle(self, request: RemotingCommand, reply: Reply, outcome: Outcome) -> None:
+        """Take in what work in the pool, or a held pull, came to."""
+        try:
+            self.end_of_turn()
+        except NotWriteable as error:
+            outcome = self.broker.error_answer(request, error)
+        if outcome is None or isinstance(outcome, RemotingCommand):
+            reply(outcome)
+            return
+        self._on_deferred(outcome, request, _GONE, reply)
+        self._server.schedule_turn()
+
+    def _do(self, instruction: Instruction) -> None:
+        match instruction:
+            case Push(channel_id, command):
+                self._server.push(channel_id, command)
+            case Continue(channel_id, request, deferred):
+                reply = partial(self._reply_to, channel_id)
+                self._on_deferred(deferred, request, _GONE, reply)
+                self._server.schedule_turn()
+            case Persist(name):
+                self._tables.save_soon(self.broker, name)
+            case RegisterBroker(oneway=oneway):
+                self._name_servers.register_soon(self.broker, oneway=oneway)
+            case CloseChannel(channel_id):
+                self._server.close_channel(channel_id)
+            case ForgetHolds(hold_ids):
+                self._links.holds.forget(hold_ids)
+
+    def _reply_to(self, channel_id: int, response: RemotingCommand | None) -> None:
+        if response is not None:
+            self._server.push(channel_id, response)
+
+    # What the links call.
+
+    def attachment(self) -> Attachment:
+        """Return what a neighbour that is attached now has to know."""
+        report = self.store.recovery
+        return Attachment(
+            epoch=self._epoch,
+            store_id=self._store_id,
+            appended=self._appended,
+            committed=self.store.max_physical_offset,
+            flushed=self._flushed,
+            readable=self._readable,
+            dispatched=self.store.dispatched,
+            delay_positions=self.broker.delay_offsets(),
+            clean_exit=report.clean_exit,
+            dispatch_from=None if self._is_recovery_told else report.dispatch_from,
+        )
+
+    def held_notes(self) -> list[HoldPull]:
+        """Return a note of every held pull."""
+        return self.broker.held()
+
+    def dispatched(self, physical_offset: int) -> None:
+        """Let readers see what is in the queues now."""
+        self._is_recovery_told = True
+        self.store.set_dispatched(physical_offset)
+        self._links.grown(physical_offset)
+        self._dispatched.set()
+
+    def flushed(self, physical_offset: int) -> None:
+        """Give the answers that waited for the disk."""
+        if physical_offset > self._flushed:
+            self._flushed = physical_offset
+            self._waiters.flushed(physical_offset)
+            self._update_readable()
+
+    def flush_failed(self, cause: str) -> None:
+        """Acknowledge nothing that waits, and take no more messages."""
+        self._log.error("a sync failed: the log takes no more messages", cause=cause)
+        self.store.log.fail(cause)
+        self._waiters.failed(cause)
+
+    def committed(self, _physical_offset: int) -> None:
+        """Let consumers see what left the transient pool."""
+        self._update_readable()
+
+    def woken(self, hold_ids: Sequence[int]) -> None:
+        """Run held pulls again and send what they found."""
+        self.broker.wake(hold_ids, wall_ms())
+        self._end_of_turn_logged()
+
+    async def deliver(self, due: Sequence[DueMessage]) -> Mapping[int, int]:
+        """Read due messages in the pool and put them; return the next queue offset by level."""
+        records = await self._pool.submit(partial(self.broker.read_due, due))
+        positions = self.broker.deliver_due(due, records, wall_ms())
+        self.end_of_turn()
+        return positions
+
+    def retained(self, *, begin_offset: int, disk_full: bool) -> None:
+        """Let go what retention removed, and take messages or do not."""
+        self.store.forget_before(begin_offset)
+        self.store.set_disk_full(disk_full)
+
+    def _tick(self) -> None:
+        self._timer = None
+        now_ms = wall_ms()
+        self._waiters.expire(now_ms)
+        self.broker.tick(now_ms)
+        self._end_of_turn_logged()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        next_ms = self.broker.next_tick_ms()
+        deadline_ms = self._waiters.next_deadline_ms
+        if deadline_ms is not None:
+            next_ms = min(next_ms, deadline_ms)
+        if self._timer is not None:
+            if self._timer_ms <= next_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = next_ms
+        self._timer = self._loop.call_later(max(0, next_ms - wall_ms()) / 1000, self._tick)
+
+    def _end_of_turn_logged(self) -> None:
+        try:
+            self.end_of_turn()
+        except NotWriteable as error:
+            self._log.error("log not writeable", cause=str(error))
+
+    def statistics(self) -> dict[str, Any]:
+        """Return everything this broker can be asked, as builtins."""
+        return {
+            "broker": msgspec.to_builtins(self.broker.statistics(), str_keys=True),
+            "server": msgspec.to_builtins(self._server.statistics(), str_keys=True),
+            "store": self.store.statistics(),
+            "watermarks": {
+                "appended": self._appended,
+                "flushed": self._flushed,
+                "readable": self._readable,
+                "dispatched": self.store.dispatched,
+            },
+            "pool": self._pool.statistics(),
+            "flush_waiters": {
+                "waiting_count": len(self._waiters),
+                "timed_out_count": self._waiters.timed_out_count,
+            },
+            "name_servers": self._name_servers.statistics(),
+            "tables": {
+                "saved_count": self._tables.saved_count,
+                "failed_count": self._tables.failed_count,
+            },
+            "links": self._links.statistics(),
+        }
+
+
+class _NoChannel:
+    """Stands for the connection of a request that went on after its turn: nobody looks at it."""
+
+    id = -1
+    remote_host = ""
+    remote_port = 0
+
+    def push(self, command: RemotingCommand) -> bool:
+        """Refuse: what goes on pushes through the server, by the connection's id."""
+        raise AssertionError("a request that went on pushes nothing")
+
+
+_GONE = _NoChannel()
