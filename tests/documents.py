@@ -5,17 +5,23 @@ The word after the fence's language says how; a block without one is run to its 
     ```sh                  run in the root by bash, which stops at the first failing line
     ```python              run by a fresh interpreter in an empty directory
     ```sh until READY      run until a line holds READY, then stopped by SIGINT, as a person would
+    ```sh beside           run to its end beside the last block of the kind above, before its stop
     ```sh not run: reason  shown only, for the reason given
 
-Blocks in other languages, and fences without one, are pictures and samples.
+Blocks in other languages, and fences without one, are pictures and samples. The default ports and
+`./store` stand for free ports and an empty folder, so that the tests disturb nobody.
 """
 
+import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.compat.processes import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 RUN_SECONDS_MAX = 120
@@ -53,36 +59,70 @@ def documents() -> list[Path]:
     return [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 
 
-def run_block(block: Block, directory: Path) -> str:
+def groups_of(blocks: list[Block]) -> list[tuple[Block, list[Block]]]:
+    """Return each program to run on its own, with those to run beside it."""
+    groups: list[tuple[Block, list[Block]]] = []
+    for block in blocks:
+        if block.how == "beside":
+            groups[-1][1].append(block)
+        elif block.runs:
+            groups.append((block, []))
+    return groups
+
+
+def substitutes(directory: Path) -> dict[str, str]:
+    """Return what stands in a document for something that the tests take elsewhere."""
+    ports = {"9876": free_port(), "10911": free_port(-2, 1)}
+    return {
+        **{name: str(port) for name, port in ports.items()},
+        "./store": str(directory / "store"),
+    }
+
+
+def run_block(block: Block, directory: Path, beside: Sequence[Block] = ()) -> str:
     """Run a block and return its output; an exit code other than 0 is an AssertionError."""
+    words = substitutes(directory)
+    with _start(block, directory, words) as process:
+        try:
+            output = ""
+            if block.how:
+                output = _read_until(process, block.how.removeprefix("until "))
+                for other in beside:
+                    with _start(other, directory, words) as other_process:
+                        output += _finish(other, other_process)
+                os.killpg(process.pid, signal.SIGINT)  # all of them, as a terminal does
+            return output + _finish(block, process)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _start(block: Block, directory: Path, words: dict[str, str]) -> subprocess.Popen[str]:
     shell = block.language == "sh"
     program = ["bash", "-euo", "pipefail", "-c"] if shell else [sys.executable, "-c"]
-    with subprocess.Popen(
-        [*program, block.text],
+    text = re.sub("|".join(map(re.escape, words)), lambda found: words[found[0]], block.text)
+    return subprocess.Popen(
+        [*program, text],
         cwd=ROOT if shell else directory,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-    ) as process:
-        try:
-            seen = _read_until(process, block.how.removeprefix("until ")) if block.how else ""
-            output = seen + process.communicate(timeout=RUN_SECONDS_MAX)[0]
-        except BaseException:
-            process.kill()
-            raise
+    )
+
+
+def _finish(block: Block, process: subprocess.Popen[str]) -> str:
+    output = process.communicate(timeout=RUN_SECONDS_MAX)[0]
     assert process.returncode == 0, f"{block.place} ended with {process.returncode}:\n{output}"
     return output
 
 
 def _read_until(process: subprocess.Popen[str], word: str) -> str:
-    """Read up to the line that holds the word, then do what Ctrl-C does."""
     assert process.stdout is not None
     seen = ""
     for line in process.stdout:
         seen += line
         if word in line:
-            process.send_signal(signal.SIGINT)
             return seen
     raise AssertionError(f"ended before it said {word!r}:\n{seen}")

@@ -29,7 +29,7 @@ KINDS = {
     "golden": Kind("reads or writes the stores of tests/golden"),
     "simulation": Kind("seeded runs over a simulated disk and clock", expected=False),
     "process": Kind("starts processes of its own"),
-    "ray": Kind("starts a Ray cluster on this machine", expected=False),
+    "ray": Kind("starts a Ray cluster on this machine"),
     "java": Kind("runs the real RocketMQ 4.9.3 or its client"),
     "prometheus": Kind("runs Prometheus or promtool", expected=False),
     "kill": Kind("kills processes at random moments", expected=False),

@@ -4,34 +4,47 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import Block, blocks_of, documents, run_block
+from tests.documents import Block, blocks_of, documents, groups_of, run_block
 
 BLOCKS = [block for path in documents() for block in blocks_of(path)]
-PROGRAMS = [block for block in BLOCKS if block.runs]
+HOW = ("", "beside")
+HOW_BEGINS = ("until ", "not run: ")
+
+
+def programs() -> list[object]:
+    """Return the parameters of the test below, those that start a cluster marked so."""
+    return [
+        pytest.param(
+            block,
+            beside,
+            id=block.place,
+            marks=[pytest.mark.ray, pytest.mark.slow] if "./dev up" in block.text else [],
+        )
+        for block, beside in groups_of(BLOCKS)
+    ]
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("block", PROGRAMS, ids=lambda block: block.place)
-def test_a_block_runs(block: Block, tmp_path: Path) -> None:
-    run_block(block, tmp_path)
+@pytest.mark.parametrize(("block", "beside"), programs())
+def test_a_block_runs(block: Block, beside: list[Block], tmp_path: Path) -> None:
+    run_block(block, tmp_path, beside)
 
 
 def test_a_fence_says_how_it_is_run() -> None:
-    unclear = [
-        block.place
-        for block in BLOCKS
-        if block.language in ("sh", "python")
-        and not (block.how == "" or block.how.startswith(("until ", "not run: ")))
-    ]
+    programs = [block for block in BLOCKS if block.language in ("sh", "python")]
+    unclear = [x for x in programs if x.how not in HOW and not x.how.startswith(HOW_BEGINS)]
     assert not unclear
 
 
 def test_blocks_are_found_with_place_and_how(tmp_path: Path) -> None:
     path = tmp_path / "a.md"
-    path.write_text("# A\n\n```sh until ready\necho ready\n```\n\n```\nsample\n```\n")
-    first, second = blocks_of(path)
+    path.write_text(
+        "# A\n\n```sh until ready\necho ready\n```\n\n```\nsample\n```\n```sh beside\nls\n```\n"
+    )
+    first, sample, beside = blocks_of(path)
     assert first == Block("a.md:3", "sh", "until ready", "echo ready\n")
-    assert (second.language, second.runs) == ("", False)
+    assert (sample.language, sample.runs) == ("", False)
+    assert groups_of([first, sample, beside]) == [(first, [beside])]
 
 
 @pytest.mark.process
@@ -43,5 +56,8 @@ def test_a_failing_line_fails_the_block(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_a_block_that_stays_is_stopped_as_a_person_would(tmp_path: Path) -> None:
     program = "trap 'echo stopped; exit 0' INT; echo ready; while :; do read -t 9 <> <(:); done"
-    output = run_block(Block("a.md:1", "sh", "until ready", program), tmp_path)
-    assert output == "ready\nstopped\n"
+    staying = Block("a.md:1", "sh", "until ready", program)
+    beside = Block("a.md:5", "sh", "beside", "echo ./store; echo 10911")
+    ready, store, port, stopped = run_block(staying, tmp_path, [beside]).splitlines()
+    assert (ready, store, stopped) == ("ready", f"{tmp_path}/store", "stopped")
+    assert port != "10911"
