@@ -7,13 +7,17 @@ import pytest
 from tests.compat.clusters import STARTERS, Cluster, Starter
 from tests.compat.driver import JavaDriver
 
+# Level 3 is the first of a retry, and has 10 s by default.
+SHARED_SETTINGS = {"messageDelayLevel": "1s 2s 1s 1s 1s"}
+
 
 @pytest.fixture(scope="session", params=list(STARTERS))
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
     """Yield a running cluster of each kind; tests share it and keep to topics of their own."""
-    with STARTERS[request.param](tmp_path_factory.mktemp(f"cluster-{request.param}")) as started:
+    folder = tmp_path_factory.mktemp(f"cluster-{request.param}")
+    with STARTERS[request.param](folder, settings=SHARED_SETTINGS) as started:
         yield started
 
 

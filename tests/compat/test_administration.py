@@ -62,10 +62,7 @@ def test_a_queue_is_locked_for_one_client_of_a_group(
     assert driver("lock", **place, client="b", queueIds=[0]) == [0]
 
 
-def test_statistics_and_settings_can_be_asked_for(cluster: Cluster, driver: JavaDriver) -> None:
+def test_the_broker_says_its_settings(cluster: Cluster, driver: JavaDriver) -> None:
     settings = driver("brokerConfig", address=cluster.broker)
     assert settings["brokerName"] == cluster.broker_name
     assert settings["listenPort"] == cluster.broker.rpartition(":")[2]
-    # 4.9.3 fails with SYSTEM_ERROR until it has taken its first sample.
-    statistics = driver.once_there(1, "brokerStatistics", address=cluster.broker)
-    assert int(statistics["commitLogMaxOffset"]) >= int(statistics["commitLogMinOffset"])

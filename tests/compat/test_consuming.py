@@ -26,14 +26,16 @@ def send(driver: JavaDriver, topic: str, count: int, **fields: Any) -> list[dict
     return list(driver("send", group="g", messages=numbered))
 
 
-def committed(driver: JavaDriver, topic: str) -> int:
-    """Sum up how far the group has come in the topic's queues."""
-    try:
-        offsets = driver("consumeOffsets", group=f"group_{topic}")
-    except DriverError as error:
-        assert error.code == 206  # the client's CONSUMER_NOT_ONLINE: no queue with an offset yet
-        return 0
-    return sum(x["consumerOffset"] for x in offsets if x["topic"] == topic)
+def committed(cluster: Cluster, driver: JavaDriver, topic: str, queues: int = 4) -> int:
+    """Sum up how far the test's group has come in the topic's queues."""
+    place = {"address": cluster.broker, "group": f"group_{topic}", "topic": topic}
+    total = 0
+    for queue_id in range(queues):
+        try:
+            total += driver("consumeOffset", **place, queueId=queue_id)
+        except DriverError as error:
+            assert error.code == 22  # QUERY_NOT_FOUND: nothing committed yet
+    return total
 
 
 def test_a_backlog_is_consumed_once_each(driver: JavaDriver, topic: str) -> None:
@@ -44,19 +46,20 @@ def test_a_backlog_is_consumed_once_each(driver: JavaDriver, topic: str) -> None
     driver("stopConsuming", name=name)
 
 
-def test_a_group_goes_on_where_it_stopped(driver: JavaDriver, topic: str) -> None:
+def test_a_group_goes_on_where_it_stopped(cluster: Cluster, driver: JavaDriver, topic: str) -> None:
     send(driver, topic, 8)
     first = consume(driver, topic)
     assert len(driver("consumed", name=first, count=8, timeoutMs=SETTLE_MS_MAX)) == 8
     # Before the stop, whose own commits go one way, beside a pull that carries older ones.
-    wait_until(lambda: committed(driver, topic) == 8, what="committed")
+    driver("commit", name=first)
+    wait_until(lambda: committed(cluster, driver, topic) == 8, what="committed")
     driver("stopConsuming", name=first)
     send(driver, topic, 4)
     second = consume(driver, topic, name="second")
     got = driver("consumed", name=second, count=4, timeoutMs=SETTLE_MS_MAX)
     assert sorted(bodies(got)) == [b"0", b"1", b"2", b"3"]
     driver("stopConsuming", name=second)
-    assert committed(driver, topic) >= 8
+    assert committed(cluster, driver, topic) >= 8
 
 
 def test_only_the_tags_subscribed_to_arrive(driver: JavaDriver, topic: str) -> None:
@@ -79,7 +82,7 @@ def test_a_failed_message_comes_back_through_the_retry_topic(
     assert again["topic"] == topic  # the client puts the topic back from the property
     assert again["properties"]["RETRY_TOPIC"] == topic
     waited = again["receivedAt"] - first["receivedAt"]
-    assert 9_000 < waited < 25_000  # the third delay level, 10 s
+    assert 900 < waited < 10_000  # the third delay level
     driver("stopConsuming", name=name)
 
 
@@ -122,7 +125,7 @@ def test_an_orderly_failure_holds_the_queue_until_it_is_done(
     driver("stopConsuming", name=name)
 
 
-@pytest.mark.parametrize(("level", "delay_ms"), [(1, 1_000), (2, 5_000)])
+@pytest.mark.parametrize(("level", "delay_ms"), [(1, 1_000), (2, 2_000)])
 def test_a_delayed_message_comes_when_it_is_due(
     cluster: Cluster, driver: JavaDriver, level: int, delay_ms: int
 ) -> None:

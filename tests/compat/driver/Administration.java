@@ -7,10 +7,10 @@ import java.util.Set;
 import java.util.TreeMap;
 import org.apache.rocketmq.client.impl.MQClientAPIImpl;
 import org.apache.rocketmq.common.TopicConfig;
-import org.apache.rocketmq.common.admin.ConsumeStats;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.common.protocol.body.LockBatchRequestBody;
 import org.apache.rocketmq.common.protocol.body.UnlockBatchRequestBody;
+import org.apache.rocketmq.common.protocol.header.QueryConsumerOffsetRequestHeader;
 import org.apache.rocketmq.common.protocol.route.TopicRouteData;
 import org.apache.rocketmq.common.subscription.SubscriptionGroupConfig;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
@@ -31,12 +31,10 @@ final class Administration {
         commands.put("createGroup", Administration::createGroup);
         commands.put("route", Administration::route);
         commands.put("cluster", in -> JSON.toJSON(admin().examineBrokerClusterInfo()));
-        commands.put("consumeOffsets", Administration::consumeOffsets);
+        commands.put("consumeOffset", Administration::consumeOffset);
         commands.put("consumers", Administration::consumers);
         commands.put("brokerConfig", in -> new TreeMap<>(
                 admin().getBrokerConfig(in.getString("address"))));
-        commands.put("brokerStatistics", in -> new TreeMap<>(
-                admin().fetchBrokerRuntimeStats(in.getString("address")).getTable()));
         commands.put("lock", Administration::lock);
         commands.put("unlock", Administration::unlock);
     }
@@ -68,19 +66,13 @@ final class Administration {
         return JSON.toJSON(route);
     }
 
-    /** For each queue of the group: what the broker has, and what the group has consumed. */
-    private static Object consumeOffsets(JSONObject in) throws Exception {
-        ConsumeStats stats = admin().examineConsumeStats(in.getString("group"));
-        JSONArray out = new JSONArray();
-        stats.getOffsetTable().forEach((queue, offsets) -> {
-            JSONObject each = new JSONObject();
-            each.put("topic", queue.getTopic());
-            each.put("queueId", queue.getQueueId());
-            each.put("brokerOffset", offsets.getBrokerOffset());
-            each.put("consumerOffset", offsets.getConsumerOffset());
-            out.add(each);
-        });
-        return out;
+    /** How far a group has come in a queue; the broker's QUERY_NOT_FOUND is an error with its code. */
+    private static Object consumeOffset(JSONObject in) throws Exception {
+        QueryConsumerOffsetRequestHeader header = new QueryConsumerOffsetRequestHeader();
+        header.setConsumerGroup(in.getString("group"));
+        header.setTopic(in.getString("topic"));
+        header.setQueueId(in.getIntValue("queueId"));
+        return api().queryConsumerOffset(in.getString("address"), header, TIMEOUT_MS);
     }
 
     private static Object consumers(JSONObject in) throws Exception {

@@ -24,6 +24,7 @@ final class Consuming {
         commands.put("consume", Consuming::consume);
         commands.put("consumed", Consuming::consumed);
         commands.put("assigned", in -> GATHERERS.get(in.getString("name")).assigned());
+        commands.put("commit", Consuming::commit);
         commands.put("stopConsuming", Consuming::stop);
     }
 
@@ -40,6 +41,7 @@ final class Consuming {
         consumer.setConsumeFromWhere(ConsumeFromWhere.valueOf(
                 in.containsKey("from") ? in.getString("from") : "CONSUME_FROM_FIRST_OFFSET"));
         consumer.setPersistConsumerOffsetInterval(500);
+        consumer.setSuspendCurrentQueueTimeMillis(200);
         if (in.getBooleanValue("broadcast")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
         }
@@ -62,6 +64,13 @@ final class Consuming {
     private static Object consumed(JSONObject in) throws Exception {
         return GATHERERS.get(in.getString("name"))
                 .wait(in.getIntValue("count"), in.getLongValue("timeoutMs"));
+    }
+
+    /** Tells the broker how far the consumer has come, as the client does every few seconds. */
+    private static Object commit(JSONObject in) {
+        GATHERERS.get(in.getString("name")).consumer.getDefaultMQPushConsumerImpl()
+                .persistConsumerOffset();
+        return null;
     }
 
     private static Object stop(JSONObject in) {
