@@ -73,16 +73,15 @@ def shared_files() -> set[str]:
 
 
 def in_use(paths: Iterable[str]) -> set[str]:
-    """Return those of the paths that a living process has open or mapped, or works below."""
+    """Return those of the paths that a living process has open, mapped or bound, or works below."""
     wanted = set(paths)
-    used: set[str] = set()
-    for process_id in _process_ids():
+    held = {fields[7] for fields in _rows(_PROC / "net" / "unix") if len(fields) > 7}
+    for process_id in _process_ids() if wanted else ():
         try:
-            held = [*_open_links(process_id), *_mapped(process_id)]
+            held.update(_open_links(process_id), _mapped(process_id))
         except OSError:
             continue
-        used.update(x for x in wanted - used if any(h == x or h.startswith(x + "/") for h in held))
-    return used
+    return {path for path in wanted if any(x == path or x.startswith(path + "/") for x in held)}
 
 
 def make_session_directory() -> Path:

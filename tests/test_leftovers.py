@@ -75,6 +75,13 @@ def test_a_file_in_shared_memory_is_found_once_nobody_has_it_open(tmp_path: Path
         path.unlink()
 
 
+def test_a_folder_with_a_bound_socket_is_in_use(short_path: Path) -> None:
+    assert in_use([str(short_path)]) == set()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bound:
+        bound.bind(str(short_path / "bell"))
+        assert in_use([str(short_path)]) == {str(short_path)}
+
+
 def test_a_file_that_another_session_may_have_made_is_not_ours(tmp_path: Path) -> None:
     own = tmp_path / "wl-1-a"
     assert other_sessions(own) == []
