@@ -91,7 +91,7 @@ def test_a_copied_log(name: str, bytes_max: int, kernels: Kernels | None, tmp_pa
     assert index_files(store) == index_files(expected)
     cursor = reput.statistics().cursor
     assert cursor.bad_stretches_count == cursor.size_mismatches_count == 0
-    # The last segment of each is shorter than what is worth a bulk scan.
+    # Whole segments of 64 KiB are worth a bulk scan.
     assert (cursor.bulk_records_count > 0) == (kernels is not None and cursor.position > 65536)
 
 

@@ -21,6 +21,7 @@ CONFIG = dispatch_config(commit_log_file_bytes=SEGMENT_BYTES)
 @pytest.fixture(autouse=True)
 def bulk_from_the_first_byte_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_cursor, "BULK_BYTES_MIN", 1)
+    monkeypatch.setattr(log_cursor, "BULK_WANTED_BYTES", 1)
 
 
 class Run:
@@ -297,3 +298,25 @@ def test_few_bad_stretches_are_kept_and_all_counted(monkeypatch: pytest.MonkeyPa
     assert statistics.bad_stretches_count == 200
     assert len(statistics.bad_stretches) == log_cursor.BAD_STRETCHES_KEPT_MAX
     assert statistics.bad_stretches[-1].begin == log.offsets[-2]
+
+
+def test_compiled_code_is_asked_for_only_when_there_is_much(
+    compiled: Kernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    log = log_of(40)
+    run = Run(log)
+
+    def kernels() -> Kernels | None:
+        asked.append(run.cursor.position)
+        return compiled if len(asked) > 1 else None
+
+    run.cursor = LogCursor(run.reader, (), kernels=kernels)
+    monkeypatch.setattr(log_cursor, "BULK_WANTED_BYTES", 1 << 20)
+    monkeypatch.setattr(log_cursor, "BULK_WANTED_TOTAL_BYTES", 1000)
+    for offset in log.offsets[1:]:
+        run.to(offset)
+    # Asked from the thousandth byte on, and again at each step until it is there.
+    assert len(asked) == 2
+    assert asked[0] > 1000
+    assert run.cursor.statistics().bulk_records_count > 20

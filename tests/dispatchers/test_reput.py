@@ -26,6 +26,7 @@ EVERYTHING = 1 << 40
 @pytest.fixture(autouse=True)
 def bulk_from_the_first_byte_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_cursor, "BULK_BYTES_MIN", 1)
+    monkeypatch.setattr(log_cursor, "BULK_WANTED_BYTES", 1)
 
 
 class Recorder:

@@ -37,8 +37,13 @@ from wakelog.storage.scan import ScanSpan, scan_plain
 if TYPE_CHECKING:
     from wakelog.storage.bulk.loader import Kernels
 
-# From so many readable bytes on the compiled scan is asked for; below, the plain one is as quick.
-BULK_BYTES_MIN: Final = 64 << 10
+# From so many readable bytes on the compiled scan is used, if it is there: with some 16 records of
+# 1 KiB both take the same time.
+BULK_BYTES_MIN: Final = 16 << 10
+# It is asked for when so much is readable at once, or was read since the start: then a second for
+# numba, and its memory, are well spent. An idle broker never loads it.
+BULK_WANTED_BYTES: Final = 64 << 10
+BULK_WANTED_TOTAL_BYTES: Final = 64 << 20
 # One plain scan: some hundred records, about a millisecond.
 PLAIN_BYTES_MAX: Final = 256 << 10
 # One look for a sound record.
@@ -155,7 +160,7 @@ class LogCursor:
         if self._bad is not None:
             return self._look_for_record(end, segment_end, now_ms)
         if end - self.position >= BULK_BYTES_MIN:
-            columns = self._ready_columns()
+            columns = self._ready_columns(end - self.position)
             if columns is not None:
                 return self._read_columns(columns, end, segment_end, limit, now_ms)
         return self._read_plain(PLAIN_BYTES_MAX, end, segment_end, limit, now_ms)
@@ -192,8 +197,11 @@ class LogCursor:
             self.position = begin
             self._bad = None
 
-    def _ready_columns(self) -> Columns | None:
-        if self._columns is None:
+    def _ready_columns(self, readable_bytes: int) -> Columns | None:
+        wanted = (
+            readable_bytes >= BULK_WANTED_BYTES or self._records_bytes >= BULK_WANTED_TOTAL_BYTES
+        )
+        if self._columns is None and wanted:
             kernels = self._kernels()
             if kernels is not None:
                 self._columns = Columns(kernels, self._delays_ms)

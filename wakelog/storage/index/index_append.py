@@ -74,6 +74,7 @@ class IndexFileWriter:
         self._header_changed = False
         self._changed_slots: set[int] = set()
         self._changed_pages: Array = np.zeros(-(-shape.slot_count // PAGE_SLOTS), dtype=np.bool_)
+        self._has_changed_pages = False
 
     @property
     def header(self) -> IndexHeader:
@@ -160,7 +161,8 @@ class IndexFileWriter:
             self._spread_changed()
         for slot in self._changed_slots:
             self._fs.pwrite(self._fd, SLOT.pack(self._slot[slot]), HEADER_BYTES + SLOT_BYTES * slot)
-        self._write_slot_pages()
+        if self._has_changed_pages:
+            self._write_slot_pages()
         self._changed_slots.clear()
         self._header_changed = False
         return True
@@ -180,10 +182,12 @@ class IndexFileWriter:
             self._changed_slots.update(slots.tolist())
         else:
             self._changed_pages[slots // PAGE_SLOTS] = True
+            self._has_changed_pages = True
 
     def _spread_changed(self) -> None:
         slots = np.fromiter(self._changed_slots, dtype=np.int64, count=len(self._changed_slots))
         self._changed_pages[slots // PAGE_SLOTS] = True
+        self._has_changed_pages = True
         self._changed_slots.clear()
 
     def _read_slots(self) -> Array:
@@ -200,8 +204,6 @@ class IndexFileWriter:
 
     def _write_slot_pages(self) -> None:
         pages = np.flatnonzero(self._changed_pages)
-        if not len(pages):
-            return
         breaks = np.flatnonzero(np.diff(pages) > 1) + 1
         for run in np.split(pages, breaks):
             begin = int(run[0]) * PAGE_SLOTS
@@ -210,6 +212,7 @@ class IndexFileWriter:
             data = slots.byteswap() if sys.byteorder == "little" else slots.copy()
             self._fs.pwrite(self._fd, data.data.cast("B"), HEADER_BYTES + SLOT_BYTES * begin)
         self._changed_pages.fill(False)
+        self._has_changed_pages = False
 
     def _entry_position(self, number: int) -> int:
         return self._shape.entries_position + ENTRY_BYTES * number
