@@ -91,9 +91,21 @@ def of_broker_b(root: Path) -> None:
     )
 
 
+def with_small_segments(root: Path) -> None:
+    (root / "commitlog").mkdir(parents=True)
+    for number in range(2):
+        (root / "commitlog" / f"{number * 65_536:020d}").write_bytes(bytes(65_536))
+
+
 @pytest.mark.parametrize(
     ("make", "broker_count", "message"),
     [
+        (
+            with_small_segments,
+            1,
+            "the store {root} has segments of 65536 bytes, and this broker would write 1048576. "
+            "Give --set mappedFileSizeCommitLog=65536.",
+        ),
         (a_file, 1, "{root} is not a directory. Give another --store."),
         (a_dangling_link, 1, "{root} is not a directory. Give another --store."),
         (
@@ -125,6 +137,13 @@ def test_a_store_that_is_not_the_one_meant_is_refused(
     plan = plan_in(tmp_path, SMALL, broker_count=broker_count)
     assert refusal(plan) == message.format(root=root)
     assert entries(tmp_path) == before
+
+
+@pytest.mark.parametrize("length", [0, 1000])
+def test_a_damaged_segment_is_left_to_recovery(tmp_path: Path, length: int) -> None:
+    with_a_segment(tmp_path / "store")
+    (tmp_path / "store" / "commitlog" / f"{0:020d}").write_bytes(bytes(length))
+    check_stores(plan_in(tmp_path, SMALL), RealFileSystem())
 
 
 def test_a_store_whose_identity_cannot_be_read_is_refused(tmp_path: Path) -> None:

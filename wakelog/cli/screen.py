@@ -88,7 +88,9 @@ class LiveScreen:
 
     def say(self, line: str) -> None:
         """Write the line above what is redrawn."""
-        self._printer.put(lambda: self._live.console.print(escape(line), highlight=False))
+        # Text, so that brackets are no markup; unwrapped, so that a command can be copied.
+        text = Text(line)
+        self._printer.put(lambda: self._live.console.print(text, soft_wrap=True))
 
     def step(self, text: str) -> None:
         """Replace the step, or the rates, by this step."""

@@ -1,8 +1,8 @@
 """Looks at a store's directory before it is opened; writes nothing, and takes nothing.
 
 In the order in which a remedy helps: is it the kind of directory that was meant, may we use it,
-does somebody run it, whose is it, is there room for its first files. Opening checks again under the
-lock; this is for saying it before a cluster was started.
+does somebody run it, whose is it, does it fit the settings, is there room for its first files.
+Opening checks again under the lock; this is for saying it before a cluster was started.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from posixpath import dirname, join
 from wakelog.actors.errors import PreflightRefused
 from wakelog.actors.plan import BrokerPlan, Plan
 from wakelog.cli.screen import size_text
+from wakelog.storage.config import PAGE_BYTES
 from wakelog.storage.errors import StoreLocked
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import parse_offset_name
@@ -37,6 +38,7 @@ def check_stores(plan: Plan, fs: FileSystem) -> None:
             _check_usable(directory)
         _check_lock(broker, fs)
         _check_identity(broker, fs)
+        _check_segment_size(broker, fs)
     _check_space(_needs(plan.brokers, fs), fs)
 
 
@@ -102,6 +104,30 @@ def _check_identity(broker: BrokerPlan, fs: FileSystem) -> None:
         )
 
 
+def _check_segment_size(broker: BrokerPlan, fs: FileSystem) -> None:
+    """Refuse segments that are whole, but of another size: that setting was forgotten."""
+    store = broker.settings.store
+    sizes = {os.stat(path).st_size for path in _segments(store.paths.commit_log_directories, fs)}
+    [size_bytes] = sizes if len(sizes) == 1 else [0]
+    # A single damaged segment has any length, and is for recovery to judge.
+    is_whole = size_bytes > 0 and size_bytes % PAGE_BYTES == 0
+    if is_whole and size_bytes != store.commit_log_file_bytes:
+        raise PreflightRefused(
+            f"the store {broker.store_directory} has segments of {size_bytes} bytes, and this "
+            f"broker would write {store.commit_log_file_bytes}",
+            f"Give --set mappedFileSizeCommitLog={size_bytes}.",
+        )
+
+
+def _segments(directories: Iterable[str], fs: FileSystem) -> list[str]:
+    return [
+        join(directory, name)
+        for directory in directories
+        for name in _names(directory, fs)
+        if parse_offset_name(name) is not None
+    ]
+
+
 def _needs(brokers: Iterable[BrokerPlan], fs: FileSystem) -> dict[str, int]:
     """Return how many bytes each directory has to have room for."""
     needs: dict[str, int] = defaultdict(int)
@@ -109,9 +135,7 @@ def _needs(brokers: Iterable[BrokerPlan], fs: FileSystem) -> dict[str, int]:
         store = broker.settings.store
         paths = store.paths
         needs[paths.root] += SPARE_BYTES
-        directories = [*paths.commit_log_directories, *store.read_only_directories]
-        segments = [name for path in directories for name in _names(path, fs)]
-        if not any(parse_offset_name(name) is not None for name in segments):
+        if not _segments((*paths.commit_log_directories, *store.read_only_directories), fs):
             needs[paths.commit_log_directories[0]] += store.commit_log_file_bytes
             needs[paths.root] += FIRST_QUEUES_COUNT * store.consume_queue_file_bytes
         if store.transient_pool_in_use:
