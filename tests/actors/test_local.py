@@ -152,6 +152,23 @@ def test_a_store_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     run(tmp_path, second)
 
 
+def test_a_transient_pool_is_committed_and_survives_the_broker(tmp_path: Path) -> None:
+    async def body(deployment: LocalDeployment, client: Client) -> None:
+        for i in range(40):
+            await client.send("t", b"%02d" % i * 1000)
+        assert len(await bodies(client, "t", 40)) == 40
+        broker = broker_of(deployment)
+        assert broker._services["commit"].statistics()["copied_bytes"] >= 80_000
+        assert broker.statistics()["links"]["references"]["commit"] >= 1
+        await wait_until(
+            lambda: broker.statistics()["watermarks"]["flushed"] > 80_000, "a timed flush"
+        )
+
+    pool = ("transientStorePoolEnable=true", "transientStorePoolSize=2")
+    run(tmp_path, body, *pool, "flushIntervalCommitLog=50", segment_bytes=64 << 10)
+    assert not (tmp_path / "abort").exists()
+
+
 def test_the_broker_is_in_the_route_when_it_accepts(tmp_path: Path) -> None:
     async def body(deployment: LocalDeployment, _client: Client) -> None:
         name_server = deployment._plan.name_server

@@ -41,6 +41,7 @@ SERVICES = {
     "allocate_mapped_file": ServiceRow(
         "AllocateMappedFile", "wakelog.actors.allocate_mapped_file:AllocateMappedFileService"
     ),
+    "commit": ServiceRow("Commit", "wakelog.actors.commit:CommitService"),
     "schedule": ServiceRow("Schedule", "wakelog.actors.schedule:ScheduleService"),
     "retention": ServiceRow("Retention", "wakelog.actors.retention:RetentionService"),
 }

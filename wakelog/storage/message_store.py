@@ -39,6 +39,7 @@ from wakelog.storage.recovery.queue_repair import list_queues
 from wakelog.storage.recovery.steps import RecoveryReport
 from wakelog.storage.results import GetResult, GetStatus, PutResult, PutStatus, QueryResult
 from wakelog.storage.store_parts import OpenOptions, StoreParts, close_parts, open_parts
+from wakelog.storage.transient_pool import TransientPool
 
 _NOT_AVAILABLE = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
 
@@ -159,6 +160,11 @@ class MessageStore:
         """Refuse or accept puts, as Retention's look at the disk said."""
         self._disk_full = full
         self._accepts = self._parts.config.appends and not full and not self._closed
+
+    @property
+    def transient_pool(self) -> TransientPool | None:
+        """The buffers that take the log's writes before its segments do, None if there are none."""
+        return self._parts.pool
 
     @property
     def last_store_timestamp_ms(self) -> int:

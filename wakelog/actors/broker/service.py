@@ -267,13 +267,17 @@ class BrokerService:
 
     def _note_appended(self, appended: int) -> None:
         self._appended = appended
+        self._links.commit.appended(appended)
+        self._note_committed()
+        if self._waiters:
+            self._links.flush.want()
+
+    def _note_committed(self) -> None:
         self._links.flush.appended(
-            appended=appended,
+            appended=self._appended,
             committed=self.store.max_physical_offset,
             stored_ms=self.store.last_store_timestamp_ms,
         )
-        if self._waiters:
-            self._links.flush.want()
         self._update_readable()
 
     def _update_readable(self) -> None:
@@ -386,8 +390,8 @@ class BrokerService:
         self._waiters.failed(cause)
 
     def committed(self, _physical_offset: int) -> None:
-        """Let consumers see what left the transient pool."""
-        self._update_readable()
+        """Let consumers see what left the transient pool, and have it flushed."""
+        self._note_committed()
 
     def woken(self, hold_ids: Sequence[int]) -> None:
         """Run held pulls again and send what they found."""

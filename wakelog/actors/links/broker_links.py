@@ -16,11 +16,20 @@ from uuid import UUID
 
 import msgspec
 
-from wakelog.actors import allocate_mapped_file, flush, pull_hold, reput, retention, schedule
+from wakelog.actors import (
+    allocate_mapped_file,
+    commit,
+    flush,
+    pull_hold,
+    reput,
+    retention,
+    schedule,
+)
 from wakelog.actors.flush import descriptor_path
 from wakelog.actors.links.bells import Bell, NoteLine, Ringer
 from wakelog.actors.links.by_bell import BellDispatch, BellHolds
 from wakelog.actors.links.by_reference import ReferenceDispatch, ReferenceHolds
+from wakelog.actors.links.commit_line import CommitLine
 from wakelog.actors.links.delay_line import DelayLine
 from wakelog.actors.links.flush_line import BellFlush, OwnSync, ReferenceFlush
 from wakelog.actors.links.links import DispatchLine, FlushLine, HoldLine, LinkEvents
@@ -45,6 +54,7 @@ LOCK_BYTES = {
     reput.SERVICE: LockByte.REPUT,
     flush.SERVICE: LockByte.FLUSH,
     allocate_mapped_file.SERVICE: LockByte.ALLOCATE_MAPPED_FILE,
+    commit.SERVICE: LockByte.COMMIT,
     retention.SERVICE: LockByte.RETENTION,
 }
 
@@ -53,6 +63,7 @@ SERVICES = (
     pull_hold.SERVICE,
     flush.SERVICE,
     allocate_mapped_file.SERVICE,
+    commit.SERVICE,
     schedule.SERVICE,
     retention.SERVICE,
 )
@@ -65,6 +76,7 @@ class BrokerLinks:
     dispatch: DispatchLine
     holds: HoldLine
     flush: FlushLine
+    commit: CommitLine
 
     def __init__(self, plan: ServicePlan, callers: Mapping[str, Caller], fs: FileSystem) -> None:
         """Call nobody yet."""
@@ -133,6 +145,7 @@ class BrokerLinks:
         """Have every neighbour make durable what it holds and let the store go."""
         await self._delays.stop()
         await self._retention.stop()
+        await self.commit.stop()
         await self._by_reference.stop()
         await self._holds_by_reference.stop()
         await self._flush_by_reference.stop()
@@ -168,6 +181,7 @@ class BrokerLinks:
             },
             "segments": {} if self._segments is None else self._segments.statistics(),
             "flush": {"own_count": self._flush_by_reference.own_count},
+            "commit": self.commit.statistics(),
             "delays": self._delays.statistics(),
             "retention": {"removed_count": self._retention.removed_count},
             "bells": {
@@ -186,6 +200,7 @@ class BrokerLinks:
                 lambda: self._flush_by_reference.lost(),
             ),
             allocate_mapped_file.SERVICE: (lambda _: self._segments_attached(), _nothing),
+            commit.SERVICE: (_nothing_attached, _nothing),
             schedule.SERVICE: (lambda _: self._delays.attached(), _nothing),
             retention.SERVICE: (lambda _: self._retention.attached(), _nothing),
         }
@@ -219,6 +234,15 @@ class BrokerLinks:
             interval_seconds=(
                 None if page is not None else config.flush_interval_commit_log_ms / 1000
             ),
+        )
+        self.commit = CommitLine(
+            neighbours[commit.SERVICE],
+            epoch,
+            events,
+            pool=self._store.transient_pool,
+            files=self._store.log.files,
+            config=config,
+            committed=flushed,
         )
         self._delays = DelayLine(
             neighbours[schedule.SERVICE],
@@ -278,6 +302,10 @@ class BrokerLinks:
     def _segments_attached(self) -> None:
         if self._segments is not None:
             self._segments.attached()
+
+
+def _nothing_attached(_answer: Mapping[str, Any]) -> None:
+    """Do nothing when a neighbour is attached: it is asked when there is something."""
 
 
 def _nothing() -> None:

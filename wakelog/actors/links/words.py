@@ -8,13 +8,13 @@ it speaks of is done; readers look at any time, most often because a bell rang (
     0     8 to 23  the store's id                           -       never
     1     64       epoch of the Broker that made the page   Broker  a later one replaced the page
     2     128      appended: the log's end                  Broker  a turn's records are written
-    3     192      committed: what the segments hold of it  Commit  a copy returned
+    3     192      committed: what the segments hold of it  Broker  a write or copy returned
     4     256      flushed: what survives the machine       Flush   fdatasync returned
     5     320      readable: how far consumers may see      Broker  flushed, or appended, moved
     6     384      dispatched: how far the queues reach     Reput   its files are written
     7     448      stored_ms: store time of the last record Broker  after appended covers it
 
-Without a transient pool `committed` follows `appended` and the Broker writes it.
+Without a transient pool `committed` is `appended`; with one it moves when Commit has copied.
 
 Each Broker incarnation makes a new page and renames it in, then stores its epoch into the page that
 was there before. A neighbour that finds another epoch in its page than when it mapped it maps anew;
