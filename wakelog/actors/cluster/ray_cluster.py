@@ -10,17 +10,20 @@ Who uses this Ray from outside (a second job that attaches to the actors by name
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
 import select
 import shutil
+import signal
 import site
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -201,15 +204,34 @@ def join(address: str, environment: Mapping[str, str], namespace: str = NAMESPAC
     config: Any = raylet
     config.Config.initialize("")
     try:
-        ray.init(
-            address=address,
-            namespace=namespace,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            _node_ip_address=LOOPBACK,
-        )
+        with _handlers_kept():
+            ray.init(
+                address=address,
+                namespace=namespace,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                _node_ip_address=LOOPBACK,
+            )
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise RayFailed("does not answer", str(error)) from error
+
+
+@contextlib.contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Put back the signal handlers that Ray replaces by its own, which end a driver at once.
+
+    For the main thread; any other may not touch handlers, and Ray leaves them alone there.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            if handler is not None:  # None: not installed by Python, and so not ours to put back
+                signal.signal(number, handler)
 
 
 def leave() -> None:
