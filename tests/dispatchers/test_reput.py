@@ -60,6 +60,12 @@ class Recorder:
         self.log.append(f"truncate {physical_offset}")
         return self.needed
 
+    def remove_before(self, physical_offset: int) -> int:
+        return 1
+
+    def delete_topic(self, topic: str) -> int:
+        return 2
+
     def close(self) -> None:
         self.log.append("close")
 
@@ -356,3 +362,28 @@ def test_without_an_index(fs: MemoryFileSystem) -> None:
     reput.step(log.end, EVERYTHING, NOW_MS)
     assert not fs.exists("/store/index")
     assert entries(fs) == log.offsets
+
+
+def test_trim_and_delete_topic_reach_every_dispatcher(fs: MemoryFileSystem) -> None:
+    recorders = [Recorder(), Recorder(name="second")]
+    reput = open_reput(fs, log_of(1), dispatchers=recorders)
+    assert reput.trim(0) == 2
+    assert reput.delete_topic("T") == 4
+
+
+def test_trim_keeps_what_the_log_still_has(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
+    log = log_of(120)
+    reput = open_reput(fs, log, kernels)
+    reput.start(log.end, clean_exit=True)
+    reput.step(log.end, EVERYTHING, NOW_MS)
+    # Queue files of 50 entries, index files of 49 keys.
+    assert reput.trim(log.offsets[49]) == 1
+    assert reput.trim(log.offsets[50]) == 1
+    assert reput.trim(log.end) == 2
+    assert entries(fs) == log.offsets[100:]
+    assert find(fs, "k119") == [log.offsets[119]]
+    log.add(properties(KEYS="more"), queue_offset=120)
+    log.write(fs, dispatch_config())
+    reput.step(log.end, EVERYTHING, NOW_MS)
+    assert entries(fs) == log.offsets[100:]
+    assert find(fs, "more") == log.offsets[-1:]

@@ -33,7 +33,7 @@ from wakelog.storage.bulk.layout import (
 )
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.dispatch_request import DispatchRequest
-from wakelog.storage.errors import IllegalName
+from wakelog.storage.errors import IllegalName, store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
@@ -95,14 +95,21 @@ class ConsumeQueueDispatcher:
             end = max(end, queue.max_physical_offset)
         return end
 
+    def remove_before(self, physical_offset: int) -> int:
+        """Delete each queue's files below the log's begin, never the last one of a queue."""
+        return sum(queue.remove_files_before(physical_offset) for queue in self._queues.values())
+
     def delete_topic(self, topic: str) -> int:
         """Remove the queues of a topic and return how many there were. Raises: IllegalName."""
         keys = [key for key in self._queues if key[0] == topic]
         for key in keys:
             self._queues.pop(key).delete()
-        for directory in self._config.paths.topic_directories(topic)[:1]:
+        directory, _ = self._config.paths.topic_directories(topic)
+        try:
             if self._fs.exists(directory) and not self._fs.list_directory(directory):
                 self._fs.remove_directory(directory)
+        except OSError as error:
+            raise store_failure(directory, "remove", error) from error
         return len(keys)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueueWriter | None:

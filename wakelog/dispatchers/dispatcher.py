@@ -122,6 +122,14 @@ class CoreDispatcher(Dispatcher, Protocol):
         """Write what is in memory and return the files that a sync has to reach."""
         ...
 
+    def remove_before(self, physical_offset: int) -> int:
+        """Delete files that hold nothing of the log from here on; return how many."""
+        ...
+
+    def delete_topic(self, topic: str) -> int:
+        """Remove what is kept for one topic alone; return how many queues that was."""
+        ...
+
     def close(self) -> None:
         """Let go of the files; nothing is made durable by that."""
         ...

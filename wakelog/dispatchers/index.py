@@ -85,6 +85,17 @@ class IndexDispatcher:
             raise store_failure(self._directory, "repair", error) from error
         return self._writer.end_physical_offset
 
+    def remove_before(self, physical_offset: int) -> int:
+        """Delete files that end below the log's begin, never the newest."""
+        try:
+            return self._writer.remove_before(physical_offset)
+        except OSError as error:
+            raise store_failure(self._directory, "remove", error) from error
+
+    def delete_topic(self, topic: str) -> int:
+        """Keep everything: the keys of a topic lie among those of others."""
+        return 0
+
     def statistics(self) -> dict[str, int]:
         """Return counters."""
         return {

@@ -203,6 +203,20 @@ class Reput:
         job.run()
         return job
 
+    def trim(self, physical_offset: int) -> int:
+        """Remove queue and index files of the log below `physical_offset`; return how many.
+
+        Raises: StoreFailed.
+        """
+        return sum(item.remove_before(physical_offset) for item in self._dispatchers)
+
+    def delete_topic(self, topic: str) -> int:
+        """Remove the queues of a topic; return how many there were.
+
+        Raises: IllegalName, StoreFailed.
+        """
+        return sum(item.delete_topic(topic) for item in self._dispatchers)
+
     def statistics(self) -> ReputStatistics:
         """Return frozen counters."""
         return ReputStatistics(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.allocate import make_segment
-from wakelog.storage.errors import StoreFull
+from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.paths import offset_name
 from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue
@@ -371,6 +371,24 @@ def test_dirty_paths_are_told_once(fs: MemoryFileSystem) -> None:
     assert writer.dirty_paths() == []
     put_range(writer, 12, 13)
     assert writer.dirty_paths() == [f"{DIRECTORY}/{offset_name(FILE_BYTES)}"]
+
+
+def test_files_behind_a_gap_go(fs: MemoryFileSystem) -> None:
+    put_range(open_writer(fs), 0, 25)
+    fs.unlink(f"{DIRECTORY}/{offset_name(FILE_BYTES)}")
+    writer = open_writer(fs)
+    assert writer.max_queue_offset == 10
+    assert fs.list_directory(DIRECTORY) == [offset_name(0)]
+    put_range(writer, 10, 25)
+    assert numbers(fs) == list(range(25))
+
+
+def test_a_directory_that_cannot_be_removed(fs: MemoryFileSystem) -> None:
+    writer = open_writer(fs)
+    put_range(writer, 0, 2)
+    write_file(fs, f"{DIRECTORY}/notes.txt", b"")
+    with pytest.raises(StoreFailed):
+        writer.delete()
 
 
 def test_delete(fs: MemoryFileSystem) -> None:

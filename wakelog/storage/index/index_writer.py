@@ -36,7 +36,12 @@ from wakelog.storage.index.index_file import (
     index_key_hash,
 )
 from wakelog.storage.index.index_repair import repair_index_file
-from wakelog.storage.index.index_service import index_name, index_names, index_shape
+from wakelog.storage.index.index_service import (
+    index_name,
+    index_names,
+    index_shape,
+    remove_index_files_before,
+)
 
 _OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
 _NO_HEADER: Final = IndexHeader(0, 0, 0, 0, 0, ENTRY_FIRST)
@@ -48,6 +53,7 @@ class IndexWriter:
     def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
         """Open nothing yet."""
         self._fs = fs
+        self._config = config
         self._paths = config.paths
         self._shape = index_shape(config)
         self._names: list[str] = []
@@ -160,6 +166,12 @@ class IndexWriter:
         """Return the files written since the last call, whose data is not yet synced."""
         dirty, self._unsynced = sorted(self._unsynced), set()
         return dirty
+
+    def remove_before(self, physical_offset: int) -> int:
+        """Delete files that end below the log's begin, never the newest; return how many."""
+        removed_count = remove_index_files_before(self._fs, self._config, physical_offset)
+        self._names = self._names[removed_count:]
+        return removed_count
 
     def close(self) -> None:
         """Close the open file; what was not written back is forgotten."""

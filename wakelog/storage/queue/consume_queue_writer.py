@@ -34,6 +34,7 @@ from typing import Any, Final
 import numpy as np
 
 from wakelog.storage.bulk.layout import ENTRY_BYTES
+from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.mapped_file import MappedFile, OpenFiles
 from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue, QueueEntry
@@ -64,7 +65,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         make_file: Callable[[str, int], None],
         fill_gaps: bool = True,
     ) -> None:
-        """Keep `make_file(path, size_bytes)`, which makes one zeroed file in one step."""
+        """Keep `make_file(path, size_bytes)`, which makes a zeroed file and its directory."""
         super().__init__(
             fs, directory, file_bytes=file_bytes, open_files=open_files, read_only=False
         )
@@ -90,7 +91,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         if report.short_last is not None:
             self._files.extend_short_last(report.short_last)
         for path in report.beyond_gap:
-            self._fs.unlink(path)
+            self._remove(self._fs.unlink, path)
         self._set_end(self._careful_end() if careful else self.end_of_written())
 
     def put(self, physical_offset: int, size_bytes: int, tags_code: int, queue_offset: int) -> None:
@@ -208,13 +209,19 @@ class ConsumeQueueWriter(ConsumeQueue):
         return dirty
 
     def delete(self) -> None:
-        """Remove the queue's files and its directory."""
+        """Remove the queue's files and its directory. Raises: StoreFailed."""
         self._pending = []
         self._dirty.clear()
         self._files.remove_all()
         if self._fs.exists(self.directory):
-            self._fs.remove_directory(self.directory)
+            self._remove(self._fs.remove_directory, self.directory)
         self._set_empty()
+
+    def _remove(self, remove: Callable[[str], None], path: str) -> None:
+        try:
+            remove(path)
+        except OSError as error:
+            raise store_failure(path, "remove", error) from error
 
     def _place(self, physical_offset_end: int, queue_offset: int, entry: bytes) -> bool:
         """Make room for an entry as the table says; False if there is none to be made."""
@@ -284,7 +291,6 @@ class ConsumeQueueWriter(ConsumeQueue):
         self.max_queue_offset += count
 
     def _make(self, start_offset: int) -> MappedFile:
-        self._fs.make_directories(self.directory)
         path = self._files.path_for(start_offset)
         self._make_file(path, self._file_bytes)
         return self._files.add(path, start_offset)
