@@ -1,0 +1,103 @@
+"""`./dev docs`: write the documents that are drawn from tables in the code.
+
+A test holds that each file is what this would write, so that a table and its document cannot part.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from scripts.overview_board import overview_board
+from wakelog.actors.threads import SECTIONS, AbsentThread, Thread
+from wakelog.telemetry.metric_spec import MetricSpec
+from wakelog.telemetry.metrics import METRICS_BY_SUBJECT
+
+ROOT = Path(__file__).resolve().parent.parent
+
+NOTICE = "<!-- Drawn by `./dev docs` from {source}; change that instead. -->"
+
+THREADS_INTRODUCTION = """\
+Every thread and scheduled task of a 4.9.3 broker and name server, and where its work is done here.
+What a pool of threads did takes turns on the Broker's loop; what a scheduled thread did is done by
+an actor when it is due. Periods, and sizes of pools, are 4.9.3's.
+The tests of a core prove that the work is done; the metric, which [metrics.md](metrics.md)
+explains, shows it while a broker runs."""
+
+ABSENT_INTRODUCTION = "What these do is not done here."
+
+THREAD_HEADS = ("4.9.3", "does", "when, or how many", "actor", "core", "metric", "test")
+ABSENT_HEADS = ("4.9.3", "does", "when, or how many", "absent, because")
+METRIC_HEADS = ("name", "type", "labels", "what")
+
+METRICS_INTRODUCTION = """\
+`wakelog up` serves these at `/metrics`, on the port that it prints, in the text formats of
+Prometheus; [deploy/prometheus.yml](../deploy/prometheus.yml) scrapes it and
+[dashboards/](../dashboards/README.md) shows it. Values are read when a scrape asks, by the paths in
+`wakelog/telemetry/`. What is not there (an actor that is away, a Supervisor without Ray) is not
+exposed. Of the serving process there are also the `process_` metrics of prometheus-client."""
+
+
+def threads_document() -> str:
+    """Draw docs/threads.md."""
+    parts = ["# Threads", NOTICE.format(source="wakelog/actors/threads.py"), THREADS_INTRODUCTION]
+    absent: list[AbsentThread] = []
+    for title, rows in SECTIONS.items():
+        done = [row for row in rows if isinstance(row, Thread)]
+        absent += [row for row in rows if isinstance(row, AbsentThread)]
+        parts += [f"## {title}", table(THREAD_HEADS, map(thread_cells, done))]
+    parts += ["## Absent", ABSENT_INTRODUCTION, table(ABSENT_HEADS, absent)]
+    return "\n\n".join(parts) + "\n"
+
+
+def thread_cells(row: Thread) -> tuple[str, ...]:
+    """Return the cells of one row; modules and tests are links."""
+    core = f"[{row.core}](../{row.module_path})"
+    test = f"[{Path(row.test_path).stem}](../{row.test_path})"
+    return (row.name, row.work, row.period, row.actor, core, f"`{row.metric}`", test)
+
+
+def metrics_document() -> str:
+    """Draw docs/metrics.md."""
+    parts = ["# Metrics", NOTICE.format(source="wakelog/telemetry/"), METRICS_INTRODUCTION]
+    for subject, specs in METRICS_BY_SUBJECT.items():
+        parts += [f"## {subject}", table(METRIC_HEADS, map(metric_cells, specs))]
+    return "\n\n".join(parts) + "\n"
+
+
+def metric_cells(spec: MetricSpec) -> tuple[str, ...]:
+    """Return the cells of one row."""
+    labels = ", ".join(spec.labels) or "none"
+    return (f"`{spec.exposed_name}`", spec.kind.value, labels, spec.help)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+DOCUMENTS: dict[str, Callable[[], str]] = {
+    "docs/threads.md": threads_document,
+    "docs/metrics.md": metrics_document,
+    "dashboards/overview.json": overview_board,
+}
+"""What is drawn, by its path in the repository."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write every document that has changed, and say which."""
+    if arguments:
+        print("docs takes no arguments", file=sys.stderr)
+        return 1
+    for path, draw in DOCUMENTS.items():
+        text = draw()
+        target = ROOT / path
+        if not target.is_file() or target.read_text(encoding="utf-8") != text:
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+            print(f"wrote {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,132 @@
+"""Every board: drawn from its tables, over declared metrics only, by the conventions of Grafana."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+
+from scripts.generate import DOCUMENTS, ROOT
+from wakelog.telemetry.metrics import METRICS
+
+BOARDS = sorted(path for path in DOCUMENTS if path.startswith("dashboards/"))
+NAMES = {name for spec in METRICS for name in spec.series_names}
+LABELS = {name: set(spec.labels) for spec in METRICS for name in spec.series_names}
+
+# What Grafana puts in before it asks; `instance` is Prometheus' own label.
+MACROS = {"$__rate_interval": "1m", "$instance": ".*", "$broker": ".*"}
+OF_PROMETHEUS = {"instance", "version"}  # rocketmq_build_info has its facts as labels
+
+UNITS = {"Bps", "bytes", "cps", "percentunit", "reqps", "s", "short"}
+
+
+def board_at(path: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(ROOT, path).read_text())
+    return found
+
+
+def panels_of(path: str) -> list[dict[str, Any]]:
+    """Return the panels that show something: not the headings."""
+    return [panel for panel in board_at(path)["panels"] if panel["type"] != "row"]
+
+
+def expressions_of(path: str) -> list[str]:
+    return [target["expr"] for panel in panels_of(path) for target in panel["targets"]]
+
+
+def expanded(expression: str) -> str:
+    """Return an expression as Prometheus gets it."""
+    for macro, text in MACROS.items():
+        expression = expression.replace(macro, text)
+    return expression
+
+
+def selectors_of(expression: str) -> list[promql_parser.VectorSelector]:
+    """Return every selector of an expression. Raises: ValueError if it does not parse."""
+    found: list[promql_parser.VectorSelector] = []
+
+    def look(node: promql_parser.Expr) -> None:
+        if isinstance(node, promql_parser.VectorSelector):
+            found.append(node)
+
+    promql_parser.walk(promql_parser.parse(expanded(expression)), look)
+    return found
+
+
+EXPRESSIONS = [expression for path in BOARDS for expression in expressions_of(path)]
+
+
+def test_every_board_is_drawn() -> None:
+    assert sorted(f"dashboards/{path.name}" for path in ROOT.glob("dashboards/*.json")) == BOARDS
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_a_document_is_drawn_from_its_tables(path: str) -> None:
+    assert Path(ROOT, path).read_text() == DOCUMENTS[path](), "run ./dev docs"
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_an_expression_parses_and_uses_declared_metrics(expression: str) -> None:
+    selectors = selectors_of(expression)
+    assert selectors
+    for selector in selectors:
+        assert selector.name in NAMES
+        labels = {matcher.name for matcher in selector.matchers.matchers}
+        assert labels <= LABELS[selector.name] | OF_PROMETHEUS
+        assert "instance" in labels, "the board's variables have to choose"
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_counters_are_rated(expression: str) -> None:
+    """A counter without a rate says how long a broker has lived, unless it is shown as steps."""
+    steps = ("segments", "attachments")
+    for name in re.findall(r"rocketmq_\w+_total", expression):
+        if not any(step in name for step in steps):
+            assert f"rate({name}{{" in expression
+    assert set(re.findall(r"\[(.*?)\]", expression)) <= {"$__rate_interval"}
+
+
+@pytest.mark.parametrize("path", BOARDS)
+def test_a_board_keeps_the_conventions(path: str) -> None:
+    board = board_at(path)
+    assert board["uid"] == f"wakelog-{Path(path).stem}"
+    assert board["editable"] is False
+    assert board["schemaVersion"] >= 39
+    assert "rocketmq" in board["tags"]
+    variables = {variable["name"]: variable for variable in board["templating"]["list"]}
+    assert variables.pop("datasource")["type"] == "datasource"
+    assert all(one["multi"] and one["includeAll"] for one in variables.values())
+    for variable in variables.values():
+        assert variable["datasource"]["uid"] == "${datasource}"
+        assert "label_values(" in variable["query"]["query"]
+
+
+@pytest.mark.parametrize("path", BOARDS)
+def test_a_panel_keeps_the_conventions(path: str) -> None:
+    for panel in panels_of(path):
+        assert panel["type"] in ("stat", "timeseries")
+        assert panel["fieldConfig"]["defaults"]["unit"] in UNITS
+        assert panel["description"].endswith(".")
+        assert panel["datasource"]["uid"] == "${datasource}"
+        references = [target["refId"] for target in panel["targets"]]
+        assert len(references) == len(set(references)) > 0
+        for target in panel["targets"]:
+            used = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+            assert all(re.search(rf"by \([^)]*\b{label}\b", target["expr"]) for label in used)
+
+
+@pytest.mark.parametrize("path", BOARDS)
+def test_panels_have_places_of_their_own(path: str) -> None:
+    board = board_at(path)
+    ids = [panel["id"] for panel in board["panels"]]
+    assert len(ids) == len(set(ids))
+    taken: set[tuple[int, int]] = set()
+    for place in (panel["gridPos"] for panel in board["panels"]):
+        cells = {
+            (place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])
+        }
+        assert not cells & taken
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
