@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -49,15 +48,3 @@ def test_importing_the_package_imports_none_of_its_folders() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert outcome.stdout.strip() == "[]"
-
-
-@pytest.mark.slow
-def test_the_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(build, cwd=ROOT, capture_output=True, check=True)
-    [wheel] = tmp_path.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    folders = {name.split("/")[0] for name in names}
-    assert {"wakelog"} == {folder for folder in folders if not folder.endswith(".dist-info")}
-    assert "wakelog/py.typed" in names
-    assert any(name.endswith("licenses/NOTICE") for name in names)

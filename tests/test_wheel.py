@@ -1,0 +1,89 @@
+"""The wheel: what it holds, that it imports alone, and, in the long run, that it starts alone."""
+
+import os
+import signal
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.compat.processes import TestProcess, free_port
+
+ROOT = Path(__file__).resolve().parent.parent
+INSTALL_SECONDS_MAX = 600
+READY_SECONDS_MAX = 60
+STOP_SECONDS_MAX = 60
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys, wakelog
+for module in pkgutil.walk_packages(wakelog.__path__, "wakelog."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+print(wakelog.__file__)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel as `pip` would, with the back end of the environment."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, capture_output=True, check=True)
+    [built] = folder.glob("*.whl")
+    return built
+
+
+@pytest.mark.process
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    folders = {name.split("/")[0] for name in names}
+    assert {"wakelog"} == {folder for folder in folders if not folder.endswith(".dist-info")}
+    assert "wakelog/py.typed" in names
+    assert any(name.endswith("licenses/NOTICE") for name in names)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_every_module_imports_from_the_wheel_alone(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    outcome = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    assert Path(outcome.stdout.strip()) == tmp_path / "wakelog" / "__init__.py"
+
+
+@pytest.mark.long
+@pytest.mark.ray
+@pytest.mark.timeout(INSTALL_SECONDS_MAX + READY_SECONDS_MAX + STOP_SECONDS_MAX)
+def test_an_empty_environment_with_the_wheel_starts_a_broker(
+    wheel: Path, tmp_path: Path, short_path: Path
+) -> None:
+    venv.create(tmp_path / "env", with_pip=True)
+    programs = tmp_path / "env" / "bin"
+    install = [str(programs / "pip"), "install", "--quiet", str(wheel)]
+    subprocess.run(install, check=True, timeout=INSTALL_SECONDS_MAX)
+    ports = (free_port(), free_port(-2, 1))
+    options = ["--store", str(short_path / "store"), "--namesrv-port", str(ports[0])]
+    log_path = tmp_path / "up.out"
+    with TestProcess(
+        [str(programs / "wakelog"), "up", *options, "--broker-port", str(ports[1])],
+        env=dict(os.environ),
+        log_path=log_path,
+    ) as process:
+        process.wait_until(
+            lambda: "ready after" in log_path.read_text(),
+            seconds_max=READY_SECONDS_MAX,
+            what="ready",
+        )
+        hello = [str(programs / "wakelog"), "hello", f"127.0.0.1:{ports[0]}"]
+        assert b"received" in subprocess.run(hello, capture_output=True, check=True).stdout
+        assert process.end(signal.SIGINT, seconds_max=STOP_SECONDS_MAX) == 0
