@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
-import time
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
+from wakelog.actors.dispatch import Dispatch
 from wakelog.actors.links.bells import NoteLine
 from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.station import LockByte, Refused, Station, attached
@@ -26,68 +25,18 @@ from wakelog.actors.links.words import Word
 from wakelog.actors.pull_hold import SERVICE as PULL_HOLD
 from wakelog.actors.pull_hold import HoldNote
 from wakelog.actors.service_plan import read_plan
-from wakelog.dispatchers import core_dispatchers
-from wakelog.dispatchers.dispatcher import CoreDispatcher
-from wakelog.dispatchers.reput import Arrival, DispatchDecision, FlushJob, Reput
-from wakelog.storage.bulk.loader import KernelLoader
-from wakelog.storage.commit_log_reader import CommitLogReader
-from wakelog.storage.config import StoreConfig
+from wakelog.dispatchers.reput import Arrival, DispatchDecision, FlushJob
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import FileSystem, RealFileSystem
-from wakelog.storage.state.checkpoint import Checkpoint
+from wakelog.storage.file_system import RealFileSystem
 from wakelog.telemetry.logs import Log, logger
 
 SERVICE = "reput"
-
-STEP_BYTES_MAX = 8 << 20
-"""A scan's buffer: some milliseconds of work, after which bells and calls get their turn."""
 
 RETRY_SECONDS = 1.0
 """After a disk that was full or refused a write."""
 
 Progress = tuple[int, int, bool]
 """How far dispatch has come, how many arrivals there were, and whether there is more to read."""
-
-
-class Dispatch:
-    """The core with its files and its checkpoint: what `attach` opens and `release` closes."""
-
-    def __init__(self, fs: FileSystem, config: StoreConfig, known: Attachment) -> None:
-        """Open the derived files and find where dispatch begins. Raises: StoreError."""
-        self._log = CommitLogReader(fs, config)
-        self._dispatchers: list[CoreDispatcher] = core_dispatchers(fs, config, self._log)
-        self._checkpoint = Checkpoint(fs, config.paths.checkpoint)
-        self.core = Reput(fs, self._log, self._dispatchers, config, kernels=_LOADER.kernels)
-        recovered = known.dispatch_from is not None
-        self.flushed = self.core.start(
-            known.committed,
-            clean_exit=known.clean_exit and recovered,
-            dispatch_from=known.dispatch_from,
-            dispatched=None if recovered else known.dispatched,
-        )
-
-    def run(self, job: FlushJob) -> None:
-        """Make what a job covers durable and say so in the checkpoint; for any thread.
-
-        Raises: StoreError; then nothing of the job is durable, and Reput has to begin anew.
-        """
-        job.run()
-        if job.store_timestamp_ms:
-            self._checkpoint.set_logics(job.store_timestamp_ms)
-        if job.index_timestamp_ms:
-            self._checkpoint.set_index(job.index_timestamp_ms)
-        self._checkpoint.sync()
-        self.flushed = job.position
-
-    def close(self) -> None:
-        """Make everything durable and close the files. Raises: StoreError."""
-        try:
-            self.run(self.core.prepare_flush())
-        finally:
-            for dispatcher in self._dispatchers:
-                dispatcher.close()
-            self._checkpoint.close()
-            self._log.close()
 
 
 class ReputService:
@@ -174,11 +123,14 @@ class ReputService:
             raise Refused(str(error)) from None
         return dispatch.flushed
 
+    def floor(self, epoch: int) -> int:
+        """Return the first physical offset that a dispatcher still needs."""
+        dispatch = self._checked(epoch)
+        return dispatch.plugins.floor(dispatch.core.position)
+
     def statistics(self) -> dict[str, Any]:
-        """Return the core's counters."""
-        if self._dispatch is None:
-            return {}
-        return dict(msgspec.to_builtins(self._dispatch.core.statistics()._asdict()))
+        """Return the counters of everything that dispatches."""
+        return {} if self._dispatch is None else self._dispatch.statistics()
 
     def _checked(self, epoch: int) -> Dispatch:
         if self._station is None or self._dispatch is None:
@@ -210,7 +162,7 @@ class ReputService:
         self._answer([])
 
     def _step(self, dispatch: Dispatch, readable: int) -> DispatchDecision:
-        decision = dispatch.core.step(readable, STEP_BYTES_MAX, time.time_ns() // 1_000_000)
+        decision = dispatch.step(readable)
         page = None if self._station is None else self._station.page
         if page is not None and self._holds is not None:
             # In this order: who is woken must find the queues readable.
@@ -243,14 +195,6 @@ class ReputService:
             # What the kernel holds of the files is unknown now; a new process reads them again.
             self._log.error("derived files not durable", cause=str(error))
             os._exit(1)
-
-
-def _spawn(work: Any) -> None:
-    threading.Thread(target=work, name="compile", daemon=True).start()
-
-
-_LOADER = KernelLoader(_spawn)
-"""One for the process: what is compiled serves every attachment."""
 
 
 def _arrival_notes(arrivals: Iterable[Arrival]) -> Iterable[tuple[Any, ...]]:

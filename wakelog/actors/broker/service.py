@@ -25,7 +25,9 @@ import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -129,6 +131,7 @@ class BrokerService:
         self._pool = WorkPool(lambda request, error: self.broker.error_answer(request, error))
         store: MessageStore | None = None
         try:
+            Path(self._plan.runtime_directory).mkdir(mode=0o700, parents=True, exist_ok=True)
             port = self._settings.broker.listen_port
             self._server.bind(self._plan.bind_host, port)
             pulls = (RequestCode.PULL_MESSAGE,)
@@ -234,6 +237,8 @@ class BrokerService:
         self._tables.save_all(self.broker)
         await self._name_servers.close()
         self._pool.close()
+        with suppress(OSError):
+            Path(self._plan.runtime_directory).rmdir()
         behind_bytes = self.store.max_physical_offset - self.store.dispatched
         return self.store.close(dispatch_behind_bytes=behind_bytes)
 

@@ -197,10 +197,13 @@ def join(address: str, environment: Mapping[str, str], namespace: str = NAMESPAC
     os.environ.update(environment)
     import ray
     import ray._private.ray_constants as constants
+    import ray._private.worker as worker
     import ray._raylet as raylet
 
     # Both are read from the environment when Ray is imported, which may have been long ago.
     constants.ENABLE_RAY_CLUSTER = False
+    # It tells of each worker that died, between whatever this process prints; Supervisors log that.
+    worker.print_to_stdstream = lambda *_: None
     config: Any = raylet
     config.Config.initialize("")
     try:

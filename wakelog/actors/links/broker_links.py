@@ -255,7 +255,7 @@ class BrokerLinks:
             neighbours[reput.SERVICE],
             epoch,
             events,
-            positions=lambda: (self._store.log.appended_offset, self._store.dispatched),
+            log_end=lambda: self._store.log.appended_offset,
             interval_seconds=config.clean_resource_interval_ms / 1000,
         )
         if self._segments is not None:

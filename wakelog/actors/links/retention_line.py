@@ -15,8 +15,8 @@ from wakelog.actors.links.neighbour import Neighbour, NeighbourLost
 from wakelog.actors.links.pump import Pump
 from wakelog.actors.retention import RetentionOutcome
 
-Positions = Callable[[], tuple[int, int]]
-"""Returns the log's end, and how far the slowest dispatcher has come."""
+LogEnd = Callable[[], int]
+"""Returns the log's end."""
 
 
 class RetentionLine:
@@ -29,7 +29,7 @@ class RetentionLine:
         epoch: int,
         events: LinkEvents,
         *,
-        positions: Positions,
+        log_end: LogEnd,
         interval_seconds: float,
     ) -> None:
         """Run nothing until attached."""
@@ -37,7 +37,7 @@ class RetentionLine:
         self._reput = reput
         self._epoch = epoch
         self._events = events
-        self._positions = positions
+        self._log_end = log_end
         self._interval_seconds = interval_seconds
         self._pump = Pump("retention", self._run)
         self._timer: asyncio.TimerHandle | None = None
@@ -56,7 +56,11 @@ class RetentionLine:
 
     async def _run(self) -> bool:
         try:
-            answer = await self._retention.ask("retention", "run", self._epoch, *self._positions())
+            # The slowest dispatcher, plug-ins included, decides what may go.
+            floor = await self._reput.ask("retention", "floor", self._epoch)
+            answer = await self._retention.ask(
+                "retention", "run", self._epoch, self._log_end(), floor
+            )
             outcome = msgspec.convert(answer, RetentionOutcome)
             self.removed_count += len(outcome.removed)
             self._events.retained(begin_offset=outcome.begin, disk_full=outcome.disk_full)

@@ -1,0 +1,120 @@
+"""Dispatch: Reput's core with its files, its checkpoint and the plug-ins beside it.
+
+What the Reput service opens when it is attached and closes when it is released.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore (4.9.3), the parts that ReputMessageService
+and FlushConsumeQueueService work on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import msgspec
+
+from wakelog.actors.links.links import Attachment
+from wakelog.actors.plugin_threads import PluginThreads
+from wakelog.dispatchers import core_dispatchers
+from wakelog.dispatchers.dispatcher import CoreDispatcher
+from wakelog.dispatchers.plugins import PluginCursor, load_plugins
+from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
+from wakelog.storage.bulk.loader import KernelLoader
+from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.state.checkpoint import Checkpoint
+
+STEP_BYTES_MAX = 8 << 20
+"""A scan's buffer: some milliseconds of work, after which bells and calls get their turn."""
+
+
+def _spawn(work: Any) -> None:
+    threading.Thread(target=work, name="compile", daemon=True).start()
+
+
+_LOADER = KernelLoader(_spawn)
+"""One for the process: what is compiled serves every attachment."""
+
+
+class Dispatch:
+    """The core with its files and its checkpoint: what `attach` opens and `release` closes."""
+
+    def __init__(self, fs: FileSystem, config: StoreConfig, known: Attachment) -> None:
+        """Open the derived files and find where dispatch begins. Raises: StoreError."""
+        self._log = CommitLogReader(fs, config)
+        self._dispatchers: list[CoreDispatcher] = core_dispatchers(fs, config, self._log)
+        self._checkpoint = Checkpoint(fs, config.paths.checkpoint)
+        self.core = Reput(fs, self._log, self._dispatchers, config, kernels=_LOADER.kernels)
+        recovered = known.dispatch_from is not None
+        self.flushed = self.core.start(
+            known.committed,
+            clean_exit=known.clean_exit and recovered,
+            dispatch_from=known.dispatch_from,
+            dispatched=None if recovered else known.dispatched,
+        )
+        self._puts: dict[str, tuple[int, int]] = {}
+        self.plugins = self._start_plugins(fs, config, known.committed)
+
+    def step(self, readable: int) -> DispatchDecision:
+        """Dispatch some of what is below `readable`. Raises: StoreError."""
+        decision = self.core.step(readable, STEP_BYTES_MAX, time.time_ns() // 1_000_000)
+        for topic, puts in decision.topic_puts.items():
+            count, size_bytes = self._puts.get(topic, (0, 0))
+            total = count + puts.messages_count, size_bytes + puts.messages_bytes
+            self._puts[topic] = total
+        self.plugins.readable(readable)
+        return decision
+
+    def statistics(self) -> dict[str, Any]:
+        """Return the core's counters, and what a slave counted by topic."""
+        counters = msgspec.to_builtins(self.core.statistics()._asdict())
+        puts = {topic: list(total) for topic, total in self._puts.items()}
+        return {**counters, "puts_by_topic": puts, "plugins": self.plugins.statistics()}
+
+    def run(self, job: FlushJob) -> None:
+        """Make what a job covers durable and say so in the checkpoint; for any thread.
+
+        Raises: StoreError; then nothing of the job is durable, and Reput has to begin anew.
+        """
+        job.run()
+        if job.store_timestamp_ms:
+            self._checkpoint.set_logics(job.store_timestamp_ms)
+        if job.index_timestamp_ms:
+            self._checkpoint.set_index(job.index_timestamp_ms)
+        self._checkpoint.sync()
+        self.flushed = job.position
+
+    def close(self) -> None:
+        """Make everything durable and close the files. Raises: StoreError."""
+        self.plugins.stop()
+        try:
+            self.run(self.core.prepare_flush())
+        finally:
+            for dispatcher in self._dispatchers:
+                dispatcher.close()
+            self._checkpoint.close()
+            self._log.close()
+
+    @staticmethod
+    def _start_plugins(fs: FileSystem, config: StoreConfig, log_end: int) -> PluginThreads:
+        cursors = []
+        failures = {}
+        for plugin in load_plugins(config):
+            if plugin.dispatcher is None:
+                failures[plugin.name] = plugin.failure
+                continue
+            log = CommitLogReader(fs, config)
+            cursors.append(
+                PluginCursor(
+                    fs,
+                    log,
+                    plugin.name,
+                    plugin.dispatcher,
+                    config,
+                    log_end=log_end,
+                    kernels=_LOADER.kernels,
+                )
+            )
+        return PluginThreads(cursors, failures)

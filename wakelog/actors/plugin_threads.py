@@ -1,0 +1,128 @@
+"""Threads for the dispatchers of others: each runs at its own pace, and none holds Reput.
+
+A plug-in belongs to strangers. It may raise, which its cursor deals with, or hang, which costs this
+process one thread and nobody else anything: the thread is a daemon and is left behind.
+
+Source: none upstream.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import msgspec
+
+from wakelog.dispatchers.plugins import PluginCursor
+from wakelog.telemetry.logs import Log, logger
+
+STEP_BYTES_MAX = 8 << 20
+FLUSH_SECONDS = 1.0
+"""How often a plug-in flushes and its place is kept: so much is handed over again after a crash."""
+
+JOIN_SECONDS_MAX = 1.0
+"""How long a plug-in may take to end; one that hangs is left behind."""
+
+
+class PluginThread:
+    """Runs one plug-in until `stop`."""
+
+    def __init__(self, cursor: PluginCursor) -> None:
+        """Start the thread; it has nothing to read yet."""
+        self._cursor = cursor
+        self._readable = 0
+        self._rung = threading.Condition()
+        self._stopping = False
+        self._log = logger(Log.STORE)
+        name = f"plugin-{cursor.name}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def retention_floor(self) -> int | None:
+        """The first physical offset that the plug-in still needs, None if it needs nothing."""
+        return self._cursor.retention_floor
+
+    def readable(self, physical_offset: int) -> None:
+        """Let the plug-in have the log up to here."""
+        with self._rung:
+            self._readable = physical_offset
+            self._rung.notify()
+
+    def begin_stop(self) -> None:
+        """Ask the thread to flush and end."""
+        with self._rung:
+            self._stopping = True
+            self._rung.notify()
+
+    def join(self, seconds_max: float) -> bool:
+        """Wait for the thread's end; False if it hangs."""
+        self._thread.join(seconds_max)
+        return not self._thread.is_alive()
+
+    def statistics(self) -> dict[str, Any]:
+        """Return the cursor's counters."""
+        return dict(msgspec.to_builtins(self._cursor.statistics()._asdict()))
+
+    def _run(self) -> None:
+        flushed_at = time.monotonic()
+        seen = -1
+        while True:
+            with self._rung:
+                if self._readable == seen and not self._stopping:
+                    self._rung.wait(self._wait_seconds(flushed_at))
+                seen, stopping = self._readable, self._stopping
+            now_ms = time.time_ns() // 1_000_000
+            try:
+                if not stopping and self._cursor.step(seen, STEP_BYTES_MAX, now_ms):
+                    seen = -1
+                if stopping or time.monotonic() >= flushed_at + FLUSH_SECONDS:
+                    self._cursor.flush(now_ms)
+                    flushed_at = time.monotonic()
+            except Exception as error:
+                # The log could not be read: the disk, not the plug-in. Reput meets the same.
+                self._log.error("plug-in stopped", plugin=self._cursor.name, exc_info=error)
+                return
+            if stopping:
+                return
+
+    def _wait_seconds(self, flushed_at: float) -> float:
+        until_flush = max(0.0, flushed_at + FLUSH_SECONDS - time.monotonic())
+        if not self._cursor.retry_at_ms:
+            return until_flush or FLUSH_SECONDS
+        until_retry = max(0.0, self._cursor.retry_at_ms / 1000 - time.time())
+        return min(until_retry, until_flush or FLUSH_SECONDS)
+
+
+class PluginThreads:
+    """All plug-ins of one store."""
+
+    def __init__(self, cursors: list[PluginCursor], failures: dict[str, str]) -> None:
+        """Run every cursor; `failures` says why others could not be loaded."""
+        self._threads = {cursor.name: PluginThread(cursor) for cursor in cursors}
+        self._failures = failures
+
+    def readable(self, physical_offset: int) -> None:
+        """Let every plug-in have the log up to here."""
+        for thread in self._threads.values():
+            thread.readable(physical_offset)
+
+    def floor(self, dispatched: int) -> int:
+        """Return the first physical offset that anybody needs, at most `dispatched`."""
+        floors = [thread.retention_floor for thread in self._threads.values()]
+        return min([dispatched, *(floor for floor in floors if floor is not None)])
+
+    def stop(self) -> None:
+        """Let every plug-in flush and end; leave behind who hangs."""
+        for thread in self._threads.values():
+            thread.begin_stop()
+        end = time.monotonic() + JOIN_SECONDS_MAX
+        for name, thread in self._threads.items():
+            if not thread.join(max(0.0, end - time.monotonic())):
+                logger(Log.STORE).warning("plug-in hangs", plugin=name)
+
+    def statistics(self) -> dict[str, Any]:
+        """Return the counters of each, and why others are not there."""
+        running = {name: thread.statistics() for name, thread in self._threads.items()}
+        return {"running": running, "failures": self._failures}
