@@ -82,6 +82,7 @@ def keys_of(columns: Columns) -> list[tuple[int, int]]:
     return found
 
 
+@pytest.mark.slow
 @settings(
     deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -1,0 +1,55 @@
+"""A store that the real broker left when it was killed: recovered, and its queues and index whole.
+
+What the real broker made of the same directory is `store_recovered`. It leaves old entries behind a
+queue's end, and puts the keys of one message into the index twice; both are left out here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.dispatchers.test_golden_rebuild import NOW_MS, config_of, queue_files
+from tests.golden_stores import open_golden
+from wakelog.dispatchers import core_dispatchers
+from wakelog.dispatchers.reput import Reput
+from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.index.index_service import IndexReader
+from wakelog.storage.recovery.steps import recover
+
+pytestmark = pytest.mark.golden
+
+FIXTURES = ("crash", "crash_lost_cq", "crash_torn_body", "crash_torn_page", "crash_torn_props")
+
+
+def queue_bytes(store: Path, topic: str, queue_id: int) -> bytes:
+    files = queue_files(store)
+    return b"".join(data for name, data in files.items() if name.startswith(f"{topic}/{queue_id}/"))
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_queues_and_keys(name: str, kernels: Kernels | None, tmp_path: Path) -> None:
+    store, manifest = open_golden(name, tmp_path)
+    expected, _ = open_golden(name, tmp_path, archive="store_recovered")
+    fs, config = RealFileSystem(), config_of(manifest, store)
+    report = recover(fs, config, NOW_MS).report
+    log = CommitLogReader(fs, config)
+    reput = Reput(fs, log, core_dispatchers(fs, config, log), config, kernels=lambda: kernels)
+    reput.start(report.log_end, clean_exit=report.clean_exit, dispatch_from=report.dispatch_from)
+    while reput.step(report.log_end, 1 << 30, NOW_MS).more:
+        pass
+    assert reput.position == report.log_end
+    for queue in manifest["queues"]:
+        end = 20 * queue["maxOffset"]
+        ours = queue_bytes(store, queue["topic"], queue["queueId"])
+        theirs = queue_bytes(expected, queue["topic"], queue["queueId"])
+        assert ours[:end] == theirs[:end]
+        assert ours[end:].strip(b"\0") == b""
+    index = IndexReader(fs, config)
+    for query in manifest["queries"]:
+        answer = index.query(query["topic"], query["key"], 64, query["begin"], query["end"])
+        assert sorted(answer.physical_offsets) == sorted(set(query["commitLogOffsets"]))
+    index.close()
