@@ -1,4 +1,6 @@
-"""The tooling behind `./dev`: standard library only, since it runs before any environment exists.
+"""What `./dev` runs. Read in this order:
 
-Read `commands.py` first (one table of commands), then `environment.py` (how `.venv` is made).
+``commands`` (the table of commands) and ``environment`` (how `.venv` is made) run before there is
+any environment and use the standard library only; ``generate`` (the documents drawn from tables in
+the code), with ``grafana`` and ``overview_board`` (a board drawn from rows), runs inside it.
 """
