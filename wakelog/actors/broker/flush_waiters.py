@@ -50,6 +50,13 @@ class FlushWaiters:
             waiter = waiters.popleft()
             waiter.reply(waiter.deferred.response)
 
+    def unwritten(self, appended: int, cause: str) -> None:
+        """Tell whoever's message did not reach the file: no flush can make it durable."""
+        waiters = self._waiters
+        while waiters and waiters[-1].deferred.physical_offset_end > appended:
+            waiter = waiters.pop()
+            waiter.reply(waiter.deferred.flush_failed(cause))
+
     def failed(self, cause: str) -> None:
         """Tell everybody that a sync failed."""
         while self._waiters:

@@ -58,6 +58,7 @@ from wakelog.broker.decision import (
     RegisterBroker,
     RunInPool,
 )
+from wakelog.broker.error_answer import error_answer
 from wakelog.broker.processors import PROCESSORS
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.codes import RequestCode
@@ -203,7 +204,9 @@ class BrokerService:
             default_lane="admin",
             bytes_max=limits.lane_bytes_max,
         )
-        return Server(self, lanes, limits=limits, on_deferred=self._on_deferred)
+        return Server(
+            self, lanes, limits=limits, on_deferred=self._on_deferred, answer_error=error_answer
+        )
 
     async def _wait_dispatched(self) -> None:
         """Return once consumers can see everything that is in the log."""
@@ -262,6 +265,10 @@ class BrokerService:
             appended = self.store.write_pending()
             if appended != self._appended:
                 self._note_appended(appended)
+        except NotWriteable as error:
+            # Their time would run out with code 10, which a client takes for stored.
+            self._waiters.unwritten(self._appended, str(error))
+            raise
         finally:
             if self._notes:
                 notes, self._notes = self._notes, []
