@@ -1,0 +1,297 @@
+"""Who waits for the disk is answered by Flush, or by the Broker itself, and never wrongly."""
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbour
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.actors.flush import FlushOutcome
+from wakelog.actors.links import flush_line
+from wakelog.actors.links.bells import Bell, NoteLine, Ringer
+from wakelog.actors.links.flush_line import BellFlush, OwnSync, ReferenceFlush
+from wakelog.actors.links.neighbour import Neighbour
+from wakelog.actors.links.words import Watermarks, Word, WordsPage, make_page
+from wakelog.storage.mapped_file_queue import MappedFileQueue
+
+SEGMENT_BYTES = 4096
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(10):
+            await main()
+
+    asyncio.run(bounded())
+
+
+class FakeFlush(FakeCaller):
+    """Says that all is durable, or what it was told to say."""
+
+    def __init__(self) -> None:
+        super().__init__(sync=self.sync)
+        self.outcome: FlushOutcome | None = None
+
+    def sync(self, epoch: int, request: dict[str, Any]) -> dict[str, Any]:
+        assert epoch == EPOCH
+        outcome = self.outcome or FlushOutcome(request["committed"], None, 1 << 40)
+        return dict(msgspec.to_builtins(outcome))
+
+
+class Harness:
+    """A line over a log of two segments in memory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.fs = MemoryFileSystem()
+        self.flush = FakeFlush()
+        self.events = Events()
+        self.directory = directory
+        self.files = MappedFileQueue(self.fs, ["/log"], SEGMENT_BYTES)
+        self.fs.make_directories("/log")
+        self.add_segment(0)
+
+    def add_segment(self, start_offset: int) -> None:
+        path = self.files.path_for(start_offset)
+        fd = self.fs.open(path, create=True)
+        self.fs.allocate(fd, SEGMENT_BYTES)
+        self.fs.close(fd)
+        self.files.add(path, start_offset)
+
+    async def start(self, *, attached: bool = True, interval: float | None = None) -> None:
+        if attached:
+            self.neighbour = await attached_neighbour(self.flush)
+        else:
+            self.neighbour = Neighbour("flush", self.flush, dict)
+        self.line = ReferenceFlush(
+            self.neighbour,
+            OwnSync(self.fs, self.files),
+            self.events,
+            epoch=EPOCH,
+            flushed=0,
+            descriptor_path=self.directory / "fds",
+            interval_seconds=interval,
+        )
+
+    def append(self, end: int) -> None:
+        self.line.appended(appended=end, committed=end, stored_ms=1)
+
+    async def wait_flushed(self, end: int) -> None:
+        while self.events.flushed_to < end:
+            await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        await self.line.stop()
+        await self.neighbour.stop()
+        self.line.close()
+
+
+@pytest.fixture
+def harness(short_path: Path) -> Harness:
+    return Harness(short_path)
+
+
+def test_flush_is_asked_and_believed(harness: Harness) -> None:
+    async def main() -> None:
+        await harness.start()
+        harness.append(100)
+        harness.line.want()
+        await harness.wait_flushed(100)
+        assert harness.line.own_count == 0 and harness.fs.calls["datasync"] == 0
+        [(_, request)] = harness.flush.called("sync")
+        assert request == {"committed": 100, "appended": 100, "stored_ms": 1, "force": True}
+        await harness.stop()
+
+    run(main)
+
+
+def test_without_flush_the_broker_syncs_by_itself(harness: Harness) -> None:
+    async def main() -> None:
+        await harness.start(attached=False)
+        harness.append(100)
+        harness.line.want()
+        await harness.wait_flushed(100)
+        harness.add_segment(SEGMENT_BYTES)
+        harness.append(SEGMENT_BYTES + 10)
+        harness.line.want()
+        await harness.wait_flushed(SEGMENT_BYTES + 10)
+        assert harness.line.own_count == 2 and harness.fs.calls["datasync"] == 3
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_flush_that_hangs_is_not_waited_for(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flush_line, "STALL_SECONDS", 0.01)
+
+    async def main() -> None:
+        await harness.start()
+        harness.flush.hanging.add("sync")
+        for end in (100, 200):
+            harness.append(end)
+            harness.line.want()
+            await harness.wait_flushed(end)
+        # The second time it is known to hang, and not asked again.
+        assert len(harness.flush.called("sync")) == 1 and harness.line.own_count == 2
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_failed_sync_is_told_once_and_nothing_is_flushed_after_it(harness: Harness) -> None:
+    async def main() -> None:
+        await harness.start()
+        harness.flush.outcome = FlushOutcome(0, "sync of segment 0 failed", 1 << 40)
+        harness.append(100)
+        harness.line.want()
+        while harness.events.failure is None:
+            await asyncio.sleep(0)
+        harness.flush.outcome = None
+        harness.append(200)
+        harness.line.want()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        harness.line.took(200)  # a bell that comes late
+        assert harness.events.flushed_to == 0
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_sync_of_the_brokers_own_that_fails_is_a_failure(harness: Harness) -> None:
+    async def main() -> None:
+        await harness.start(attached=False)
+        harness.fs.fail("datasync", number=errno.EIO)
+        harness.append(100)
+        harness.line.want()
+        while harness.events.failure is None:
+            await asyncio.sleep(0)
+        assert harness.events.flushed_to == 0
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_timed_flush_comes_without_being_wanted(harness: Harness) -> None:
+    async def main() -> None:
+        await harness.start(interval=0.01)
+        harness.append(100)
+        await harness.wait_flushed(100)
+        assert [request["force"] for _, request in harness.flush.called("sync")] == [False]
+        await harness.stop()
+
+    run(main)
+
+
+def test_descriptors_are_sent_again_to_a_flush_that_lacks_them(harness: Harness) -> None:
+    async def main() -> None:
+        await harness.start()
+        sent: list[int] = []
+        harness.line.send_descriptors = lambda: sent.append(1)  # type: ignore[method-assign]
+        harness.append(100)
+        harness.flush.outcome = FlushOutcome(0, None, 0)
+        harness.line.want()
+        while len(sent) < 2:
+            await asyncio.sleep(0)
+        harness.flush.outcome = None
+        harness.line.want()
+        await harness.wait_flushed(100)
+        await harness.stop()
+
+    run(main)
+
+
+def test_descriptions_of_durable_segments_are_let_go(harness: Harness) -> None:
+    own = OwnSync(harness.fs, harness.files)
+    assert [start for start, _ in own.adopt(0)] == [0]
+    harness.add_segment(SEGMENT_BYTES)
+    assert [start for start, _ in own.adopt(10)] == [0, SEGMENT_BYTES]
+    assert own.held_end == 2 * SEGMENT_BYTES
+    held = harness.fs.descriptor_count
+    assert [start for start, _ in own.adopt(SEGMENT_BYTES)] == [SEGMENT_BYTES]
+    assert harness.fs.descriptor_count == held - 1
+    own.close()
+    harness.files.close()
+    assert harness.fs.descriptor_count == 0
+
+
+class BellHarness(Harness):
+    """The same with bells; `bell` is Flush's end."""
+
+    async def start(self, **options: Any) -> None:  # type: ignore[override]
+        await super().start(**options)
+        values = Watermarks(0, 0, 0, 0, 0, 0)
+        from uuid import UUID
+
+        self.page: WordsPage = make_page(
+            self.directory / "words", UUID(int=1), epoch_min=1, values=values
+        )
+        self.bell = Bell(self.directory / "bell")
+        loop = asyncio.get_running_loop()
+        ringer = NoteLine(Ringer(self.directory / "bell"), loop)
+        self.ringer = ringer
+        self.bells = BellFlush(self.line, self.page, ringer, lambda: self.neighbour.is_attached)
+
+    def append(self, end: int) -> None:
+        self.bells.appended(appended=end, committed=end, stored_ms=1)
+
+    async def stop(self) -> None:
+        self.bells.stop_timer()
+        self.ringer.close()
+        self.bell.close()
+        self.page.close()
+        await super().stop()
+
+
+def test_a_bell_is_answered_by_a_word(short_path: Path) -> None:
+    harness = BellHarness(short_path)
+
+    async def main() -> None:
+        await harness.start()
+        harness.append(100)
+        assert harness.page.get(Word.APPENDED) == harness.page.get(Word.COMMITTED) == 100
+        harness.bells.want()
+        assert harness.bell.drain() == [] and harness.bell.rung_count == 1
+        harness.page.set(Word.FLUSHED, 100)
+        harness.bells.look()
+        assert harness.events.flushed_to == 100
+        assert harness.flush.called("sync") == []
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_bell_that_brings_nothing_is_followed_by_a_call(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flush_line, "STALL_SECONDS", 0.01)
+    harness = BellHarness(short_path)
+
+    async def main() -> None:
+        await harness.start()
+        harness.append(100)
+        harness.bells.want()
+        await harness.wait_flushed(100)
+        assert len(harness.flush.called("sync")) == 1
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_store_time_that_falls_is_not_stored(short_path: Path) -> None:
+    harness = BellHarness(short_path)
+
+    async def main() -> None:
+        await harness.start()
+        harness.bells.appended(appended=10, committed=10, stored_ms=50)
+        harness.bells.appended(appended=20, committed=20, stored_ms=40)
+        assert harness.page.get(Word.STORED_MS) == 50
+        await harness.stop()
+
+    run(main)

@@ -1,0 +1,238 @@
+"""Attaching until it works, knowing at once that a process has died, calls that end in time."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.actors.links.fakes import FakeCaller, attached_neighbour
+from wakelog.actors.links import neighbour as module
+from wakelog.actors.links.neighbour import (
+    ActorCaller,
+    LocalCaller,
+    Neighbour,
+    NeighbourLost,
+    wait_death,
+)
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(10):
+            await main()
+
+    asyncio.run(bounded())
+
+
+@contextmanager
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process that does nothing until it is killed."""
+    with subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+    ) as started:
+        yield started
+        started.kill()
+
+
+def test_attaching_is_tried_until_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
+    tries = 0
+
+    def attach(known: dict[str, Any]) -> dict[str, Any]:
+        nonlocal tries
+        tries += 1
+        assert known == {"try": tries}
+        if tries < 3:
+            raise OSError("not yet")
+        return {"process_id": caller.process_id, "position": 5}
+
+    async def main() -> None:
+        answers: list[Any] = []
+        neighbour = Neighbour(
+            "fake", caller, lambda: {"try": tries + 1}, on_attached=answers.append
+        )
+        assert not neighbour.is_attached
+        neighbour.keep()
+        await neighbour.wait_attached()
+        assert [answer["position"] for answer in answers] == [5]
+        assert neighbour.attached_count == 1
+        await neighbour.stop()
+        assert not neighbour.is_attached
+
+    caller = FakeCaller(attach=attach)
+    run(main)
+    assert tries == 3
+
+
+@pytest.mark.process
+def test_the_death_of_its_process_is_known_at_once_and_ends_calls() -> None:
+    async def main() -> None:
+        caller = FakeCaller(work=lambda: None)
+        caller.hanging.add("work")
+        lost = asyncio.Event()
+        with process() as other:
+            caller.process_id = other.pid
+            neighbour = await attached_neighbour(caller, on_lost=lost.set)
+            asking = asyncio.ensure_future(neighbour.ask("test", "work"))
+            await asyncio.sleep(0)
+            began = time.monotonic()
+            other.kill()
+            with pytest.raises(NeighbourLost, match="has died"):
+                await asking
+            await lost.wait()
+            assert time.monotonic() - began < 1
+        await neighbour.stop()
+
+    run(main)
+
+
+@pytest.mark.process
+def test_a_process_that_is_dead_already_is_known_to_be() -> None:
+    with process() as other:
+        pass
+
+    async def main() -> None:
+        await wait_death(other.pid, asyncio.get_running_loop().create_future())
+
+    run(main)
+
+
+@pytest.mark.process
+def test_death_is_noticed_without_descriptors_of_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+
+    async def main() -> None:
+        with process() as other:
+            died = asyncio.get_running_loop().create_future()
+            waiting = asyncio.ensure_future(wait_death(other.pid, died))
+            await asyncio.wait([waiting], timeout=0.05)
+            assert not waiting.done()
+        await waiting
+
+    run(main)
+
+
+def test_a_call_that_fails_has_the_neighbour_attached_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
+
+    def work() -> None:
+        raise ValueError("refused")
+
+    async def main() -> None:
+        neighbour = await attached_neighbour(FakeCaller(work=work))
+        with pytest.raises(NeighbourLost, match="refused"):
+            await neighbour.ask("test", "work")
+        while neighbour.attached_count < 2:
+            await asyncio.sleep(0)
+        await neighbour.stop()
+
+    run(main)
+
+
+def test_a_call_that_takes_too_long_is_given_up_and_the_neighbour_kept() -> None:
+    async def main() -> None:
+        caller = FakeCaller(work=lambda: None)
+        caller.hanging.add("work")
+        neighbour = await attached_neighbour(caller)
+        with pytest.raises(NeighbourLost, match="not answered in time"):
+            await neighbour.ask("test", "work", seconds_max=0.01)
+        assert neighbour.is_attached and neighbour.attached_count == 1
+        await neighbour.stop()
+
+    run(main)
+
+
+def test_a_neighbour_that_is_not_attached_is_not_called() -> None:
+    async def main() -> None:
+        caller = FakeCaller(work=lambda: None)
+        with pytest.raises(NeighbourLost, match="not attached"):
+            await Neighbour("fake", caller, dict).ask("test", "work")
+        assert caller.calls == []
+
+    run(main)
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def note(self, value: Any) -> Any:
+        self.calls.append(value)
+        return value
+
+    def pair(self) -> tuple[int, list[int]]:
+        return 1, [2, 3]
+
+    def fail(self) -> None:
+        raise ValueError("refused")
+
+
+def test_local_calls_run_one_after_the_other_and_are_counted() -> None:
+    async def main() -> None:
+        recorder = Recorder()
+        caller = LocalCaller(recorder, "test")
+        answers = await asyncio.gather(*(caller.call("note", "note", i) for i in range(20)))
+        assert answers == recorder.calls == list(range(20))
+        assert caller.counts == {"note": 20}
+        with pytest.raises(ValueError, match="refused"):
+            await caller.call("fail", "fail")
+        caller.close()
+
+    run(main)
+
+
+def test_one_part_of_a_pair_goes_on_to_another_neighbour() -> None:
+    async def main() -> None:
+        first, second = LocalCaller(Recorder(), "first"), LocalCaller(Recorder(), "second")
+        number, items = first.call_two("pair", "pair")
+        passed_on = second.call("note", "note", items)
+        assert await number == 1
+        assert await passed_on == [2, 3]
+        first.close()
+        second.close()
+
+    run(main)
+
+
+class FakeMethod:
+    def __init__(self, log: list[Any]) -> None:
+        self._log = log
+        self._options: dict[str, Any] = {}
+
+    def options(self, **options: Any) -> "FakeMethod":
+        self._options = options
+        return self
+
+    def remote(self, *arguments: Any) -> Any:
+        self._log.append((self._options, arguments))
+        return ("first", "second") if self._options else "reference"
+
+
+class FakeHandle:
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+
+    @property
+    def work(self) -> FakeMethod:
+        return FakeMethod(self.log)
+
+
+def test_actor_calls_pass_references_on_as_they_are() -> None:
+    handle = FakeHandle()
+    caller = ActorCaller(handle)
+    single: Any = caller.call("work", "work", "argument")
+    pair: Any = caller.call_two("work", "work")
+    assert (single, pair) == ("reference", ("first", "second"))
+    assert handle.log == [({}, ("argument",)), ({"num_returns": 2}, ())]
+    assert caller.counts == {"work": 2}

@@ -1,0 +1,96 @@
+"""One run at a time, one more for whoever asked meanwhile, and no run lost to an error."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from wakelog.actors.links.pump import Pump
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(10):
+            await main()
+
+    asyncio.run(bounded())
+
+
+def test_what_is_asked_while_it_runs_is_one_more_run() -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+        under_way = 0
+
+        async def work() -> bool:
+            nonlocal under_way
+            under_way += 1
+            assert under_way == 1
+            await gate.wait()
+            under_way -= 1
+            return False
+
+        pump = Pump("test", work)
+        pump.ask()
+        await asyncio.sleep(0)
+        assert pump.is_running
+        for _ in range(10):
+            pump.ask()
+        gate.set()
+        await pump.wait_idle()
+        assert pump.run_count == 2 and not pump.is_running
+
+    run(main)
+
+
+def test_work_that_says_there_is_more_runs_again() -> None:
+    async def main() -> None:
+        left = 5
+
+        async def work() -> bool:
+            nonlocal left
+            left -= 1
+            return left > 0
+
+        pump = Pump("test", work)
+        pump.ask()
+        await pump.wait_idle()
+        assert left == 0 and pump.run_count == 5
+
+    run(main)
+
+
+def test_an_error_ends_the_run_and_not_the_pump(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        fails = True
+
+        async def work() -> bool:
+            if fails:
+                raise OSError("no disk")
+            return False
+
+        pump = Pump("test", work)
+        pump.ask()
+        await pump.wait_idle()
+        fails = False
+        pump.ask()
+        await pump.wait_idle()
+        assert pump.run_count == 2
+
+    run(main)
+    assert "work failed" in caplog.text
+
+
+def test_a_stop_gives_up_the_run_under_way() -> None:
+    async def main() -> None:
+        async def work() -> bool:
+            await asyncio.Event().wait()
+            return False
+
+        pump = Pump("test", work)
+        pump.ask()
+        await asyncio.sleep(0)
+        await pump.stop()
+        assert not pump.is_running
+        await pump.stop()
+
+    run(main)
