@@ -66,7 +66,7 @@ class FakeCaller:
 
     def called(self, method: str) -> list[tuple[Any, ...]]:
         """Return the arguments of every call of a method."""
-        return [arguments for name, *arguments in self.calls if name == method]  # type: ignore[misc]
+        return [call[1:] for call in self.calls if call[0] == method]
 
 
 async def _part(pair: Awaitable[Any], index: int) -> Any:

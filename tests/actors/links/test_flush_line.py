@@ -224,7 +224,7 @@ def test_descriptions_of_durable_segments_are_let_go(harness: Harness) -> None:
 class BellHarness(Harness):
     """The same with bells; `bell` is Flush's end."""
 
-    async def start(self, **options: Any) -> None:  # type: ignore[override]
+    async def start(self, **options: Any) -> None:
         await super().start(**options)
         values = Watermarks(0, 0, 0, 0, 0, 0)
         from uuid import UUID

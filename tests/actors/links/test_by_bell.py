@@ -1,0 +1,117 @@
+"""Words and bells between the Broker and its neighbours, and calls where a bell was lost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from tests.actors.links.fakes import EPOCH
+from tests.actors.links.test_by_reference import Lines, note
+from wakelog.actors.links import by_bell
+from wakelog.actors.links.bells import Bell, NoteLine, Ringer
+from wakelog.actors.links.by_bell import BellDispatch, BellHolds
+from wakelog.actors.links.words import Watermarks, Word, WordsPage, make_page
+from wakelog.actors.pull_hold import HoldNote
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(10):
+            await main()
+
+    asyncio.run(bounded())
+
+
+@pytest.fixture
+def page(short_path: Path) -> Iterator[WordsPage]:
+    values = Watermarks(0, 0, 0, 0, 0, 0)
+    with make_page(short_path / "words", UUID(int=1), epoch_min=EPOCH, values=values) as made:
+        yield made
+
+
+def test_readable_is_a_word_and_a_bell_and_progress_is_a_word(
+    short_path: Path, page: WordsPage
+) -> None:
+    async def main() -> None:
+        lines = Lines()
+        await lines.start()
+        bell = Bell(short_path / "reput")
+        line = NoteLine(Ringer(short_path / "reput"), asyncio.get_running_loop())
+        dispatch = BellDispatch(page, line, lines.dispatch, lines.events)
+        page.set(Word.APPENDED, 500)
+        dispatch.readable(500)
+        assert page.get(Word.READABLE) == 500
+        assert bell.drain() == [] and bell.rung_count == 1
+        dispatch.look()
+        assert lines.events.dispatched_to == 0
+        page.set(Word.DISPATCHED, 300)
+        dispatch.look()
+        dispatch.look()
+        assert lines.events.dispatched_to == 300
+        assert lines.reput.called("step") == []
+        dispatch.stop_timer()
+        line.close()
+        bell.close()
+        await lines.stop()
+
+    run(main)
+
+
+def test_work_that_makes_no_progress_is_asked_for_by_a_call(
+    short_path: Path, page: WordsPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_bell, "RECHECK_SECONDS", 0.01)
+
+    async def main() -> None:
+        lines = Lines()
+        await lines.start()
+        # Nobody hears this bell: the receiver has died.
+        line = NoteLine(Ringer(short_path / "reput"), asyncio.get_running_loop())
+        dispatch = BellDispatch(page, line, lines.dispatch, lines.events)
+        dispatch.readable(50)
+        await lines.wait_dispatched(50)
+        assert dispatch.rechecked_count == 1
+        page.set(Word.DISPATCHED, 50)
+        dispatch.stop_timer()
+        line.close()
+        await lines.stop()
+
+    run(main)
+
+
+def test_the_timer_ends_with_the_work(
+    short_path: Path, page: WordsPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_bell, "RECHECK_SECONDS", 0.0)
+
+    async def main() -> None:
+        lines = Lines()
+        await lines.start()
+        line = NoteLine(Ringer(short_path / "reput"), asyncio.get_running_loop())
+        dispatch = BellDispatch(page, line, lines.dispatch, lines.events)
+        dispatch.readable(50)
+        page.set(Word.DISPATCHED, 50)
+        while dispatch._timer is not None:
+            await asyncio.sleep(0)
+        assert dispatch.rechecked_count == 0 and lines.events.dispatched_to == 50
+        line.close()
+        await lines.stop()
+
+    run(main)
+
+
+def test_holds_travel_as_notes(short_path: Path) -> None:
+    async def main() -> None:
+        bell = Bell(short_path / "pull_hold")
+        line = NoteLine(Ringer(short_path / "pull_hold"), asyncio.get_running_loop())
+        holds = BellHolds(line)
+        holds.hold([note(1), note(2)])
+        holds.forget([1])
+        kinds = [(parts[0], parts[1]) for parts in bell.drain()]
+        assert kinds == [(HoldNote.HOLD, 1), (HoldNote.HOLD, 2), (HoldNote.FORGET, 1)]
+        line.close()
+        bell.close()
+
+    run(main)

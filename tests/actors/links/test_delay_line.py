@@ -1,0 +1,77 @@
+"""Schedule is asked when something may be due; what it says is delivered, and told back."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbour
+from wakelog.actors.links import delay_line
+from wakelog.actors.links.delay_line import DelayLine
+from wakelog.broker.schedule import DueMessage
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(10):
+            await main()
+
+    asyncio.run(bounded())
+
+
+class FakeSchedule(FakeCaller):
+    """Has so many messages of level 1 due, two at a time."""
+
+    def __init__(self, due_count: int) -> None:
+        super().__init__(look=self.look)
+        self.due_count = due_count
+        self.position = 0
+
+    def look(
+        self, epoch: int, log_begin: int, dispatched: int, delivered: Mapping[int, int]
+    ) -> Any:
+        assert epoch == EPOCH and log_begin == 5
+        self.position = delivered.get(1, self.position)
+        end = min(self.due_count, self.position + 2)
+        due = [(1, offset, offset * 100, 100) for offset in range(self.position, end)]
+        return due, int(time.time() * 1000) + 3_600_000
+
+
+async def line_to(schedule: FakeSchedule, events: Events) -> DelayLine:
+    neighbour = await attached_neighbour(schedule)
+    return DelayLine(neighbour, EPOCH, events.deliver, lambda: 5)
+
+
+def test_everything_due_is_delivered_and_told_back() -> None:
+    async def main() -> None:
+        schedule, events = FakeSchedule(5), Events()
+        line = await line_to(schedule, events)
+        line.attached()
+        while len(events.delivered) < 5:
+            await asyncio.sleep(0)
+        await line.stop()
+        assert events.delivered == [DueMessage(1, i, i * 100, 100) for i in range(5)]
+        told = [arguments[3] for arguments in schedule.called("look")]
+        assert told[:3] == [{}, {1: 2}, {1: 4}]
+        assert line.statistics() == {"delivered_count": 5}
+
+    run(main)
+
+
+def test_queues_that_grow_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delay_line, "GROWN_SECONDS", 0.01)
+
+    async def main() -> None:
+        schedule, events = FakeSchedule(0), Events()
+        line = await line_to(schedule, events)
+        line.attached()
+        for dispatched in range(1, 1001):
+            line.grown(dispatched)
+        while not any(arguments[2] == 1000 for arguments in schedule.called("look")):
+            await asyncio.sleep(0.001)
+        assert len(schedule.called("look")) <= 3
+        await line.stop()
+
+    run(main)

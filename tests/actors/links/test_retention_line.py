@@ -1,0 +1,98 @@
+"""Retention runs in turns, below what every dispatcher has, and its outcome is told on."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbour
+from wakelog.actors.links.retention_line import RetentionLine
+from wakelog.actors.retention import RetentionOutcome
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(10):
+            await main()
+
+    asyncio.run(bounded())
+
+
+def outcome(*, derived_before: int | None = None) -> dict[str, Any]:
+    value = RetentionOutcome(400, derived_before, True, 0, ["/log/0"])
+    return dict(msgspec.to_builtins(value))
+
+
+class Harness:
+    """A line between a Retention and a Reput that answer at once."""
+
+    def __init__(self) -> None:
+        self.retention = FakeCaller(run=lambda epoch, end, floor: outcome(derived_before=400))
+        self.reput = FakeCaller(floor=lambda epoch: 700, trim=lambda epoch, begin: None)
+        self.events = Events()
+
+    async def start(self, interval_seconds: float) -> None:
+        self.neighbours = [
+            await attached_neighbour(self.retention),
+            await attached_neighbour(self.reput),
+        ]
+        self.line = RetentionLine(
+            self.neighbours[0],
+            self.neighbours[1],
+            EPOCH,
+            self.events,
+            log_end=lambda: 900,
+            interval_seconds=interval_seconds,
+        )
+
+    async def wait_runs(self, count: int) -> None:
+        while len(self.retention.called("run")) < count:
+            await asyncio.sleep(0.001)
+        while self.line._pump.is_running:
+            await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        await self.line.stop()
+        for neighbour in self.neighbours:
+            await neighbour.stop()
+
+
+def test_a_run_is_told_the_slowest_dispatcher_and_tells_the_rest() -> None:
+    async def main() -> None:
+        harness = Harness()
+        await harness.start(3_600)
+        harness.line.attached()
+        await harness.wait_runs(1)
+        assert harness.retention.called("run") == [(EPOCH, 900, 700)]
+        assert harness.events.retained_at == (400, True)
+        assert harness.reput.called("trim") == [(EPOCH, 400)]
+        assert harness.line.removed_count == 1
+        await harness.stop()
+
+    run(main)
+
+
+def test_runs_are_repeated() -> None:
+    async def main() -> None:
+        harness = Harness()
+        await harness.start(0.01)
+        harness.line.attached()
+        await harness.wait_runs(3)
+        await harness.stop()
+
+    run(main)
+
+
+def test_without_reput_nothing_is_removed() -> None:
+    async def main() -> None:
+        harness = Harness()
+        await harness.start(3_600)
+        await harness.neighbours[1].stop()
+        harness.line.attached()
+        while harness.line._timer is None:
+            await asyncio.sleep(0)
+        assert harness.retention.called("run") == []
+        await harness.stop()
+
+    run(main)
