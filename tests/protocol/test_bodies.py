@@ -8,6 +8,7 @@ import pytest
 from tests.protocol.golden_records import config_files
 from wakelog.protocol import bodies
 from wakelog.protocol.bodies import (
+    MODEL_BROADCASTING,
     BrokerData,
     ClusterInfo,
     Connection,
@@ -141,12 +142,13 @@ def test_every_body_can_be_empty_and_ignores_what_it_does_not_know() -> None:
 def test_the_go_clients_heartbeat_is_read() -> None:
     data = (
         b'{"clientID":"10.0.0.1@7","producerDataSet":[],"consumerDataSet":[{"groupName":"g",'
-        b'"consumeType":"CONSUME_PASSIVELY","messageModel":"CLUSTERING","consumeFromWhere":'
+        b'"consumeType":"CONSUME_PASSIVELY","messageModel":"BroadCasting","consumeFromWhere":'
         b'"CONSUME_FROM_LAST_OFFSET","subscriptionDataSet":[{"classFilterMode":false,"topic":"T",'
         b'"subString":"TagA","tagsSet":["TagA"],"codeSet":["2598919"],'
         b'"subVersion":1700000000123456789,"expressionType":"TAG"}],"unitMode":false}]}'
     )
     (consumer,) = decode_body(HeartbeatData, data).consumer_data_set
+    assert consumer.message_model == MODEL_BROADCASTING
     (subscription,) = consumer.subscription_data_set
     assert subscription.code_set == {2598919}
     assert subscription.sub_version == 1700000000123456789

@@ -117,7 +117,10 @@ class ProducerData(msgspec.Struct, rename="camel"):
 
 
 class ConsumerData(msgspec.Struct, rename="camel"):
-    """A consumer group in a heartbeat."""
+    """A consumer group in a heartbeat.
+
+    Names of constants count in any case, as with fastjson: the Go client says `BroadCasting`.
+    """
 
     group_name: str = ""
     consume_type: str = CONSUME_PASSIVELY
@@ -125,6 +128,12 @@ class ConsumerData(msgspec.Struct, rename="camel"):
     consume_from_where: str = FROM_LAST_OFFSET
     subscription_data_set: list[SubscriptionData] = []
     unit_mode: bool = False
+
+    def __post_init__(self) -> None:
+        """Write the names as 4.9.3 writes them."""
+        self.consume_type = self.consume_type.upper()
+        self.message_model = self.message_model.upper()
+        self.consume_from_where = self.consume_from_where.upper()
 
 
 class HeartbeatData(msgspec.Struct, rename="camel"):

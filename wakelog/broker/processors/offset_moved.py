@@ -12,7 +12,7 @@ from wakelog.broker.state import BrokerState
 from wakelog.protocol.bodies import OffsetMovedEvent, encode_body
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.headers import PullMessageRequestHeader
-from wakelog.protocol.properties import KEYS, TAGS, encode_properties
+from wakelog.protocol.properties import DELAY, KEYS, TAGS, encode_properties
 from wakelog.storage.append import MessageDraft
 
 
@@ -26,7 +26,8 @@ def write_offset_moved_event(
         topic=OFFSET_MOVED_EVENT,
         queue_id=0,
         body=encode_body(OffsetMovedEvent(group, queue, header.queue_offset, offset_new)),
-        properties_text=encode_properties({TAGS: group, KEYS: group}),
+        # 4.9.3 says "not delayed" in so many words.
+        properties_text=encode_properties({TAGS: group, KEYS: group, DELAY: "0"}),
         born_timestamp_ms=now_ms,
         born_host=state.store_host,
         store_host=state.store_host,
