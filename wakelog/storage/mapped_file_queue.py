@@ -28,8 +28,8 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file import MappedFile, OpenFiles
 from wakelog.storage.paths import offset_name, parse_offset_name
 
-# Zeros written at once when a tail is cleared; larger writes gain nothing.
-ZERO_PIECE_BYTES = 1 << 20
+# A tail is looked at, and cleared, in pieces of this size; larger writes gain nothing.
+ZERO_PIECE_BYTES = 1 << 16
 
 
 class LoadReport(msgspec.Struct, frozen=True):
@@ -304,19 +304,31 @@ class MappedFileQueue:
     def _zero_tail(self, file: MappedFile, position: int) -> None:
         """Zero what may not be zero from `position` on, from the front, and sync."""
         fd = file.fd
-        zeros = bytes(ZERO_PIECE_BYTES)
         try:
-            data_position = self._fs.next_data(fd, position)
-            while data_position is not None and data_position < file.size_bytes:
-                # Pieces end on their own grid: a page read beyond the data would count as data
-                # the next time, and so on to the end of the file.
-                piece_end = data_position - data_position % ZERO_PIECE_BYTES + ZERO_PIECE_BYTES
-                end = min(piece_end, file.size_bytes)
-                piece_zeros = zeros[: end - data_position]
-                # A comparison runs at memory speed; most of a tail is zero already.
-                if self._fs.pread(fd, len(piece_zeros), data_position) != piece_zeros:
-                    self._fs.pwrite(fd, piece_zeros, data_position)
-                data_position = self._fs.next_data(fd, end)
+            zero_from(self._fs, fd, position, file.size_bytes)
             self._fs.datasync(fd)
         except OSError as error:
             raise store_failure(file.path, "truncate", error) from error
+
+
+def zero_from(fs: FileSystem, fd: int, position: int, size_bytes: int) -> None:
+    """Make [position, size_bytes) of a file zero, from the front; not durable yet.
+
+    What was never written is not read: thousands of queues have megabytes of it. All pieces are
+    found before the first is read, because a page that was read, or read ahead, counts as data
+    from then on.
+
+    Raises: OSError.
+    """
+    pieces = []
+    begin = fs.next_data(fd, position)
+    while begin is not None and begin < size_bytes:
+        end = min(begin - begin % ZERO_PIECE_BYTES + ZERO_PIECE_BYTES, size_bytes)
+        pieces.append((begin, end))
+        begin = fs.next_data(fd, end)
+    zeros = bytes(ZERO_PIECE_BYTES)
+    for begin, end in pieces:
+        # A comparison runs at memory speed; most of a tail is zero already.
+        piece_zeros = zeros[: end - begin]
+        if fs.pread(fd, len(piece_zeros), begin) != piece_zeros:
+            fs.pwrite(fd, piece_zeros, begin)

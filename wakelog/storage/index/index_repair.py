@@ -27,12 +27,12 @@ from wakelog.storage.index.index_file import (
     IndexShape,
     decode_header,
 )
+from wakelog.storage.mapped_file_queue import zero_from
 
 Array = np.ndarray[Any, Any]
 ENTRY_DTYPE: Final = np.dtype(
     [("hash", ">i4"), ("physical_offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")]
 )
-ZERO_PIECE_BYTES: Final = 1 << 20
 
 assert ENTRY_DTYPE.itemsize == ENTRY_BYTES
 
@@ -60,7 +60,7 @@ def repair_index_file(
         kept = _sound_count(entries, shape.slot_count, physical_offset)
         slots = _slots(entries[:kept], shape.slot_count)
         header = _header(header, entries[:kept], slots, store_time)
-        _zero_from(fd, fs, shape.entries_position + ENTRY_BYTES * kept)
+        zero_from(fs, fd, shape.entries_position + ENTRY_BYTES * kept, shape.file_bytes)
         fs.pwrite(fd, HEADER.pack(*header), 0)
         fs.pwrite(fd, slots.astype(">i4").tobytes(), HEADER_BYTES)
         fs.datasync(fd)
@@ -113,14 +113,3 @@ def _header(
         found = store_time(end)
         end_ms = found if found >= 0 else begin_ms + 1000 * int(entries["seconds"][-1])
     return IndexHeader(begin_ms, end_ms, begin, end, int(np.count_nonzero(slots)), len(entries))
-
-
-def _zero_from(fd: int, fs: FileSystem, position: int) -> None:
-    zeros = bytes(ZERO_PIECE_BYTES)
-    size = fs.size(fd)
-    data = fs.next_data(fd, position)
-    while data is not None and data < size:
-        end = min(data + ZERO_PIECE_BYTES, size)
-        if fs.pread(fd, end - data, data).strip(b"\0"):
-            fs.pwrite(fd, zeros[: end - data], data)
-        data = fs.next_data(fd, end)
