@@ -12,7 +12,7 @@ from tests.actors.client import Client
 from tests.compat.processes import free_port
 from wakelog.actors.deployment import Deployment, make_deployment
 from wakelog.actors.plan import Plan, Transport, UpOptions
-from wakelog.actors.planning.planning import make_plan
+from wakelog.actors.planning.planning import PORTS_BETWEEN_BROKERS, make_plan
 
 T = TypeVar("T")
 
@@ -29,11 +29,13 @@ def small_plan(
     broker_count: int = 1,
 ) -> Plan:
     """Return a plan with small files on ports that are free now."""
+    firsts = range(0, broker_count * PORTS_BETWEEN_BROKERS, PORTS_BETWEEN_BROKERS)
+    offsets = [first + above for first in firsts for above in (-2, 0, 1)]
     return make_plan(
         UpOptions(
             store=str(store),
             name_server_port=free_port(),
-            broker_port=free_port(-2, 1, *range(18, 22)),
+            broker_port=free_port(*offsets),
             metrics_port=0,
             is_local=is_local,
             transport=transport,
