@@ -22,6 +22,7 @@ from wakelog.actors.links.bells import BellFaults
 from wakelog.actors.supervised import SupervisedActors, deployment_plan
 from wakelog.broker.housekeeping import LOOK_AFTER_HELD_MS, ROUND_MS_MIN
 from wakelog.protocol.codes import ResponseCode
+from wakelog.storage.config import FlushDiskType
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -30,15 +31,15 @@ class Fault(NamedTuple):
     """How one broker loses bells, and how it flushes."""
 
     faults: BellFaults
-    flush: str
+    flush: FlushDiskType
 
 
 FAULTS = {
-    "every bell": Fault(BellFaults(drop_every=1), "SYNC_FLUSH"),
-    "every 2nd bell": Fault(BellFaults(drop_every=2), "SYNC_FLUSH"),
-    "every 7th bell": Fault(BellFaults(drop_every=7), "SYNC_FLUSH"),
-    "every note": Fault(BellFaults(drop_notes=True), "ASYNC_FLUSH"),
-    "every bell, flushed in time": Fault(BellFaults(drop_every=1), "ASYNC_FLUSH"),
+    "every bell": Fault(BellFaults(drop_every=1), FlushDiskType.SYNC_FLUSH),
+    "every 2nd bell": Fault(BellFaults(drop_every=2), FlushDiskType.SYNC_FLUSH),
+    "every 7th bell": Fault(BellFaults(drop_every=7), FlushDiskType.SYNC_FLUSH),
+    "every note": Fault(BellFaults(drop_notes=True), FlushDiskType.ASYNC_FLUSH),
+    "every bell, flushed in time": Fault(BellFaults(drop_every=1), FlushDiskType.ASYNC_FLUSH),
 }
 
 MESSAGES_COUNT = 6

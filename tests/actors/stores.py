@@ -1,0 +1,44 @@
+"""A small store on disk for tests of single services: a Broker's log without a Broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from tests.actors.links.fakes import attachment
+from tests.fakes.stores import open_store, put
+from wakelog.actors.service_plan import ServicePlan
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.message_store import MessageStore
+
+
+@contextmanager
+def open_plan_store(plan: ServicePlan) -> Iterator[MessageStore]:
+    """Open the store of a plan, and leave it as after a crash."""
+    store = open_store(RealFileSystem(), plan.settings.store)
+    yield store
+    store.close(dispatch_behind_bytes=1)
+
+
+def fill(store: MessageStore, count: int, *, begin: int = 0, **values: Any) -> int:
+    """Put so many messages; return the log's end."""
+    put(store, *(b"%d" % number for number in range(begin, begin + count)), **values)
+    return store.log.appended_offset
+
+
+def known_of(store: MessageStore, **changes: Any) -> dict[str, Any]:
+    """Return what a service of a store that was just opened is attached with."""
+    end = store.max_physical_offset
+    values = {
+        "appended": end,
+        "committed": end,
+        "flushed": 0,
+        "readable": end,
+        "dispatched": store.dispatched,
+        "dispatch_from": store.recovery.dispatch_from,
+        "clean_exit": store.recovery.clean_exit,
+    }
+    return dict(msgspec.to_builtins(attachment(**{**values, **changes})))

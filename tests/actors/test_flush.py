@@ -1,0 +1,160 @@
+"""Flush's shell: syncs through the Broker's descriptions, on calls, on bells and on time."""
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from tests.actors.links.fakes import EPOCH, STORE_ID
+from tests.actors.plans import SEGMENT_BYTES, service_plan
+from tests.actors.stores import fill, known_of, open_plan_store
+from wakelog.actors.flush import FlushOutcome, FlushRequest, FlushService, descriptor_path
+from wakelog.actors.links.bells import Bell, Ringer
+from wakelog.actors.links.descriptors import send_descriptors
+from wakelog.actors.links.station import Refused
+from wakelog.actors.links.words import Watermarks, Word, make_page
+from wakelog.actors.plan import Transport
+from wakelog.actors.service_plan import ServicePlan
+from wakelog.storage.message_store import MessageStore
+from wakelog.storage.state.checkpoint import decode_checkpoint
+
+
+def send(plan: ServicePlan, store: MessageStore) -> None:
+    """Give Flush the store's own descriptions."""
+    segments = [(file.start_offset, file.fd) for file in store.log.files.files]
+    assert send_descriptors(descriptor_path(plan.runtime_directory), segments)
+
+
+def sync(service: FlushService, end: int, *, force: bool = True) -> FlushOutcome:
+    request = FlushRequest(committed=end, appended=end, stored_ms=1_000, force=force)
+    answer: Any = service.sync(EPOCH, dict(msgspec.to_builtins(request)))
+    return msgspec.convert(answer, FlushOutcome)
+
+
+def test_a_call_syncs_and_writes_the_checkpoint(short_path: Path) -> None:
+    plan = service_plan(short_path)
+    service = FlushService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        end = fill(store, 3)
+        send(plan, store)
+        assert sync(service, end) == FlushOutcome(end, None, SEGMENT_BYTES)
+        checkpoint = Path(plan.settings.store.paths.checkpoint).read_bytes()
+        assert decode_checkpoint(checkpoint).physic_ms == 1_000
+        service.release()
+
+
+def test_without_a_descriptor_nothing_is_flushed_and_that_is_said(short_path: Path) -> None:
+    plan = service_plan(short_path)
+    service = FlushService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        end = fill(store, 3)
+        assert sync(service, end) == FlushOutcome(0, None, 0)
+        send(plan, store)
+        assert sync(service, end).flushed == end
+        service.release()
+
+
+def test_a_flush_reaches_over_the_end_of_a_segment(short_path: Path) -> None:
+    plan = service_plan(short_path)
+    service = FlushService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        end = 0
+        while end < SEGMENT_BYTES:
+            end = fill(store, 50)
+        send(plan, store)
+        assert sync(service, end) == FlushOutcome(end, None, 2 * SEGMENT_BYTES)
+        service.release()
+
+
+def test_an_asynchronous_flush_waits_for_enough(short_path: Path) -> None:
+    plan = service_plan(short_path)
+    service = FlushService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        end = fill(store, 3)
+        send(plan, store)
+        assert sync(service, end, force=False).flushed == 0
+        assert sync(service, end, force=True).flushed == end
+        service.release()
+
+
+def test_a_failed_sync_is_told_and_never_made_good(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = service_plan(short_path)
+    service = FlushService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        end = fill(store, 3)
+        send(plan, store)
+
+        def fail(_fd: int) -> None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fdatasync", fail)
+            outcome = sync(service, end)
+        assert outcome.flushed == 0 and outcome.failure is not None
+        assert "Input/output error" in outcome.failure
+        assert sync(service, end).flushed == 0
+        service.release()
+
+
+def test_a_call_that_is_not_for_it_is_refused(short_path: Path) -> None:
+    plan = service_plan(short_path)
+    service = FlushService(plan.to_builtins())
+    with pytest.raises(Refused):
+        sync(service, 0)
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store, epoch=EPOCH + 1))
+        with pytest.raises(Refused):
+            sync(service, 0)
+        service.release()
+
+
+@pytest.mark.parametrize("flush_disk_type", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_with_bells_the_word_moves_and_the_broker_hears(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, flush_disk_type: str
+) -> None:
+    monkeypatch.setattr("wakelog.actors.links.station.open_logs", lambda *_: None)
+    plan = service_plan(
+        short_path,
+        transport=Transport.BELLS,
+        in_one_process=False,
+        flushDiskType=flush_disk_type,
+        flushIntervalCommitLog=10,
+        flushCommitLogLeastPages=1,
+    )
+
+    async def main() -> None:
+        service = FlushService(plan.to_builtins())
+        with open_plan_store(plan) as store:
+            values = Watermarks(0, 0, 0, 0, 0, 0)
+            page = make_page(plan.words_path, UUID(STORE_ID), epoch_min=EPOCH, values=values)
+            broker = Bell(plan.bell_path("broker"))
+            service.attach(known_of(store))
+            end = fill(store, 60)
+            send(plan, store)
+            page.set(Word.APPENDED, end)
+            page.set(Word.COMMITTED, end)
+            ringer = Ringer(plan.bell_path("flush"))
+            if flush_disk_type == "SYNC_FLUSH":
+                ringer.ring()
+            async with asyncio.timeout(10):
+                while page.get(Word.FLUSHED) < end:
+                    await asyncio.sleep(0.001)
+            assert broker.drain() == [] and broker.rung_count >= 1
+            page.validate()
+            service.release()
+            for closing in (ringer, broker, page):
+                closing.close()
+
+    asyncio.run(main())

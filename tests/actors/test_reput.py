@@ -1,0 +1,190 @@
+"""Reput's shell: dispatches on calls or on bells, and leaves its files durable."""
+
+import asyncio
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from tests.actors.links.fakes import EPOCH, STORE_ID
+from tests.actors.plans import service_plan
+from tests.actors.stores import fill, known_of, open_plan_store
+from wakelog.actors.links.bells import Bell, Ringer
+from wakelog.actors.links.station import LockByte, Refused
+from wakelog.actors.links.words import Watermarks, Word, make_page
+from wakelog.actors.plan import Transport
+from wakelog.actors.pull_hold import HoldNote
+from wakelog.actors.reput import ReputService
+from wakelog.storage.errors import StoreFull
+from wakelog.storage.state.store_lock import StoreLock
+
+
+def test_a_step_dispatches_what_is_readable_and_says_what_arrived(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path)
+    service = ReputService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        assert service.attach(known_of(store))["position"] == 0
+        end = fill(store, 3)
+        (dispatched, arrivals_count, more), arrivals = service.step(EPOCH, end)
+        assert (dispatched, arrivals_count, more) == (end, 3, False)
+        assert [(topic, offset) for topic, _, offset, *_ in arrivals] == [
+            ("TopicTest", 1),
+            ("TopicTest", 2),
+            ("TopicTest", 3),
+        ]
+        store.set_dispatched(dispatched)
+        assert store.max_queue_offset("TopicTest", 0) == 3
+        assert service.flush(EPOCH) == end == service.floor(EPOCH)
+        service.release()
+
+
+def test_the_stores_byte_is_held_while_it_writes(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path)
+    service = ReputService(plan.to_builtins())
+    path = plan.settings.store.paths.lock
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        with pytest.raises(Exception, match="already running"):
+            StoreLock(service._fs, path, LockByte.REPUT)
+        service.release()
+        StoreLock(service._fs, path, LockByte.REPUT).release()
+
+
+def test_a_reput_that_starts_anew_goes_on_where_the_word_is(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path)
+    with open_plan_store(plan) as store:
+        first = ReputService(plan.to_builtins())
+        first.attach(known_of(store))
+        # Every message of a real client has a key; an index without any says nothing.
+        middle = fill(store, 3, properties_text="KEYS\x01k")
+        first.step(EPOCH, middle)
+        first.release()
+        end = fill(store, 2, begin=3, properties_text="KEYS\x01k")
+        second = ReputService(plan.to_builtins())
+        known = known_of(store, dispatched=middle, dispatch_from=None)
+        # At the last record at the earliest: what a dispatcher has, it takes in again unharmed.
+        assert middle * 2 // 3 <= second.attach(known)["position"] <= middle
+        second.step(EPOCH, end)
+        store.set_dispatched(end)
+        assert store.max_queue_offset("TopicTest", 0) == 5
+        second.release()
+
+
+def test_a_call_before_attaching_or_of_another_epoch_is_refused(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path)
+    service = ReputService(plan.to_builtins())
+    with pytest.raises(Refused):
+        service.step(EPOCH, 0)
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        with pytest.raises(Refused):
+            service.step(EPOCH - 1, 0)
+        service.release()
+
+
+def test_a_disk_that_refuses_is_said_in_plain_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = service_plan(tmp_path)
+    service = ReputService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        end = fill(store, 1)
+        assert service._dispatch is not None
+        core = service._dispatch.core
+        error = StoreFull("/store", "allocate", OSError(28, "No space left on device"))
+
+        def refuse(*_: object) -> None:
+            raise error
+
+        with monkeypatch.context() as patched:
+            patched.setattr(core, "step", refuse)
+            with pytest.raises(Refused, match="No space left"):
+                service.step(EPOCH, end)
+        assert service.step(EPOCH, end)[0][0] == end
+        service.release()
+
+
+def test_a_slave_counts_puts_and_wakes_nobody(tmp_path: Path) -> None:
+    with open_plan_store(service_plan(tmp_path)) as store:
+        end = fill(store, 3)
+    plan = service_plan(tmp_path, brokerRole="SLAVE", brokerId=1)
+    service = ReputService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        (dispatched, arrivals_count, _), _ = service.step(EPOCH, end)
+        assert (dispatched, arrivals_count) == (end, 0)
+        [(count, size_bytes)] = service.statistics()["puts_by_topic"].values()
+        assert count == 3 and size_bytes == end
+        service.release()
+
+
+def test_on_a_bell_it_dispatches_stores_the_word_and_tells_pull_hold(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wakelog.actors.links.station.open_logs", lambda *_: None)
+    monkeypatch.setattr("wakelog.actors.dispatch.STEP_BYTES_MAX", 100)
+    plan = service_plan(
+        short_path, transport=Transport.BELLS, in_one_process=False, flushIntervalConsumeQueue=1
+    )
+
+    async def main() -> None:
+        service = ReputService(plan.to_builtins())
+        with open_plan_store(plan) as store:
+            page = make_page(
+                plan.words_path,
+                UUID(STORE_ID),
+                epoch_min=EPOCH,
+                values=Watermarks(0, 0, 0, 0, 0, 0),
+            )
+            holds = Bell(plan.bell_path("pull_hold"))
+            service.attach(known_of(store))
+            end = fill(store, 20)
+            for word in (Word.APPENDED, Word.COMMITTED, Word.READABLE):
+                page.set(word, end)
+            ringer = Ringer(plan.bell_path("reput"))
+            ringer.ring()
+            arrived: list[int] = []
+            async with asyncio.timeout(10):
+                while len(arrived) < 20:
+                    await asyncio.sleep(0.001)
+                    for kind, _topic, _queue, offset, *_ in holds.drain():
+                        assert kind == HoldNote.ARRIVAL
+                        # Whoever is woken by this note finds the queue readable.
+                        assert page.get(Word.DISPATCHED) > 0
+                        arrived.append(offset)
+                while service._dispatch is None or service._dispatch.flushed < end:
+                    await asyncio.sleep(0.001)
+            assert arrived == list(range(1, 21))
+            assert page.get(Word.DISPATCHED) == end
+            page.validate()
+            service.release()
+            ringer.close()
+            holds.close()
+            page.close()
+
+    asyncio.run(main())
+
+
+def test_after_another_broker_replaced_the_page_it_does_nothing(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wakelog.actors.links.station.open_logs", lambda *_: None)
+    plan = service_plan(short_path, transport=Transport.BELLS, in_one_process=False)
+
+    async def main() -> None:
+        service = ReputService(plan.to_builtins())
+        values = Watermarks(0, 0, 0, 0, 0, 0)
+        with open_plan_store(plan) as store:
+            page = make_page(plan.words_path, UUID(STORE_ID), epoch_min=EPOCH, values=values)
+            service.attach(known_of(store))
+            end = fill(store, 1)
+            make_page(plan.words_path, UUID(STORE_ID), epoch_min=EPOCH, values=values).close()
+            for word in (Word.APPENDED, Word.COMMITTED, Word.READABLE):
+                page.set(word, end)
+            service._answer([])
+            assert page.get(Word.DISPATCHED) == 0
+            service.release()
+            page.close()
+
+    asyncio.run(main())
