@@ -1,0 +1,60 @@
+"""Tables are saved one at a time, as they are then, and all of them at the end."""
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.broker.harness import Harness
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.actors.broker.table_files import TableFiles
+from wakelog.storage.paths import StorePaths
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(10):
+            await main()
+
+    asyncio.run(bounded())
+
+
+def make_tables(fs: MemoryFileSystem) -> TableFiles:
+    fs.make_directories("/store")
+    return TableFiles(fs, StorePaths("/store"))
+
+
+def test_saves_that_are_asked_for_together_are_two() -> None:
+    async def main() -> None:
+        fs, harness = MemoryFileSystem(), Harness()
+        tables = make_tables(fs)
+        for _ in range(10):
+            tables.save_soon(harness.broker, "topics")
+        while tables.saved_count < 2:
+            await asyncio.sleep(0.001)
+        tables.close()
+        assert tables.saved_count == 2
+        assert fs.exists("/store/config/topics.json")
+
+    run(main)
+
+
+def test_everything_is_saved_at_the_end_and_loaded_at_the_start() -> None:
+    fs, harness = MemoryFileSystem(), Harness()
+    make_tables(fs).save_all(harness.broker)
+    names = {f"{name}.json" for name in harness.broker.file_names()}
+    assert names <= set(fs.list_directory("/store/config"))
+    make_tables(fs).load_all(Harness().broker)
+
+
+def test_a_table_that_cannot_be_saved_does_not_keep_the_others_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fs, harness = MemoryFileSystem(), Harness()
+    tables = make_tables(fs)
+    fs.fail("rename", number=errno.EIO)
+    tables.save_all(harness.broker)
+    saved = [name for name in fs.list_directory("/store/config") if name.endswith(".json")]
+    assert len(saved) == len(harness.broker.file_names()) - 1
+    assert tables.failed_count == 1 and "table not saved" in caplog.text

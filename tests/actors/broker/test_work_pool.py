@@ -1,0 +1,91 @@
+"""Work runs in a thread, is finished on the loop, and is refused when too much waits."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from wakelog.actors.broker import work_pool
+from wakelog.actors.broker.work_pool import WorkPool
+from wakelog.broker.decision import Outcome, RunInPool
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+
+REQUEST = RemotingCommand(code=11, opaque=1)
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(10):
+            await main()
+
+    asyncio.run(bounded())
+
+
+def failed(request: RemotingCommand, error: Exception) -> RemotingCommand:
+    return answer(request, ResponseCode.SYSTEM_ERROR, str(error))
+
+
+async def outcome_of(pool: WorkPool, deferred: RunInPool) -> Any:
+    done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    pool.run(REQUEST, deferred, done.set_result)
+    return await done
+
+
+def test_work_is_done_elsewhere_and_finished_here() -> None:
+    async def main() -> None:
+        pool = WorkPool(failed)
+        threads: list[threading.Thread] = []
+
+        def work() -> int:
+            threads.append(threading.current_thread())
+            return 42
+
+        def finish(result: int, _now_ms: int) -> Outcome:
+            threads.append(threading.current_thread())
+            return answer(REQUEST, 0, str(result))
+
+        outcome = await outcome_of(pool, RunInPool(work, finish))
+        assert outcome.remark == "42"
+        assert threads[0] is not threads[1] is threading.main_thread()
+        assert pool.statistics() == {"waiting_count": 0, "run_count": 1, "refused_count": 0}
+        pool.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize("where", ["work", "finish"])
+def test_what_raises_is_answered(where: str) -> None:
+    async def main() -> None:
+        pool = WorkPool(failed)
+
+        def maybe_fail(step: str) -> None:
+            if step == where:
+                raise OSError(f"{step} failed")
+
+        deferred = RunInPool(lambda: maybe_fail("work"), lambda *_: maybe_fail("finish"))
+        outcome = await outcome_of(pool, deferred)
+        assert outcome.code == ResponseCode.SYSTEM_ERROR and outcome.remark == f"{where} failed"
+        pool.close()
+
+    run(main)
+
+
+def test_too_much_waiting_work_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_pool, "WAITING_MAX", 2)
+
+    async def main() -> None:
+        pool = WorkPool(failed)
+        gate = threading.Event()
+        blocked = RunInPool(gate.wait, lambda *_: None)
+        outcomes = [asyncio.ensure_future(outcome_of(pool, blocked)) for _ in range(2)]
+        await asyncio.sleep(0)
+        refused = await outcome_of(pool, blocked)
+        assert refused.code == ResponseCode.SYSTEM_BUSY and "2 requests wait" in refused.remark
+        gate.set()
+        assert await asyncio.gather(*outcomes) == [None, None]
+        pool.close()
+
+    run(main)
