@@ -54,7 +54,7 @@ class Wakelog:
 
     def cost(self) -> Cost:
         """Return what every process that ``up`` started used, Ray's daemons included."""
-        return cost_of(self._mark, is_broker=b"wakelog")
+        return cost_of(self._mark, is_broker=b"ray::")
 
     def stop(self) -> None:
         """Stop in order."""
