@@ -49,8 +49,8 @@ END_SECONDS_MAX = 15.0
 """A daemon is given 1 s to end by itself, and there are two."""
 
 LOG_TAIL_LINES = 5
-SOCKET_DIRECTORY_CHARACTERS_MAX = 35
-"""Ray's socket paths add 70 characters to its directory; the system allows about 107."""
+SOCKET_DIRECTORY_CHARACTERS_MAX = 40
+"""Ray's socket paths add up to 66 characters to its directory; the system allows 107."""
 
 
 class RayFailed(Exception):
@@ -88,6 +88,8 @@ class RayCluster:
             worker_count=worker_count,
             worker_port_count=worker_port_count,
             object_store_bytes=object_store_bytes,
+            # A directory inside: Ray opens its own to everybody, and the token lies in this one.
+            ray_directory=str(self.directory / "ray"),
             directories=(str(self.directory), str(self.shared_directory)),
             dashboard_port=dashboard_port,
         )
@@ -203,7 +205,7 @@ def join(address: str, environment: Mapping[str, str], namespace: str = NAMESPAC
     # Both are read from the environment when Ray is imported, which may have been long ago.
     constants.ENABLE_RAY_CLUSTER = False
     # It tells of each worker that died, between whatever this process prints; Supervisors log that.
-    worker.print_to_stdstream = lambda *_: None
+    worker.print_to_stdstream = lambda *_, **__: None
     config: Any = raylet
     config.Config.initialize("")
     try:
@@ -259,4 +261,4 @@ def _python_path() -> dict[str, str]:
 
 def _short_directory() -> str:
     directory = tempfile.gettempdir()
-    return directory if len(directory) <= SOCKET_DIRECTORY_CHARACTERS_MAX - 17 else "/tmp"
+    return directory if len(directory) <= SOCKET_DIRECTORY_CHARACTERS_MAX - 21 else "/tmp"

@@ -50,13 +50,15 @@ class HeadConfig(msgspec.Struct, frozen=True):
     """What a head is started with.
 
     worker_count: processes to start before anybody asks, as many as there will be actors.
-    directories: removed at the end; the first is where Ray keeps its session.
+    ray_directory: where Ray keeps its session.
+    directories: removed at the end.
     dashboard_port: where jobs are taken, None for no dashboard, 0 for any port.
     """
 
     worker_count: int
     worker_port_count: int
     object_store_bytes: int
+    ray_directory: str
     directories: tuple[str, ...]
     dashboard_port: int | None = None
 
@@ -155,7 +157,7 @@ def start_node(config: HeadConfig, ports: list[int]) -> Any:
         num_gpus=0,
         resources={},
         object_store_memory=config.object_store_bytes,
-        temp_dir=config.directories[0],
+        temp_dir=config.ray_directory,
         include_dashboard=has_dashboard,
         dashboard_host=LOOPBACK,
         dashboard_port=config.dashboard_port or None,
