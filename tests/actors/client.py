@@ -16,13 +16,13 @@ class Client:
     """Talks to one broker."""
 
     def __init__(self, address: str) -> None:
-        self._address = address
+        self.address = address
         self._client = RemotingClient()
 
     async def call(self, code: int, fields: dict[str, Any], body: bytes = b"") -> RemotingCommand:
         texts = {key: str(value) for key, value in fields.items() if value is not None}
         request = make_request(code, texts, body, opaque=0)
-        return await self._client.invoke(self._address, request, timeout_ms=TIMEOUT_MS)
+        return await self._client.invoke(self.address, request, timeout_ms=TIMEOUT_MS)
 
     async def send(
         self, topic: str, body: bytes, *, queue_id: int = 0, properties: str = ""

@@ -10,7 +10,7 @@ import msgspec
 
 from tests.actors.links.fakes import attachment
 from tests.fakes.stores import open_store, put
-from wakelog.actors.service_plan import ServicePlan
+from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.message_store import MessageStore
 

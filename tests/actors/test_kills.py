@@ -9,7 +9,6 @@ import random
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from tests.actors.deployments import small_plan, wait_until
 from tests.actors.load import (
     Load,
     check_nothing_lost_or_doubled,
-    check_queues_equal_a_rebuild,
     pull_all,
 )
 from wakelog.actors.cluster.ray_cluster import RayCluster

@@ -1,18 +1,22 @@
 """Bells and notes that are lost: everything takes longer, nothing hangs, nothing comes twice.
 
-One deployment for all: each broker loses bells in its own way, and all of them do the same work at
-the same time. The tests look at what came of it.
+Each broker loses bells in its own way, and all of them do the same work at the same time, two as
+actors and the others on one loop, since starting actors is most of what such a test costs. The
+tests look at what came of it.
 """
 
 import asyncio
+import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
+from tests.actors.bell_broker import bell_broker
 from tests.actors.client import Client, records
 from tests.actors.deployments import small_plan, wait_until
 from tests.actors.load import Account, Load, check_nothing_lost_or_doubled, pull_all
@@ -34,13 +38,16 @@ class Fault(NamedTuple):
     flush: FlushDiskType
 
 
-FAULTS = {
+ACTORS = {
     "every bell": Fault(BellFaults(drop_every=1), FlushDiskType.SYNC_FLUSH),
     "every 2nd bell": Fault(BellFaults(drop_every=2), FlushDiskType.SYNC_FLUSH),
+}
+ON_ONE_LOOP = {
     "every 7th bell": Fault(BellFaults(drop_every=7), FlushDiskType.SYNC_FLUSH),
-    "every note": Fault(BellFaults(drop_notes=True), FlushDiskType.ASYNC_FLUSH),
+    "every note": Fault(BellFaults(drop_notes=True), FlushDiskType.SYNC_FLUSH),
     "every bell, flushed in time": Fault(BellFaults(drop_every=1), FlushDiskType.ASYNC_FLUSH),
 }
+FAULTS = {**ACTORS, **ON_ONE_LOOP}
 
 MESSAGES_COUNT = 6
 HOLD_MS = 15_000  # as push consumers of 4.9.3 wait
@@ -75,26 +82,21 @@ def outcomes(ray_cluster: RayCluster, tmp_path_factory: Any) -> Iterator[dict[st
     plan = _plan_with_faults(tmp_path_factory.mktemp("stores"), ray_cluster.shared_directory)
     actors = SupervisedActors(plan)
 
-    async def whole() -> dict[str, Outcome]:
+    async def whole(directory: Path) -> dict[str, Outcome]:
         await actors.start(lambda what: None)
-        addresses = [group.service.settings.broker.broker_addr for group in plan.groups]
-        seen = await asyncio.gather(*map(_work, addresses))
-        statistics = (await actors.statistics())["brokers"]
-        names = [group.service.name for group in plan.groups]
-        return {
-            fault: outcome._replace(statistics=statistics[name])
-            for fault, name, outcome in zip(FAULTS, names, seen, strict=True)
-        }
+        as_actors, on_one_loop = await asyncio.gather(_as_actors(actors), _on_one_loop(directory))
+        return {**as_actors, **on_one_loop}
 
-    yield asyncio.run(whole())
+    with tempfile.TemporaryDirectory() as short_directory:
+        yield asyncio.run(whole(Path(short_directory)))
     assert asyncio.run(actors.stop()), "a store was not left in order"
 
 
 def _plan_with_faults(stores: Path, shared_directory: Path) -> DeploymentPlan:
-    plan = small_plan(stores, is_local=False, broker_count=len(FAULTS))
+    plan = small_plan(stores, is_local=False, broker_count=len(ACTORS))
     found = deployment_plan(plan, shared_directory)
     groups = []
-    for group, fault in zip(found.groups, FAULTS.values(), strict=True):
+    for group, fault in zip(found.groups, ACTORS.values(), strict=True):
         settings = group.service.settings
         store = msgspec.structs.replace(settings.store, flush_disk_type=fault.flush)
         service = msgspec.structs.replace(
@@ -104,6 +106,39 @@ def _plan_with_faults(stores: Path, shared_directory: Path) -> DeploymentPlan:
         )
         groups.append(msgspec.structs.replace(group, service=service))
     return msgspec.structs.replace(found, groups=tuple(groups))
+
+
+async def _as_actors(actors: SupervisedActors) -> dict[str, Outcome]:
+    services = [group.service for group in actors.plan.groups]
+    outcomes = await asyncio.gather(
+        *(_work(service.settings.broker.broker_addr) for service in services)
+    )
+    statistics = (await actors.statistics())["brokers"]
+    return {
+        fault: outcome._replace(statistics=statistics[service.name])
+        for fault, service, outcome in zip(ACTORS, services, outcomes, strict=True)
+    }
+
+
+async def _on_one_loop(directory: Path) -> dict[str, Outcome]:
+    brokers = {}
+    async with AsyncExitStack() as stack:
+        patches = stack.enter_context(pytest.MonkeyPatch.context())
+        for number, (name, fault) in enumerate(ON_ONE_LOOP.items()):
+            (directory / str(number)).mkdir()
+            brokers[name] = await stack.enter_async_context(
+                bell_broker(
+                    directory / str(number),
+                    patches,
+                    f"flushDiskType={fault.flush.value}",
+                    faults=fault.faults,
+                )
+            )
+        outcomes = await asyncio.gather(*(_work(one.client.address) for one in brokers.values()))
+        return {
+            name: outcome._replace(statistics=broker.broker.statistics())
+            for (name, broker), outcome in zip(brokers.items(), outcomes, strict=True)
+        }
 
 
 async def _work(address: str) -> Outcome:

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from wakelog.actors.links.links import Attachment
+from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import LockByte, Refused, Station, attached
-from wakelog.actors.service_plan import read_plan
 from wakelog.storage.allocate import clean_unfinished, make_segment
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem

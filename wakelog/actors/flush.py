@@ -21,9 +21,9 @@ import msgspec
 from wakelog.actors.links.bells import NoteLine
 from wakelog.actors.links.descriptors import DescriptorReceiver
 from wakelog.actors.links.links import Attachment
+from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import BROKER_SERVICE, LockByte, Refused, Station, attached
 from wakelog.actors.links.words import Word, WordsPage
-from wakelog.actors.service_plan import read_plan
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.flush import Flush, SegmentSync

@@ -12,12 +12,12 @@ from typing import Any
 
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deployment import Report
-from wakelog.actors.links.broker_links import SERVICES
+from wakelog.actors.lines.broker_links import SERVICES
 from wakelog.actors.links.neighbour import LocalCaller
+from wakelog.actors.links.service_plan import ServicePlan, memory_directory
 from wakelog.actors.metrics_end import serve_metrics
 from wakelog.actors.name_server_service import NameServerService
 from wakelog.actors.plan import BrokerPlan, Plan
-from wakelog.actors.service_plan import ServicePlan, memory_directory
 from wakelog.actors.services import make_service
 from wakelog.nameserver.config import NameServerConfig, NameServerSettings
 from wakelog.telemetry.build import build_facts

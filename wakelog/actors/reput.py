@@ -20,11 +20,11 @@ import msgspec
 from wakelog.actors.dispatch import Dispatch
 from wakelog.actors.links.bells import NoteLine
 from wakelog.actors.links.links import Attachment
+from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import LockByte, Refused, Station, attached
 from wakelog.actors.links.words import Word
 from wakelog.actors.pull_hold import SERVICE as PULL_HOLD
 from wakelog.actors.pull_hold import HoldNote
-from wakelog.actors.service_plan import read_plan
 from wakelog.dispatchers.reput import Arrival, DispatchDecision, FlushJob
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem

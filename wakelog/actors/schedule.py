@@ -1,6 +1,6 @@
 """The Schedule actor: watches the queues of delayed messages and says which are due.
 
-The Broker asks (`links/delay_line.py`) and delivers; this shell reads the queues and holds the
+The Broker asks (`lines/delay_line.py`) and delivers; this shell reads the queues and holds the
 core. It looks no further than the Broker's `dispatched`.
 
 Source: org.apache.rocketmq.store.schedule.ScheduleMessageService (4.9.3).
@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from wakelog.actors.links.links import Attachment
+from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import Refused, Station, attached
-from wakelog.actors.service_plan import read_plan
 from wakelog.broker.delay_level import DelayLevels
 from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.schedule import BATCH_MAX, Schedule

@@ -17,9 +17,9 @@ from wakelog.actors.cluster.options import ANYWHERE, Placement, end_actor
 from wakelog.actors.cluster.ray_cluster import RayCluster, RayFailed, leave
 from wakelog.actors.deployment import Report
 from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.links.service_plan import ServicePlan, memory_directory
 from wakelog.actors.local import name_server_settings
 from wakelog.actors.plan import BrokerPlan, Plan
-from wakelog.actors.service_plan import ServicePlan, memory_directory
 from wakelog.actors.start_outcome import raise_failure
 
 READY_SECONDS_MAX = 600.0

@@ -14,7 +14,7 @@ from typing import Any
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.cluster.options import find_actor
 from wakelog.actors.links.neighbour import ActorCaller
-from wakelog.actors.service_plan import read_plan
+from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.server.errors import ServerError
 from wakelog.storage.errors import StoreError

@@ -37,11 +37,11 @@ from wakelog.actors.broker.name_servers import NameServers
 from wakelog.actors.broker.store_holders import end_holders
 from wakelog.actors.broker.table_files import TableFiles
 from wakelog.actors.broker.work_pool import WorkPool
-from wakelog.actors.links.broker_links import BrokerLinks
+from wakelog.actors.lines.broker_links import BrokerLinks
 from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.neighbour import Caller
+from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.links.station import open_logs
-from wakelog.actors.service_plan import ServicePlan
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import PORTS_BELOW
 from wakelog.broker.decision import (

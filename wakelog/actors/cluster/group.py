@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from wakelog.actors.cluster.options import ANYWHERE, Placement, make_actor
-from wakelog.actors.service_plan import ServicePlan
+from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.services import SERVICES
 from wakelog.nameserver.config import NameServerConfig
 

@@ -1,7 +1,7 @@
-"""How the services of one broker tell each other that there is something to do.
+"""How the services of one broker tell each other that there is something to do: what both ends use.
 
-Read `links.py` for what the Broker asks and hears, then `by_reference.py`, which runs a whole
-broker on calls with a result, then `by_bell.py`, which tells progress by words (`words.py`) and
-bells (`bells.py`) on one node and calls the same methods for everything else. `pump.py` is
-natural batching; `neighbour.py` keeps a neighbour attached; `station.py` is the other end.
+Read in this order: `links` (what the Broker asks and hears), `words` and `bells` (how progress is
+told on one node), `pump` (natural batching), `neighbour` (keeps a neighbour attached), `station` (a
+service's end), `descriptors`, `service_plan` (what a service is started with). The Broker's ends
+are in `wakelog.actors.lines`.
 """

@@ -23,8 +23,8 @@ from uuid import UUID
 
 from wakelog.actors.links.bells import Bell, NoteLine, Ringer
 from wakelog.actors.links.links import Attachment
+from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.links.words import NoPage, WordsPage
-from wakelog.actors.service_plan import ServicePlan
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem

@@ -6,12 +6,12 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from tests.actors.lines.test_by_reference import Lines, note
 
 from tests.actors.links.fakes import EPOCH
-from tests.actors.links.test_by_reference import Lines, note
-from wakelog.actors.links import by_bell
+from wakelog.actors.lines import by_bell
+from wakelog.actors.lines.by_bell import BellDispatch, BellHolds
 from wakelog.actors.links.bells import Bell, NoteLine, Ringer
-from wakelog.actors.links.by_bell import BellDispatch, BellHolds
 from wakelog.actors.links.words import Watermarks, Word, WordsPage, make_page
 from wakelog.actors.pull_hold import HoldNote
 

@@ -12,9 +12,9 @@ import pytest
 from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbour
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.actors.flush import FlushOutcome
-from wakelog.actors.links import flush_line
+from wakelog.actors.lines import flush_line
+from wakelog.actors.lines.flush_line import BellFlush, OwnSync, ReferenceFlush
 from wakelog.actors.links.bells import Bell, NoteLine, Ringer
-from wakelog.actors.links.flush_line import BellFlush, OwnSync, ReferenceFlush
 from wakelog.actors.links.neighbour import Neighbour
 from wakelog.actors.links.words import Watermarks, Word, WordsPage, make_page
 from wakelog.storage.mapped_file_queue import MappedFileQueue

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from wakelog.actors.lines.by_reference import ReferenceDispatch
 from wakelog.actors.links.bells import NoteLine
-from wakelog.actors.links.by_reference import ReferenceDispatch
 from wakelog.actors.links.links import RECHECK_SECONDS, LinkEvents, hold_note
 from wakelog.actors.links.words import Word, WordsPage
 from wakelog.actors.pull_hold import HoldNote

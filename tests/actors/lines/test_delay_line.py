@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbour
-from wakelog.actors.links import delay_line
-from wakelog.actors.links.delay_line import DelayLine
+from wakelog.actors.lines import delay_line
+from wakelog.actors.lines.delay_line import DelayLine
 from wakelog.broker.schedule import DueMessage
 
 

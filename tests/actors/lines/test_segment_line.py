@@ -8,8 +8,8 @@ import pytest
 from tests.actors.links.fakes import EPOCH, FakeCaller, attached_neighbour
 from tests.fakes.logs import SEGMENT_BYTES, small_config
 from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.actors.lines.segment_line import SegmentLine
 from wakelog.actors.links import neighbour as neighbour_module
-from wakelog.actors.links.segment_line import SegmentLine
 from wakelog.storage.allocate import make_segment
 from wakelog.storage.commit_log_reader import commit_log_files
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbour
-from wakelog.actors.links.retention_line import RetentionLine
+from wakelog.actors.lines.retention_line import RetentionLine
 from wakelog.actors.retention import RetentionOutcome
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbour
 from tests.fakes.logs import draft, open_log, small_config
 from wakelog.actors.commit import copy_piece
-from wakelog.actors.links.commit_line import CommitLine
+from wakelog.actors.lines.commit_line import CommitLine
 from wakelog.actors.links.neighbour import Neighbour
 from wakelog.storage.commit_log import CommitLog
 from wakelog.storage.file_system import RealFileSystem

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbour
+from wakelog.actors.lines.by_reference import ReferenceDispatch, ReferenceHolds
 from wakelog.actors.links import neighbour as neighbour_module
-from wakelog.actors.links.by_reference import ReferenceDispatch, ReferenceHolds
 from wakelog.broker.decision import HoldPull
 from wakelog.broker.pull_hold import PullHold
 from wakelog.dispatchers.reput import Arrival

@@ -28,8 +28,8 @@ FAULTS = [
 @pytest.fixture(autouse=True)
 def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for lost bells ten times as often, so that what they cost is a tenth."""
-    monkeypatch.setattr("wakelog.actors.links.by_bell.RECHECK_SECONDS", 0.1)
-    monkeypatch.setattr("wakelog.actors.links.flush_line.STALL_SECONDS", 0.05)
+    monkeypatch.setattr("wakelog.actors.lines.by_bell.RECHECK_SECONDS", 0.1)
+    monkeypatch.setattr("wakelog.actors.lines.flush_line.STALL_SECONDS", 0.05)
     monkeypatch.setattr("wakelog.broker.housekeeping.LOOK_AFTER_HELD_MS", 100)
     monkeypatch.setattr("wakelog.broker.housekeeping.ROUND_MS_MIN", 500)
 

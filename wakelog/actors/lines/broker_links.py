@@ -26,19 +26,19 @@ from wakelog.actors import (
     schedule,
 )
 from wakelog.actors.flush import descriptor_path
+from wakelog.actors.lines.by_bell import BellDispatch, BellHolds
+from wakelog.actors.lines.by_reference import ReferenceDispatch, ReferenceHolds
+from wakelog.actors.lines.commit_line import CommitLine
+from wakelog.actors.lines.delay_line import DelayLine
+from wakelog.actors.lines.flush_line import BellFlush, OwnSync, ReferenceFlush
+from wakelog.actors.lines.retention_line import RetentionLine
+from wakelog.actors.lines.segment_line import SegmentLine
 from wakelog.actors.links.bells import Bell, NoteLine, Ringer
-from wakelog.actors.links.by_bell import BellDispatch, BellHolds
-from wakelog.actors.links.by_reference import ReferenceDispatch, ReferenceHolds
-from wakelog.actors.links.commit_line import CommitLine
-from wakelog.actors.links.delay_line import DelayLine
-from wakelog.actors.links.flush_line import BellFlush, OwnSync, ReferenceFlush
 from wakelog.actors.links.links import DispatchLine, FlushLine, HoldLine, LinkEvents
 from wakelog.actors.links.neighbour import Caller, Neighbour, NeighbourLost, take_in
-from wakelog.actors.links.retention_line import RetentionLine
-from wakelog.actors.links.segment_line import SegmentLine
+from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.links.station import BROKER_SERVICE, LockByte
 from wakelog.actors.links.words import Watermarks, WordsPage, make_page
-from wakelog.actors.service_plan import ServicePlan
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.message_store import MessageStore
