@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from wakelog.storage.retention.retention_files import retention_segments
 
 from tests.fakes.logs import draft
 from tests.fakes.memory_file_system import MemoryFileSystem
@@ -12,6 +11,7 @@ from wakelog.protocol.sys_flag import TRANSACTION_PREPARED
 from wakelog.storage.config import BrokerRole
 from wakelog.storage.errors import IllegalName, NotWriteable
 from wakelog.storage.results import GetStatus, PutStatus
+from wakelog.storage.retention.retention_files import retention_segments
 
 TOPIC = "TopicTest"
 

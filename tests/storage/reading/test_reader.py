@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from wakelog.storage.retention.retention_files import retention_segments
 
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import (
@@ -27,6 +26,7 @@ from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.reading.reader import BatchLimits, GetRequest, LogView, Reader
 from wakelog.storage.reading.store_readers import StoreReaders
 from wakelog.storage.results import GetResult, GetStatus
+from wakelog.storage.retention.retention_files import retention_segments
 
 TOPIC = "TopicTest"
 SEGMENT_BYTES = 65_536

@@ -5,11 +5,6 @@ from __future__ import annotations
 import errno
 
 import pytest
-from wakelog.storage.retention.retention_files import (
-    look_at_store,
-    remove_segment,
-    retention_segments,
-)
 
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
@@ -17,6 +12,11 @@ from tests.fakes.stores import store_config
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import DiskUsage
 from wakelog.storage.retention.retention import Segment
+from wakelog.storage.retention.retention_files import (
+    look_at_store,
+    remove_segment,
+    retention_segments,
+)
 
 BYTES = 4096
 CONFIG = store_config()
