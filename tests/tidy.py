@@ -29,7 +29,7 @@ WORKPLACE = re.compile(r"/work/(main|shared)|\.\./shared/|/tmp/(plan|tools)")
 REMINDERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 URL = re.compile(r"https?://([A-Za-z0-9.-]+)")
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)]*)?\)")
-PRINTING_FOLDERS = ("wakelog/cli/", "scripts/", "benchmarks/", "examples/", "tests/")
+PRINTING_FOLDERS = ("wakelog/cli/", "scripts/", "benchmarks/", "deploy/", "examples/", "tests/")
 
 
 class Source(NamedTuple):

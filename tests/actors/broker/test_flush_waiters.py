@@ -1,3 +1,5 @@
+"""FlushWaiters: who is answered by a flush, a failure, or the end of its time."""
+
 from wakelog.actors.broker.flush_waiters import FlushWaiters
 from wakelog.broker.decision import AwaitFlush
 from wakelog.protocol.codes import RequestCode, ResponseCode
