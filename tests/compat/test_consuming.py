@@ -1,5 +1,8 @@
 """What push consumers get: every message once, in order, again after a failure, or later."""
 
+import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +12,10 @@ from tests.compat.driver import DriverError, JavaDriver, bodies, message, wait_u
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-# A rebalance runs at start and every 20 s; a consumer that starts while another holds a queue's
-# lock, or that is told late of another, has to wait for one.
 SETTLE_MS_MAX = 60_000
+
+# RocketMQ's own; the driver's is shorter.
+REBALANCE_MS_DEFAULT = 20_000
 
 
 def consume(driver: JavaDriver, topic: str, **options: Any) -> str:
@@ -50,9 +54,13 @@ def test_a_group_goes_on_where_it_stopped(cluster: Cluster, driver: JavaDriver, 
     send(driver, topic, 8)
     first = consume(driver, topic)
     assert len(driver("consumed", name=first, count=8, timeoutMs=SETTLE_MS_MAX)) == 8
+
+    def has_committed() -> bool:
+        driver("commit", name=first)
+        return committed(cluster, driver, topic) == 8
+
     # Before the stop, whose own commits go one way, beside a pull that carries older ones.
-    driver("commit", name=first)
-    wait_until(lambda: committed(cluster, driver, topic) == 8, what="committed")
+    wait_until(has_committed, what="committed")
     driver("stopConsuming", name=first)
     send(driver, topic, 4)
     second = consume(driver, topic, name="second")
@@ -89,15 +97,37 @@ def test_a_failed_message_comes_back_through_the_retry_topic(
 def test_a_message_without_retries_left_is_a_dead_letter(
     cluster: Cluster, driver: JavaDriver, topic: str
 ) -> None:
-    name = consume(driver, topic, failures=9, retriesMax=0)
+    name = consume(driver, topic, failures=9, retriesMax=1)
     [sent] = send(driver, topic, 1)
-    driver("consumed", name=name, count=1, timeoutMs=SETTLE_MS_MAX)
+    got = driver("consumed", name=name, count=2, timeoutMs=SETTLE_MS_MAX)
+    assert [x["reconsumeTimes"] for x in got] == [0, 1]
     place = {"topic": f"%DLQ%group_{topic}", "broker": cluster.broker_name, "queueId": 0}
     pulled = driver.once_there(17, "pullBlocking", **place, offset=0, countMax=1)
     [dead] = pulled["messages"]
     assert dead["msgId"] == sent["msgId"]
     assert dead["properties"]["RETRY_TOPIC"] == topic
     driver("stopConsuming", name=name)
+
+
+def test_a_waiting_consumer_gets_a_message_at_once(driver: JavaDriver, topic: str) -> None:
+    name = consume(driver, topic)
+    for count in range(1, 10):
+        send(driver, topic, 1)
+        got = driver("consumed", name=name, count=count, timeoutMs=SETTLE_MS_MAX)
+        assert len(got) == count
+    waited = sorted(x["receivedAt"] - x["bornTimestamp"] for x in got)
+    assert waited[len(waited) // 2] < 1_000  # a scan of what is held comes every 5 s
+    driver("stopConsuming", name=name)
+
+
+def test_lite_pull_shares_queues_and_commits(
+    cluster: Cluster, driver: JavaDriver, topic: str
+) -> None:
+    sent = send(driver, topic, 9, tags="A")
+    pulled = {"group": f"group_{topic}", "topic": topic, "expression": "A", "timeoutMs": 10_000}
+    got = driver("litePullShared", **pulled, count=9)
+    assert {x["msgId"] for x in got} == {x["msgId"] for x in sent}
+    wait_until(lambda: committed(cluster, driver, topic) == 9, what="committed")
 
 
 def test_an_orderly_consumer_sees_each_queue_in_order(driver: JavaDriver, topic: str) -> None:
@@ -150,6 +180,60 @@ def test_two_consumers_of_a_group_share_the_queues(driver: JavaDriver, topic: st
     assert held[0] | held[1] == {0, 1, 2, 3}
     for name in names:
         driver("stopConsuming", name=name)
+
+
+def test_the_queues_of_a_client_that_dies_go_to_the_others(
+    cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    places = [(tmp_path / name, cluster.name_server) for name in ("stays", "dies")]
+    with (
+        JavaDriver(*places[0], rebalance_ms=REBALANCE_MS_DEFAULT) as driver,
+        JavaDriver(*places[1], rebalance_ms=REBALANCE_MS_DEFAULT) as other,
+    ):
+        name = consume(driver, topic, name="stays")
+        consume(other, topic, name="dies")
+        wait_until(lambda: held(driver, name, topic) == 2, what="shared")
+        other.kill()
+        began = time.monotonic()
+        wait_until(lambda: held(driver, name, topic) == 4, what="taken over")
+        # The broker has noticed and said so: by itself the client looks every 20 s.
+        assert time.monotonic() - began < 10
+        sent = send(driver, topic, 8)
+        got = driver("consumed", name=name, count=8, timeoutMs=SETTLE_MS_MAX)
+        assert {x["msgId"] for x in got} == {x["msgId"] for x in sent}
+
+
+def test_an_orderly_group_goes_on_in_order_when_a_consumer_leaves(
+    cluster: Cluster, driver: JavaDriver, topic: str
+) -> None:
+    names = [consume(driver, topic, name=f"{topic}_{n}", orderly=True) for n in range(2)]
+    wait_until(lambda: all(held(driver, name, topic) == 2 for name in names), what="shared")
+
+    def send_numbered(begin: int) -> None:
+        numbered = [message(topic, b"%d" % n, orderKey=n % 4) for n in range(begin, begin + 20)]
+        driver("sendOrdered", group="g", messages=numbered)
+
+    send_numbered(0)
+    wait_until(lambda: sum(map(len, received(driver, names))) == 20, what="received")
+    first = received(driver, names[:1])
+    driver("stopConsuming", name=names[0])  # which unlocks its queues
+    send_numbered(20)
+    wait_until(lambda: len(received(driver, names[1:])[0]) + len(first[0]) >= 40, what="received")
+    by_queue: dict[int, list[int]] = {}
+    for each in [*first[0], *received(driver, names[1:])[0]]:
+        by_queue.setdefault(each["queueId"], []).append(each["queueOffset"])
+    assert by_queue == {queue_id: list(range(10)) for queue_id in range(4)}
+    driver("stopConsuming", name=names[1])
+
+
+def held(driver: JavaDriver, name: str, topic: str) -> int:
+    """Count the queues of the topic that a consumer has."""
+    return len(driver("assigned", name=name).get(topic, []))
+
+
+def received(driver: JavaDriver, names: Sequence[str]) -> list[list[dict[str, Any]]]:
+    """Return what each consumer has received so far."""
+    return [driver("consumed", name=name, count=0, timeoutMs=0) for name in names]
 
 
 def test_a_broadcast_reaches_every_consumer(driver: JavaDriver, topic: str) -> None:

@@ -10,6 +10,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.common.UtilAll;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -40,6 +41,10 @@ final class Consuming {
         consumer.setInstanceName(in.getString("name"));
         consumer.setConsumeFromWhere(ConsumeFromWhere.valueOf(
                 in.containsKey("from") ? in.getString("from") : "CONSUME_FROM_FIRST_OFFSET"));
+        if (in.containsKey("timestamp")) {
+            consumer.setConsumeTimestamp(
+                    UtilAll.timeMillisToHumanString3(in.getLongValue("timestamp")));
+        }
         consumer.setPersistConsumerOffsetInterval(500);
         consumer.setSuspendCurrentQueueTimeMillis(200);
         if (in.getBooleanValue("broadcast")) {

@@ -6,6 +6,7 @@ import java.util.Map;
 import org.apache.rocketmq.client.QueryResult;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
@@ -22,6 +23,7 @@ final class Reading {
         commands.put("pull", Reading::pull);
         commands.put("pullBlocking", Reading::pullBlocking);
         commands.put("litePull", Reading::litePull);
+        commands.put("litePullShared", Reading::litePullShared);
         commands.put("queryByKey", Reading::queryByKey);
         commands.put("viewById", in -> Values.received(
                 consumer().viewMessage(in.getString("topic"), in.getString("id"))));
@@ -59,18 +61,40 @@ final class Reading {
             MessageQueue queue = Values.queue(in);
             lite.assign(Collections.singletonList(queue));
             lite.seek(queue, in.getLongValue("offset"));
-            List<Object> messages = new ArrayList<>();
-            while (messages.size() < in.getIntValue("count")) {
-                List<MessageExt> polled = lite.poll(in.getLongValue("timeoutMs"));
-                if (polled.isEmpty()) {
-                    break;
-                }
-                messages.addAll(Values.received(polled));
-            }
+            return polled(lite, in);
+        } finally {
+            lite.shutdown();
+        }
+    }
+
+    /** Polls the queues that the group's rebalance gives it, and commits what it got. */
+    private static Object litePullShared(JSONObject in) throws Exception {
+        DefaultLitePullConsumer lite = new DefaultLitePullConsumer(in.getString("group"));
+        lite.setNamesrvAddr(Driver.nameServer);
+        lite.setInstanceName(in.getString("group"));
+        lite.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        lite.setAutoCommit(false);
+        lite.subscribe(in.getString("topic"), expression(in));
+        lite.start();
+        try {
+            List<Object> messages = polled(lite, in);
+            lite.commitSync();
             return messages;
         } finally {
             lite.shutdown();
         }
+    }
+
+    private static List<Object> polled(DefaultLitePullConsumer lite, JSONObject in) {
+        List<Object> messages = new ArrayList<>();
+        while (messages.size() < in.getIntValue("count")) {
+            List<MessageExt> polled = lite.poll(in.getLongValue("timeoutMs"));
+            if (polled.isEmpty()) {
+                break;
+            }
+            messages.addAll(Values.received(polled));
+        }
+        return messages;
     }
 
     private static Object queryByKey(JSONObject in) throws Exception {
