@@ -236,6 +236,12 @@ ACTORS = (
         (f"sum by (kind) ({rate('rocketmq_actor_references_total')})", "{{kind}}"),
     ),
     graph(
+        "Bells",
+        "Bells that brokers rang in a second, by what became of them. None with references only.",
+        REQUESTS_PER_SECOND,
+        (f"sum by (outcome) ({rate('rocketmq_actor_bells_total')})", "{{outcome}}"),
+    ),
+    graph(
         "Attachments",
         "How often an actor began to work for its broker. Each step is a restart of one of them.",
         COUNT,

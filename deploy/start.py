@@ -1,0 +1,91 @@
+"""Job: start a name server and brokers in the Ray cluster that it was submitted to, and end.
+
+The actors are detached: they live on after this job, in the namespace `wakelog`, on the node on
+which it ran, where the store is.
+
+    ray job submit --runtime-env deploy/runtime_env.yaml --working-dir . -- \\
+        python deploy/start.py --store /var/lib/rocketmq
+"""
+
+import argparse
+import asyncio
+import shutil
+import sys
+from collections.abc import Sequence
+
+import ray
+
+from deploy.places import shared_directory
+from wakelog.actors.cluster.options import Placement
+from wakelog.actors.cluster.ray_cluster import NAMESPACE
+from wakelog.actors.plan import Plan, Transport, UpOptions
+from wakelog.actors.planning.planning import make_plan
+from wakelog.actors.supervised import SupervisedActors, deployment_plan
+from wakelog.cli.failures import explain
+from wakelog.cli.preflight import preflight
+from wakelog.storage.file_system import RealFileSystem
+
+
+def read_options(arguments: Sequence[str]) -> tuple[UpOptions, str | None]:
+    """Return what the command line said: options as those of `wakelog up`, and a resource."""
+    parser = argparse.ArgumentParser(description="Start wakelog's actors in a Ray cluster.")
+    parser.add_argument("--store", required=True, metavar="DIR")
+    parser.add_argument("--namesrv-port", type=int, metavar="PORT", dest="name_server_port")
+    parser.add_argument("--broker-port", type=int, metavar="PORT")
+    parser.add_argument("--bind", default="127.0.0.1", metavar="IP")
+    parser.add_argument("--advertise", metavar="IP")
+    parser.add_argument("--brokers", type=int, default=1, metavar="N", dest="broker_count")
+    parser.add_argument("--config", metavar="FILE", dest="config_path")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
+    parser.add_argument("--transport", type=Transport, default=Transport.BELLS)
+    parser.add_argument("--metrics-port", type=int, metavar="PORT")
+    parser.add_argument(
+        "--resource",
+        metavar="NAME",
+        help="a resource that only the store's node offers, should it come back under another id;"
+        " submit the job with the same in --entrypoint-resources",
+    )
+    found = vars(parser.parse_args(arguments))
+    resource = found.pop("resource")
+    return UpOptions(**{**found, "settings": tuple(found["settings"])}), resource
+
+
+async def start(plan: Plan, resource: str | None) -> None:
+    """Return once every broker is in the route and accepts. Raises: DeploymentFailed."""
+    if resource is None:
+        placement = Placement(node_id=ray.get_runtime_context().get_node_id())
+    else:
+        placement = Placement(resource=resource)
+    directory = shared_directory()
+    directory.mkdir(mode=0o700, exist_ok=True)
+    placements = {broker.name: placement for broker in plan.brokers}
+    actors = SupervisedActors(deployment_plan(plan, directory, placements))
+    try:
+        await actors.start(lambda step: print(f"wakelog: {step}", flush=True))
+    except BaseException:
+        await actors.stop()
+        shutil.rmtree(directory)
+        raise
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Start, say where it is, and return the exit code."""
+    options, resource = read_options(arguments)
+    try:
+        plan = preflight(make_plan(options), RealFileSystem())
+        ray.init(namespace=NAMESPACE)
+        asyncio.run(start(plan, resource))
+    except Exception as error:
+        failure = explain(error)
+        print(failure.line, file=sys.stderr)
+        return failure.exit_code
+    print(f"name server {plan.name_server_address}")
+    for broker in plan.brokers:
+        print(f"{broker.name} {broker.address} store {broker.store_directory}")
+    if plan.metrics_port:
+        print(f"metrics on port {plan.metrics_port}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,32 @@
+"""Job: print what every actor of the running deployment says of itself, as JSON.
+
+    ray job submit --runtime-env deploy/runtime_env.yaml --working-dir . -- \\
+        python deploy/statistics.py
+"""
+
+import json
+import sys
+
+import ray
+
+from wakelog.actors.cluster.group import SUPERVISOR
+from wakelog.actors.cluster.options import find_actor
+from wakelog.actors.cluster.ray_cluster import NAMESPACE
+
+ANSWER_SECONDS_MAX = 30.0
+
+
+def main() -> int:
+    """Attach by name, print, and return the exit code."""
+    ray.init(namespace=NAMESPACE)
+    supervisor = find_actor(SUPERVISOR)
+    if supervisor is None:
+        print("wakelog: nothing runs in this cluster. Submit deploy/start.py.", file=sys.stderr)
+        return 1
+    statistics = ray.get(supervisor.statistics.remote(), timeout=ANSWER_SECONDS_MAX)
+    print(json.dumps(statistics, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

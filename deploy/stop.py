@@ -1,0 +1,52 @@
+"""Job: stop the running deployment in order and end once its actors are gone.
+
+ray job submit --runtime-env deploy/runtime_env.yaml --working-dir . -- python deploy/stop.py
+"""
+
+import shutil
+import sys
+import time
+
+import ray
+from ray.util import list_named_actors
+
+from deploy.places import shared_directory
+from wakelog.actors.cluster.group import SUPERVISOR
+from wakelog.actors.cluster.options import end_actor, find_actor
+from wakelog.actors.cluster.ray_cluster import NAMESPACE
+
+STOP_SECONDS_MAX = 120.0
+"""As long as the Supervisor gives a broker and the name server together."""
+
+GONE_SECONDS_MAX = 30.0
+LOOK_SECONDS = 0.1
+
+
+def wait_gone() -> list[str]:
+    """Return the names of the actors that are still there after GONE_SECONDS_MAX."""
+    end = time.monotonic() + GONE_SECONDS_MAX
+    while (names := list_named_actors()) and time.monotonic() < end:
+        time.sleep(LOOK_SECONDS)
+    return list(names)
+
+
+def main() -> int:
+    """Stop, wait, and return 0 if every store was left as after a normal exit."""
+    ray.init(namespace=NAMESPACE)
+    supervisor = find_actor(SUPERVISOR)
+    if supervisor is None:
+        print("wakelog: nothing runs in this cluster")
+        return 0
+    is_clean = bool(ray.get(supervisor.stop.remote(), timeout=STOP_SECONDS_MAX))
+    end_actor(supervisor)
+    left = wait_gone()
+    shutil.rmtree(shared_directory(), ignore_errors=True)
+    if left:
+        print(f"wakelog: still there: {', '.join(left)}. See Ray's logs.", file=sys.stderr)
+        return 1
+    print("wakelog: stopped" if is_clean else "wakelog: stopped, but not in order")
+    return 0 if is_clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""Prometheus and a broker under load: configuration, metrics, and every query of every board."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from tests.actors.client import Client
+from tests.compat.processes import ProcessFailed, TestProcess, free_port
+from tests.compat.provision import prometheus_binaries
+from tests.telemetry.traffic import MESSAGES_COUNT, TOPIC, make_traffic
+from tests.test_dashboards import BOARDS, expanded, expressions_of
+
+pytestmark = [pytest.mark.prometheus, pytest.mark.ray, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CONFIGURATION = ROOT / "deploy" / "prometheus.yml"
+READY_SECONDS_MAX = 60.0
+DATA_SECONDS_MAX = 45.0
+SCRAPE = "1s"
+
+
+class Prometheus(NamedTuple):
+    """A running Prometheus."""
+
+    process: TestProcess
+    port: int
+
+
+class Ports(NamedTuple):
+    """Where everything of this module listens."""
+
+    name_server: int
+    broker: int
+    metrics: int
+    prometheus: int
+
+
+def fetch(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return bytes(answer.read())
+
+
+def answers(url: str) -> bool:
+    try:
+        return bool(fetch(url))
+    except (OSError, urllib.error.HTTPError):
+        return False
+
+
+def query(port: int, expression: str) -> list[Any]:
+    """Ask Prometheus for the values of an expression now."""
+    words = urllib.parse.urlencode({"query": expression})
+    answer = json.loads(fetch(f"http://127.0.0.1:{port}/api/v1/query?{words}"))
+    assert answer["status"] == "success", answer
+    result: list[Any] = answer["data"]["result"]
+    return result
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
+    """Run `wakelog up` with its metrics, under some load."""
+    folder = tmp_path_factory.mktemp("up")
+    ports = Ports(free_port(), free_port(-2, 1), free_port(), free_port())
+    words = ["--store", str(folder / "store"), "--namesrv-port", str(ports.name_server)]
+    words += ["--broker-port", str(ports.broker), "--metrics-port", str(ports.metrics)]
+    words += ["--set", "mappedFileSizeCommitLog=1048576", "--set", "cleanResourceInterval=500"]
+    command = [sys.executable, "-m", "wakelog", "up", *words]
+    with TestProcess(command, env=dict(os.environ), log_path=folder / "up.out") as process:
+        process.wait_until(
+            lambda: answers(f"http://127.0.0.1:{ports.metrics}/metrics"),
+            seconds_max=READY_SECONDS_MAX,
+            what="serving metrics",
+        )
+        asyncio.run(load(ports.broker))
+        yield ports
+        assert process.end(signal.SIGINT, seconds_max=READY_SECONDS_MAX) == 0
+
+
+async def load(broker_port: int) -> None:
+    client = Client(f"127.0.0.1:{broker_port}")
+    try:
+        await make_traffic(client)
+    finally:
+        await client.close()
+
+
+@pytest.fixture(scope="module")
+def prometheus(broker: Ports, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """Run Prometheus by the configuration of deploy/, at the broker."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    configuration = yaml.safe_load(CONFIGURATION.read_text())
+    configuration["global"] = {"scrape_interval": SCRAPE, "scrape_timeout": SCRAPE}
+    [job] = configuration["scrape_configs"]
+    job["static_configs"] = [{"targets": [f"127.0.0.1:{broker.metrics}"]}]
+    path = folder / "prometheus.yml"
+    path.write_text(yaml.safe_dump(configuration))
+    command = [
+        prometheus_binaries().prometheus,
+        f"--config.file={path}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{broker.prometheus}",
+    ]
+    with TestProcess(command, env=dict(os.environ), log_path=folder / "out") as process:
+        process.wait_until(
+            lambda: answers(f"http://127.0.0.1:{broker.prometheus}/-/ready"),
+            seconds_max=READY_SECONDS_MAX,
+            what="ready",
+        )
+        yield Prometheus(process, broker.prometheus)
+        process.end(signal.SIGTERM, seconds_max=READY_SECONDS_MAX)
+
+
+def promtool(*words: str, text: str = "") -> str:
+    """Run promtool; return what it complains of."""
+    command = [prometheus_binaries().promtool, *words]
+    outcome = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    return "" if outcome.returncode == 0 else outcome.stdout + outcome.stderr
+
+
+def test_promtool_accepts_the_configuration() -> None:
+    assert promtool("check", "config", str(CONFIGURATION)) == ""
+
+
+def test_promtool_accepts_the_metrics(broker: Ports) -> None:
+    text = fetch(f"http://127.0.0.1:{broker.metrics}/metrics").decode()
+    assert "rocketmq_build_info" in text
+    assert promtool("check", "metrics", text=text) == ""
+
+
+def test_every_query_of_every_board_returns_data(prometheus: Prometheus) -> None:
+    """Prometheus has to have seen everything twice; the last query to have data ends the wait."""
+    missing = {expanded(expression) for path in BOARDS for expression in expressions_of(path)}
+
+    def complete() -> bool:
+        missing.difference_update([text for text in missing if query(prometheus.port, text)])
+        return not missing
+
+    with suppress(ProcessFailed):
+        prometheus.process.wait_until(complete, seconds_max=DATA_SECONDS_MAX, what="complete")
+    assert not missing
+
+
+def test_what_prometheus_has_seen_is_what_was_sent(prometheus: Prometheus) -> None:
+    [series] = query(prometheus.port, f'rocketmq_topic_put_messages_total{{topic="{TOPIC}"}}')
+    assert float(series["value"][1]) > MESSAGES_COUNT
+    assert series["metric"]["broker"] == "broker-a"

@@ -1,0 +1,41 @@
+"""What the start job takes from its command line."""
+
+import pytest
+
+from deploy.start import read_options
+from wakelog.actors.plan import Transport, UpOptions
+
+
+def test_options_are_those_of_up() -> None:
+    options, resource = read_options(
+        [
+            *("--store", "/s", "--namesrv-port", "1", "--broker-port", "2", "--bind", "0.0.0.0"),
+            *("--advertise", "10.0.0.1", "--brokers", "3", "--config", "broker.conf"),
+            *("--set", "a=b", "--set", "c=d", "--transport", "references", "--metrics-port", "0"),
+            *("--resource", "disk-a"),
+        ]
+    )
+    assert options == UpOptions(
+        store="/s",
+        name_server_port=1,
+        broker_port=2,
+        bind="0.0.0.0",
+        advertise="10.0.0.1",
+        broker_count=3,
+        config_path="broker.conf",
+        settings=("a=b", "c=d"),
+        transport=Transport.REFERENCES,
+        metrics_port=0,
+    )
+    assert resource == "disk-a"
+
+
+def test_what_is_not_said_is_left_to_planning() -> None:
+    assert read_options(["--store", "/s"]) == (UpOptions(store="/s"), None)
+
+
+def test_a_store_has_to_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """A job runs in a folder of its own, and no default could be meant."""
+    with pytest.raises(SystemExit):
+        read_options([])
+    assert "--store" in capsys.readouterr().err
