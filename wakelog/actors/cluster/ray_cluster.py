@@ -103,16 +103,16 @@ class RayCluster:
             # several machines are not supported here.
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         }
-        self._log = self.directory / "head.log"
-        with self._log.open("wb") as log:
-            self._head = subprocess.Popen(
-                [sys.executable, "-m", "wakelog.actors.cluster.ray_head", _encode(self._config)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=self._head_environment(environment or {}),
-                start_new_session=True,
-            )
+        # Without a name: the head removes its directories before anybody can read what it said.
+        self._log = tempfile.TemporaryFile()
+        self._head = subprocess.Popen(
+            [sys.executable, "-m", "wakelog.actors.cluster.ray_head", _encode(self._config)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=self._head_environment(environment or {}),
+            start_new_session=True,
+        )
         self._ready: HeadReady | None = None
 
     @property
@@ -172,16 +172,18 @@ class RayCluster:
             self._head.kill()
             self._head.wait(PROCESS_END_SECONDS_MAX)
         self._head.stdout.close()
+        self._log.close()
         # A head that was killed has done none of this.
         end_session(self.process_id)
         for directory in self._config.directories:
             shutil.rmtree(directory, ignore_errors=True)
 
     def _give_up(self, reason: str) -> None:
-        lines = self._log.read_text(errors="replace").splitlines()
-        tail = "\n".join(line for line in lines if line.strip())
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").splitlines()
         self.stop()
-        raise RayFailed(reason, "\n".join(tail.splitlines()[-LOG_TAIL_LINES:]))
+        said = [line for line in lines if line.strip()]
+        raise RayFailed(reason, "\n".join(said[-LOG_TAIL_LINES:]))
 
     def _head_environment(self, extra: Mapping[str, str]) -> dict[str, str]:
         quiet = {

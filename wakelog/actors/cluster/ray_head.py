@@ -164,7 +164,11 @@ def start_node(config: HeadConfig, ports: list[int]) -> Any:
         no_monitor=True,  # the autoscaler
         include_log_monitor=False,
     )
-    return Node(parameters, head=True, shutdown_at_exit=False, spawn_reaper=True)
+    node = Node(parameters, head=True, shutdown_at_exit=False, spawn_reaper=True)
+    if has_dashboard:
+        # A job finds its Ray by this file, else by the newest process of any Ray on the machine.
+        ray._private.utils.write_ray_address(node.address, config.ray_directory)
+    return node
 
 
 def wait_end(node: Any) -> int:
