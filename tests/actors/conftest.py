@@ -1,18 +1,33 @@
-"""One Ray for the session, which the tests marked `ray` share."""
+"""One Ray for the session, and one broker for each transport, which tests marked `ray` share."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
+from tests.actors.supervised_brokers import KINDS, SupervisedBroker, start_supervised
 from wakelog.actors.cluster.ray_cluster import RayCluster, leave
 
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[RayCluster]:
     """Yield a Ray of its own that this process is connected to."""
-    cluster = RayCluster(worker_count=9, worker_port_count=100)
+    cluster = RayCluster(worker_count=10, worker_port_count=100)
     cluster.wait_ready()
     cluster.connect()
     yield cluster
     leave()
     cluster.stop()
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def supervised(
+    request: pytest.FixtureRequest,
+    ray_cluster: RayCluster,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[SupervisedBroker]:
+    """Yield a running broker made of actors."""
+    store = tmp_path_factory.mktemp(f"store-{request.param}")
+    broker = start_supervised(KINDS[request.param], ray_cluster, store)
+    yield broker
+    assert asyncio.run(broker.actors.stop()), "a store was not left in order"

@@ -19,6 +19,9 @@ from wakelog.storage.file_system import RealFileSystem
 
 QUEUES_COUNT = 4
 PAUSE_SECONDS = 0.02
+THINK_SECONDS = 0.002
+"""Between two sends of a sender: the load is to be there, not to take the machine."""
+
 TIMEOUT_SECONDS = 8.0
 
 
@@ -84,6 +87,7 @@ class Load:
                 now = time.monotonic()
                 account.gaps_ms.append((now, (now - self._last_answer) * 1000))
                 self._last_answer = now
+                await asyncio.sleep(THINK_SECONDS)
             else:
                 count = account.refused_codes.get(answer.code, 0)
                 account.refused_codes[answer.code] = count + 1

@@ -6,8 +6,8 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from tests.actors.lines.test_by_reference import Lines, note
 
+from tests.actors.lines.test_by_reference import Lines, note
 from tests.actors.links.fakes import EPOCH
 from wakelog.actors.lines import by_bell
 from wakelog.actors.lines.by_bell import BellDispatch, BellHolds
