@@ -93,6 +93,18 @@ def test_a_synchronous_send_is_answered_in_time_whatever_is_lost(
     run(main)
 
 
+def test_what_no_producer_waits_for_is_flushed_and_seen_all_the_same(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        settings = ("flushDiskType=SYNC_FLUSH", "messageDelayLevel=1s 5s")
+        async with bell_broker(short_path, monkeypatch, *settings) as running:
+            await running.client.send("t", b"later", properties="DELAY\x011\x02")
+            await wait_until(lambda: _readable(running, 1), "the delayed message")
+
+    run(main)
+
+
 @pytest.mark.parametrize("transport", list(Transport))
 def test_every_kind_of_work_crosses_by_reference(
     short_path: Path, monkeypatch: pytest.MonkeyPatch, transport: Transport

@@ -284,6 +284,25 @@ def test_a_bell_that_brings_nothing_is_followed_by_a_call(
     run(main)
 
 
+def test_a_timed_flush_whose_bell_is_lost_is_noticed_and_not_repeated(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flush_line, "STALL_SECONDS", 0.01)
+    harness = BellHarness(short_path)
+
+    async def main() -> None:
+        await harness.start()
+        harness.append(100)
+        await asyncio.sleep(0.05)
+        assert harness.events.flushed_to == 0
+        harness.page.set(Word.FLUSHED, 100)
+        await harness.wait_flushed(100)
+        assert harness.flush.called("sync") == []
+        await harness.stop()
+
+    run(main)
+
+
 def test_a_store_time_that_falls_is_not_stored(short_path: Path) -> None:
     harness = BellHarness(short_path)
 

@@ -281,7 +281,8 @@ class BrokerService:
         self._appended = appended
         self._links.commit.appended(appended)
         self._note_committed()
-        if self._waiters:
+        if self._settings.store.synchronous_flush:
+            # Consumers wait for it even where no producer does, as for a delayed message.
             self._links.flush.want()
 
     def _note_committed(self) -> None:

@@ -232,7 +232,11 @@ class ReferenceFlush:
 
 
 class BellFlush:
-    """To Flush by bell; by a call, or here, when the bell brought nothing."""
+    """To Flush by bell; by a call, or here, when the bell brought nothing.
+
+    A flush that nobody waits for is Flush's own business, and so is its time: here its word is
+    looked at now and then, should the bell that tells of it be lost.
+    """
 
     def __init__(
         self,
@@ -247,6 +251,7 @@ class BellFlush:
         self._line = line
         self._is_attached = is_attached
         self._committed = 0
+        self._wanted = 0
         self._timer: asyncio.TimerHandle | None = None
         self._seen = 0
 
@@ -258,9 +263,12 @@ class BellFlush:
         page.set(Word.STORED_MS, max(stored_ms, page.get(Word.STORED_MS)))
         self._committed = committed
         self._by_reference.appended(appended=appended, committed=committed, stored_ms=stored_ms)
+        if self._timer is None:
+            self._look_later()
 
     def want(self) -> None:
         """Ring, and look whether it helped."""
+        self._wanted = self._committed
         if not self._is_attached():
             self._by_reference.want()
             return
@@ -285,8 +293,9 @@ class BellFlush:
     def _recheck(self) -> None:
         self._timer = None
         self.look()
-        if self._by_reference.flushed >= self._committed:
+        flushed = self._by_reference.flushed
+        if flushed >= self._committed:
             return
-        if self._by_reference.flushed == self._seen:
+        if flushed == self._seen and flushed < self._wanted:
             self._by_reference.want()
         self._look_later()
