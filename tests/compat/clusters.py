@@ -17,7 +17,7 @@ from tests.compat.processes import TestProcess, free_port
 from tests.compat.provision import java_runtime
 from tests.compat.real_rocketmq import RealBroker, RealNameServer
 
-READY_SECONDS_MAX = 60.0
+READY_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 60.0
 
 
@@ -112,5 +112,6 @@ def wakelog_cluster(
 
 STARTERS: dict[str, Starter] = {
     "real": real_cluster,
-    "local": partial(wakelog_cluster, flags=["--local"]),
+    "bells": partial(wakelog_cluster, flags=["--transport", "bells"]),
+    "references": partial(wakelog_cluster, flags=["--transport", "references"]),
 }
