@@ -1,0 +1,41 @@
+"""What Reput opens when it is attached: files that are durable, and a checkpoint that says so."""
+
+from pathlib import Path
+
+import msgspec
+
+from tests.actors.plans import service_plan
+from tests.actors.stores import fill, known_of, open_plan_store
+from wakelog.actors.dispatch import Dispatch
+from wakelog.actors.links.links import Attachment
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.state.checkpoint import decode_checkpoint
+
+
+def test_what_was_dispatched_is_durable_and_noted_when_it_is_closed(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path)
+    config = plan.settings.store
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), Attachment)
+        dispatch = Dispatch(RealFileSystem(), config, known)
+        assert dispatch.flushed == 0
+        end = fill(store, 3, now_ms=1_234_567, properties_text="KEYS\x01k")
+        assert dispatch.step(end).dispatched == end
+        dispatch.close()
+        assert dispatch.flushed == end
+        checkpoint = decode_checkpoint(Path(config.paths.checkpoint).read_bytes())
+        assert checkpoint.logics_ms == 1_234_567
+
+
+def test_after_a_recovery_dispatch_begins_where_that_says(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path)
+    with open_plan_store(plan) as store:
+        fill(store, 3)
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), Attachment)
+        assert known.dispatch_from == store.recovery.dispatch_from
+        dispatch = Dispatch(RealFileSystem(), plan.settings.store, known)
+        assert dispatch.core.position <= store.recovery.dispatch_from
+        statistics = dispatch.statistics()
+        assert statistics["puts_by_topic"] == {} and statistics["plugins"]["running"] == {}
+        dispatch.close()

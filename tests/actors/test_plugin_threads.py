@@ -1,0 +1,113 @@
+"""Plug-ins run at their own pace: one that raises or hangs holds nobody, and is left behind."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.actors.plans import service_plan
+from tests.actors.stores import fill, open_plan_store
+from wakelog.actors import plugin_threads
+from wakelog.actors.plugin_threads import PluginThreads
+from wakelog.dispatchers.dispatcher import DispatchBatch
+from wakelog.dispatchers.plugins import PluginCursor
+from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.file_system import RealFileSystem
+
+FS = RealFileSystem()
+WAIT_SECONDS_MAX = 10.0
+
+
+class Recorder:
+    """A plug-in that remembers, and does what it is told at each batch."""
+
+    def __init__(self, name: str, at_each: Callable[[], None] = lambda: None) -> None:
+        self.name = name
+        self.offsets: list[int] = []
+        self.flushed_count = 0
+        self._at_each = at_each
+
+    def dispatch(self, batch: DispatchBatch) -> None:
+        self._at_each()
+        self.offsets += [request.physical_offset for request in batch.requests]
+
+    def flush(self) -> None:
+        self.flushed_count += 1
+
+    def recover(self, max_physical_offset: int) -> int:
+        return 0
+
+    def truncate(self, physical_offset: int) -> int:
+        return physical_offset
+
+    def statistics(self) -> Mapping[str, int]:
+        return {"offsets_count": len(self.offsets)}
+
+
+def wait_until(look: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT_SECONDS_MAX
+    while not look():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def run(directory: Path, *plugins: Recorder, count: int) -> tuple[PluginThreads, int]:
+    """Run plug-ins over a log of so many messages; return its end, too."""
+    plan = service_plan(directory)
+    config = plan.settings.store
+    with open_plan_store(plan) as store:
+        end = fill(store, count)
+    cursors = [
+        PluginCursor(FS, CommitLogReader(FS, config), one.name, one, config, log_end=end)
+        for one in plugins
+    ]
+    threads = PluginThreads(cursors, {"broken": "ImportError: no such thing"})
+    threads.readable(end)
+    return threads, end
+
+
+def test_a_plugin_gets_the_log_and_is_flushed_at_the_end(tmp_path: Path) -> None:
+    plugin = Recorder("recorder")
+    threads, end = run(tmp_path, plugin, count=5)
+    wait_until(lambda: len(plugin.offsets) == 5)
+    # What is not flushed is still needed.
+    assert threads.floor(end) == 0
+    threads.stop()
+    assert plugin.flushed_count == 1 and threads.floor(end) == end
+    statistics = threads.statistics()
+    assert statistics["running"]["recorder"]["position"] == end
+    assert statistics["failures"] == {"broken": "ImportError: no such thing"}
+
+
+def test_one_that_hangs_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin_threads, "JOIN_SECONDS_MAX", 0.05)
+    gate = threading.Event()
+
+    def hang() -> None:
+        gate.wait()
+
+    hanging, other = Recorder("hanging", hang), Recorder("other")
+    threads, end = run(tmp_path, hanging, other, count=3)
+    wait_until(lambda: len(other.offsets) == 3)
+    began = time.monotonic()
+    threads.stop()
+    assert time.monotonic() - began < 5
+    assert threads.floor(end) == 0
+    gate.set()
+
+
+def test_one_that_raises_is_tried_again(tmp_path: Path) -> None:
+    failures = iter([ValueError("not yet")])
+
+    def fail_once() -> None:
+        error = next(failures, None)
+        if error is not None:
+            raise error
+
+    plugin = Recorder("failing", fail_once)
+    threads, _ = run(tmp_path, plugin, count=3)
+    wait_until(lambda: len(plugin.offsets) == 3)
+    assert threads.statistics()["running"]["failing"]["failures_count"] == 1
+    threads.stop()
