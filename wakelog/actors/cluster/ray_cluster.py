@@ -104,7 +104,7 @@ class RayCluster:
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         }
         # Without a name: the head removes its directories before anybody can read what it said.
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
         self._head = subprocess.Popen(
             [sys.executable, "-m", "wakelog.actors.cluster.ray_head", _encode(self._config)],
             stdin=subprocess.PIPE,
