@@ -97,7 +97,8 @@ def test_a_taken_port_is_told_with_a_remedy(
     port = supervised.plan.brokers[0].listen_port
 
     async def main() -> None:
-        plan = small_plan(tmp_path, f"listenPort={port}", "brokerName=other", is_local=False)
+        plan = small_plan(tmp_path, "brokerName=other", is_local=False)
+        plan.brokers[0].settings.broker.listen_port = port
         outcome = deployment_plan(plan, ray_cluster.shared_directory)
         handles = make_group(outcome.groups[0])
         with pytest.raises(DeploymentFailed, match=f"port {port}") as raised:

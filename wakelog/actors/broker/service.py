@@ -105,6 +105,7 @@ class BrokerService:
         self._notes: list[HoldPull] = []
         self._appended = self._flushed = self._readable = 0
         self._is_recovery_told = False
+        self._has_failed = False
         self._dispatched = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -259,13 +260,16 @@ class BrokerService:
     def end_of_turn(self) -> None:
         """Write what was put, say how far the log reaches, do what the core instructed.
 
-        Raises: NotWriteable; nothing put in this turn may then be acknowledged.
+        Raises: NotWriteable, once; nothing put in this turn may then be acknowledged. Later turns
+            put nothing, and their answers are about what was written before.
         """
         try:
-            appended = self.store.write_pending()
-            if appended != self._appended:
-                self._note_appended(appended)
+            if not self._has_failed:
+                appended = self.store.write_pending()
+                if appended != self._appended:
+                    self._note_appended(appended)
         except NotWriteable as error:
+            self._has_failed = True
             # Their time would run out with code 10, which a client takes for stored.
             self._waiters.unwritten(self._appended, str(error))
             raise

@@ -1,0 +1,91 @@
+"""The Broker's actor: starts once, says why it does not, and stops what it started."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.actors.deployments import small_plan
+from tests.actors.handles import FakeHandle
+from tests.actors.plans import service_plan
+from wakelog.actors.broker import actor as module
+from wakelog.actors.broker.actor import BrokerActor
+from wakelog.actors.plan import Transport
+from wakelog.actors.services import SERVICES, make_service
+
+pytestmark = pytest.mark.process
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(20):
+            await main()
+
+    asyncio.run(bounded())
+
+
+@pytest.fixture
+def plan(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return the plan of a broker whose neighbours are objects found by name."""
+    port = small_plan(short_path).brokers[0].listen_port
+    made = service_plan(short_path, transport=Transport.REFERENCES, listenPort=port)
+    builtins = made.to_builtins()
+    handles = {name: FakeHandle(make_service(name, builtins)) for name in SERVICES}
+    looked_for: list[str] = []
+
+    def find(name: str) -> FakeHandle | None:
+        looked_for.append(name)
+        # The first look comes too early.
+        return handles[name] if len(looked_for) > 1 else None
+
+    monkeypatch.setattr(module, "find_actor", find)
+    monkeypatch.setattr(module, "FIND_SECONDS", 0.0)
+    return dict(msgspec.to_builtins(made))
+
+
+def test_it_starts_once_and_stops_in_order(plan: dict[str, Any]) -> None:
+    async def main() -> None:
+        actor = BrokerActor(plan, {name: name for name in SERVICES})
+        assert actor.statistics() == {} and await actor.ping() > 0
+        first = await actor.start()
+        assert await actor.start(first["store_id"]) == first
+        assert actor.statistics()["watermarks"]["dispatched"] == 0
+        assert await actor.stop()
+        # How a broker that is not up left its store is not known here.
+        assert not await actor.stop()
+
+    run(main)
+
+
+def test_it_starts_again_on_its_own_store_only(plan: dict[str, Any]) -> None:
+    async def main() -> None:
+        names = {name: name for name in SERVICES}
+        first = BrokerActor(plan, names)
+        store_id = (await first.start())["store_id"]
+        await first.stop()
+        other = await BrokerActor(plan, names).start("another-store")
+        assert "another-store" in other["failure"]["cause"]
+        again = BrokerActor(plan, names)
+        assert (await again.start(store_id))["store_id"] == store_id
+        assert await again.stop()
+
+    run(main)
+
+
+def test_why_it_does_not_start_is_a_value(plan: dict[str, Any]) -> None:
+    async def main() -> None:
+        actor = BrokerActor(plan, {name: name for name in SERVICES})
+        port = plan["settings"]["broker"]["listenPort"]
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", port))
+            taken.listen()
+            failure = (await actor.start())["failure"]
+            assert f"port {port}" in failure["cause"]
+        assert "store_id" in await actor.start()
+        assert await actor.stop()
+
+    run(main)
