@@ -11,13 +11,12 @@ import argparse
 import asyncio
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import ray
 
-from deploy.places import shared_directory
+from deploy.cluster import connect, shared_directory
 from wakelog.actors.cluster.options import Placement
-from wakelog.actors.cluster.ray_cluster import NAMESPACE
 from wakelog.actors.plan import Plan, Transport, UpOptions
 from wakelog.actors.planning.planning import make_plan
 from wakelog.actors.supervised import SupervisedActors, deployment_plan
@@ -61,11 +60,23 @@ async def start(plan: Plan, resource: str | None) -> None:
     placements = {broker.name: placement for broker in plan.brokers}
     actors = SupervisedActors(deployment_plan(plan, directory, placements))
     try:
-        await actors.start(lambda step: print(f"wakelog: {step}", flush=True))
+        await actors.start(report_once())
     except BaseException:
         await actors.stop()
         shutil.rmtree(directory)
         raise
+
+
+def report_once() -> Callable[[str], None]:
+    """Return what prints each step; the same words again are no news."""
+    said: list[str] = []
+
+    def report(step: str) -> None:
+        if said[-1:] != [step]:
+            said.append(step)
+            print(f"wakelog: {step}", flush=True)
+
+    return report
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -73,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
     options, resource = read_options(arguments)
     try:
         plan = preflight(make_plan(options), RealFileSystem())
-        ray.init(namespace=NAMESPACE)
+        connect()
         asyncio.run(start(plan, resource))
     except Exception as error:
         failure = explain(error)

@@ -9,16 +9,16 @@ import sys
 
 import ray
 
+from deploy.cluster import connect
 from wakelog.actors.cluster.group import SUPERVISOR
 from wakelog.actors.cluster.options import find_actor
-from wakelog.actors.cluster.ray_cluster import NAMESPACE
 
 ANSWER_SECONDS_MAX = 30.0
 
 
 def main() -> int:
     """Attach by name, print, and return the exit code."""
-    ray.init(namespace=NAMESPACE)
+    connect()
     supervisor = find_actor(SUPERVISOR)
     if supervisor is None:
         print("wakelog: nothing runs in this cluster. Submit deploy/start.py.", file=sys.stderr)

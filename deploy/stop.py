@@ -10,10 +10,9 @@ import time
 import ray
 from ray.util import list_named_actors
 
-from deploy.places import shared_directory
+from deploy.cluster import connect, shared_directory
 from wakelog.actors.cluster.group import SUPERVISOR
 from wakelog.actors.cluster.options import end_actor, find_actor
-from wakelog.actors.cluster.ray_cluster import NAMESPACE
 
 STOP_SECONDS_MAX = 120.0
 """As long as the Supervisor gives a broker and the name server together."""
@@ -32,7 +31,7 @@ def wait_gone() -> list[str]:
 
 def main() -> int:
     """Stop, wait, and return 0 if every store was left as after a normal exit."""
-    ray.init(namespace=NAMESPACE)
+    connect()
     supervisor = find_actor(SUPERVISOR)
     if supervisor is None:
         print("wakelog: nothing runs in this cluster")

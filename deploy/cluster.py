@@ -1,15 +1,22 @@
-"""Where the actors of a job find each other: by name in Ray, by files in memory beside it."""
+"""How a job of wakelog joins its cluster, and where the files are that its actors share."""
 
+import logging
 import re
 from pathlib import Path
 
 import ray
 
+from wakelog.actors.cluster.ray_cluster import NAMESPACE
 from wakelog.actors.links.service_plan import memory_directory
 
 
+def connect() -> None:
+    """Join the cluster that this job was submitted to. Raises: ConnectionError."""
+    ray.init(namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
+
+
 def shared_directory() -> Path:
-    """Return the directory of words and bells of the deployment in this Ray cluster.
+    """Return the directory of words and bells of the deployment in this cluster.
 
     A cluster has one deployment, whose actors carry its names, so the cluster's address tells the
     directories of several on one machine apart.

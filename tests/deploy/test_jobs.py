@@ -1,0 +1,117 @@
+"""The three jobs in a Ray cluster: start ends and leaves actors, others find them by name."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from tests.actors.client import Client
+from tests.compat.processes import free_port
+from wakelog.actors.cluster.group import actors_count
+from wakelog.actors.cluster.ray_cluster import RayCluster
+from wakelog.protocol.codes import ResponseCode
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+JOB_SECONDS_MAX = 120.0
+BINARIES = Path(sys.executable).parent
+
+
+class Jobs(NamedTuple):
+    """Submits to one cluster."""
+
+    url: str
+    runtime_env: Path
+    environment: dict[str, str]
+
+    def run(self, *words: str) -> str:
+        """Run a job to its end and return what it printed."""
+        command = [str(BINARIES / "ray"), "job", "submit", "--address", self.url]
+        command += ["--runtime-env", str(self.runtime_env), "--working-dir", ".", "--"]
+        outcome = subprocess.run(
+            [*command, "python", *words],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=JOB_SECONDS_MAX,
+            check=False,
+        )
+        assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+        return outcome.stdout
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, short_path: Path) -> Iterator[Jobs]:
+    """Yield a cluster with a job server; its machine has the packages already."""
+    runtime_env = yaml.safe_load((ROOT / "deploy" / "runtime_env.yaml").read_text())
+    del runtime_env["pip"]
+    path = tmp_path / "runtime_env.yaml"
+    path.write_text(yaml.safe_dump(runtime_env))
+    search_path = f"{BINARIES}{os.pathsep}{os.environ['PATH']}"
+    cluster = RayCluster(
+        worker_count=actors_count(1) + 1,
+        worker_port_count=60,
+        dashboard_port=0,
+        # Ray's dashboard leaves the directories of its sockets behind when it is ended.
+        environment={"PATH": search_path, "TMPDIR": str(short_path)},
+    )
+    try:
+        cluster.wait_ready()
+        environment = {**os.environ, **cluster.environment, "PATH": search_path}
+        yield Jobs(f"http://{cluster.dashboard_url}", path, environment)
+    finally:
+        cluster.stop()
+
+
+def in_output(output: str) -> dict[str, Any]:
+    """Return the JSON that a job printed among the lines of Ray."""
+    begin = output.index("\n{\n")
+    found: dict[str, Any] = json.JSONDecoder().raw_decode(output[begin + 1 :])[0]
+    return found
+
+
+async def send(port: int, count: int) -> None:
+    client = Client(f"127.0.0.1:{port}")
+    try:
+        for _ in range(count):
+            answer = await client.send("jobs", b"body")
+            assert answer.code == ResponseCode.SUCCESS
+    finally:
+        await client.close()
+
+
+def accepts(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_broker_is_started_asked_and_stopped_by_jobs(jobs: Jobs, tmp_path: Path) -> None:
+    name_server, broker = free_port(), free_port(-2, 1)
+    ports = ["--namesrv-port", str(name_server), "--broker-port", str(broker)]
+    store = ["--store", str(tmp_path / "store"), "--set", "mappedFileSizeCommitLog=1048576"]
+    started = jobs.run("deploy/start.py", *store, *ports, "--metrics-port", "0")
+    assert f"broker-a 127.0.0.1:{broker}" in started
+
+    asyncio.run(send(broker, 7))
+    statistics = in_output(jobs.run("deploy/statistics.py"))
+    of_broker = statistics["brokers"]["broker-a"]
+    assert of_broker["store"]["put_count"] == 7
+    assert all(of_broker["links"]["attached"].values())
+    processes = set(statistics["supervisor"]["process_ids"].values())
+    assert len(processes) == actors_count(1) - 1, "each actor has a process of its own"
+
+    assert "wakelog: stopped\n" in jobs.run("deploy/stop.py")
+    assert not accepts(broker)
+    assert not accepts(name_server)
+    assert not any(Path(f"/proc/{process}").exists() for process in processes)
+    assert not (tmp_path / "store" / "abort").exists(), "an ordered stop takes the abort file away"
