@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.message_record import MessageRecord, decode_record
 from wakelog.remoting.client import RemotingClient
@@ -64,6 +64,17 @@ class Client:
 
     async def close(self) -> None:
         await self._client.close()
+
+
+async def send_until_taken(
+    client: Client, topic: str, body: bytes, *, properties: str = ""
+) -> RemotingCommand:
+    """Send, and again while the broker says that it is busy; it has not taken the message then."""
+    while True:
+        answer = await client.send(topic, body, properties=properties)
+        if answer.code != ResponseCode.SYSTEM_BUSY:
+            assert answer.code == ResponseCode.SUCCESS, answer.remark
+            return answer
 
 
 def records(answer: RemotingCommand) -> list[MessageRecord]:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,14 +18,20 @@ SECONDS_MAX = 30.0
 class Command:
     """A process whose output arrives in `lines`."""
 
-    def __init__(self, words: Sequence[str], *, ignores_interrupt: bool) -> None:
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        ignores_interrupt: bool,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         if ignores_interrupt:
             # As a shell without job control starts what it puts into the background.
             words = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *words]
         self._process = subprocess.Popen(
             words,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -41,9 +47,9 @@ class Command:
     def process_id(self) -> int:
         return self._process.pid
 
-    def wait_line(self, part: str) -> str:
+    def wait_line(self, part: str, seconds_max: float = SECONDS_MAX) -> str:
         """Return the next line with `part` in it."""
-        end = time.monotonic() + SECONDS_MAX
+        end = time.monotonic() + seconds_max
         while True:
             line = self._arrived.get(timeout=max(0.001, end - time.monotonic()))
             if line is None:
@@ -59,9 +65,9 @@ class Command:
         self._process.stdin.write("\n")
         self._process.stdin.flush()
 
-    def wait_end(self) -> tuple[int, str]:
+    def wait_end(self, seconds_max: float = SECONDS_MAX) -> tuple[int, str]:
         """Return exit code and what was written to standard error."""
-        code = self._process.wait(SECONDS_MAX)
+        code = self._process.wait(seconds_max)
         self._reader.join(SECONDS_MAX)
         assert self._process.stderr is not None
         return code, self._process.stderr.read()
@@ -84,10 +90,17 @@ class Command:
 
 @contextmanager
 def running(
-    program: Sequence[str], *arguments: str, ignores_interrupt: bool = False
+    program: Sequence[str],
+    *arguments: str,
+    ignores_interrupt: bool = False,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Command]:
     """Run `python *program *arguments`; kill it at the end if it still runs."""
-    command = Command([sys.executable, *program, *arguments], ignores_interrupt=ignores_interrupt)
+    command = Command(
+        [sys.executable, *program, *arguments],
+        ignores_interrupt=ignores_interrupt,
+        environment=environment,
+    )
     try:
         yield command
     finally:

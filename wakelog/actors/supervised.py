@@ -17,6 +17,7 @@ from wakelog.actors.cluster.options import ANYWHERE, Placement, end_actor
 from wakelog.actors.cluster.ray_cluster import RayCluster, RayFailed, leave
 from wakelog.actors.deployment import Report
 from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.links.bells import NO_FAULTS, BellFaults
 from wakelog.actors.links.service_plan import ServicePlan, memory_directory
 from wakelog.actors.local import name_server_settings
 from wakelog.actors.plan import BrokerPlan, Plan
@@ -86,9 +87,10 @@ class SupervisedActors:
 class RayDeployment:
     """See `deployment.Deployment`."""
 
-    def __init__(self, plan: Plan) -> None:
-        """Start nothing."""
+    def __init__(self, plan: Plan, faults: BellFaults = NO_FAULTS) -> None:
+        """Start nothing. `faults` are what a test wants to go wrong with the bells."""
         self._plan = plan
+        self._faults = faults
         self._cluster: RayCluster | None = None
         self._actors: SupervisedActors | None = None
 
@@ -106,7 +108,7 @@ class RayDeployment:
             self._cluster.connect()
         except RayFailed as error:
             raise DeploymentFailed(str(error), "Look at Ray's message, or try --local.") from error
-        plan = deployment_plan(self._plan, self._cluster.shared_directory)
+        plan = deployment_plan(self._plan, self._cluster.shared_directory, faults=self._faults)
         self._actors = SupervisedActors(plan)
         await self._actors.start(report)
 
@@ -136,7 +138,11 @@ class RayDeployment:
 
 
 def deployment_plan(
-    plan: Plan, shared_directory: Path, placements: dict[str, Placement] | None = None
+    plan: Plan,
+    shared_directory: Path,
+    placements: dict[str, Placement] | None = None,
+    *,
+    faults: BellFaults = NO_FAULTS,
 ) -> DeploymentPlan:
     """Return what the actors of a plan are started with.
 
@@ -146,7 +152,8 @@ def deployment_plan(
     groups = []
     for broker in plan.brokers:
         placement = (placements or {}).get(broker.name, ANYWHERE)
-        groups.append(GroupPlan(_service_plan(plan, broker, shared_directory), placement))
+        service = _service_plan(plan, broker, shared_directory, faults)
+        groups.append(GroupPlan(service, placement))
     has_name_server = plan.name_server is not None
     return DeploymentPlan(
         bind_host=plan.bind_host,
@@ -157,7 +164,9 @@ def deployment_plan(
     )
 
 
-def _service_plan(plan: Plan, broker: BrokerPlan, shared_directory: Path) -> ServicePlan:
+def _service_plan(
+    plan: Plan, broker: BrokerPlan, shared_directory: Path, faults: BellFaults
+) -> ServicePlan:
     directory = shared_directory / broker.name
     directory.mkdir(mode=0o700, exist_ok=True)
     return ServicePlan(
@@ -169,4 +178,5 @@ def _service_plan(plan: Plan, broker: BrokerPlan, shared_directory: Path) -> Ser
         memory_directory=memory_directory(),
         log_level=plan.log_level,
         log_format=plan.log_format,
+        faults=faults,
     )
