@@ -44,9 +44,18 @@ class Dispatch:
     def __init__(self, fs: FileSystem, config: StoreConfig, known: Attachment) -> None:
         """Open the derived files and find where dispatch begins. Raises: StoreError."""
         self._log = CommitLogReader(fs, config)
-        self._dispatchers: list[CoreDispatcher] = core_dispatchers(fs, config, self._log)
+        self._dispatchers: list[CoreDispatcher] = core_dispatchers(
+            fs, config, self._log, skip_segment=config.compat_skip_segment
+        )
         self._checkpoint = Checkpoint(fs, config.paths.checkpoint)
-        self.core = Reput(fs, self._log, self._dispatchers, config, kernels=_LOADER.kernels)
+        self.core = Reput(
+            fs,
+            self._log,
+            self._dispatchers,
+            config,
+            skip_segment=config.compat_skip_segment,
+            kernels=_LOADER.kernels,
+        )
         recovered = known.dispatch_from is not None
         self.flushed = self.core.start(
             known.committed,

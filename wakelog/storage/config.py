@@ -112,6 +112,9 @@ _KEYS = {
     "enable_schedule_async_deliver": "enableScheduleAsyncDeliver",
     "schedule_async_deliver_pending_max": "scheduleAsyncDeliverMaxPendingLimit",
     "schedule_async_deliver_resend_max": "scheduleAsyncDeliverMaxResendNum2Blocked",
+    # Ours: 4.9.3's way where it loses more than it must. It passes over keys it does not know.
+    "compat_skip_segment": "compat.skip_segment",
+    "compat_cut_at_damage": "compat.cut_at_damage",
 }
 
 
@@ -183,6 +186,8 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=_KEYS):
     enable_schedule_async_deliver: bool = False
     schedule_async_deliver_pending_max: int = 2_000
     schedule_async_deliver_resend_max: int = 3
+    compat_skip_segment: bool = False
+    compat_cut_at_damage: bool = False
 
     def __post_init__(self) -> None:
         """Check each range and the relations between values."""

@@ -42,14 +42,12 @@ class OpenOptions(NamedTuple):
     pool_directory: where a dead broker's transient pool may be, and where a new one is made if the
         configuration asks for one; None keeps away from pools.
     segment_source: gives the log its next segments; by default it makes them when it needs them.
-    cut_at_damage: `compat.cut_at_damage`, see `log_end.py`.
     after_lock: called with the lock held and before anything else is written, to end whoever still
         writes for a broker that died.
     """
 
     pool_directory: str | None = None
     segment_source: MakeSegmentSource | None = None
-    cut_at_damage: bool = False
     after_lock: Callable[[], None] | None = None
 
 
@@ -82,7 +80,7 @@ def open_parts(
             clean_unfinished(fs, paths, owner)
         if options.pool_directory is not None:
             restore_buffers(fs, options.pool_directory, _segment_paths(fs, config))
-        report, files = recover(fs, config, now_ms, cut_at_damage=options.cut_at_damage)
+        report, files = recover(fs, config, now_ms, cut_at_damage=config.compat_cut_at_damage)
         undo.callback(files.close)
         AbortFile(fs, paths.abort).create()
         pool = None
