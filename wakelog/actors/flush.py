@@ -28,6 +28,7 @@ from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.flush import Flush, SegmentSync
 from wakelog.storage.state.checkpoint import Checkpoint
+from wakelog.telemetry.histogram import Histogram
 from wakelog.telemetry.logs import Log, logger
 
 SERVICE = "flush"
@@ -75,6 +76,7 @@ class FlushService:
         self._timer: asyncio.TimerHandle | None = None
         self._checkpoint: Checkpoint | None = None
         self._checkpoint_ms = 0
+        self._sync_seconds = Histogram()
         self._log = logger(Log.STORE)
 
     async def ping(self) -> int:
@@ -137,8 +139,11 @@ class FlushService:
         return dict(msgspec.to_builtins(outcome))
 
     def statistics(self) -> dict[str, Any]:
-        """Return the core's counters."""
-        return {} if self._core is None else dict(msgspec.to_builtins(self._core.statistics()))
+        """Return the core's counters, and how long syncs took."""
+        if self._core is None:
+            return {}
+        counters = msgspec.to_builtins(self._core.statistics())
+        return {**counters, "sync_seconds": self._sync_seconds.statistics()}
 
     def _sync(self, request: FlushRequest) -> tuple[FlushOutcome, int | None]:
         core = self._core
@@ -154,12 +159,14 @@ class FlushService:
             force=request.force,
         )
         if decision.flush_to is not None:
+            began_seconds = time.perf_counter()
             try:
                 self._segments.sync(core.flushed_offset, decision.flush_to)
             except StoreError as error:
                 core.failed(str(error))
                 self._log.error("flush failed", begin=core.flushed_offset, cause=str(error))
             else:
+                self._sync_seconds.observe(time.perf_counter() - began_seconds)
                 core.succeeded(decision.flush_to)
                 if decision.flush_to >= request.appended:
                     self._note_checkpoint(request.stored_ms, now_ms)

@@ -9,6 +9,7 @@ Broker (`segment_line.py`, `flush_line.py`).
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -174,11 +175,7 @@ class BrokerLinks:
             "epoch": self._epoch,
             "attached": {name: one.is_attached for name, one in self._neighbours.items()},
             "attached_count": {name: one.attached_count for name, one in self._neighbours.items()},
-            "references": {
-                kind: count
-                for caller in self._callers.values()
-                for kind, count in caller.counts.items()
-            },
+            "references": dict(sum((one.counts for one in self._callers.values()), Counter())),
             "segments": {} if self._segments is None else self._segments.statistics(),
             "flush": {"own_count": self._flush_by_reference.own_count},
             "commit": self.commit.statistics(),
