@@ -59,7 +59,8 @@ def test_properties_go_both_ways() -> None:
 def test_every_field_has_a_key_of_its_own() -> None:
     fields = msgspec.structs.fields(StoreConfig)
     assert len({field.encode_name for field in fields}) == len(fields)
-    assert all("_" not in field.encode_name for field in fields)
+    keys_of_rocketmq = [f.encode_name for f in fields if not f.encode_name.startswith("compat.")]
+    assert all("_" not in key for key in keys_of_rocketmq)
 
 
 def test_other_objects_keys_are_left_alone() -> None:
