@@ -50,6 +50,12 @@ def rate(name: str, labels: str = OF_BROKER) -> str:
     return f"rate({name}{{{labels}}}[$__rate_interval])"
 
 
+def quantile(share: float, name: str, label: str = "broker") -> str:
+    """Return what that share of a histogram's durations stayed below, by a label."""
+    buckets = rate(f"{name}_bucket")
+    return f"histogram_quantile({share}, sum by (le, {label}) ({buckets}))"
+
+
 def stat(title: str, description: str, unit: str, expression: str, legend: str = "") -> Panel:
     """Return a number."""
     return Panel("stat", title, description, unit, (Target(expression, legend or title),))

@@ -16,6 +16,7 @@ from scripts.grafana import (
     Panel,
     board_json,
     graph,
+    quantile,
     rate,
     stat,
 )
@@ -151,7 +152,10 @@ STORE = (
         "Behind the log's end",
         "Bytes of the log that are not in the queues, or not on the disk yet.",
         BYTES,
-        (f"max by (broker) (rocketmq_dispatch_lag_bytes{{{OF_BROKER}}})", "{{broker}} dispatch"),
+        (
+            f"max by (broker, dispatcher) (rocketmq_dispatch_lag_bytes{{{OF_BROKER}}})",
+            "{{broker}} dispatch {{dispatcher}}",
+        ),
         (f"max by (broker) (rocketmq_flush_lag_bytes{{{OF_BROKER}}})", "{{broker}} flush"),
     ),
     graph(
@@ -167,6 +171,13 @@ STORE = (
         COUNT,
         (f"sum by (broker) ({rate('rocketmq_flushes_total')})", "{{broker}} Flush"),
         (f"sum by (broker) ({rate('rocketmq_flushes_inline_total')})", "{{broker}} itself"),
+    ),
+    graph(
+        "Sync time",
+        "How long 99 in 100, and half of the syncs of the log took at most.",
+        SECONDS,
+        (quantile(0.99, "rocketmq_flush_duration_seconds"), "{{broker}} 99 %"),
+        (quantile(0.5, "rocketmq_flush_duration_seconds"), "{{broker}} 50 %"),
     ),
     graph(
         "Disks",

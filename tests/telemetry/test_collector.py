@@ -105,6 +105,16 @@ def test_a_scale_turns_percent_into_a_ratio() -> None:
     ]
 
 
+def test_a_difference_is_of_the_first_source_only() -> None:
+    sources = (("who=a", "high"), ("who=b", "lag"))
+    spec = MetricSpec("m", Kind.GAUGE, "M.", sources, minus=("who=a", "low"))
+    lines = expose({"high": 5, "low": 3, "lag": 9}, spec)
+    assert [line for line in lines if line.startswith("m{")] == [
+        'm{who="a"} 2.0',
+        'm{who="b"} 9.0',
+    ]
+
+
 def test_a_family_is_capped_and_says_so() -> None:
     spec = MetricSpec("m", Kind.COUNTER, "M.", (("{k}",),))
     lines = expose({str(key): key for key in range(10)}, spec, series_max=4)

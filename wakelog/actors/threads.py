@@ -179,10 +179,10 @@ STORE: Final[tuple[Row, ...]] = (
            "Flush", "storage.flush", "rocketmq_flush_lag_bytes"),
     Thread("FlushDiskWatcher", "answers senders that waited too long for the disk",
            "syncFlushTimeout, 5 s",
-           "Broker", "broker.processors.put_answer", "rocketmq_flush_waits_timed_out_total"),
+           "Broker", "actors.broker.flush_waiters", "rocketmq_flush_waits_timed_out_total"),
     Thread("CommitRealTimeService", "copies the transient pool to segments",
            "commitIntervalCommitLog, 200 ms",
-           "Commit", "storage.commit", "rocketmq_watermark_offset_bytes"),
+           "Commit", "storage.commit", "rocketmq_committed_bytes_total"),
     Thread("ReputMessageService", "has new records dispatched", "1 ms",
            "Reput", "dispatchers.reput", "rocketmq_dispatched_messages_total"),
     Thread("FlushConsumeQueueService", "makes queues durable, and the checkpoint",
@@ -233,7 +233,7 @@ EVERYWHERE: Final[tuple[Row, ...]] = (
     Thread("AsyncAppender-Worker", "writes log lines to their files", "9 threads, waits",
            "every actor", "telemetry.logs", "rocketmq_loop_lag_seconds"),
     Thread("ShutdownHook", "stops everything in order", "once",
-           "Supervisor", "cli.stop_signals", "rocketmq_actor_attached"),
+           "Supervisor", "actors.supervisor", "rocketmq_actor_attached"),
 )
 # fmt: on
 

@@ -54,12 +54,13 @@ def find_series(path: Path, values: Any) -> Series:
 
 def read_series(spec: MetricSpec, values: Any) -> Series:
     """Return the series of one family, of all its sources."""
-    found: Series = {}
-    for source in spec.sources:
-        found |= find_series(source, values)
+    first, *others = spec.sources
+    found = find_series(first, values)
     if spec.minus:
         other = find_series(spec.minus, values)
         found = {key: max(0, found[key] - other[key]) for key in found if key in other}
+    for source in others:
+        found |= find_series(source, values)
     return found
 
 

@@ -39,8 +39,9 @@ class Kind(StrEnum):
 class MetricSpec(msgspec.Struct, frozen=True):
     """One family: its name, its text, and the paths at which its values stand.
 
-    With ``minus`` the value there, under the same labels, is taken away, and what would be negative
-    is 0: both were read one after the other. ``scale`` is multiplied in: percent to ratio.
+    With ``minus`` the value there, under the same labels, is taken away from the first source, and
+    what would be negative is 0: both were read one after the other. ``scale`` is multiplied in:
+    percent to ratio.
     """
 
     name: str

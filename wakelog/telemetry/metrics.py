@@ -32,9 +32,11 @@ from wakelog.telemetry.request_metrics import (
     TURNS,
 )
 from wakelog.telemetry.store_metrics import (
+    COMMIT,
     DISPATCH,
     FLUSH,
     LOG,
+    PLUGINS,
     RETENTION,
     SEGMENTS,
     WATERMARKS,
@@ -53,7 +55,9 @@ METRICS_BY_SUBJECT: dict[str, tuple[MetricSpec, ...]] = {
     "Log": LOG,
     "Watermarks": WATERMARKS,
     "Dispatch": DISPATCH,
+    "Dispatchers from elsewhere": PLUGINS,
     "Flush": FLUSH,
+    "Transient pool": COMMIT,
     "Segments": SEGMENTS,
     "Retention": RETENTION,
     "Pool": POOL,

@@ -4,10 +4,11 @@ The Broker appends and reads; Reput dispatches, Flush makes durable, AllocateMap
 segments, Retention removes them. Each says what it did; a service that is away says nothing.
 """
 
-from wakelog.telemetry.metric_spec import BROKER, Path, counter, gauge
+from wakelog.telemetry.metric_spec import BROKER, Path, counter, gauge, histogram
 
 SERVICES: Path = (*BROKER, "services")
 REPUT: Path = (*SERVICES, "reput")
+PLUGIN: Path = (*REPUT, "plugins", "running", "{dispatcher}")
 RETENTION_SERVICE: Path = (*SERVICES, "retention")
 
 # Reput's cursor travels as a sequence; these are the places in it.
@@ -79,9 +80,10 @@ WATERMARKS = (
     ),
     gauge(
         "rocketmq_dispatch_lag_bytes",
-        "Bytes of the log that consumers may see and that are not in the queues yet.",
-        (*BROKER, "watermarks", "readable"),
-        minus=(*BROKER, "watermarks", "dispatched"),
+        "Bytes of the log that consumers may see and that a dispatcher has not taken in.",
+        (*BROKER, "dispatcher=builtin", "watermarks", "readable"),
+        (*PLUGIN, "lag_bytes"),
+        minus=(*BROKER, "dispatcher=builtin", "watermarks", "dispatched"),
     ),
     gauge(
         "rocketmq_flush_lag_bytes",
@@ -153,11 +155,34 @@ DISPATCH = (
     ),
 )
 
+PLUGINS = (
+    counter(
+        "rocketmq_plugin_batches",
+        "Batches that a dispatcher from elsewhere took in.",
+        (*PLUGIN, "batches_count"),
+    ),
+    counter(
+        "rocketmq_plugin_failures",
+        "Times that a dispatcher from elsewhere raised.",
+        (*PLUGIN, "failures_count"),
+    ),
+    gauge(
+        "rocketmq_plugin_given_up",
+        "1 once a dispatcher from elsewhere has failed too often and gets nothing more.",
+        (*PLUGIN, "given_up"),
+    ),
+)
+
 FLUSH = (
     counter(
         "rocketmq_flushes",
         "Syncs of the commit log by Flush.",
         (*SERVICES, "flush", "flush_count"),
+    ),
+    histogram(
+        "rocketmq_flush_duration_seconds",
+        "How long syncs of the commit log by Flush took.",
+        (*SERVICES, "flush", "sync_seconds"),
     ),
     counter(
         "rocketmq_flushes_inline",
@@ -173,6 +198,24 @@ FLUSH = (
         "rocketmq_flush_waits_timed_out",
         "Answers given as FLUSH_DISK_TIMEOUT.",
         (*BROKER, "flush_waiters", "timed_out_count"),
+    ),
+)
+
+COMMIT = (
+    counter(
+        "rocketmq_committed_bytes",
+        "Bytes that Commit copied from the transient pool to segments.",
+        (*SERVICES, "commit", "copied_bytes"),
+    ),
+    counter(
+        "rocketmq_commits_inline",
+        "Copies from the transient pool that the broker did while Commit was away.",
+        (*BROKER, "links", "commit", "own_count"),
+    ),
+    counter(
+        "rocketmq_commit_failures",
+        "Copies from the transient pool that failed in Commit.",
+        (*SERVICES, "commit", "failed_count"),
     ),
 )
 
