@@ -47,12 +47,16 @@ class Starter(Protocol):
 
 @contextmanager
 def real_cluster(
-    folder: Path, *, store: Path | None = None, settings: Mapping[str, str] | None = None
+    folder: Path,
+    *,
+    store: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+    in_order: bool = False,
 ) -> Iterator[Cluster]:
     """Run RocketMQ 4.9.3's own name server and broker.
 
-    They are killed at the end, which nobody looks at: an ordered stop of theirs takes 9 s. A test
-    that goes on with the store uses `RealBroker` and its `stop`.
+    They are killed at the end, which nobody looks at, unless the store is to be left `in_order`: an
+    ordered stop of theirs takes 9 s.
     """
     name_server = RealNameServer(folder / "namesrv")
     try:
@@ -65,10 +69,61 @@ def real_cluster(
         broker.start()
         try:
             yield Cluster(name_server.address, broker.address, broker.store)
+            if in_order:
+                broker.stop()
         finally:
             broker.kill()
     finally:
         name_server.kill()
+
+
+class Wakelog:
+    """`wakelog up` as a user would run it, with a name server of its own."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        store: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        flags: Sequence[str] = (),
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        ports = free_port(), free_port(-2, 1)
+        name_server, broker = (f"127.0.0.1:{port}" for port in ports)
+        self.cluster = Cluster(name_server, broker, store or folder / "store")
+        options = {
+            "--store": str(self.cluster.store),
+            "--namesrv-port": str(ports[0]),
+            "--broker-port": str(ports[1]),
+            "--metrics-port": "0",
+        }
+        words = [*flags, *(word for option in options.items() for word in option)]
+        # As in the real cluster: small segments, or every test writes gigabytes.
+        for key, value in {"mappedFileSizeCommitLog": str(64 << 20), **(settings or {})}.items():
+            words += ["--set", f"{key}={value}"]
+        self.process = TestProcess(
+            [sys.executable, "-m", "wakelog", "up", *words],
+            env=dict(java_runtime().env),
+            log_path=folder / "up.out",
+        )
+
+    def wait_ready(self) -> None:
+        """Return once the broker is in the name server's route."""
+        self.process.wait_until(
+            lambda: knows_broker(self.cluster.name_server, self.cluster.broker),
+            seconds_max=READY_SECONDS_MAX,
+            what="registered with the name server",
+        )
+
+    def stop(self) -> None:
+        """Stop in order: the store is left as after a normal exit."""
+        code = self.process.end(signal.SIGINT, seconds_max=STOP_SECONDS_MAX)
+        assert code == 0, f"wakelog up ended with {code}{self.process}"
+
+    def kill(self) -> None:
+        """Kill: the store is left as it is at this moment."""
+        self.process.end(signal.SIGKILL, seconds_max=STOP_SECONDS_MAX)
 
 
 @contextmanager
@@ -79,36 +134,15 @@ def wakelog_cluster(
     settings: Mapping[str, str] | None = None,
     flags: Sequence[str] = (),
 ) -> Iterator[Cluster]:
-    """Run `wakelog up` with these flags, as a user would."""
-    folder.mkdir(parents=True, exist_ok=True)
-    store = store or folder / "store"
-    name_server_port, broker_port = free_port(), free_port(-2, 1)
-    name_server, broker = (f"127.0.0.1:{port}" for port in (name_server_port, broker_port))
-    options = {
-        "--store": str(store),
-        "--namesrv-port": str(name_server_port),
-        "--broker-port": str(broker_port),
-        "--metrics-port": "0",
-    }
-    words = [*flags, *(word for option in options.items() for word in option)]
-    # As in the real cluster: small segments, or every test writes gigabytes.
-    for key, value in {"mappedFileSizeCommitLog": str(64 << 20), **(settings or {})}.items():
-        words += ["--set", f"{key}={value}"]
-    process = TestProcess(
-        [sys.executable, "-m", "wakelog", "up", *words],
-        env=dict(java_runtime().env),
-        log_path=folder / "up.out",
-    )
-    with process:
-        process.wait_until(
-            lambda: knows_broker(name_server, broker),
-            seconds_max=READY_SECONDS_MAX,
-            what="registered with the name server",
-        )
-        yield Cluster(name_server, broker, store)
-        code = process.end(signal.SIGINT, seconds_max=STOP_SECONDS_MAX)
-        assert code == 0, f"wakelog up ended with {code}{process}"
+    """Run `wakelog up` with these flags, and stop it in order."""
+    wakelog = Wakelog(folder, store=store, settings=settings, flags=flags)
+    with wakelog.process:
+        wakelog.wait_ready()
+        yield wakelog.cluster
+        wakelog.stop()
 
+
+local_cluster = partial(wakelog_cluster, flags=["--local"])
 
 STARTERS: dict[str, Starter] = {
     "real": real_cluster,

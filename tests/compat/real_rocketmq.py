@@ -24,6 +24,7 @@ _OPENED = (
 )
 JVM_OPTIONS = (
     *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",  # how it unmaps a file
     "-Xms128m",
     "-Xmx512m",
     "-XX:+UseSerialGC",
