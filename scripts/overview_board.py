@@ -180,6 +180,13 @@ STORE = (
         (quantile(0.5, "rocketmq_flush_duration_seconds"), "{{broker}} 50 %"),
     ),
     graph(
+        "Dispatch time",
+        "How long 99 in 100, and half of the steps of dispatch took at most.",
+        SECONDS,
+        (quantile(0.99, "rocketmq_dispatch_duration_seconds"), "{{broker}} 99 %"),
+        (quantile(0.5, "rocketmq_dispatch_duration_seconds"), "{{broker}} 50 %"),
+    ),
+    graph(
         "Disks",
         "Used part of the disk under the log and under the queues.",
         RATIO,

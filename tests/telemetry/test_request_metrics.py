@@ -38,3 +38,10 @@ def test_members_and_routes_are_counted(statistics: dict[str, Any]) -> None:
     assert value_of(statistics, "rocketmq_nameserver_topics") == value_of(
         statistics, "rocketmq_topics"
     )
+
+
+def test_a_slave_counts_what_it_finds_in_the_log() -> None:
+    reput = {"puts_by_topic": {"copied": [3, 400]}}
+    values = {"brokers": {"a": {"services": {"reput": reput}}}}
+    assert value_of(values, "rocketmq_topic_put_messages", topic="copied") == 3
+    assert value_of(values, "rocketmq_topic_put_bytes", topic="copied") == 400

@@ -74,7 +74,7 @@ async def settled(deployment: Deployment) -> dict[str, Any] | None:
         all(broker["services"].values())
         and broker["services"]["retention"]["log_used_percent"] >= 0
         and words["dispatched"] == words["appended"]
-        and broker["services"]["reput"]["cursor"][0] == words["appended"]
+        and broker["services"]["reput"]["cursor"]["position"] == words["appended"]
     )
     return found if settled else None
 

@@ -25,6 +25,7 @@ from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.state.checkpoint import Checkpoint
+from wakelog.telemetry.histogram import Histogram
 
 STEP_BYTES_MAX = 8 << 20
 """A scan's buffer: some milliseconds of work, after which bells and calls get their turn."""
@@ -64,11 +65,15 @@ class Dispatch:
             dispatched=None if recovered else known.dispatched,
         )
         self._puts: dict[str, tuple[int, int]] = {}
+        self._step_seconds = Histogram()
         self.plugins = self._start_plugins(fs, config, known.committed)
 
     def step(self, readable: int) -> DispatchDecision:
         """Dispatch some of what is below `readable`. Raises: StoreError."""
+        position, began_seconds = self.core.position, time.perf_counter()
         decision = self.core.step(readable, STEP_BYTES_MAX, time.time_ns() // 1_000_000)
+        if self.core.position > position:
+            self._step_seconds.observe(time.perf_counter() - began_seconds)
         for topic, puts in decision.topic_puts.items():
             count, size_bytes = self._puts.get(topic, (0, 0))
             total = count + puts.messages_count, size_bytes + puts.messages_bytes
@@ -77,10 +82,16 @@ class Dispatch:
         return decision
 
     def statistics(self) -> dict[str, Any]:
-        """Return the core's counters, and what a slave counted by topic."""
-        counters = msgspec.to_builtins(self.core.statistics()._asdict())
-        puts = {topic: list(total) for topic, total in self._puts.items()}
-        return {**counters, "puts_by_topic": puts, "plugins": self.plugins.statistics()}
+        """Return the core's counters, what a slave counted by topic, and times."""
+        core = self.core.statistics()
+        return {
+            **msgspec.to_builtins(core._asdict()),
+            "cursor": msgspec.to_builtins(core.cursor._asdict()),
+            "flushed": self.flushed,
+            "step_seconds": self._step_seconds.statistics(),
+            "puts_by_topic": {topic: list(total) for topic, total in self._puts.items()},
+            "plugins": self.plugins.statistics(),
+        }
 
     def run(self, job: FlushJob) -> None:
         """Make what a job covers durable and say so in the checkpoint; for any thread.

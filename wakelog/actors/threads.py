@@ -187,7 +187,7 @@ STORE: Final[tuple[Row, ...]] = (
            "Reput", "dispatchers.reput", "rocketmq_dispatched_messages_total"),
     Thread("FlushConsumeQueueService", "makes queues durable, and the checkpoint",
            "flushIntervalConsumeQueue, 1 s",
-           "Reput", "dispatchers.sync_files", "rocketmq_consume_queue_files_made_total"),
+           "Reput", "dispatchers.sync_files", "rocketmq_dispatch_flush_lag_bytes"),
     Thread("FlushIndexFileThread", "makes a full index file durable", "once a file",
            "Reput", "dispatchers.index", "rocketmq_index_files"),
     Thread("StoreStatsService", "samples and prints puts and gets", "1 s",

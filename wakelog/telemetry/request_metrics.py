@@ -11,6 +11,9 @@ SERVERS: tuple[Path, ...] = (
     ("role=nameserver", "broker=", *NAME_SERVER, "server"),
 )
 
+# A slave stores nothing: Reput counts what it finds in the log that was copied.
+PUTS_OF_SLAVE: Path = (*BROKER, "services", "reput", "puts_by_topic")
+
 
 def of_servers(*rest: str) -> tuple[Path, ...]:
     """Return the paths of a value that brokers and the name server both have in their server."""
@@ -146,11 +149,13 @@ TRAFFIC = (
         "rocketmq_topic_put_messages",
         "Messages stored, by topic.",
         (*BROKER, "broker", "traffic", "put_by_topic", "{topic}", "0"),
+        (*PUTS_OF_SLAVE, "{topic}", "0"),
     ),
     counter(
         "rocketmq_topic_put_bytes",
         "Bytes stored, by topic.",
         (*BROKER, "broker", "traffic", "put_by_topic", "{topic}", "1"),
+        (*PUTS_OF_SLAVE, "{topic}", "1"),
     ),
     counter(
         "rocketmq_group_get_messages",

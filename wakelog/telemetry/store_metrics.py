@@ -8,21 +8,9 @@ from wakelog.telemetry.metric_spec import BROKER, Path, counter, gauge, histogra
 
 SERVICES: Path = (*BROKER, "services")
 REPUT: Path = (*SERVICES, "reput")
+CURSOR: Path = (*REPUT, "cursor")
 PLUGIN: Path = (*REPUT, "plugins", "running", "{dispatcher}")
 RETENTION_SERVICE: Path = (*SERVICES, "retention")
-
-# Reput's cursor travels as a sequence; these are the places in it.
-(
-    POSITION,
-    RECORDS,
-    RECORD_BYTES,
-    BULK_RECORDS,
-    _,
-    SKIPPED_BYTES,
-    MISMATCHES,
-    STRETCHES,
-    BAD_BYTES,
-) = ((*REPUT, "cursor", str(place)) for place in range(9))
 
 LOG = (
     counter(
@@ -94,34 +82,40 @@ WATERMARKS = (
 )
 
 DISPATCH = (
-    counter("rocketmq_dispatched_messages", "Records of the log that were dispatched.", RECORDS),
     counter(
-        "rocketmq_dispatched_bytes", "Bytes of the records that were dispatched.", RECORD_BYTES
+        "rocketmq_dispatched_messages",
+        "Records of the log that were dispatched.",
+        (*CURSOR, "records_count"),
+    ),
+    counter(
+        "rocketmq_dispatched_bytes",
+        "Bytes of the records that were dispatched.",
+        (*CURSOR, "records_bytes"),
     ),
     counter(
         "rocketmq_dispatched_bulk_messages",
         "Records that the bulk scan dispatched, as when catching up.",
-        BULK_RECORDS,
+        (*CURSOR, "bulk_records_count"),
     ),
     counter(
         "rocketmq_dispatch_skipped_bytes",
         "Bytes that were gone from the log before they were dispatched.",
-        SKIPPED_BYTES,
+        (*CURSOR, "moved_up_bytes"),
     ),
     counter(
         "rocketmq_dispatch_size_mismatches",
         "Records skipped because two of their sizes disagree.",
-        MISMATCHES,
+        (*CURSOR, "size_mismatches_count"),
     ),
     counter(
         "rocketmq_dispatch_bad_stretches",
         "Damaged stretches of the log that dispatch passed over.",
-        STRETCHES,
+        (*CURSOR, "bad_stretches_count"),
     ),
     counter(
         "rocketmq_dispatch_bad_bytes",
         "Bytes of the damaged stretches that dispatch passed over.",
-        BAD_BYTES,
+        (*CURSOR, "bad_bytes"),
     ),
     counter(
         "rocketmq_dispatch_failures",
@@ -132,6 +126,17 @@ DISPATCH = (
         "rocketmq_dispatch_arrivals",
         "Notices that a queue has grown, for pulls that wait for it.",
         (*REPUT, "arrivals_count"),
+    ),
+    histogram(
+        "rocketmq_dispatch_duration_seconds",
+        "How long steps of dispatch took, each of some messages up to 8 MiB of the log.",
+        (*REPUT, "step_seconds"),
+    ),
+    gauge(
+        "rocketmq_dispatch_flush_lag_bytes",
+        "Bytes of the log whose queues and index are not on the disk yet.",
+        (*BROKER, "watermarks", "dispatched"),
+        minus=(*REPUT, "flushed"),
     ),
     gauge(
         "rocketmq_consume_queues",
