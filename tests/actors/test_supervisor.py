@@ -10,11 +10,14 @@ import pytest
 
 from tests.actors.handles import FakeHandle
 from tests.actors.plans import service_plan
+from wakelog.actors import charge
 from wakelog.actors import supervisor as module
 from wakelog.actors.cluster.group import DeploymentPlan, GroupPlan
 from wakelog.actors.services import SERVICES
 from wakelog.actors.supervisor import SupervisorActor
 from wakelog.nameserver.config import NameServerConfig
+
+HERE = {"process_id": os.getpid(), "node_id": ""}
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
@@ -31,7 +34,7 @@ class FakeActor:
     def __init__(self, kind: str, log: list[str]) -> None:
         self.kind = kind
         self.log = log
-        self.outcome: dict[str, Any] = {"process_id": os.getpid(), "store_id": "s"}
+        self.outcome: dict[str, Any] = {**HERE, "store_id": "s"}
         self.store_ids: list[str | None] = []
         self.is_clean = True
         self.hangs = False
@@ -69,7 +72,7 @@ class Harness:
         monkeypatch.setattr(module, "make_group", lambda _: group)
         monkeypatch.setattr(module, "end_actor", lambda one: self.ended.append(one.target.kind))
         monkeypatch.setattr(module, "configure_logs", lambda *_, **__: None)
-        monkeypatch.setattr(module, "wait_death", self.wait_death)
+        monkeypatch.setattr(charge, "wait_death", self.wait_death)
         self.plan = DeploymentPlan(
             "127.0.0.1",
             str(directory),
@@ -133,7 +136,7 @@ def test_while_it_starts_it_says_what_it_waits_for(
 
     async def start(_store_id: str | None = None) -> dict[str, Any]:
         await gate.wait()
-        return {"process_id": os.getpid(), "store_id": "s"}
+        return {**HERE, "store_id": "s"}
 
     async def main() -> None:
         monkeypatch.setattr(harness.actors["Broker"], "start", start)
@@ -166,10 +169,10 @@ def test_a_broker_that_died_is_started_again_on_its_own_store(harness: Harness) 
 def test_an_actor_that_does_not_answer_is_killed(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "SERVICE_HUNG_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(charge, "SERVICE_HUNG_SECONDS_MAX", 0.01)
     monkeypatch.setattr(module, "PING_SECONDS", 0.0)
     killed: list[int] = []
-    monkeypatch.setattr(module, "end_hung", killed.append)
+    monkeypatch.setattr(os, "kill", lambda process_id, _: killed.append(process_id))
 
     async def main() -> None:
         supervisor = await harness.started()

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from wakelog.actors.cluster.options import own_node_id
 from wakelog.actors.name_server_service import NameServerService
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.nameserver.config import NameServerConfig, NameServerSettings
@@ -34,7 +35,7 @@ class NameServerActor:
         return os.getpid()
 
     async def start(self) -> dict[str, Any]:
-        """Start unless started; return this process's id, or what stands against it."""
+        """Start unless started; return where that is, or what stands against it."""
         async with self._starting:
             if self._service is None:
                 epoch = time.time_ns() // 1_000_000
@@ -48,7 +49,7 @@ class NameServerActor:
                 except (StoreError, ServerError) as error:
                     return describe_failure(error)
                 self._service = service
-            return started(port=self._service.port)
+            return started(port=self._service.port, node_id=own_node_id())
 
     async def stop(self) -> None:
         """Stop in order."""

@@ -147,20 +147,18 @@ def deployment_plan(
     """Return what the actors of a plan are started with.
 
     shared_directory: for words and bells; in memory, and removed by the caller afterwards.
-    placements: where brokers have to live, by name.
+    placements: where brokers have to live, by name; the name server lives beside the first.
     """
-    groups = []
-    for broker in plan.brokers:
-        placement = (placements or {}).get(broker.name, ANYWHERE)
-        service = _service_plan(plan, broker, shared_directory, faults)
-        groups.append(GroupPlan(service, placement))
+    places = [(placements or {}).get(broker.name, ANYWHERE) for broker in plan.brokers]
+    services = [_service_plan(plan, one, shared_directory, faults) for one in plan.brokers]
     has_name_server = plan.name_server is not None
     return DeploymentPlan(
         bind_host=plan.bind_host,
         log_directory=plan.log_directory,
         name_server=name_server_settings(plan).config if has_name_server else None,
-        groups=tuple(groups),
+        groups=tuple(map(GroupPlan, services, places)),
         metrics_port=plan.metrics_port,
+        placement=places[0],
     )
 
 

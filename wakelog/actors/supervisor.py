@@ -17,16 +17,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import time
 from collections import Counter
 from collections.abc import Awaitable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ray.exceptions import RayActorError
 
+from wakelog.actors.charge import Charge
 from wakelog.actors.cluster.group import (
     BROKER,
     NAME_SERVER,
@@ -36,7 +35,6 @@ from wakelog.actors.cluster.group import (
     read_deployment_plan,
 )
 from wakelog.actors.cluster.options import end_actor
-from wakelog.actors.links.neighbour import wait_death
 from wakelog.actors.metrics_end import serve_metrics
 from wakelog.actors.services import SERVICES
 from wakelog.server.errors import PortUnavailable
@@ -50,32 +48,9 @@ RETRY_SECONDS = 0.1
 PING_SECONDS = 5.0
 """Ten actors answer within some milliseconds in all."""
 
-HUNG_SECONDS_MAX = {BROKER: 60.0, NAME_SERVER: 20.0}
-"""An actor that does not answer for so long is killed. A Broker may be busy with a slow disk."""
-
-SERVICE_HUNG_SECONDS_MAX = 20.0
-
 STATISTICS_SECONDS_MAX = 2.0
 STOP_SECONDS_MAX = 60.0
 """How long one broker may take to stop: Reput has 30 s to reach the end, neighbours 10 s each."""
-
-
-class Charge:
-    """One actor that the Supervisor looks after."""
-
-    def __init__(self, kind: str, broker_name: str | None, handle: Any) -> None:
-        self.kind = kind
-        self.broker_name = broker_name
-        self.handle = handle
-        self.process_id = 0
-        self.answered_at = time.monotonic()
-        self.restart_count = 0
-        self.killed_count = 0
-
-    @property
-    def hung_seconds_max(self) -> float:
-        """How long it may stay without an answer."""
-        return HUNG_SECONDS_MAX.get(self.kind, SERVICE_HUNG_SECONDS_MAX)
 
 
 class SupervisorActor:
@@ -152,7 +127,7 @@ class SupervisorActor:
         epoch = time.time_ns() // 1_000_000
         try:
             if self._plan.name_server is not None:
-                self._name_server = Charge(NAME_SERVER, None, make_name_server(self._plan))
+                self._name_server = Charge(NAME_SERVER, make_name_server(self._plan))
                 self._progress = "the name server"
                 await self._start(self._name_server)
             for group in self._plan.groups:
@@ -187,7 +162,7 @@ class SupervisorActor:
     def _take_on(self, group: GroupPlan) -> None:
         name = group.service.name
         for kind, handle in make_group(group).items():
-            charge = Charge(kind, name, handle)
+            charge = Charge(kind, handle, name)
             if kind == BROKER:
                 self._brokers[name] = charge
             else:
@@ -210,16 +185,18 @@ class SupervisorActor:
                 raise StartFailed({"cause": cause, "remedy": remedy}) from error
         if "failure" in outcome:
             raise StartFailed(outcome["failure"])
-        charge.process_id = outcome["process_id"]
-        charge.answered_at = time.monotonic()
+        charge.answered(outcome["process_id"])
+        charge.node_id = outcome["node_id"]
         if name is not None:
             self._store_ids[name] = outcome["store_id"]
+            for service in self._services:
+                if service.broker_name == name:
+                    service.node_id = charge.node_id
 
     async def _watch(self, charge: Charge) -> None:
         """Start a charge again whenever its process has died."""
         while True:
-            died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            await wait_death(charge.process_id, died)
+            await charge.wait_death()
             self._log.warning("actor died", actor_kind=charge.kind, broker=charge.broker_name)
             charge.restart_count += 1
             while True:
@@ -238,14 +215,11 @@ class SupervisorActor:
         while True:
             process_id = await self._wait(charge.handle.ping.remote(), charge.hung_seconds_max)
             if process_id is not None:
-                charge.process_id, charge.answered_at = process_id, time.monotonic()
+                charge.answered(process_id)
                 await asyncio.sleep(PING_SECONDS)
             elif time.monotonic() >= charge.answered_at + charge.hung_seconds_max:
                 self._log.error("actor does not answer", actor_kind=charge.kind)
-                charge.killed_count += 1
-                charge.answered_at = time.monotonic()
-                if charge.process_id:
-                    end_hung(charge.process_id)
+                charge.kill()
             else:
                 await asyncio.sleep(RETRY_SECONDS)
 
@@ -292,9 +266,3 @@ class StartFailed(Exception):
 
 def _service_of(kind: str) -> str:
     return next(name for name, row in SERVICES.items() if row.actor_name == kind)
-
-
-def end_hung(process_id: int) -> None:
-    """Kill an actor's process; Ray starts it again."""
-    with suppress(ProcessLookupError):
-        os.kill(process_id, signal.SIGKILL)

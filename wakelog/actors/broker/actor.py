@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wakelog.actors.broker.service import BrokerService
-from wakelog.actors.cluster.options import find_actor
+from wakelog.actors.cluster.options import find_actor, own_node_id
 from wakelog.actors.links.neighbour import ActorCaller
 from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.start_outcome import describe_failure, started
@@ -38,7 +38,7 @@ class BrokerActor:
         return os.getpid()
 
     async def start(self, store_id: str | None = None) -> dict[str, Any]:
-        """Start unless started; return the store's id and this process's, or what stands against
+        """Start unless started; return where that is and on which store, or what stands against
         it.
 
         store_id: of the store this broker ran on before; None if it may take any.
@@ -55,7 +55,11 @@ class BrokerActor:
                 except (StoreError, ServerError) as error:
                     return describe_failure(error)
                 self._service = service
-            return started(store_id=self._service.store_id, epoch=self._service.epoch)
+            return started(
+                store_id=self._service.store_id,
+                epoch=self._service.epoch,
+                node_id=own_node_id(),
+            )
 
     async def stop(self) -> bool:
         """Stop in order; return whether the store was left as after a normal exit.

@@ -34,6 +34,7 @@ class DeploymentPlan(msgspec.Struct, frozen=True):
     """All the actors of a deployment, as plain parts: what the Supervisor is started with.
 
     metrics_port: on which the Supervisor serves the metrics of all, 0 for none.
+    placement: where the Supervisor and the name server live, whose addresses the plan tells.
     """
 
     bind_host: str
@@ -41,6 +42,7 @@ class DeploymentPlan(msgspec.Struct, frozen=True):
     name_server: NameServerConfig | None
     groups: tuple[GroupPlan, ...]
     metrics_port: int = 0
+    placement: Placement = ANYWHERE
 
     def to_builtins(self) -> dict[str, Any]:
         """Return what the Supervisor's constructor takes."""
@@ -64,13 +66,20 @@ def actors_count(brokers_count: int) -> int:
 
 def make_supervisor(plan: DeploymentPlan) -> Any:
     """Return the Supervisor, which makes the others unless they were made already."""
-    return make_actor(SUPERVISOR, SUPERVISOR, plan.to_builtins())
+    return make_actor(SUPERVISOR, SUPERVISOR, plan.to_builtins(), placement=plan.placement)
 
 
 def make_name_server(plan: DeploymentPlan) -> Any:
     """Return the actor of the name server."""
     config = msgspec.to_builtins(plan.name_server)
-    return make_actor(NAME_SERVER, NAME_SERVER, config, plan.bind_host, plan.log_directory)
+    return make_actor(
+        NAME_SERVER,
+        NAME_SERVER,
+        config,
+        plan.bind_host,
+        plan.log_directory,
+        placement=plan.placement,
+    )
 
 
 def make_group(group: GroupPlan) -> dict[str, Any]:

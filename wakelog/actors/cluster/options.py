@@ -131,6 +131,20 @@ def find_actor(name: str) -> Any | None:
         return None
 
 
+def restart_actor(handle: Any) -> None:
+    """Kill an actor's process, wherever it is; Ray starts it again."""
+    import ray
+
+    ray.kill(handle, no_restart=False)
+
+
+def own_node_id() -> str:
+    """Return Ray's name for the node of this process, empty outside of any Ray."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
+
+
 def end_actor(handle: Any) -> None:
     """End an actor for good; it must have let everything go before."""
     import ray
