@@ -10,8 +10,8 @@ import pytest
 
 from tests.actors.handles import FakeHandle
 from tests.actors.plans import service_plan
-from wakelog.actors import charge
 from wakelog.actors import supervisor as module
+from wakelog.actors.cluster import charge
 from wakelog.actors.cluster.group import DeploymentPlan, GroupPlan
 from wakelog.actors.services import SERVICES
 from wakelog.actors.supervisor import SupervisorActor

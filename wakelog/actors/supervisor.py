@@ -25,7 +25,7 @@ from typing import Any
 
 from ray.exceptions import RayActorError
 
-from wakelog.actors.charge import Charge
+from wakelog.actors.cluster.charge import Charge
 from wakelog.actors.cluster.group import (
     BROKER,
     NAME_SERVER,

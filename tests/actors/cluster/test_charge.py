@@ -11,8 +11,8 @@ import pytest
 from ray.exceptions import RayActorError
 
 from tests.actors.handles import FakeHandle
-from wakelog.actors import charge as module
-from wakelog.actors.charge import HUNG_SECONDS_MAX, SERVICE_HUNG_SECONDS_MAX, Charge
+from wakelog.actors.cluster import charge as module
+from wakelog.actors.cluster.charge import HUNG_SECONDS_MAX, SERVICE_HUNG_SECONDS_MAX, Charge
 from wakelog.actors.cluster.group import BROKER
 
 
