@@ -141,3 +141,14 @@ def test_what_was_asked_of_an_allocate_that_died_is_asked_of_the_next(
         await harness.stop()
 
     run(main)
+
+
+def test_the_first_segment_is_there_before_the_log_needs_it() -> None:
+    harness = Harness()
+    harness.line.make_first()
+    assert harness.fs.exists(harness.files.path_for(0))
+    harness.take(0)
+    synced = harness.fs.calls["sync"]
+    harness.line.make_first()
+    assert harness.fs.calls["sync"] == synced
+    assert not harness.fs.exists(harness.files.path_for(SEGMENT_BYTES))

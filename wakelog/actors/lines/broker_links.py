@@ -113,6 +113,8 @@ class BrokerLinks:
     def segment_source(self, files: MappedFileQueue) -> SegmentLine:
         """Return where the log gets its segments from."""
         self._segments = SegmentLine(self._fs, self._plan.settings.store.paths, files)
+        if self._plan.settings.store.appends:
+            self._segments.make_first()
         return self._segments
 
     def open(

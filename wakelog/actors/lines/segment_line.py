@@ -39,6 +39,15 @@ class SegmentLine:
         """Why the last segment could not be had, None if it could."""
         return self._own.failure
 
+    def make_first(self) -> None:
+        """Make the first segment of an empty log, for which nobody could be asked ahead.
+
+        Making one waits for the disk, so this is for the thread that opens the store. If it fails
+        the log tries again when it needs the segment, and says why.
+        """
+        if self._files.last is None:
+            self._own.take(0)
+
     def start(self, allocate: Neighbour, epoch: int) -> None:
         """Ask `allocate` from now on."""
         self._allocate = allocate
