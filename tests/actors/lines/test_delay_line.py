@@ -75,3 +75,18 @@ def test_queues_that_grow_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyP
         await line.stop()
 
     run(main)
+
+
+def test_a_slave_delivers_nothing() -> None:
+    async def main() -> None:
+        schedule, events = FakeSchedule(5), Events()
+        neighbour = await attached_neighbour(schedule)
+        line = DelayLine(neighbour, EPOCH, events.deliver, lambda: 5, delivers=False)
+        line.attached()
+        line.grown(100)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert schedule.called("look") == []
+        await line.stop()
+
+    run(main)

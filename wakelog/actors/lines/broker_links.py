@@ -248,6 +248,7 @@ class BrokerLinks:
             epoch,
             events.deliver,
             lambda: self._store.min_physical_offset,
+            delivers=config.appends,
         )
         self._retention = RetentionLine(
             neighbours[retention.SERVICE],

@@ -26,9 +26,19 @@ class DelayLine:
     """To Schedule, by calls whatever the transport."""
 
     def __init__(
-        self, schedule: Neighbour, epoch: int, deliver: Deliver, log_begin: Callable[[], int]
+        self,
+        schedule: Neighbour,
+        epoch: int,
+        deliver: Deliver,
+        log_begin: Callable[[], int],
+        *,
+        delivers: bool = True,
     ) -> None:
-        """Ask nothing until the queues are known to reach somewhere."""
+        """Ask nothing until the queues are known to reach somewhere.
+
+        delivers: False on a slave, whose master delivers.
+        """
+        self._delivers = delivers
         self._schedule = schedule
         self._epoch = epoch
         self._deliver = deliver
@@ -44,13 +54,14 @@ class DelayLine:
     def grown(self, dispatched: int) -> None:
         """Note how far the queues reach."""
         self._dispatched = dispatched
-        if not self._pump.is_running:
+        if self._delivers and not self._pump.is_running:
             self._look_in(GROWN_SECONDS)
 
     def attached(self) -> None:
         """Begin with a Schedule that was attached."""
         self._asked_dispatched = -1
-        self._pump.ask()
+        if self._delivers:
+            self._pump.ask()
 
     async def stop(self) -> None:
         """Ask for nothing more; what is being delivered is delivered."""
