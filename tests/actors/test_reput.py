@@ -119,6 +119,20 @@ def test_a_slave_counts_puts_and_wakes_nobody(tmp_path: Path) -> None:
         service.release()
 
 
+def test_files_of_the_log_that_is_gone_are_removed(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path)
+    service = ReputService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        end = fill(store, 250)
+        service.step(EPOCH, end)
+        # Files of 100 entries: the first two hold nothing of the log's last fifth.
+        assert service.trim(EPOCH, end * 9 // 10) == 2
+        with pytest.raises(Refused):
+            service.trim(EPOCH + 1, end)
+        service.release()
+
+
 def test_on_a_bell_it_dispatches_stores_the_word_and_tells_pull_hold(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,6 +123,21 @@ class ReputService:
             raise Refused(str(error)) from None
         return dispatch.flushed
 
+    def trim(self, epoch: int, physical_offset: int) -> int | None:
+        """Remove queue and index files of the log below; return how many.
+
+        None while files are being made durable, which must not vanish meanwhile: ask again later.
+        """
+        dispatch = self._checked(epoch)
+        if self._flushing is not None and not self._flushing.done():
+            return None
+        try:
+            removed_count = dispatch.core.trim(physical_offset)
+        except StoreError as error:
+            raise Refused(str(error)) from None
+        self._log.info("derived files removed", before=physical_offset, count=removed_count)
+        return removed_count
+
     def floor(self, epoch: int) -> int:
         """Return the first physical offset that a dispatcher still needs."""
         dispatch = self._checked(epoch)

@@ -28,8 +28,9 @@ class Harness:
     """A line between a Retention and a Reput that answer at once."""
 
     def __init__(self) -> None:
+        self.trimmed: int | None = 3
         self.retention = FakeCaller(run=lambda epoch, end, floor: outcome(derived_before=400))
-        self.reput = FakeCaller(floor=lambda epoch: 700, trim=lambda epoch, begin: None)
+        self.reput = FakeCaller(floor=lambda epoch: 700, trim=lambda epoch, begin: self.trimmed)
         self.events = Events()
 
     async def start(self, interval_seconds: float) -> None:
@@ -93,6 +94,19 @@ def test_without_reput_nothing_is_removed() -> None:
         while harness.line._timer is None:
             await asyncio.sleep(0)
         assert harness.retention.called("run") == []
+        await harness.stop()
+
+    run(main)
+
+
+def test_what_could_not_be_trimmed_now_is_trimmed_later() -> None:
+    async def main() -> None:
+        harness = Harness()
+        harness.trimmed = None
+        await harness.start(0.01)
+        harness.line.attached()
+        await harness.wait_runs(2)
+        assert harness.reput.called("trim") == [(EPOCH, 400)] * 2
         await harness.stop()
 
     run(main)

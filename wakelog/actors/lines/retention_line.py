@@ -66,8 +66,9 @@ class RetentionLine:
             self._events.retained(begin_offset=outcome.begin, disk_full=outcome.disk_full)
             self._trim_before = max(self._trim_before, outcome.derived_before or 0)
             if self._trim_before:
-                await self._reput.ask("retention", "trim", self._epoch, self._trim_before)
-                self._trim_before = 0
+                trimmed = await self._reput.ask("retention", "trim", self._epoch, self._trim_before)
+                if trimmed is not None:
+                    self._trim_before = 0
         except NeighbourLost:
             pass  # what was to be trimmed is remembered
         if self._timer is not None:
