@@ -4,6 +4,7 @@
 Every test that takes the fixture `cluster` runs once for each of them.
 """
 
+import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,6 @@ from typing import NamedTuple, Protocol
 
 from tests.compat.name_server_probe import knows_broker
 from tests.compat.processes import TestProcess, free_port
-from tests.compat.provision import java_runtime
 from tests.compat.real_rocketmq import RealBroker, RealNameServer
 
 READY_SECONDS_MAX = 120.0
@@ -78,7 +78,10 @@ def real_cluster(
 
 
 class Wakelog:
-    """`wakelog up` as a user would run it, with a name server of its own."""
+    """`wakelog up` as a user would run it, with a name server of its own.
+
+    `temporary` is where its temporary files go: what is killed leaves them behind.
+    """
 
     def __init__(
         self,
@@ -87,6 +90,7 @@ class Wakelog:
         store: Path | None = None,
         settings: Mapping[str, str] | None = None,
         flags: Sequence[str] = (),
+        temporary: Path | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         ports = free_port(), free_port(-2, 1)
@@ -104,7 +108,7 @@ class Wakelog:
             words += ["--set", f"{key}={value}"]
         self.process = TestProcess(
             [sys.executable, "-m", "wakelog", "up", *words],
-            env=dict(java_runtime().env),
+            env={**os.environ, **({"TMPDIR": str(temporary)} if temporary else {})},
             log_path=folder / "up.out",
         )
 

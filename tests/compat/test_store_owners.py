@@ -1,14 +1,21 @@
-"""One store that wakelog and the real broker own in turn, and stores left by a crash."""
+"""One store that wakelog and the real broker own in turn, and stores left by a crash.
 
+What nobody may lose or change from one owner to the next: messages with every field, the ends of
+queues, what is found by key, committed offsets.
+"""
+
+import threading
+import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.compat.clusters import Cluster, Starter, local_cluster, real_cluster
-from tests.compat.driver import JavaDriver
+from tests.compat.clusters import Cluster, Starter, Wakelog, local_cluster, real_cluster
+from tests.compat.driver import JavaDriver, message, wait_until
 from tests.compat.store_contents import (
+    QUEUES,
     SETTINGS,
     Contents,
     assert_kept,
@@ -16,6 +23,8 @@ from tests.compat.store_contents import (
     fill,
     read,
 )
+from tests.compat.store_reading import pull_all, store_settings, summary
+from tests.golden_stores import open_golden
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -46,3 +55,108 @@ def test_a_store_changes_owners_four_times(tmp_path: Path) -> None:
     assert contents is not None
     assert len(contents.queues["singles", 0]) + len(contents.queues["singles", 1]) == 4 * 120
     assert len(list((tmp_path / "store" / "commitlog").iterdir())) > 8
+
+
+CONTINUED = ["crash", "filter_ext", "multi_dispatch"]
+CONTINUED_LONG = [
+    "basic",
+    "batch",
+    "crash_lost_cq",
+    "crash_torn_body",
+    "crash_torn_page",
+    "crash_torn_props",
+    "delay_tx_retry",
+    "index_heavy",
+    "ipv6",
+    "transient",
+]
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize(
+    "name", [*CONTINUED, *(pytest.param(name, marks=pytest.mark.long) for name in CONTINUED_LONG)]
+)
+def test_a_real_brokers_store_that_wakelog_continued_is_served_by_a_real_broker(
+    tmp_path: Path, name: str
+) -> None:
+    store, manifest = open_golden(name, tmp_path)
+    settings = store_settings(manifest)
+    places = [(queue["topic"], queue["queueId"]) for queue in manifest["queues"]]
+    own = next(place for place in places if not place[0].startswith(("%", "SCHEDULE_TOPIC")))
+    read_by: dict[str, list[Any]] = {}
+    sent: list[Any] = []
+    for owner, start in (("wakelog", local_cluster), ("real", real_cluster)):
+        folder = tmp_path / owner
+        with (
+            start(folder, store=store, settings=settings) as cluster,
+            JavaDriver(folder / "driver", cluster.name_server) as driver,
+        ):
+            sent = sent or send_more(driver, cluster, *own)
+            answers = [pull_all(driver, cluster, *place) for place in places]
+            read_by[owner] = [[summary(x) for x in queue] for queue in answers]
+            window = {"begin": 0, "end": int(time.time() * 1000) + 60_000, "countMax": 64}
+            found = driver.once_there(208, "queryByKey", topic=own[0], key="more-7", **window)
+            assert [x["queueOffset"] for x in found] == [sent[7]["queueOffset"]]
+    assert read_by["real"] == read_by["wakelog"]
+
+
+def send_more(driver: JavaDriver, cluster: Cluster, topic: str, queue_id: int) -> list[Any]:
+    """Send to one queue what rolls a segment, and wait until it can be read."""
+    queue: dict[str, Any] = {"broker": cluster.broker_name, "queueId": queue_id}
+    more = [message(topic, b"more" * 200, keys=f"more-{n}", **queue) for n in range(100)]
+    sent = driver("send", group="g", messages=more)
+    end = sent[-1]["queueOffset"] + 1
+    wait_until(lambda: driver("maxOffset", topic=topic, **queue) == end, what="dispatched")
+    return list(sent)
+
+
+PARTS_MAX = 100
+PART_COUNT = 200
+
+
+def test_a_store_that_a_killed_wakelog_leaves_is_served_by_a_real_broker(tmp_path: Path) -> None:
+    wakelog = Wakelog(
+        tmp_path / "wakelog",
+        store=tmp_path / "store",
+        settings=SETTINGS,
+        flags=["--local"],
+        temporary=tmp_path,
+    )
+    with wakelog.process:
+        wakelog.wait_ready()
+        with JavaDriver(tmp_path / "driver", wakelog.cluster.name_server) as driver:
+            create_topics(driver, wakelog.cluster)
+            killing = threading.Thread(target=_kill_when_filled, args=[wakelog, 2_000_000])
+            killing.start()
+            sent: list[dict[str, Any]] = []
+            while len(sent) < PARTS_MAX * PART_COUNT and all("error" not in x for x in sent):
+                numbers = range(len(sent), len(sent) + PART_COUNT)
+                part = [message("singles", b"%d " % n * 100, keys=f"k{n}") for n in numbers]
+                sent += driver("sendAsync", group="g", messages=part)
+            killing.join()
+    stored = {x["msgId"]: x for x in sent if x.get("status") == "SEND_OK"}
+    assert 0 < len(stored) < len(sent)  # it was killed in the middle
+    assert (tmp_path / "store" / "abort").exists()
+    with (
+        real_cluster(tmp_path / "real", store=tmp_path / "store", settings=SETTINGS) as cluster,
+        JavaDriver(tmp_path / "reader", cluster.name_server) as driver,
+    ):
+        found = {}
+        for queue_id in range(QUEUES):
+            for answer in pull_all(driver, cluster, "singles", queue_id):
+                found.update({x["msgId"]: x for x in answer["messages"]})
+        for message_id, result in stored.items():
+            place = (found[message_id]["queueId"], found[message_id]["queueOffset"])
+            assert place == (result["queueId"], result["queueOffset"])
+        window = {"begin": 0, "end": int(time.time() * 1000) + 60_000, "countMax": 64}
+        for each in list(found.values())[:: len(found) // 10]:
+            [indexed] = driver("queryByKey", topic="singles", key=each["keys"], **window)
+            assert indexed["msgId"] == each["msgId"]
+
+
+def _kill_when_filled(wakelog: Wakelog, log_bytes: int) -> None:
+    """Kill it once so much is in its log, in the middle of what is being sent."""
+    log = wakelog.cluster.store / "commitlog"
+    segment_bytes = int(SETTINGS["mappedFileSizeCommitLog"])
+    wait_until(lambda: len(list(log.glob("*"))) * segment_bytes > log_bytes, what="filled")
+    wakelog.kill()
