@@ -191,6 +191,9 @@ class RayCluster:
             "RAY_BACKEND_LOG_LEVEL": "warning",
             # No worker is kept for a task that never comes.
             "RAY_num_workers_soft_limit": "0",
+            # numpy starts no thread: a process that runs some cannot be forked, and nothing here
+            # multiplies matrices.
+            "OPENBLAS_NUM_THREADS": "1",
         }
         inherited = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
         return {**inherited, **_python_path(), **quiet, **self.environment, **extra}

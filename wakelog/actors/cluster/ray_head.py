@@ -33,6 +33,8 @@ from typing import Any
 
 import msgspec
 
+from wakelog.actors.cluster import worker_template
+
 LOOPBACK = "127.0.0.1"
 LOOK_SECONDS = 1.0
 """How often the daemons are looked at; it delays only the end after one has died."""
@@ -125,47 +127,33 @@ def is_free(port: int) -> bool:
 
 def start_node(config: HeadConfig, ports: list[int]) -> Any:
     """Start Ray's daemons on the loopback interface and return Ray's own object for them."""
-    import ray._private.node
-    import ray._private.parameter
-    import ray._private.utils
+    from wakelog.actors.cluster.ray_node import start_node
 
     has_dashboard = config.dashboard_port is not None
-
-    class Node(ray._private.node.Node):
-        """Ray's node without the dashboard's process, if nobody asked for it."""
-
-        def start_api_server(self, **options: Any) -> None:
-            if has_dashboard:
-                super().start_api_server(**options)
-
-    if not has_dashboard:
-        # What Ray does where the dashboard's dependencies are not installed: its agent then serves
-        # no HTTP, which halves the time to ready.
-        absent = ImportError("the dashboard is off")
-        ray._private.utils.get_dashboard_dependency_error = lambda: absent
-    # Ray's own annotations are not those of its values.
-    make_parameters: Any = ray._private.parameter.RayParams
-    parameters = make_parameters(
-        node_ip_address=LOOPBACK,
-        node_name="wakelog",
-        gcs_server_port=0,
-        object_manager_port=0,
-        node_manager_port=0,
-        worker_port_list=",".join(map(str, ports)),
-        # Actors ask for no CPU; the number is what Ray starts workers ahead by.
-        num_cpus=config.worker_count,
-        num_gpus=0,
-        resources={},
-        object_store_memory=config.object_store_bytes,
-        temp_dir=config.ray_directory,
-        include_dashboard=has_dashboard,
-        dashboard_host=LOOPBACK,
-        dashboard_port=config.dashboard_port or None,
-        no_monitor=True,  # the autoscaler
-        include_log_monitor=False,
+    node = start_node(
+        {
+            "node_ip_address": LOOPBACK,
+            "node_name": "wakelog",
+            "gcs_server_port": 0,
+            "object_manager_port": 0,
+            "node_manager_port": 0,
+            "worker_port_list": ",".join(map(str, ports)),
+            # Actors ask for no CPU; the number is what Ray starts workers ahead by.
+            "num_cpus": config.worker_count,
+            "num_gpus": 0,
+            "resources": {},
+            "object_store_memory": config.object_store_bytes,
+            "temp_dir": config.ray_directory,
+            "include_dashboard": has_dashboard,
+            "dashboard_host": LOOPBACK,
+            "dashboard_port": config.dashboard_port or None,
+            "no_monitor": True,  # the autoscaler
+            "include_log_monitor": False,
+        }
     )
-    node = Node(parameters, head=True, shutdown_at_exit=False, spawn_reaper=True)
     if has_dashboard:
+        import ray._private.utils
+
         # A job finds its Ray by this file, else by the newest process of any Ray on the machine.
         ray._private.utils.write_ray_address(node.address, config.ray_directory)
     return node
@@ -217,9 +205,34 @@ def _raise_exit(_signal: int, _frame: object) -> None:
     raise SystemExit(0)
 
 
-def main() -> int:
+def fork_template(directory: str) -> bool:
+    """Import Ray and fork the template of workers; return True in each worker that it forks.
+
+    It ends when this process does.
+    """
+    listener = worker_template.listen(directory)
+    with worker_template.prepare_import(os.getpid()):
+        import ray._private.node
+        import ray.actor  # noqa: F401
+    lifeline, held = os.pipe()  # nobody but this process holds the other end
+    if os.fork() != 0:
+        listener.close()
+        os.close(lifeline)
+        return False
+    os.close(held)
+    # Whoever waits for the head's output to end waits for the head.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1):
+        os.dup2(nothing, standard)
+    os.close(nothing)
+    is_worker = worker_template.serve(listener, lifeline)
+    if not is_worker:
+        os._exit(0)
+    return True
+
+
+def run_head(config: HeadConfig) -> int:
     """Run a head until it has to end; return its exit code."""
-    config = msgspec.json.decode(sys.argv[1], type=HeadConfig)
     signal.signal(signal.SIGTERM, _raise_exit)
     node = None
     try:
@@ -239,6 +252,15 @@ def main() -> int:
         end_session(os.getsid(0))
         for directory in config.directories:
             shutil.rmtree(Path(directory), ignore_errors=True)
+
+
+def main() -> int:
+    """Run a head, or a worker in a process that its template has forked."""
+    config = msgspec.json.decode(sys.argv[1], type=HeadConfig)
+    if sys.platform == "linux" and fork_template(config.directories[0]):
+        worker_template.run_worker()
+        return 0
+    return run_head(config)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,61 @@
+"""What the raylet runs for each worker: has the template fork it, or becomes it.
+
+Run as a script, with the arguments of Ray's own; it imports nothing of wakelog and little else. If
+the template forks, this process ends: a worker tells the raylet itself which process it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+SOCKET_VARIABLE = "WAKELOG_WORKER_TEMPLATE"
+"""The environment variable that holds the path of the template's socket."""
+
+FORKED = b"f"
+FORK_SECONDS_MAX = 20.0
+"""The template may still be importing."""
+
+
+def ask_template(path: str) -> bool:
+    """Return whether the template at a socket has forked a worker in place of this process."""
+    request = {
+        "arguments": sys.argv,
+        "executable": sys.executable,
+        "environment": dict(os.environ),
+        "directory": os.getcwd(),
+        "leads_group": os.getpgrp() == os.getpid(),
+    }
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(FORK_SECONDS_MAX)
+            connection.connect(path)
+            socket.send_fds(connection, [b" "], [0, 1, 2])
+            connection.sendall(json.dumps(request).encode())
+            connection.shutdown(socket.SHUT_WR)
+            return connection.recv(1) == FORKED
+    except OSError:
+        return False
+
+
+def become_worker() -> None:
+    """Go on as Ray's own script."""
+    ray = find_spec("ray")
+    assert ray is not None and ray.origin is not None
+    script = Path(ray.origin).parent / "_private" / "workers" / "default_worker.py"
+    os.execv(sys.executable, [sys.executable, str(script), *sys.argv[1:]])
+
+
+def main() -> None:
+    """Start a worker the cheapest way."""
+    path = os.environ.get(SOCKET_VARIABLE)
+    if path is None or not ask_template(path):
+        become_worker()
+
+
+if __name__ == "__main__":
+    main()
