@@ -16,7 +16,9 @@ from collections.abc import Callable, Sequence
 import ray
 
 from deploy.cluster import connect, shared_directory
-from wakelog.actors.cluster.options import Placement
+from wakelog.actors.cluster.group import SUPERVISOR
+from wakelog.actors.cluster.options import Placement, find_actor
+from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.plan import Plan, Transport, UpOptions
 from wakelog.actors.planning.planning import make_plan
 from wakelog.actors.supervised import SupervisedActors, deployment_plan
@@ -83,8 +85,10 @@ def main(arguments: Sequence[str]) -> int:
     """Start, say where it is, and return the exit code."""
     options, resource = read_options(arguments)
     try:
-        plan = preflight(make_plan(options), RealFileSystem())
         connect()
+        if find_actor(SUPERVISOR) is not None:
+            raise DeploymentFailed("this cluster has a deployment", "Submit deploy/stop.py first.")
+        plan = preflight(make_plan(options), RealFileSystem())
         asyncio.run(start(plan, resource))
     except Exception as error:
         failure = explain(error)
