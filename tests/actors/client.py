@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from wakelog.protocol.bodies import TopicRouteData
+from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.message_record import MessageRecord, decode_record
@@ -64,6 +66,21 @@ class Client:
 
     async def close(self) -> None:
         await self._client.close()
+
+
+async def route_of(name_server: str, topic: str) -> TopicRouteData:
+    """Ask a name server where a topic is; nowhere, if it does not know."""
+    client = Client(name_server)
+    answer = await client.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+    await client.close()
+    if answer.code != ResponseCode.SUCCESS:
+        return TopicRouteData()
+    return decode_body(TopicRouteData, answer.body)
+
+
+def brokers_in(route: TopicRouteData) -> set[str]:
+    """Return the addresses of a route."""
+    return {address for data in route.broker_datas for address in data.broker_addrs.values()}
 
 
 async def send_until_taken(

@@ -64,9 +64,11 @@ async def running(plan: Plan) -> AsyncIterator[tuple[Deployment, Client]]:
         await deployment.stop(lambda what: None)
 
 
-async def wait_until(look: Callable[[], Any], what: str) -> Any:
+async def wait_until(
+    look: Callable[[], Any], what: str, seconds_max: float = WAIT_SECONDS_MAX
+) -> Any:
     """Return what `look` returns once that is true; it may be a coroutine function."""
-    async with asyncio.timeout(WAIT_SECONDS_MAX):
+    async with asyncio.timeout(seconds_max):
         while True:
             found = look()
             if asyncio.iscoroutine(found):

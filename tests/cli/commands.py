@@ -60,9 +60,9 @@ class Command:
     def signal(self, number: signal.Signals, *, group: bool = False) -> None:
         (os.killpg if group else os.kill)(self._process.pid, number)
 
-    def write_line(self) -> None:
+    def write_line(self, line: str = "") -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
+        self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
     def wait_end(self, seconds_max: float = SECONDS_MAX) -> tuple[int, str]:
