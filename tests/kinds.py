@@ -31,7 +31,7 @@ KINDS = {
     "process": Kind("starts processes of its own"),
     "ray": Kind("starts a Ray cluster on this machine"),
     "java": Kind("runs the real RocketMQ 4.9.3 or its client"),
-    "prometheus": Kind("runs Prometheus or promtool", expected=False),
+    "prometheus": Kind("runs Prometheus or promtool"),
     "kill": Kind("kills processes at random moments", expected=False),
 }
 
