@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.actors.load import check_queues_equal_a_rebuild
 from tests.actors.supervised_brokers import KINDS, SupervisedBroker, start_supervised
 from wakelog.actors.cluster.ray_cluster import RayCluster, leave
 
@@ -31,3 +32,5 @@ def supervised(
     broker = start_supervised(KINDS[request.param], ray_cluster, store)
     yield broker
     assert asyncio.run(broker.actors.stop()), "a store was not left in order"
+    config = broker.plan.brokers[0].settings.store
+    assert check_queues_equal_a_rebuild(config, tmp_path_factory.mktemp("rebuilt"))

@@ -136,9 +136,9 @@ def check_queues_equal_a_rebuild(config: StoreConfig, directory: Path) -> int:
     while reput.step(end, 1 << 24, 0).more:
         pass
     reput.flush()
-    queues = sorted(path.relative_to(root) for path in (root / "consumequeue").rglob("0*"))
-    rebuilt = sorted(
-        path.relative_to(rebuilt_root) for path in (rebuilt_root / "consumequeue").rglob("0*")
+    queues, rebuilt = (
+        sorted(path.relative_to(at) for path in (at / "consumequeue").rglob("0*") if path.is_file())
+        for at in (root, rebuilt_root)
     )
     assert queues == rebuilt
     for path in queues:
