@@ -143,6 +143,15 @@ class MemoryFileSystem:
         self._count("unlink")
         self._pop(path)
 
+    def symlink(self, target: str, path: str) -> None:
+        raise self._error(errno.EPERM, path)
+
+    def read_link(self, path: str) -> str | None:
+        return None
+
+    def path_while_open(self, fd: int) -> str | None:
+        return None
+
     def make_directories(self, path: str) -> None:
         while path not in self._disk.directories:
             if path in self._disk.files:

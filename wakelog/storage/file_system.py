@@ -120,6 +120,18 @@ class FileSystem(Protocol):
         """Remove a file's name."""
         ...
 
+    def symlink(self, target: str, path: str) -> None:
+        """Make `path` a symbolic link, replacing an existing file in one step."""
+        ...
+
+    def read_link(self, path: str) -> str | None:
+        """Return where a symbolic link leads, None if `path` is none."""
+        ...
+
+    def path_while_open(self, fd: int) -> str | None:
+        """Return a path of an open file that ends with this process, None on systems without."""
+        ...
+
     def make_directories(self, path: str) -> None:
         """Make a directory and its parents; no error where it exists."""
         ...
@@ -319,6 +331,30 @@ class RealFileSystem:
     def unlink(self, path: str) -> None:
         """Call unlink."""
         os.unlink(path)
+
+    def symlink(self, target: str, path: str) -> None:
+        """Call symlink with another name, then rename."""
+        made = f"{path}.link"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(made)
+        os.symlink(target, made)
+        os.rename(made, path)
+
+    def read_link(self, path: str) -> str | None:
+        """Call readlink."""
+        try:
+            return os.readlink(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            return None
+
+    def path_while_open(self, fd: int) -> str | None:
+        """Name the descriptor in /proc, which macOS does not have."""
+        path = f"/proc/{os.getpid()}/fd/{fd}"
+        return path if os.path.exists(path) else None
 
     def make_directories(self, path: str) -> None:
         """Make missing levels one by one and sync each parent, so that no level is forgotten."""

@@ -151,6 +151,14 @@ class MessageStore:
         """
         return self.log.write_pending()
 
+    def renew_guard(self) -> None:
+        """Keep 4.9.3 brokers out again after one was refused; may be called on any thread.
+
+        Raises: StoreFailed.
+        """
+        if self._parts.guard is not None:
+            self._parts.guard.renew()
+
     @property
     def writable(self) -> bool:
         """Whether puts are accepted: open, not a slave, disk not full, no write failed."""

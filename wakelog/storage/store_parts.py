@@ -1,7 +1,8 @@
 """Open what a store writes with, in the one safe order, and close it in the other.
 
-    open    lock; unfinished files; a dead broker's transient pool; recovery; abort mark; the log
-    close   write; commit; sync; checkpoint; the log's files; abort mark; lock
+    open    lock; guard; unfinished files; a dead broker's transient pool; recovery; abort mark;
+            the log
+    close   write; commit; sync; checkpoint; the log's files; abort mark; guard; lock
 
 The lock comes first, so that a broker that comes second has changed nothing, and goes last. The
 abort mark is durable before the log can be written and goes only when all else is durable: whatever
@@ -27,6 +28,7 @@ from wakelog.storage.recovery.segments import sync_segments
 from wakelog.storage.recovery.steps import RECOVERY_OWNER, RecoveryReport, recover
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.checkpoint import Checkpoint
+from wakelog.storage.state.start_guard import StartGuard
 from wakelog.storage.state.store_lock import StoreLock
 from wakelog.storage.transient_pool import TransientPool, copy_range, restore_buffers
 
@@ -42,12 +44,14 @@ class OpenOptions(NamedTuple):
     pool_directory: where a dead broker's transient pool may be, and where a new one is made if the
         configuration asks for one; None keeps away from pools.
     segment_source: gives the log its next segments; by default it makes them when it needs them.
+    start_guard: whether a 4.9.3 broker that is started meanwhile is kept from recovering the store.
     after_lock: called with the lock held and before anything else is written, to end whoever still
         writes for a broker that died.
     """
 
     pool_directory: str | None = None
     segment_source: MakeSegmentSource | None = None
+    start_guard: bool = False
     after_lock: Callable[[], None] | None = None
 
 
@@ -57,6 +61,7 @@ class StoreParts(NamedTuple):
     fs: FileSystem
     config: StoreConfig
     lock: StoreLock
+    guard: StartGuard | None
     log: CommitLog
     pool: TransientPool | None
     report: RecoveryReport
@@ -74,6 +79,10 @@ def open_parts(
     with ExitStack() as undo:
         lock = StoreLock(fs, paths.lock)
         undo.callback(lock.release)
+        guard = None
+        if options.start_guard:
+            guard = StartGuard(fs, paths, lock)
+            undo.callback(guard.remove)
         if options.after_lock is not None:
             options.after_lock()
         for owner in (BROKER_OWNER, RECOVERY_OWNER):
@@ -105,7 +114,7 @@ def open_parts(
             pool=pool,
         )
         undo.pop_all()
-    return StoreParts(fs, config, lock, log, pool, report)
+    return StoreParts(fs, config, lock, guard, log, pool, report)
 
 
 def close_parts(parts: StoreParts, *, last_store_timestamp_ms: int, clean: bool) -> bool:
@@ -118,6 +127,8 @@ def close_parts(parts: StoreParts, *, last_store_timestamp_ms: int, clean: bool)
     """
     with ExitStack() as last:
         last.callback(parts.lock.release)
+        if parts.guard is not None:
+            last.callback(parts.guard.remove)
         with ExitStack() as then:
             if parts.pool is not None and parts.log.failure is None:
                 then.callback(parts.pool.close)

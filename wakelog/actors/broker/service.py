@@ -81,6 +81,9 @@ SERVICE = "broker"
 CATCH_UP_SECONDS_MAX = 30.0
 """How long a stop waits for Reput. A broker that stops earlier recovers as after a crash."""
 
+GUARD_SECONDS = 1.0
+"""How long a 4.9.3 broker that was refused leaves the door open; another takes as long to start."""
+
 REGISTER_SECONDS_MAX = 10.0
 """How long a start waits for the name servers before it accepts without one."""
 
@@ -144,7 +147,16 @@ class BrokerService:
         except BaseException:
             await self._abandon(store)
             raise
+        self._guarding = self._loop.create_task(self._keep_guard())
         self._tick()
+
+    async def _keep_guard(self) -> None:
+        while True:
+            await asyncio.sleep(GUARD_SECONDS)
+            try:
+                await self._pool.submit(self.store.renew_guard)
+            except StoreError as error:
+                self._log.warning("guard not renewed", cause=str(error))
 
     async def _begin(self, store: MessageStore) -> None:
         self.store = store
@@ -173,6 +185,7 @@ class BrokerService:
             options=OpenOptions(
                 pool_directory=f"{self._plan.memory_directory}/wakelog-pool-{new_store_id}",
                 segment_source=self._links.segment_source,
+                start_guard=True,
                 after_lock=self._after_lock,
             ),
         )
@@ -229,6 +242,7 @@ class BrokerService:
         """Stop in order and return whether the store was left as after a normal exit."""
         if self._timer is not None:
             self._timer.cancel()
+        self._guarding.cancel()
         self._server.stop_listening()
         await self._name_servers.unregister(self.broker)
         await self._server.close()

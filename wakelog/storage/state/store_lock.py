@@ -58,6 +58,11 @@ class StoreLock:
         except OSError as error:
             raise store_failure(path, "lock", error) from error
 
+    @property
+    def fd(self) -> int:
+        """The descriptor of the lock file, open as long as the lock is held."""
+        return _lock_files[self._key].fd
+
     def release(self) -> None:
         """Give the lock back."""
         lock_file = _lock_files[self._key]
