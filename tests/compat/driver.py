@@ -101,6 +101,10 @@ class JavaDriver:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the clients in order; nothing where that was done."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:

@@ -63,10 +63,9 @@ class RealNameServer:
 class RealBroker:
     """A broker of 4.9.3 over a store; it may be stopped or killed and started again.
 
-    `settings` are keys of broker.conf, over the ones here.
+    `name_server` is one address, or several with `;` between them. `settings` are keys of
+    broker.conf, over the ones here.
     """
-
-    name = "broker-a"
 
     def __init__(
         self,
@@ -83,7 +82,7 @@ class RealBroker:
         self.store = store
         self._settings = {
             "brokerClusterName": "DefaultCluster",
-            "brokerName": self.name,
+            "brokerName": "broker-a",
             "brokerId": "0",
             "brokerIP1": "127.0.0.1",
             "brokerIP2": "127.0.0.1",
@@ -101,7 +100,7 @@ class RealBroker:
         command = ("org.apache.rocketmq.broker.BrokerStartup", "-c")
         self._process = _start(self._folder, "broker", command, self._settings)
         self._process.wait_until(
-            lambda: knows_broker(self._name_server, self.address),
+            lambda: all(knows_broker(x, self.address) for x in self._name_server.split(";")),
             seconds_max=START_SECONDS_MAX,
             what="registered with the name server",
         )
