@@ -3,6 +3,7 @@
 Clients ask either name server and find both brokers, and a topic lies on both.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, NamedTuple
@@ -16,6 +17,9 @@ from tests.compat.real_rocketmq import RealBroker, RealNameServer
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 
 REAL_NAME = "broker-b"
+# A queue of which all is "in memory" begins at offset 0 for a new group, whatever its consumer
+# says; with this nothing is.
+SETTINGS = {"accessMessageInMemoryMaxRatio": "0"}
 KINDS = ("real", "wakelog")
 
 
@@ -36,7 +40,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
         stack.callback(real_name_server.kill)
         wakelog = Wakelog(
             folder / "wakelog",
-            settings={"namesrvAddr": real_name_server.address},  # beside its own
+            settings={**SETTINGS, "namesrvAddr": real_name_server.address},  # beside its own
             flags=["--local"],
         )
         stack.enter_context(wakelog.process)
@@ -46,7 +50,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
             folder / "broker",
             folder / "store",
             name_server=";".join(name_servers.values()),
-            settings={"brokerName": REAL_NAME},
+            settings={**SETTINGS, "brokerName": REAL_NAME},
         )
         real.start()
         stack.callback(real.kill)
@@ -105,10 +109,37 @@ def test_a_topic_on_both_brokers_is_filled_and_consumed_as_one(mixed: Mixed, kin
     driver("stopConsuming", name=topic)
 
 
+def test_a_new_group_begins_at_the_time_it_asks_for(mixed: Mixed) -> None:
+    driver, topic = mixed.drivers["real"], "timed"
+    for address in (mixed.wakelog.broker, mixed.real.address):
+        driver("createTopic", address=address, topic=topic, queues=1)
+    wait_until(lambda: len(names_in_route(driver, topic)) == 2, what="routed")
+
+    def send_to_both(body: bytes) -> None:
+        both = [message(topic, body, broker=x, queueId=0) for x in ("broker-a", REAL_NAME)]
+        driver("send", group="g", messages=both)
+
+    send_to_both(b"old")
+    # Whole seconds is what the client can say, and the message nearest to that is the first: the
+    # old one has to be further away than the new one.
+    begin_ms = (int(time.time()) + 2) * 1000
+    wait_until(lambda: time.time() * 1000 >= begin_ms, what="that time")
+    send_to_both(b"new")
+    options = {"timestamp": begin_ms, "from": "CONSUME_FROM_TIMESTAMP"}
+    driver("consume", name=topic, group=f"group_{topic}", topics=[topic], **options)
+    got = driver("consumed", name=topic, count=2, timeoutMs=60_000)
+    assert bodies(got) == [b"new", b"new"]
+    driver("stopConsuming", name=topic)
+
+
 def test_a_broker_that_dies_leaves_both_routes(mixed: Mixed) -> None:
     for kind in KINDS:
         create_on_both(mixed, kind)
     mixed.real.kill()
-    for kind, driver in mixed.drivers.items():
-        topic = f"mixed_{kind}"
-        wait_until(lambda: names_in_route(driver, topic) == {"broker-a"}, what="left")  # noqa: B023
+    wait_until(
+        lambda: all(
+            names_in_route(driver, f"mixed_{kind}") == {"broker-a"}
+            for kind, driver in mixed.drivers.items()
+        ),
+        what="left",
+    )
