@@ -20,7 +20,7 @@ from wakelog.dispatchers.plugins import (
     RETRY_MS_MAX,
     RETRY_MS_MIN,
     PluginCursor,
-    load_plugins,
+    find_plugins,
 )
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
@@ -79,7 +79,7 @@ def open_cursor(
         fs,
         CommitLogReader(fs, CONFIG),
         "listener",
-        listener,
+        lambda _config: listener,
         CONFIG,
         log_end=log.end if log_end is None else log_end,
     )
@@ -194,10 +194,32 @@ def test_retention_keeps_what_was_not_flushed(fs: MemoryFileSystem) -> None:
     assert cursor.retention_floor == log.offsets[9]
 
 
+def test_the_lag_grows_while_a_step_hangs_and_nobody_asks_the_plugin(
+    fs: MemoryFileSystem,
+) -> None:
+    log, listener = log_of(), Listener()
+    cursor = open_cursor(fs, log, listener)
+    seen: list[tuple[int, int]] = []
+
+    def look(_batch: DispatchBatch) -> None:
+        # As from another thread, while this one is in here.
+        listener.failing = {"statistics"}
+        statistics = cursor.statistics(readable=log.end)
+        seen.append((statistics.position, statistics.lag_bytes))
+        assert statistics.last_error == ""
+        listener.failing = set()
+
+    listener.dispatch = look  # type: ignore[method-assign, assignment]
+    cursor.step(log.offsets[1], EVERYTHING, NOW_MS)
+    assert seen == [(0, log.end)]
+
+
 def test_counters_that_raise_do_no_harm(fs: MemoryFileSystem) -> None:
     log, listener = log_of(), Listener()
     cursor = open_cursor(fs, log, listener)
     listener.failing = {"statistics"}
+    cursor.step(log.end, EVERYTHING, NOW_MS)
+    assert listener.seen == log.offsets
     assert cursor.statistics().dispatcher == {}
     assert "statistics failed" in cursor.statistics().last_error
 
@@ -206,39 +228,71 @@ def point(name: str, value: str = "tests.dispatchers.test_plugins:Listener") -> 
     return EntryPoint(name, value, ENTRY_POINT_GROUP)
 
 
-def test_loads_what_packages_offer() -> None:
-    plugins = load_plugins(CONFIG, [point("second"), point("first")])
-    assert [plugin.name for plugin in plugins] == ["first", "second"]
-    assert all(plugin.dispatcher is not None and not plugin.failure for plugin in plugins)
-    assert load_plugins(CONFIG) == []
+def test_finds_what_packages_offer_and_imports_nothing() -> None:
+    plugins = find_plugins([point("second"), point("first"), point("gone", "no.such.module:it")])
+    assert [plugin.name for plugin in plugins] == ["first", "gone", "second"]
+    assert all(plugin.make is not None and not plugin.failure for plugin in plugins)
+    assert find_plugins() == []
+
+
+@pytest.mark.parametrize(("name", "failure"), [("../x", "a-z"), ("index", "taken")])
+def test_a_name_that_cannot_be_says_why(name: str, failure: str) -> None:
+    sound, unusable = sorted(
+        find_plugins([point("sound"), point(name)]), key=lambda plugin: plugin.make is None
+    )
+    assert sound.make is not None
+    assert unusable.make is None
+    assert failure in unusable.failure
 
 
 @pytest.mark.parametrize(
-    ("found", "failure"),
+    ("value", "failure"),
     [
-        (point("../x"), "a-z"),
-        (point("index"), "taken"),
-        (point("gone", "no.such.module:thing"), "ModuleNotFoundError"),
-        (point("lacks", "json:nothing"), "AttributeError"),
-        (point("broken", "tests.dispatchers.test_plugins:broken_factory"), "RuntimeError: no"),
+        ("no.such.module:thing", "ModuleNotFoundError"),
+        ("json:nothing", "AttributeError"),
+        ("tests.dispatchers.test_plugins:broken_factory", "RuntimeError: no"),
     ],
 )
-def test_one_that_cannot_be_used_says_why(found: EntryPoint, failure: str) -> None:
-    sound, unusable = sorted(
-        load_plugins(CONFIG, [point("sound"), found]), key=lambda plugin: plugin.dispatcher is None
-    )
-    assert sound.dispatcher is not None
-    assert unusable.dispatcher is None
-    assert failure in unusable.failure
+def test_one_that_cannot_be_made_says_why_and_is_tried_again(
+    fs: MemoryFileSystem, value: str, failure: str
+) -> None:
+    log = log_of()
+    log.write(fs, CONFIG)
+    [plugin] = find_plugins([point("broken", value)])
+    assert plugin.make is not None
+    reader = CommitLogReader(fs, CONFIG)
+    cursor = PluginCursor(fs, reader, "broken", plugin.make, CONFIG, log_end=log.end)
+    assert not cursor.step(log.end, EVERYTHING, NOW_MS)
+    statistics = cursor.statistics()
+    assert failure in statistics.last_error and statistics.lag_bytes == log.end
+    assert cursor.retry_at_ms == NOW_MS + RETRY_MS_MIN
+    assert cursor.retention_floor == 0
 
 
 def broken_factory(config: StoreConfig) -> Listener:
     raise RuntimeError("no")
 
 
+def test_one_that_was_made_is_not_made_again(fs: MemoryFileSystem) -> None:
+    log, listener, made = log_of(), Listener(), []
+    log.write(fs, CONFIG)
+    listener.failing = {"recover"}
+
+    def make(_config: StoreConfig) -> Listener:
+        made.append(1)
+        return listener
+
+    reader = CommitLogReader(fs, CONFIG)
+    cursor = PluginCursor(fs, reader, "listener", make, CONFIG, log_end=log.end)
+    cursor.step(log.end, EVERYTHING, NOW_MS)
+    listener.failing = set()
+    cursor.step(log.end, EVERYTHING, NOW_MS + RETRY_MS_MIN)
+    assert listener.seen == log.offsets and made == [1]
+
+
 def test_the_same_name_twice_is_used_once() -> None:
-    plugins = load_plugins(CONFIG, [point("one"), point("one")])
-    assert [plugin.dispatcher is None for plugin in plugins] == [False, True]
+    plugins = find_plugins([point("one"), point("one")])
+    assert [plugin.make is None for plugin in plugins] == [False, True]
 
 
 def test_the_example_counts_each_message_once(fs: MemoryFileSystem, tmp_path: Path) -> None:
@@ -251,7 +305,7 @@ def test_the_example_counts_each_message_once(fs: MemoryFileSystem, tmp_path: Pa
             fs,
             CommitLogReader(fs, CONFIG),
             "topic_counter",
-            TopicCounter(config),
+            lambda _config: TopicCounter(config),
             CONFIG,
             log_end=log_end,
         )

@@ -19,6 +19,7 @@ ABSENT = {
     "supervisor": "there is one with Ray only",
     "bells": "in one process there are calls instead",
     "plugins": "none is installed",
+    "added_services": "none is installed, and there are some with Ray only",
     "puts_by_topic": "a slave has these",
 }
 

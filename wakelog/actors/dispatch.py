@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
+from wakelog.actors.extensions.plugin_threads import PluginThreads
 from wakelog.actors.links.links import Attachment
-from wakelog.actors.plugin_threads import PluginThreads
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.dispatcher import CoreDispatcher
-from wakelog.dispatchers.plugins import PluginCursor, load_plugins
+from wakelog.dispatchers.plugins import PluginCursor, find_plugins
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
 from wakelog.storage.bulk.loader import KernelLoader
 from wakelog.storage.commit_log_reader import CommitLogReader
@@ -121,8 +121,8 @@ class Dispatch:
     def _start_plugins(fs: FileSystem, config: StoreConfig, log_end: int) -> PluginThreads:
         cursors = []
         failures = {}
-        for plugin in load_plugins(config):
-            if plugin.dispatcher is None:
+        for plugin in find_plugins():
+            if plugin.make is None:
                 failures[plugin.name] = plugin.failure
                 continue
             log = CommitLogReader(fs, config)
@@ -131,7 +131,7 @@ class Dispatch:
                     fs,
                     log,
                     plugin.name,
-                    plugin.dispatcher,
+                    plugin.make,
                     config,
                     log_end=log_end,
                     kernels=_LOADER.kernels,

@@ -12,11 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from wakelog.actors.cluster.group import DeploymentPlan, GroupPlan, actors_count, make_all
 from wakelog.actors.cluster.options import ANYWHERE, Placement, end_actor
 from wakelog.actors.cluster.ray_cluster import RayCluster, RayFailed, leave
 from wakelog.actors.deployment import Report
 from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.extensions.added_services import offered_services
 from wakelog.actors.links.bells import NO_FAULTS, BellFaults
 from wakelog.actors.links.service_plan import ServicePlan, memory_directory
 from wakelog.actors.local import name_server_settings
@@ -98,7 +101,7 @@ class RayDeployment:
         """Start Ray, then everything in it."""
         report("Ray")
         loop = asyncio.get_running_loop()
-        count = actors_count(len(self._plan.brokers))
+        count = actors_count(len(self._plan.brokers), len(offered_services()))
         ports_count = 2 * (count + WORKERS_SPARE_COUNT)
         self._cluster = RayCluster(worker_count=count, worker_port_count=ports_count)
         try:
@@ -150,7 +153,14 @@ def deployment_plan(
     placements: where brokers have to live, by name; the name server lives beside the first.
     """
     places = [(placements or {}).get(broker.name, ANYWHERE) for broker in plan.brokers]
-    services = [_service_plan(plan, one, shared_directory, faults) for one in plan.brokers]
+    services = [
+        msgspec.structs.replace(
+            _service_plan(plan, one, shared_directory),
+            faults=faults,
+            added_services=offered_services(),
+        )
+        for one in plan.brokers
+    ]
     has_name_server = plan.name_server is not None
     return DeploymentPlan(
         bind_host=plan.bind_host,
@@ -162,9 +172,7 @@ def deployment_plan(
     )
 
 
-def _service_plan(
-    plan: Plan, broker: BrokerPlan, shared_directory: Path, faults: BellFaults
-) -> ServicePlan:
+def _service_plan(plan: Plan, broker: BrokerPlan, shared_directory: Path) -> ServicePlan:
     directory = shared_directory / broker.name
     directory.mkdir(mode=0o700, exist_ok=True)
     return ServicePlan(
@@ -176,5 +184,4 @@ def _service_plan(
         memory_directory=memory_directory(),
         log_level=plan.log_level,
         log_format=plan.log_format,
-        faults=faults,
     )

@@ -33,6 +33,7 @@ from wakelog.actors.cluster.group import (
     make_group,
     make_name_server,
     read_deployment_plan,
+    service_kinds,
 )
 from wakelog.actors.cluster.options import end_actor
 from wakelog.actors.metrics_end import serve_metrics
@@ -62,6 +63,7 @@ class SupervisorActor:
         self._name_server: Charge | None = None
         self._brokers: dict[str, Charge] = {}
         self._services: list[Charge] = []
+        self._service_names: dict[str, str] = {}
         self._store_ids: dict[str, str] = {}
         self._failure: dict[str, str] | None = None
         self._progress = "starting"
@@ -99,9 +101,11 @@ class SupervisorActor:
         for charge, answer in zip(charges, answers, strict=True):
             assert charge.broker_name is not None
             if charge.kind == BROKER:
-                brokers[charge.broker_name] = {**answer, "services": {}}
+                brokers[charge.broker_name] = {**answer, "services": {}, "added_services": {}}
             else:
-                brokers[charge.broker_name]["services"][_service_of(charge.kind)] = answer
+                name = self._service_names[charge.kind]
+                part = "services" if name in SERVICES else "added_services"
+                brokers[charge.broker_name][part][name] = answer
         return {
             "build": build_facts(),
             "brokers": brokers,
@@ -161,6 +165,7 @@ class SupervisorActor:
 
     def _take_on(self, group: GroupPlan) -> None:
         name = group.service.name
+        self._service_names = {kind: one for one, kind in service_kinds(group.service).items()}
         for kind, handle in make_group(group).items():
             charge = Charge(kind, handle, name)
             if kind == BROKER:
@@ -262,7 +267,3 @@ class StartFailed(Exception):
     def __init__(self, failure: dict[str, str]) -> None:
         super().__init__(failure)
         self.failure = failure
-
-
-def _service_of(kind: str) -> str:
-    return next(name for name, row in SERVICES.items() if row.actor_name == kind)

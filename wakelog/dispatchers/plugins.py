@@ -2,9 +2,10 @@
 
 A package offers one in the entry-point group `wakelog.dispatchers`: a callable that takes the
 StoreConfig and returns a Dispatcher (`examples/dispatcher_plugin.py`). Each gets a `PluginCursor`,
-which the shell runs in a thread or an actor of its own: a plug-in that raises is tried again, later
-and later, and given up after some attempts; one that hangs hangs alone. The built-in dispatchers
-and the word `dispatched` know nothing of either.
+which the shell runs in a thread or an actor of its own, and only there a line of the plug-in is
+executed, its import included: one that raises is tried again, later and later, and given up after
+some attempts; one that hangs hangs alone. The built-in dispatchers and the word `dispatched` know
+nothing of either.
 
 Invariants:
 - A batch is passed only after the plug-in has taken it in; what it saw twice, it must ignore.
@@ -15,6 +16,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -39,11 +41,14 @@ RETRY_MS_MAX: Final = 60_000
 ERROR_CHARACTERS_MAX: Final = 500
 
 
+MakeDispatcher = Callable[[StoreConfig], Dispatcher]
+
+
 class Plugin(NamedTuple):
-    """A dispatcher that was found, or why it cannot be used."""
+    """A dispatcher that was found and how it is made, or why it cannot be used."""
 
     name: str
-    dispatcher: Dispatcher | None
+    make: MakeDispatcher | None
     failure: str = ""
 
 
@@ -62,8 +67,8 @@ class PluginStatistics(NamedTuple):
     dispatcher: dict[str, int]
 
 
-def load_plugins(config: StoreConfig, found: Iterable[EntryPoint] | None = None) -> list[Plugin]:
-    """Load what installed packages offer; never raises, a plug-in that cannot be used says why.
+def find_plugins(found: Iterable[EntryPoint] | None = None) -> list[Plugin]:
+    """Return what installed packages offer; nothing of it is imported here.
 
     found: instead of the entry points of the installed packages.
     """
@@ -74,11 +79,8 @@ def load_plugins(config: StoreConfig, found: Iterable[EntryPoint] | None = None)
         if not is_dispatcher_name(point.name) or point.name in taken:
             failure = "the name is taken, or not of a-z, 0-9 and _ only"
             plugins.append(Plugin(point.name, None, failure))
-            continue
-        try:
-            plugins.append(Plugin(point.name, point.load()(config)))
-        except Exception as error:  # a stranger's code: whatever it raises concerns it alone
-            plugins.append(Plugin(point.name, None, _describe(error)))
+        else:
+            plugins.append(Plugin(point.name, partial(_make, point)))
     return plugins
 
 
@@ -90,13 +92,13 @@ class PluginCursor:
         fs: FileSystem,
         log: LogReader,
         name: str,
-        dispatcher: Dispatcher,
+        make: MakeDispatcher,
         config: StoreConfig,
         *,
         log_end: int,
         kernels: Callable[[], Kernels | None] = lambda: None,
     ) -> None:
-        """Read nothing yet.
+        """Make nothing and read nothing yet.
 
         log: not shared with another thread.
         log_end: where the log ended when the broker recovered. What lay behind it once is gone,
@@ -104,7 +106,9 @@ class PluginCursor:
         """
         self.name = name
         self._log_end = log_end
-        self._dispatcher = dispatcher
+        self._make = make
+        self._config = config
+        self._made: Dispatcher | None = None
         self._file = CursorFile(fs, config.paths.root, name)
         self._cursor = LogCursor(log, delay_levels_ms(config.message_delay_level), kernels=kernels)
         self._started = False
@@ -115,6 +119,7 @@ class PluginCursor:
         self._attempts_count = 0
         self._retry_at_ms = 0
         self._last_error = ""
+        self._counters: dict[str, int] = {}
 
     @property
     def given_up(self) -> bool:
@@ -139,6 +144,40 @@ class PluginCursor:
         self._readable = readable
         if self.given_up or now_ms < self._retry_at_ms:
             return False
+        has_more = self._step(readable, bytes_max, now_ms)
+        self._count()
+        return has_more
+
+    def flush(self, now_ms: int) -> bool:
+        """Let the plug-in flush and keep its position; False if that failed."""
+        if not self._started or self.given_up:
+            return False
+        if self._cursor.position == self._flushed:
+            return True
+        is_flushed = self._try(self._flush, now_ms)
+        self._count()
+        return is_flushed
+
+    def statistics(self, readable: int = 0) -> PluginStatistics:
+        """Return frozen counters; for any thread, and without a call of the plug-in.
+
+        readable: how far the log may be read now, which a `step` that hangs has not been told.
+        """
+        position = self._cursor.position
+        return PluginStatistics(
+            self.name,
+            position,
+            max(self._readable - position, readable - position, 0),
+            self._batches_count,
+            self._failures_count,
+            self._attempts_count,
+            self.given_up,
+            self._last_error,
+            self._cursor.statistics(),
+            self._counters,
+        )
+
+    def _step(self, readable: int, bytes_max: int, now_ms: int) -> bool:
         if not self._started and not self._try(self._start, now_ms):
             return False
         budget_end = self._cursor.position + bytes_max
@@ -152,36 +191,9 @@ class PluginCursor:
                 return self._cursor.position < readable
         return False
 
-    def flush(self, now_ms: int) -> bool:
-        """Let the plug-in flush and keep its position; False if that failed."""
-        if not self._started or self.given_up:
-            return False
-        if self._cursor.position == self._flushed:
-            return True
-        return self._try(self._flush, now_ms)
-
-    def statistics(self) -> PluginStatistics:
-        """Return frozen counters."""
-        position = self._cursor.position
-        try:
-            counters = dict(self._dispatcher.statistics())
-        except Exception as error:
-            counters = {}
-            self._last_error = _describe(error)
-        return PluginStatistics(
-            self.name,
-            position,
-            max(self._readable - position, 0),
-            self._batches_count,
-            self._failures_count,
-            self._attempts_count,
-            self.given_up,
-            self._last_error,
-            self._cursor.statistics(),
-            counters,
-        )
-
     def _start(self) -> None:
+        if self._made is None:
+            self._made = self._make(self._config)
         log_end = self._log_end
         needed = self._dispatcher.recover(log_end)
         kept = self._file.read()
@@ -196,10 +208,25 @@ class PluginCursor:
         self._file.write(position)
         self._flushed = position
 
+    @property
+    def _dispatcher(self) -> Dispatcher:
+        assert self._made is not None
+        return self._made
+
+    def _count(self) -> None:
+        """Take the plug-in's own counters now, where it may hang without holding anybody."""
+        if self._made is None:
+            return
+        try:
+            self._counters = dict(self._dispatcher.statistics())
+        except Exception as error:
+            self._counters = {}
+            self._last_error = _describe(error)
+
     def _try(self, action: Callable[[], None], now_ms: int) -> bool:
         try:
             action()
-        except Exception as error:  # a stranger's code, see load_plugins
+        except Exception as error:  # a stranger's code: whatever it raises concerns it alone
             self._failures_count += 1
             self._last_error = _describe(error)
             delay_ms = min(RETRY_MS_MIN << self._attempts_count, RETRY_MS_MAX)
@@ -209,6 +236,11 @@ class PluginCursor:
         self._attempts_count = 0
         self._retry_at_ms = 0
         return True
+
+
+def _make(point: EntryPoint, config: StoreConfig) -> Dispatcher:
+    dispatcher: Dispatcher = point.load()(config)
+    return dispatcher
 
 
 def _describe(error: Exception) -> str:

@@ -6,6 +6,7 @@ A reference is an actor call and its result; a bell is a datagram that says "loo
 from wakelog.telemetry.metric_spec import BROKER, NAME_SERVER, Path, counter, gauge
 
 SUPERVISOR: Path = ("supervisor",)
+ADDED: Path = (*BROKER, "added_services", "{service}")
 PULL_HOLD: Path = (*BROKER, "services", "pull_hold")
 
 LINKS = (
@@ -42,6 +43,19 @@ SUPERVISION = (
         "rocketmq_actor_kills",
         "Actors that were killed because they did not answer.",
         (*SUPERVISOR, "killed_count"),
+    ),
+)
+
+ADDED_SERVICES = (
+    gauge(
+        "rocketmq_service_value",
+        "What a service from elsewhere says of itself, under its own names.",
+        (*ADDED, "values", "{value}"),
+    ),
+    counter(
+        "rocketmq_service_failures",
+        "Times that a service from elsewhere raised.",
+        (*ADDED, "failures_count"),
     ),
 )
 

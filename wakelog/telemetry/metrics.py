@@ -6,7 +6,8 @@ returns, and what is absent there is not exposed:
 
     {"build":       {"version", "compat"},
      "brokers":     {name: {"broker", "server", "store", "watermarks", "pool", "flush_waiters",
-                            "name_servers", "tables", "links", "services": {service: ...}}},
+                            "name_servers", "tables", "links", "services": {service: ...},
+                            "added_services": {service: ...}}},
      "name_server": {"name_server", "server", ...},
      "supervisor":  {...}}                          with Ray only
 
@@ -15,6 +16,7 @@ name. How a path is read is in ``metric_spec``.
 """
 
 from wakelog.telemetry.actor_metrics import (
+    ADDED_SERVICES,
     HOLDS,
     LINKS,
     POOL,
@@ -64,6 +66,7 @@ METRICS_BY_SUBJECT: dict[str, tuple[MetricSpec, ...]] = {
     "Tables": TABLES,
     "Registration": REGISTRATIONS,
     "Actors": LINKS + SUPERVISION,
+    "Services from elsewhere": ADDED_SERVICES,
     "Name server": NAME_SERVERS,
 }
 """In the order in which a document shows them."""

@@ -35,5 +35,6 @@ def test_each_actor_of_each_broker_has_a_name_of_its_own() -> None:
         for row in SERVICES.values()
     }
     assert len(names) == 2 * len(SERVICES)
-    assert actors_count(1) == len(TARGETS)
+    assert actors_count(1, 1) == len(TARGETS)  # one target for every service of others
     assert actors_count(2) - actors_count(1) == 1 + len(SERVICES)
+    assert actors_count(2, 3) - actors_count(2) == 6

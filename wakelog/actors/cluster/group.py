@@ -1,7 +1,7 @@
 """The actors of a deployment: their names, and what each is constructed with.
 
     Supervisor, NameServer                     one of each
-    <broker>.Broker, <broker>.Reput, ...       for each broker
+    <broker>.Broker, <broker>.Reput, ...       for each broker, services of others at the end
 
 Everything is given to Ray at once, in the order in which it is needed: Ray starts a few processes
 at a time, and who comes first is ready first.
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from wakelog.actors.cluster.options import ANYWHERE, Placement, make_actor
+from wakelog.actors.extensions.added_services import actor_kind
 from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.services import SERVICES
 from wakelog.nameserver.config import NameServerConfig
@@ -21,6 +22,7 @@ from wakelog.nameserver.config import NameServerConfig
 SUPERVISOR = "Supervisor"
 NAME_SERVER = "NameServer"
 BROKER = "Broker"
+ADDED_SERVICE = "AddedService"
 
 
 class GroupPlan(msgspec.Struct, frozen=True):
@@ -59,9 +61,15 @@ def actor_name(broker_name: str, kind: str) -> str:
     return f"{broker_name}.{kind}"
 
 
-def actors_count(brokers_count: int) -> int:
-    """Return how many actors a deployment of so many brokers has."""
-    return 2 + brokers_count * (1 + len(SERVICES))
+def actors_count(brokers_count: int, added_count: int = 0) -> int:
+    """Return how many actors a deployment of so many brokers has, with so many added services."""
+    return 2 + brokers_count * (1 + len(SERVICES) + added_count)
+
+
+def service_kinds(plan: ServicePlan) -> dict[str, str]:
+    """Return the kinds of the actors of a broker's services, those of others included, by name."""
+    ours = {name: row.actor_name for name, row in SERVICES.items()}
+    return ours | {name: actor_kind(name) for name in plan.added_services}
 
 
 def make_supervisor(plan: DeploymentPlan) -> Any:
@@ -86,7 +94,8 @@ def make_group(group: GroupPlan) -> dict[str, Any]:
     """Return the actors of a broker by kind, made in the order in which they are needed."""
     name = group.service.name
     builtins = group.service.to_builtins()
-    names = {service: actor_name(name, row.actor_name) for service, row in SERVICES.items()}
+    kinds = service_kinds(group.service)
+    names = {service: actor_name(name, kind) for service, kind in kinds.items()}
     handles = {
         BROKER: make_actor(
             BROKER, actor_name(name, BROKER), builtins, names, placement=group.placement
@@ -95,6 +104,10 @@ def make_group(group: GroupPlan) -> dict[str, Any]:
     for service, row in SERVICES.items():
         handles[row.actor_name] = make_actor(
             row.actor_name, names[service], builtins, placement=group.placement
+        )
+    for service in group.service.added_services:
+        handles[kinds[service]] = make_actor(
+            ADDED_SERVICE, names[service], builtins, service, placement=group.placement
         )
     return handles
 

@@ -73,6 +73,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "NameServer": "wakelog.actors.name_server:NameServerActor",
     "Broker": "wakelog.actors.broker.actor:BrokerActor",
     **{row.actor_name: row.target for row in SERVICES.values()},
+    "AddedService": "wakelog.actors.extensions.added_services:AddedService",
 }
 """Every kind of actor, and `module:class` of its shell."""
 
@@ -108,16 +109,11 @@ def options_of(kind: str, placement: Placement = ANYWHERE) -> dict[str, Any]:
     return options
 
 
-def make_actor(
-    kind: str, name: str, *arguments: Any, placement: Placement = ANYWHERE, target: str = ""
-) -> Any:
-    """Return the actor of a name, started unless there is one.
-
-    target: `module:class` for a kind that is not in `TARGETS`.
-    """
+def make_actor(kind: str, name: str, *arguments: Any, placement: Placement = ANYWHERE) -> Any:
+    """Return the actor of a name, started unless there is one."""
     import ray
 
-    remote = ray.remote(load(target or TARGETS[kind]))
+    remote = ray.remote(load(TARGETS[kind]))
     return remote.options(name=name, **options_of(kind, placement)).remote(*arguments)
 
 

@@ -48,6 +48,9 @@ from wakelog.storage.state.store_lock import holder_pid
 RELEASE_SECONDS_MAX = 10.0
 """How long a neighbour may take to make its files durable when the Broker stops."""
 
+ADDED_RELEASE_SECONDS_MAX = 1.0
+"""The same for a service of others, which keeps nothing that the store needs."""
+
 HOLDER_SECONDS_MAX = 1.0
 """How long a neighbour of a Broker that died is asked to let the store go, before it is killed."""
 
@@ -68,7 +71,7 @@ SERVICES = (
     schedule.SERVICE,
     retention.SERVICE,
 )
-"""The neighbours of a Broker; in reverse order they let go."""
+"""The neighbours of a Broker, before those that others added; in reverse order they let go."""
 
 
 class BrokerLinks:
@@ -81,7 +84,7 @@ class BrokerLinks:
 
     def __init__(self, plan: ServicePlan, callers: Mapping[str, Caller], fs: FileSystem) -> None:
         """Call nobody yet."""
-        assert set(callers) == set(SERVICES)
+        assert set(callers) == {*SERVICES, *plan.added_services}
         self._plan = plan
         self._callers = callers
         self._fs = fs
@@ -159,8 +162,10 @@ class BrokerLinks:
         if isinstance(self.flush, BellFlush):
             self.flush.stop_timer()
         for neighbour in reversed(self._neighbours.values()):
+            is_ours = neighbour.name in SERVICES
+            seconds_max = RELEASE_SECONDS_MAX if is_ours else ADDED_RELEASE_SECONDS_MAX
             with suppress(NeighbourLost):
-                await neighbour.ask("release", "release", seconds_max=RELEASE_SECONDS_MAX)
+                await neighbour.ask("release", "release", seconds_max=seconds_max)
             await neighbour.stop()
         self._flush_by_reference.close()
         for line in self._lines:
@@ -203,8 +208,8 @@ class BrokerLinks:
             schedule.SERVICE: (lambda _: self._delays.attached(), _nothing),
             retention.SERVICE: (lambda _: self._retention.attached(), _nothing),
         }
-        for name in SERVICES:
-            on_attached, on_lost = hooks[name]
+        for name in (*SERVICES, *self._plan.added_services):
+            on_attached, on_lost = hooks.get(name, (_nothing_attached, _nothing))
             self._neighbours[name] = Neighbour(
                 name,
                 self._callers[name],

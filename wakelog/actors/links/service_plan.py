@@ -29,6 +29,7 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
     memory_directory: where a transient pool is made.
     in_one_process: the services are objects of one process, each called in a thread of its own.
     faults: what a test wants to go wrong with its bells.
+    added_services: services of others, `module:name` by name.
     """
 
     settings: BrokerSettings
@@ -41,6 +42,7 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
     log_format: LogFormat = LogFormat.TEXT
     in_one_process: bool = False
     faults: BellFaults = BellFaults()
+    added_services: dict[str, str] = {}
 
     @property
     def name(self) -> str:

@@ -63,7 +63,7 @@ class PluginThread:
 
     def statistics(self) -> dict[str, Any]:
         """Return the cursor's counters."""
-        return dict(msgspec.to_builtins(self._cursor.statistics()._asdict()))
+        return dict(msgspec.to_builtins(self._cursor.statistics(self._readable)._asdict()))
 
     def _run(self) -> None:
         flushed_at = time.monotonic()

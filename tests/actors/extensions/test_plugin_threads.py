@@ -1,5 +1,7 @@
 """Plug-ins run at their own pace: one that raises or hangs holds nobody, and is left behind."""
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -9,11 +11,12 @@ import pytest
 
 from tests.actors.plans import service_plan
 from tests.actors.stores import fill, open_plan_store
-from wakelog.actors import plugin_threads
-from wakelog.actors.plugin_threads import PluginThreads
+from wakelog.actors.extensions import plugin_threads
+from wakelog.actors.extensions.plugin_threads import PluginThreads
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.plugins import PluginCursor
 from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
 
 FS = RealFileSystem()
@@ -28,6 +31,9 @@ class Recorder:
         self.offsets: list[int] = []
         self.flushed_count = 0
         self._at_each = at_each
+
+    def made(self, _config: StoreConfig) -> Recorder:
+        return self
 
     def dispatch(self, batch: DispatchBatch) -> None:
         self._at_each()
@@ -60,7 +66,7 @@ def run(directory: Path, *plugins: Recorder, count: int) -> tuple[PluginThreads,
     with open_plan_store(plan) as store:
         end = fill(store, count)
     cursors = [
-        PluginCursor(FS, CommitLogReader(FS, config), one.name, one, config, log_end=end)
+        PluginCursor(FS, CommitLogReader(FS, config), one.name, one.made, config, log_end=end)
         for one in plugins
     ]
     threads = PluginThreads(cursors, {"broken": "ImportError: no such thing"})
