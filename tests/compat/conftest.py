@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.compat.clusters import STARTERS, Cluster, Starter
+from tests.compat.clusters import STARTERS, Cluster
 from tests.compat.driver import JavaDriver
 
 # Level 3 is the first of a retry, and has 10 s by default.
@@ -19,12 +19,6 @@ def cluster(
     folder = tmp_path_factory.mktemp(f"cluster-{request.param}")
     with STARTERS[request.param](folder, settings=SHARED_SETTINGS) as started:
         yield started
-
-
-@pytest.fixture(params=list(STARTERS))
-def starter(request: pytest.FixtureRequest) -> Starter:
-    """Return what starts a cluster of each kind, for tests that bring a store."""
-    return STARTERS[request.param]
 
 
 @pytest.fixture(scope="session")
