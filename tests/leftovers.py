@@ -32,7 +32,12 @@ _LISTEN_STATE = "0A"  # of /proc/net/tcp
 
 def session_processes(session: str) -> dict[int, str]:
     """Return the processes that inherited this session's word, by id, except this process."""
-    word = f"{SESSION_VARIABLE}={session}".encode()
+    return heirs(SESSION_VARIABLE, session)
+
+
+def heirs(variable: str, value: str) -> dict[int, str]:
+    """Return the command lines of the processes, but this one, that inherited a variable, by id."""
+    word = f"{variable}={value}".encode()
     found = {}
     for process_id in _process_ids():
         if process_id == os.getpid():
@@ -58,6 +63,17 @@ def listening_sockets() -> set[str]:
         accepts = int(fields[3], 16) & 0x10000  # __SO_ACCEPTCON
         if accepts and fields[6] in inodes:
             found.add(f"unix socket {fields[7] if len(fields) > 7 else '(unnamed)'}")
+    return found
+
+
+def open_paths(process_ids: Iterable[int]) -> set[str]:
+    """Return the paths that processes have open or mapped now."""
+    found: set[str] = set()
+    for process_id in process_ids:
+        try:
+            found.update(_open_links(process_id), _mapped(process_id))
+        except OSError:
+            continue  # gone meanwhile
     return found
 
 

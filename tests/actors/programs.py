@@ -5,15 +5,18 @@ What the program says of itself is read where everybody reads it: from /metrics.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import urllib.request
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cli.commands import Command, running
 from tests.compat.processes import free_port
+from tests.leftovers import heirs, open_paths
 from wakelog.actors.planning.planning import PORTS_BETWEEN_BROKERS
 
 PROGRAM = ("-m", "wakelog")
@@ -29,6 +32,9 @@ SMALL_FILES = (
     "maxIndexNum=4000",
 )
 
+WORD_VARIABLE = "WAKELOG_TEST_UP"
+"""By which the processes of one program are told from all others."""
+
 _SAMPLE = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)", re.ASCII)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
@@ -39,9 +45,15 @@ class Up:
     """A running `wakelog up` and where it listens."""
 
     def __init__(
-        self, command: Command, name_server_port: int, broker_port: int, brokers_count: int
+        self,
+        command: Command,
+        word: str,
+        name_server_port: int,
+        broker_port: int,
+        brokers_count: int,
     ) -> None:
         self.command = command
+        self.word = word
         self.name_server_port = name_server_port
         self.broker_ports = [broker_port + PORTS_BETWEEN_BROKERS * i for i in range(brokers_count)]
         self.metrics_port = broker_port + 2
@@ -85,9 +97,19 @@ class Up:
             if sample == name and wanted <= present
         )
 
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+    def processes(self) -> dict[int, str]:
+        """Return every process that came of it and lives, by id."""
+        return heirs(WORD_VARIABLE, self.word)
+
+    def shared_paths(self) -> set[str]:
+        """Return what its processes use of the memory that all processes share."""
+        paths = open_paths(self.processes())
+        # Ray's object store is a file that was removed when it was opened.
+        return {path for path in paths if path.startswith("/dev/shm/") and os.path.exists(path)}
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, *, group: bool = False) -> None:
         """Stop in order and assert that it was."""
-        self.command.signal(number)
+        self.command.signal(number, group=group)
         assert self.command.wait_end(STOP_SECONDS_MAX) == (0, "")
         assert self.command.lines[-1] == "wakelog: stopped"
 
@@ -111,12 +133,13 @@ def running_up(
     words += ["--brokers", str(brokers_count)]
     for setting in (*SMALL_FILES, *settings):
         words += ["--set", setting]
+    word = uuid.uuid4().hex
     with running(
         program,
         "up",
         *words,
         *arguments,
-        environment=environment,
+        environment={WORD_VARIABLE: word, **(environment or {})},
         ignores_interrupt=ignores_interrupt,
     ) as command:
-        yield Up(command, name_server_port, broker_port, brokers_count)
+        yield Up(command, word, name_server_port, broker_port, brokers_count)

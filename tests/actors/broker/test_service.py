@@ -17,7 +17,7 @@ from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.local import LocalBroker
 from wakelog.protocol.codes import ResponseCode
 from wakelog.server.errors import PortUnavailable
-from wakelog.storage.errors import StoreLocked
+from wakelog.storage.errors import DamagedStore, StoreLocked
 from wakelog.storage.state.store_lock import StoreLock
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -105,6 +105,23 @@ def test_a_locked_store_leaves_the_ports_free(short_path: Path) -> None:
             free.bind(("127.0.0.1", port))
         lock.release()
         broker.close()
+
+    run(main)
+
+
+def test_a_damaged_table_is_told_and_everything_let_go(short_path: Path) -> None:
+    async def main() -> None:
+        broker = local_broker(short_path)
+        topics = short_path / "store" / "config" / "topics.json"
+        topics.parent.mkdir(parents=True)
+        topics.write_text("{ no json")
+        with pytest.raises(DamagedStore, match="topics"):
+            await broker.service.start()
+        broker.close()
+        topics.unlink()
+        again = LocalBroker(broker.plan)
+        await again.service.start()
+        assert await again.stop()
 
     run(main)
 

@@ -92,6 +92,7 @@ class BrokerLinks:
         self._page: WordsPage | None = None
         self._bell: Bell | None = None
         self._lines: list[NoteLine] = []
+        self._neighbours: dict[str, Neighbour] = {}
 
     async def release_holders(self) -> None:
         """Ask services that work for a Broker that died to let its store go.
@@ -148,7 +149,9 @@ class BrokerLinks:
         self._delays.grown(dispatched)
 
     async def stop(self) -> None:
-        """Have every neighbour make durable what it holds and let the store go."""
+        """Have every neighbour make durable what it holds and let the store go, if opened."""
+        if not self._neighbours:
+            return
         await self._delays.stop()
         await self._retention.stop()
         await self.commit.stop()
@@ -195,7 +198,6 @@ class BrokerLinks:
         }
 
     def _make_neighbours(self) -> None:
-        self._neighbours: dict[str, Neighbour] = {}
         hooks = {
             reput.SERVICE: (self._reput_attached, _nothing),
             pull_hold.SERVICE: (lambda _: self._holds_by_reference.hold_all(), _nothing),
