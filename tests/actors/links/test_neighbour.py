@@ -1,6 +1,7 @@
 """Attaching until it works, knowing at once that a process has died, calls that end in time."""
 
 import asyncio
+import itertools
 import os
 import subprocess
 import sys
@@ -136,6 +137,34 @@ def test_a_call_that_fails_has_the_neighbour_attached_anew(
         while neighbour.attached_count < 2:
             await asyncio.sleep(0)
         await neighbour.stop()
+
+    run(main)
+
+
+def test_one_that_is_lost_again_and_again_is_attached_ever_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(module, "RETRY_SECONDS_MAX", 0.04)
+
+    async def main() -> None:
+        times: list[float] = []
+
+        def attach(_known: object) -> dict[str, int]:
+            times.append(time.monotonic())
+            return {"process_id": os.getpid()}
+
+        neighbour = Neighbour("fake", FakeCaller(attach=attach), dict)
+        neighbour.keep()
+        while neighbour.attached_count < 5:
+            await neighbour.wait_attached()
+            neighbour.lose()
+            await asyncio.sleep(0.001)
+        await neighbour.stop()
+        pauses = [after - before for before, after in itertools.pairwise(times)]
+        assert all(
+            pause >= least for pause, least in zip(pauses, (0.01, 0.02, 0.04, 0.04), strict=True)
+        )
 
     run(main)
 

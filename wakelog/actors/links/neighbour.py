@@ -24,6 +24,9 @@ RETRY_SECONDS = 0.1
 """Between two tries to attach; a try that waits for Ray to restart the actor takes longer
 anyhow."""
 
+RETRY_SECONDS_MAX = 1.0
+"""One that is lost again and again at once, as while a disk is full, is attached ever later."""
+
 _FIRST = asyncio.FIRST_COMPLETED
 
 LOOK_SECONDS = 0.5
@@ -203,6 +206,8 @@ class Neighbour:
             self._task = None
 
     async def _keep(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause_seconds = RETRY_SECONDS
         while True:
             try:
                 answer = await self.caller.call("attach", "attach", dict(self._attachment()))
@@ -210,7 +215,8 @@ class Neighbour:
                 self._log.warning("cannot attach", neighbour=self.name, error=repr(error))
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            self._died = asyncio.get_running_loop().create_future()
+            attached_at = loop.time()
+            self._died = loop.create_future()
             self.attached_count += 1
             self._attached.set()
             self._on_attached(answer)
@@ -218,7 +224,10 @@ class Neighbour:
             self._attached.clear()
             self._log.warning("neighbour lost", neighbour=self.name)
             self._on_lost()
-            await asyncio.sleep(RETRY_SECONDS)
+            if loop.time() >= attached_at + RETRY_SECONDS_MAX:
+                pause_seconds = RETRY_SECONDS
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, RETRY_SECONDS_MAX)
 
 
 def take_in(result: asyncio.Future[Any]) -> None:
