@@ -1,7 +1,13 @@
 """What only the real RocketMQ 4.9.3 can tell: its broker, name server and client.
 
 Read in this order: ``provision`` (Java, the jars, Prometheus), ``real_rocketmq`` (a real name
-server and broker as processes), ``driver`` (the Java client, told what to do line by line),
-``conftest`` (the fixtures), then the tests, each of which asserts the same of the real broker and
-of wakelog.
+server and broker as processes), ``clusters`` (those and `wakelog up` behind one face), ``driver``
+(the Java client, told what to do line by line), ``frames`` (what no Java client would send),
+``conftest`` (the fixtures), then the tests:
+
+    each kind of cluster    sending, reading, consuming, administration, go_dialect
+    both side by side       broker_answers, name_servers, mixed_cluster
+    one store, two brokers  stores, store_owners, store_lock
+
+What the first group asserts holds for the real broker and for wakelog over both transports.
 """

@@ -1,0 +1,315 @@
+"""The same requests to 4.9.3's broker and to ours, one after the other, and the same answers.
+
+Compared are response codes, header fields, JSON bodies and stored records, byte for byte but for
+ports and times of storing. Not compared are remarks, which carry Java's exceptions there and
+say what is wrong here. Where ours is stricter on purpose, the request is not in the play.
+"""
+
+import json
+import struct
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.compat.clusters import Cluster, Starter, local_cluster, real_cluster
+from tests.compat.driver import wait_until
+from tests.compat.frames import Frame, RawConnection
+from wakelog.protocol import fastjson
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+SEND, SEND_V2, SEND_BATCH, SEND_BACK = 10, 310, 320, 36
+PULL, QUERY, VIEW = 11, 12, 33
+RECORDS = {PULL, QUERY, VIEW}
+# In a record with IPv4 hosts.
+BORN_TIME, BORN_PORT, STORE_TIME, STORE_PORT = 40, 52, 56, 68
+
+LONG_NAMES = {
+    "producerGroup": "pg",
+    "topic": "T",
+    "defaultTopic": "TBW102",
+    "defaultTopicQueueNums": 4,
+    "queueId": 0,
+    "sysFlag": 0,
+    "bornTimestamp": 1_600_000_000_000,
+    "flag": 3,
+    "properties": "A\x01b\x02",
+    "reconsumeTimes": 0,
+    "unitMode": "false",
+    "maxReconsumeTimes": 0,
+    "batch": "false",
+}
+LETTERS = {
+    **dict(zip("abcdefgh", ["pg", "T", "TBW102", 4, 0, 0, 1_600_000_000_000, 3], strict=True)),
+    **{"i": "A\x01b", "j": 0, "k": "false", "m": "false"},
+}
+PULLED = {
+    "consumerGroup": "cg",
+    "topic": "T",
+    "queueId": 0,
+    "queueOffset": 0,
+    "maxMsgNums": 32,
+    "sysFlag": 4,
+    "commitOffset": 0,
+    "suspendTimeoutMillis": 1000,
+    "subscription": "*",
+    "subVersion": 1,
+    "expressionType": "TAG",
+}
+CREATED = {
+    "topic": "created",
+    "defaultTopic": "TBW102",
+    "readQueueNums": 4,
+    "writeQueueNums": 4,
+    "perm": 6,
+    "topicFilterType": "SINGLE_TAG",
+    "topicSysFlag": 0,
+    "order": "false",
+}
+SENT_BACK = {"offset": 0, "group": "cg", "originMsgId": "x", "originTopic": "T"}
+WINDOW = {"maxNum": 32, "beginTimestamp": 0, "endTimestamp": 1 << 42}
+
+
+class Request(NamedTuple):
+    """One request of the play."""
+
+    code: int
+    fields: dict[str, Any] | None = None
+    body: bytes = b""
+
+
+def send(body: bytes = b"body", **letters: Any) -> Request:
+    return Request(SEND_BATCH if letters.get("m") == "true" else SEND_V2, LETTERS | letters, body)
+
+
+def part(body: bytes, properties: bytes = b"") -> bytes:
+    """Encode one message of a batch."""
+    rest = struct.pack(">IIII", 0, 0, 0, len(body)) + body
+    rest += struct.pack(">H", len(properties)) + properties
+    return struct.pack(">I", 4 + len(rest)) + rest
+
+
+def pull(**changes: Any) -> Request:
+    return Request(PULL, PULLED | changes)
+
+
+def json_request(code: int, body: Any) -> Request:
+    return Request(code, None, json.dumps(body).encode())
+
+
+def heartbeat(client: str, group: str, topic: str, expression: str = "*") -> Request:
+    subscription = {"topic": topic, "subString": expression, "subVersion": 1, "codeSet": []}
+    consumer = {
+        "groupName": group,
+        "consumeType": "CONSUME_PASSIVELY",
+        "messageModel": "BroadCasting" if client == "go" else "CLUSTERING",
+        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+        "subscriptionDataSet": [subscription | {"tagsSet": [], "expressionType": "TAG"}],
+    }
+    return json_request(34, {"clientID": client, "consumerDataSet": [consumer]})
+
+
+def locking(client: str, *queue_ids: int) -> dict[str, Any]:
+    queues = [{"topic": "T", "brokerName": "broker-a", "queueId": x} for x in queue_ids]
+    return {"consumerGroup": "cg", "clientId": client, "mqSet": queues}
+
+
+SENDS = [
+    Request(SEND, LONG_NAMES, b"long"),
+    send(),
+    send(e=99),
+    send(b="a b"),
+    send(b="x" * 127),
+    send(b="x" * 128),
+    send(b=""),
+    send(b="TBW102"),
+    send(b="SCHEDULE_TOPIC_XXXX"),
+    send(b="SELF_TEST_TOPIC"),
+    send(b="no_default", c="nope"),
+    send(b="from_cluster", c="DefaultCluster"),
+    send(i=""),
+    send(i="k\x01" + "x" * 32_760),
+    send(b""),
+    send(b"x" * (4 << 20)),
+    send(part(b"one") + part(b"two", b"TAGS\x01x"), m="true", i=""),
+    send(part(b"1", b"KEYS\x01k\x02") * 3, m="true", b="batched"),
+    send(part(b"x"), m="true", i="DELAY\x011"),
+    send(b="%RETRY%gg", j=16),
+    send(b="%RETRY%gg", j=1, l=1),
+    send(g=-5, h=7),
+]
+OFFSETS = [
+    *(Request(x, {"topic": "T", "queueId": 0}) for x in (30, 31)),
+    *(Request(x, {"topic": "unknown", "queueId": 7}) for x in (30, 31, 32)),
+    *(Request(29, {"topic": "T", "queueId": 0, "timestamp": x}) for x in (0, -1, 1 << 42)),
+    Request(29, {"topic": "unknown", "queueId": 0, "timestamp": 5}),
+    Request(14, {"consumerGroup": "cg", "topic": "T", "queueId": 0}),
+    Request(15, {"consumerGroup": "cg", "topic": "T", "queueId": 0, "commitOffset": 2}),
+    Request(14, {"consumerGroup": "cg", "topic": "T", "queueId": 0}),
+    Request(15, {"consumerGroup": "cg", "topic": "T", "queueId": 0, "commitOffset": -1}),
+    Request(14, {"consumerGroup": "cg", "topic": "T", "queueId": 0}),
+    Request(14, {"consumerGroup": "cg", "topic": "unknown", "queueId": 0}),
+]
+PULLS = [
+    pull(),
+    pull(queueOffset=1),
+    pull(queueOffset=1000),
+    pull(queueOffset=-1),
+    pull(maxMsgNums=0),
+    pull(maxMsgNums=1),
+    pull(topic="unknown"),
+    pull(queueId=9),
+    pull(queueId=2, queueOffset=5),
+    pull(queueId=1, sysFlag=6, suspendTimeoutMillis=300),
+    pull(subscription="x || B"),
+    pull(subscription="||"),
+    pull(subscription="a > 1", expressionType="SQL92"),
+    pull(topic="batched"),
+    pull(topic="%DLQ%gg"),
+    pull(sysFlag=0),  # without its heartbeat
+]
+MEMBERS = [
+    heartbeat("c1", "cg", "T"),
+    heartbeat("go", "go_group", "T", "x"),
+    pull(sysFlag=0, subscription=""),
+    pull(sysFlag=0, subscription="", subVersion=9),
+    pull(sysFlag=0, topic="batched"),
+    Request(34, None, b"{"),
+    Request(34, None, b"{}"),
+    Request(38, {"consumerGroup": "cg"}),
+    Request(38, {"consumerGroup": "absent"}),
+    Request(203, {"consumerGroup": "cg"}),
+    Request(203, {"consumerGroup": "go_group"}),
+    Request(203, {"consumerGroup": "absent"}),
+    json_request(41, locking("c1", 0, 1)),
+    json_request(41, locking("c2", 1, 2)),
+    json_request(42, locking("c1", 1)),
+    json_request(41, locking("c2", 1)),
+    Request(35, {"clientID": "c1", "consumerGroup": "cg"}),
+    Request(38, {"consumerGroup": "cg"}),
+]
+ADMINISTRATION = [
+    Request(17, CREATED),
+    Request(17, CREATED | {"topic": "a b"}),
+    Request(17, CREATED | {"topic": "TBW102"}),
+    Request(17, CREATED | {"topicFilterType": "XX"}),
+    Request(17, CREATED | {"topic": "narrow", "readQueueNums": 2}),
+    send(b="narrow", e=3),
+    pull(topic="narrow", queueId=3),
+    Request(17, CREATED | {"topic": "silent", "perm": 2}),
+    pull(topic="silent"),
+    Request(21),
+    json_request(200, {"groupName": "few", "retryMaxTimes": 3}),
+    json_request(200, {"groupName": "off", "consumeEnable": False}),
+    pull(consumerGroup="off"),
+    Request(200, None, b"{"),
+    Request(202, {"topic": "batched"}),
+    Request(202, {"topic": "unknown"}),
+    Request(25, None, b"brokerPermission=4"),
+    send(),
+    Request(17, CREATED),
+    Request(25, None, b"brokerPermission=6"),
+    *(
+        Request(321, {"topic": "batched", "queueId": 0, "index": x, "count": 2})
+        for x in (0, 2, 1000)
+    ),
+    Request(321, {"topic": "batched", "queueId": 0, "count": 2, "consumerGroup": "cg"}),
+    Request(9999),
+    Request(302),
+]
+LOOK_UPS = [
+    Request(QUERY, {"topic": "batched", "key": "k", **WINDOW}),
+    Request(QUERY, {"topic": "batched", "key": "k", **WINDOW, "maxNum": 1}),
+    Request(QUERY, {"topic": "batched", "key": "absent", **WINDOW}),
+    Request(VIEW, {"offset": 0}),
+    Request(VIEW, {"offset": 1 << 40}),
+    Request(SEND_BACK, SENT_BACK | {"delayLevel": -1}),
+    Request(SEND_BACK, SENT_BACK | {"delayLevel": 0, "maxReconsumeTimes": 0}),
+    Request(SEND_BACK, SENT_BACK | {"delayLevel": 0, "offset": 1 << 40}),
+    Request(SEND_BACK, SENT_BACK | {"delayLevel": 1, "group": "never_seen"}),
+]
+AFTER = [pull(topic="%DLQ%cg"), pull(topic="OFFSET_MOVED_EVENT")]
+ACTS = [SENDS, OFFSETS, PULLS, MEMBERS, ADMINISTRATION, LOOK_UPS, AFTER]
+
+# Of bodies and header fields: times, and what a client's own port is in.
+MASKED = {
+    "timestamp",
+    "lastUpdateTimestamp",
+    "indexLastUpdateTimestamp",
+    "clientAddr",
+    "counter",
+    "version",
+}
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Cluster]]:
+    """Start a broker of each kind."""
+    folder = tmp_path_factory.mktemp("both")
+    with ExitStack() as stack:
+        starters: dict[str, Starter] = {"real": real_cluster, "wakelog": local_cluster}
+        yield {kind: stack.enter_context(start(folder / kind)) for kind, start in starters.items()}
+
+
+def test_both_brokers_give_the_same_answers(both: dict[str, Cluster]) -> None:
+    theirs, ours = (play(both[kind].broker) for kind in ("real", "wakelog"))
+    requests = [request for act in ACTS for request in act]
+    for request, said, expected in zip(requests, ours, theirs, strict=True):
+        assert said == expected, request
+
+
+def play(address: str) -> list[tuple[int, Any, Any]]:
+    """Send every request; before each act, what the last one sent can be read."""
+    found = []
+    with RawConnection(address, language="JAVA", version=399) as connection:
+        for number, act in enumerate(ACTS):
+            settle(connection, f"act{number}")
+            for request in act:
+                frame = connection.ask(request.code, request.fields, request.body)
+                found.append(answered(request, frame, int(address.rpartition(":")[2])))
+    return found
+
+
+def settle(connection: RawConnection, key: str) -> None:
+    """Send a message with a key and wait for it: it is the last to be in queue and index."""
+    marker = send(b="marker", i=f"KEYS\x01{key}")
+    assert connection.ask(marker.code, marker.fields, marker.body).code == 0
+    place = {"topic": "marker", "key": key, **WINDOW}
+    wait_until(lambda: connection.ask(QUERY, place).code == 0, what="indexed")
+
+
+def answered(request: Request, frame: Frame, port: int) -> tuple[int, Any, Any]:
+    """Return what is compared."""
+    fields = json.loads(without_port(json.dumps(frame.fields).encode(), port))
+    body: Any = None
+    if request.code in RECORDS:
+        body = [without_port(record, port) for record in records(frame.body)]
+    elif frame.body:
+        body = mask(fastjson.loads(frame.body))
+    return frame.code, mask(fields), body
+
+
+def without_port(data: bytes, port: int) -> bytes:
+    """Replace the broker's port, as text and as in message ids."""
+    return data.replace(b"%08X" % port, b"PORT").replace(b"%d" % port, b"PORT")
+
+
+def records(body: bytes) -> Iterator[bytes]:
+    """Part a body into records, without what differs between two brokers and two runs."""
+    position = 0
+    while position < len(body):
+        [size] = struct.unpack_from(">I", body, position)
+        record = bytearray(body[position : position + size])
+        for place, length in ((BORN_TIME, 8), (BORN_PORT, 4), (STORE_TIME, 8), (STORE_PORT, 4)):
+            record[place : place + length] = bytes(length)
+        yield bytes(record)
+        position += size
+
+
+def mask(value: Any) -> Any:
+    """Take out what differs between two runs, and the order of what is a set there."""
+    if isinstance(value, dict):
+        return {key: "masked" if key in MASKED else mask(x) for key, x in value.items()}
+    return sorted(map(mask, value), key=repr) if isinstance(value, list) else value
