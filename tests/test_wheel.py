@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import venv
 import zipfile
 from pathlib import Path
@@ -61,6 +62,49 @@ def test_every_module_imports_from_the_wheel_alone(wheel: Path, tmp_path: Path) 
     assert Path(outcome.stdout.strip()) == tmp_path / "wakelog" / "__init__.py"
 
 
+@pytest.mark.process
+@pytest.mark.slow
+def test_an_installed_wheel_starts_a_broker(wheel: Path, tmp_path: Path) -> None:
+    """The dependencies are those of this environment, lest every run downloads them."""
+    folder = tmp_path / "env"
+    venv.create(folder, with_pip=True)
+    programs = folder / "bin"
+    [packages] = folder.glob("lib/python*/site-packages")
+    install = [str(programs / "pip"), "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run(install, check=True)
+    (packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"])
+    where = subprocess.run(
+        [str(programs / "python"), "-c", "import wakelog; print(wakelog.__file__)"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(where.stdout.strip()).is_relative_to(packages)
+    start_greet_and_stop(programs, tmp_path / "store", tmp_path / "up.out", "--local")
+
+
+def start_greet_and_stop(programs: Path, store: Path, log_path: Path, *arguments: str) -> None:
+    """Run the installed `wakelog` as a user does, outside of the repository."""
+    ports = (free_port(), free_port(-2, 1))
+    options = ["--store", str(store), "--namesrv-port", str(ports[0])]
+    options += ["--broker-port", str(ports[1]), "--metrics-port", "0"]
+    with TestProcess(
+        [str(programs / "wakelog"), "up", *options, *arguments],
+        env=dict(os.environ),
+        log_path=log_path,
+    ) as process:
+        process.wait_until(
+            lambda: "ready after" in log_path.read_text(),
+            seconds_max=READY_SECONDS_MAX,
+            what="ready",
+        )
+        hello = [str(programs / "wakelog"), "hello", f"127.0.0.1:{ports[0]}"]
+        outcome = subprocess.run(hello, cwd=store, capture_output=True, check=True)
+        assert b"received" in outcome.stdout
+        assert process.end(signal.SIGINT, seconds_max=STOP_SECONDS_MAX) == 0
+
+
 @pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.timeout(INSTALL_SECONDS_MAX + READY_SECONDS_MAX + STOP_SECONDS_MAX)
@@ -71,19 +115,4 @@ def test_an_empty_environment_with_the_wheel_starts_a_broker(
     programs = tmp_path / "env" / "bin"
     install = [str(programs / "pip"), "install", "--quiet", str(wheel)]
     subprocess.run(install, check=True, timeout=INSTALL_SECONDS_MAX)
-    ports = (free_port(), free_port(-2, 1))
-    options = ["--store", str(short_path / "store"), "--namesrv-port", str(ports[0])]
-    log_path = tmp_path / "up.out"
-    with TestProcess(
-        [str(programs / "wakelog"), "up", *options, "--broker-port", str(ports[1])],
-        env=dict(os.environ),
-        log_path=log_path,
-    ) as process:
-        process.wait_until(
-            lambda: "ready after" in log_path.read_text(),
-            seconds_max=READY_SECONDS_MAX,
-            what="ready",
-        )
-        hello = [str(programs / "wakelog"), "hello", f"127.0.0.1:{ports[0]}"]
-        assert b"received" in subprocess.run(hello, capture_output=True, check=True).stdout
-        assert process.end(signal.SIGINT, seconds_max=STOP_SECONDS_MAX) == 0
+    start_greet_and_stop(programs, short_path / "store", tmp_path / "up.out")
