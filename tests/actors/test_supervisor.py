@@ -73,6 +73,8 @@ class Harness:
         monkeypatch.setattr(module, "end_actor", lambda one: self.ended.append(one.target.kind))
         monkeypatch.setattr(module, "configure_logs", lambda *_, **__: None)
         monkeypatch.setattr(charge, "wait_death", self.wait_death)
+        # Other tests of this process may have joined a Ray, where this node has a name.
+        monkeypatch.setattr(charge, "own_node_id", lambda: HERE["node_id"])
         self.plan = DeploymentPlan(
             "127.0.0.1",
             str(directory),

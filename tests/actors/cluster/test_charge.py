@@ -16,6 +16,12 @@ from wakelog.actors.cluster.charge import HUNG_SECONDS_MAX, SERVICE_HUNG_SECONDS
 from wakelog.actors.cluster.group import BROKER
 
 
+@pytest.fixture(autouse=True)
+def nameless_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be on no node of Ray, whatever Ray other tests of this process have joined."""
+    monkeypatch.setattr(module, "own_node_id", lambda: "")
+
+
 def run(main: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
         async with asyncio.timeout(20):
