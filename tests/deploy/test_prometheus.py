@@ -23,6 +23,7 @@ from tests.compat.processes import ProcessFailed, TestProcess, free_port
 from tests.compat.provision import prometheus_binaries
 from tests.telemetry.traffic import MESSAGES_COUNT, TOPIC, make_traffic
 from tests.test_dashboards import BOARDS, expanded, expressions_of
+from wakelog.telemetry.actor_metrics import ADDED_SERVICES
 from wakelog.telemetry.metrics import METRICS
 from wakelog.telemetry.store_metrics import PLUGINS
 
@@ -147,7 +148,8 @@ def test_every_metric_is_served(broker: Ports) -> None:
     """With Ray and bells everything declared has a value, but for what nobody plugged in."""
     text = fetch(f"http://127.0.0.1:{broker.metrics}/metrics").decode()
     served = {family.name for family in text_string_to_metric_families(text) if family.samples}
-    missing = {spec.name for spec in METRICS if spec not in PLUGINS} - served
+    of_others = (*PLUGINS, *ADDED_SERVICES)
+    missing = {spec.name for spec in METRICS if spec not in of_others} - served
     assert not missing - {"rocketmq_build"}, "its family has its suffix in the text format"
     assert "rocketmq_build_info" in served
 
