@@ -37,6 +37,7 @@ from wakelog.actors.cluster.ray_head import (
     HeadReady,
     end_session,
 )
+from wakelog.actors.cluster.ray_import import import_ray
 
 NAMESPACE = "wakelog"
 OBJECT_STORE_BYTES = 80 << 20
@@ -189,11 +190,21 @@ class RayCluster:
         quiet = {
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_BACKEND_LOG_LEVEL": "warning",
+            # Ray ends whoever takes most of a full memory, which may be the broker.
+            "RAY_memory_monitor_refresh_ms": "0",
+            # Its metrics go to an agent that does not run; ours are served by the Supervisor.
+            "RAY_enable_metrics_collection": "0",
+            "RAY_event_stats": "0",
+            "RAY_task_events_report_interval_ms": "0",
             # No worker is kept for a task that never comes.
             "RAY_num_workers_soft_limit": "0",
             # numpy starts no thread: a process that runs some cannot be forked, and nothing here
             # multiplies matrices.
             "OPENBLAS_NUM_THREADS": "1",
+            # The raylet connects to its own object store before that listens, every second time,
+            # and then would sleep a second. As many tries as make Ray's 10 s.
+            "RAY_raylet_client_connect_timeout_milliseconds": "10",
+            "RAY_raylet_client_num_connect_attempts": "1000",
         }
         inherited = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
         return {**inherited, **_python_path(), **quiet, **self.environment, **extra}
@@ -202,6 +213,7 @@ class RayCluster:
 def join(address: str, environment: Mapping[str, str], namespace: str = NAMESPACE) -> None:
     """Connect this process, as a driver, to the Ray at `address`. Raises: RayFailed."""
     os.environ.update(environment)
+    import_ray()
     import ray
     import ray._private.ray_constants as constants
     import ray._private.worker as worker

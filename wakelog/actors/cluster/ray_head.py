@@ -34,6 +34,7 @@ from typing import Any
 import msgspec
 
 from wakelog.actors.cluster import worker_template
+from wakelog.actors.cluster.ray_import import import_ray
 
 LOOPBACK = "127.0.0.1"
 LOOK_SECONDS = 1.0
@@ -212,8 +213,7 @@ def fork_template(directory: str) -> bool:
     """
     listener = worker_template.listen(directory)
     with worker_template.prepare_import(os.getpid()):
-        import ray._private.node
-        import ray.actor  # noqa: F401
+        import_ray()
     lifeline, held = os.pipe()  # nobody but this process holds the other end
     if os.fork() != 0:
         listener.close()

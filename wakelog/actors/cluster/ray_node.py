@@ -6,12 +6,16 @@
 
 With a dashboard everything is started as Ray does it. Workers come from a template in both cases.
 
+Ray asks once whether the node has registered, 0.1 s after starting it, and sleeps a second if not:
+half of all starts took that second. So registration is waited for before Ray asks.
+
 Source: ray._private.node.Node, ray._private.services (2.60).
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +26,11 @@ import ray._private.services
 import ray._private.utils
 
 from wakelog.actors.cluster import agent_stand_in, worker_start
+
+REGISTER_SECONDS_MAX = 30.0
+"""Ray's own limit."""
+
+LOOK_SECONDS = 0.02
 
 
 def start_node(parameters: Mapping[str, Any]) -> Any:
@@ -37,6 +46,11 @@ def start_node(parameters: Mapping[str, Any]) -> Any:
         def start_api_server(self, **options: Any) -> None:
             if has_dashboard:
                 super().start_api_server(**options)
+
+        def start_ray_processes(self) -> None:
+            starter: Any = super()
+            starter.start_ray_processes()
+            _wait_registered(self)
 
     if not has_dashboard:
         # Without this Ray waits for a dashboard that it believes installed.
@@ -57,3 +71,10 @@ def start_node(parameters: Mapping[str, Any]) -> Any:
 def _stand_in_command(_component: str, _session_directory: str, **_options: Any) -> list[str]:
     """Return what Ray puts before an agent's script and its arguments."""
     return [sys.executable, "-S", str(Path(agent_stand_in.__file__))]
+
+
+def _wait_registered(node: Any) -> None:
+    """Return once Ray's directory of nodes has one, or after `REGISTER_SECONDS_MAX`."""
+    end = time.monotonic() + REGISTER_SECONDS_MAX
+    while not node.get_gcs_client().get_all_node_info() and time.monotonic() < end:
+        time.sleep(LOOK_SECONDS)

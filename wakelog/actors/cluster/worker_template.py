@@ -40,6 +40,7 @@ from pathlib import Path
 import msgspec
 
 from wakelog.actors.cluster.options import TARGETS
+from wakelog.actors.cluster.ray_import import import_ray
 from wakelog.actors.cluster.worker_start import FORKED, SOCKET_VARIABLE
 
 NO_JOB_ID = "ffffffff"
@@ -82,13 +83,9 @@ def listen(directory: str) -> socket.socket:
 
 def import_actors() -> None:
     """Import what a worker imports before its actor is made."""
-    # Ray lets pydantic's types be pickled if it finds pydantic, for 0.2 s of each worker's start.
-    # No message of ours has one; a plug-in may still import it later.
-    sys.modules.setdefault("pydantic", None)  # type: ignore[arg-type]
-    for module in ("ray._common.pydantic_compat", *_OF_RAY):
+    import_ray()
+    for module in _OF_RAY:
         importlib.import_module(module)
-    if sys.modules["pydantic"] is None:
-        del sys.modules["pydantic"]
     for target in TARGETS.values():
         if target.startswith("wakelog."):
             importlib.import_module(target.partition(":")[0])

@@ -1,0 +1,25 @@
+"""Ray is imported without pydantic, which stays there for whoever wants it."""
+
+import subprocess
+import sys
+
+import pytest
+
+_LOOK = """
+import sys
+{before}
+from wakelog.actors.cluster.ray_import import import_ray
+import_ray()
+from ray._common.pydantic_compat import PYDANTIC_INSTALLED
+print(PYDANTIC_INSTALLED, "ray.actor" in sys.modules)
+import pydantic
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "is_seen"), [("", False), ("import pydantic", True)])
+def test_ray_sees_pydantic_only_where_somebody_else_has_it(before: str, is_seen: bool) -> None:
+    command = [sys.executable, "-c", _LOOK.format(before=before)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout == f"{is_seen} True\n"
