@@ -19,7 +19,7 @@ from wakelog.actors.metrics_end import serve_metrics
 from wakelog.actors.name_server_service import NameServerService
 from wakelog.actors.plan import BrokerPlan, Plan
 from wakelog.actors.services import make_service
-from wakelog.nameserver.config import NameServerConfig, NameServerSettings
+from wakelog.nameserver.config import NameServerSettings
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
 
@@ -69,7 +69,8 @@ class LocalDeployment:
         if self._plan.name_server is not None:
             report("the name server")
             service = NameServerService(
-                name_server_settings(self._plan), bind_host=self._plan.bind_host
+                NameServerSettings(self._plan.name_server.config, {}, ()),
+                bind_host=self._plan.bind_host,
             )
             await service.start()
             self._name_server = service
@@ -130,12 +131,3 @@ class LocalDeployment:
             log_format=self._plan.log_format,
             in_one_process=True,
         )
-
-
-def name_server_settings(plan: Plan) -> NameServerSettings:
-    """Return the settings of the plan's name server."""
-    assert plan.name_server is not None
-    config = NameServerConfig(
-        listen_port=plan.name_server.port, kv_config_path=plan.name_server.kv_config_path
-    )
-    return NameServerSettings(config, {}, ())

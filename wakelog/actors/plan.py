@@ -17,6 +17,7 @@ import msgspec
 
 from wakelog.broker.config import PORTS_ABOVE, PORTS_BELOW
 from wakelog.broker.config_file import BrokerSettings
+from wakelog.nameserver.config import NameServerConfig
 from wakelog.telemetry.logs import LogFormat
 
 
@@ -66,6 +67,11 @@ class NameServerPlan(msgspec.Struct, frozen=True):
     port: int
     address: str
     kv_config_path: str
+
+    @property
+    def config(self) -> NameServerConfig:
+        """What it is started with."""
+        return NameServerConfig(listen_port=self.port, kv_config_path=self.kv_config_path)
 
 
 class BrokerPlan(msgspec.Struct, frozen=True):

@@ -8,21 +8,20 @@ the process that holds this object: its end is Ray's end.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from wakelog.actors.cluster.group import DeploymentPlan, GroupPlan, actors_count, make_all
+from wakelog.actors.cluster.group import DeploymentPlan, GroupPlan, actors_count, make_supervisor
 from wakelog.actors.cluster.options import ANYWHERE, Placement, end_actor
 from wakelog.actors.cluster.ray_cluster import RayCluster, RayFailed, leave
+from wakelog.actors.cluster.ray_import import import_ray
 from wakelog.actors.deployment import Report
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.extensions.added_services import offered_services
 from wakelog.actors.links.bells import NO_FAULTS, BellFaults
 from wakelog.actors.links.service_plan import ServicePlan, memory_directory
-from wakelog.actors.local import name_server_settings
 from wakelog.actors.plan import BrokerPlan, Plan
 from wakelog.actors.start_outcome import raise_failure
 
@@ -46,7 +45,7 @@ class SupervisedActors:
 
     async def start(self, report: Report) -> None:
         """Make every actor and return once every broker accepts. Raises: DeploymentFailed."""
-        self._supervisor = make_all(self.plan)
+        self._supervisor = make_supervisor(self.plan)
         loop = asyncio.get_running_loop()
         end = loop.time() + READY_SECONDS_MAX
         tries_left = STOP_TRIES_COUNT
@@ -106,7 +105,7 @@ class RayDeployment:
         self._cluster = RayCluster(worker_count=count, worker_port_count=ports_count)
         try:
             # Importing Ray takes as long as starting its first daemons, so both at once.
-            await loop.run_in_executor(None, partial(__import__, "ray"))
+            await loop.run_in_executor(None, import_ray)
             await loop.run_in_executor(None, self._cluster.wait_ready)
             self._cluster.connect()
         except RayFailed as error:
@@ -161,11 +160,10 @@ def deployment_plan(
         )
         for one in plan.brokers
     ]
-    has_name_server = plan.name_server is not None
     return DeploymentPlan(
         bind_host=plan.bind_host,
         log_directory=plan.log_directory,
-        name_server=name_server_settings(plan).config if has_name_server else None,
+        name_server=None if plan.name_server is None else plan.name_server.config,
         groups=tuple(map(GroupPlan, services, places)),
         metrics_port=plan.metrics_port,
         placement=places[0],

@@ -3,7 +3,7 @@
     Supervisor, NameServer                     one of each
     <broker>.Broker, <broker>.Reput, ...       for each broker, services of others at the end
 
-Everything is given to Ray at once, in the order in which it is needed: Ray starts a few processes
+A broker's are given to Ray at once, in the order in which it is needed: Ray starts a few processes
 at a time, and who comes first is ready first.
 """
 
@@ -110,13 +110,3 @@ def make_group(group: GroupPlan) -> dict[str, Any]:
             ADDED_SERVICE, names[service], builtins, service, placement=group.placement
         )
     return handles
-
-
-def make_all(plan: DeploymentPlan) -> Any:
-    """Give every actor to Ray and return the Supervisor."""
-    supervisor = make_supervisor(plan)
-    if plan.name_server is not None:
-        make_name_server(plan)
-    for group in plan.groups:
-        make_group(group)
-    return supervisor
