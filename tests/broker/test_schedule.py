@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from wakelog.broker.delay_level import DelayLevels
-from wakelog.broker.schedule import DueMessage, Schedule
+from wakelog.broker.schedule import ANSWER_MS, DueMessage, Schedule
 
 LEVELS = DelayLevels("1s 10s")
 IDLE_MS = 60_000
@@ -65,8 +65,8 @@ def test_no_more_than_a_batch_is_under_way(schedule: Schedule) -> None:
 
 def test_an_answer_that_never_comes_is_asked_for_again(schedule: Schedule) -> None:
     look(schedule, 1, 0)
-    assert 1 in schedule.levels_to_look_at(10_000 + IDLE_MS)
-    assert look(schedule, 1, 0, now_ms=10_000 + IDLE_MS) == [DueMessage(1, 5, 1_000, 100)]
+    assert 1 in schedule.levels_to_look_at(10_000 + ANSWER_MS)
+    assert look(schedule, 1, 0, now_ms=10_000 + ANSWER_MS) == [DueMessage(1, 5, 1_000, 100)]
 
 
 def test_a_position_never_goes_back(schedule: Schedule) -> None:

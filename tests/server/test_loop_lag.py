@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakelog.server.loop_lag import PROBE_SECONDS, LoopLag
+from wakelog.server.loop_lag import PROBE_SECONDS, QUIET_PROBES_MAX, LoopLag
 
 
 def test_a_loop_on_time_is_not_behind() -> None:
@@ -23,6 +23,16 @@ def test_a_read_after_the_late_timer_sees_it_until_the_iteration_is_over() -> No
     assert lag.behind_seconds(PROBE_SECONDS + 0.5) == pytest.approx(0.5)
     lag.settle()
     assert lag.behind_seconds(PROBE_SECONDS + 0.5) == 0.0
+
+
+def test_the_timer_is_wanted_while_something_was_read_lately() -> None:
+    lag = LoopLag(0.0)
+    for count in range(1, QUIET_PROBES_MAX + 1):
+        assert lag.is_wanted
+        lag.fire(count * PROBE_SECONDS)
+    assert not lag.is_wanted
+    lag.note_read()
+    assert lag.is_wanted
 
 
 def test_statistics_keep_last_worst_and_sum() -> None:

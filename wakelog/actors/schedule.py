@@ -30,8 +30,8 @@ from wakelog.storage.reading.readable import ReadableQueue
 
 SERVICE = "schedule"
 
-IDLE_MS = 1_000
-"""A level without a due message is looked at again after this, or once the queues have grown."""
+IDLE_MS = 60_000
+"""A level at the end of its queue is looked at again after this, or once the queues have grown."""
 
 Due = tuple[list[tuple[int, int, int, int]], int]
 """(level, queue offset, physical offset, size) of what is due, and when to look again."""

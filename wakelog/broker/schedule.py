@@ -25,6 +25,8 @@ import msgspec
 from wakelog.broker.delay_level import DelayLevels
 
 BATCH_MAX = 64  # a step of the Broker: about 2 ms at 30 us a message
+ANSWER_MS = 1_000
+"""How long the Broker has for saying how far it came, before the same is due again."""
 
 
 class DueMessage(msgspec.Struct, frozen=True):
@@ -74,6 +76,7 @@ class Schedule:
         now_ms: int,
         *,
         idle_ms: int,
+        answer_ms: int = ANSWER_MS,
         batch_max: int = BATCH_MAX,
     ) -> list[DueMessage]:
         """Return what is due of this level.
@@ -96,8 +99,8 @@ class Schedule:
             due.append(DueMessage(level, queue_offset, physical_offset, size_bytes))
             queue_offset += 1
         if due:
-            # Not before the Broker said how far it came; idle_ms covers an answer that never comes.
-            self._next_look_ms[level] = now_ms + idle_ms
+            # Not before the Broker said how far it came, unless that answer never comes.
+            self._next_look_ms[level] = now_ms + answer_ms
         return due
 
     def delivered(self, level: int, next_queue_offset: int, now_ms: int) -> None:

@@ -6,6 +6,9 @@ in the very iteration in which it fired late, may have waited as long as the tim
 
 libuv runs timers before it reads sockets, asyncio's own loop after; hence both cases.
 
+A timer wakes an idle process for nothing, so it is let go when nothing has been read for a while
+(``is_wanted``) and set again by the next read, which an idle loop did not keep waiting.
+
 Invariants:
     - ``behind_seconds`` is never negative and is 0 on a loop that is on time.
 """
@@ -13,7 +16,10 @@ Invariants:
 import msgspec
 
 PROBE_SECONDS = 0.05
-"""A quarter of waitTimeMillsInSendQueue; 20 wake-ups a second cost 0.1 % of a core."""
+"""A quarter of waitTimeMillsInSendQueue; 20 wake-ups a second cost 0.2 % of a core."""
+
+QUIET_PROBES_MAX = 20
+"""How many probes without a read are enough: a second."""
 
 
 class LoopLagStatistics(msgspec.Struct, frozen=True):
@@ -36,6 +42,16 @@ class LoopLag:
         self._max_seconds = 0.0
         self._sum_seconds = 0.0
         self._probes_count = 0
+        self._quiet_probes_count = 0
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether something was read lately, so that the timer is worth its wake-ups."""
+        return self._quiet_probes_count < QUIET_PROBES_MAX
+
+    def note_read(self) -> None:
+        """Note that bytes were read."""
+        self._quiet_probes_count = 0
 
     def expect(self, now_seconds: float) -> None:
         """Expect the next probe one interval from now."""
@@ -49,6 +65,7 @@ class LoopLag:
         self._max_seconds = max(self._max_seconds, late_seconds)
         self._sum_seconds += late_seconds
         self._probes_count += 1
+        self._quiet_probes_count += 1
         self.expect(now_seconds)
 
     def settle(self) -> None:

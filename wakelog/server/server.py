@@ -122,8 +122,6 @@ class Server:
 
         Raises: PortUnavailable, if another process listens on a port bound at the same moment.
         """
-        self._loop_lag.expect(self._clock_seconds())
-        self._probe_timer = self._loop.call_later(PROBE_SECONDS, self._probe)
         self._sweep_timer = self._loop.call_later(SWEEP_SECONDS, self._sweep_again)
         while self._bound:
             sock, refused_codes = self._bound.pop(0)
@@ -212,6 +210,10 @@ class Server:
         self, connection: Connection, commands: list[RemotingCommand], size_bytes: int
     ) -> None:
         """Hand a chunk's commands to the turn (ConnectionOwner)."""
+        self._loop_lag.note_read()
+        if self._probe_timer is None:
+            self._loop_lag.expect(self._clock_seconds())
+            self._probe_timer = self._loop.call_later(PROBE_SECONDS, self._probe)
         self._turn.deliver(connection, commands, size_bytes)
 
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
@@ -227,11 +229,13 @@ class Server:
                 self._emptied.set()
 
     def _probe(self) -> None:
-        """Measure how late the loop is, again and again."""
+        """Measure how late the loop is, again and again while requests come."""
         self._loop_lag.fire(self._clock_seconds())
         # The first call_soon still runs before this iteration reads sockets, the second after.
         self._loop.call_soon(self._loop.call_soon, self._loop_lag.settle)
-        self._probe_timer = self._loop.call_later(PROBE_SECONDS, self._probe)
+        self._probe_timer = None
+        if self._loop_lag.is_wanted:
+            self._probe_timer = self._loop.call_later(PROBE_SECONDS, self._probe)
 
     def _sweep_again(self) -> None:
         self.sweep()
