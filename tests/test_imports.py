@@ -1,0 +1,46 @@
+"""What a process imports before it does anything: a start, and an idle process's memory, are that.
+
+In a cluster of somebody else's, every actor imports for itself.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+from wakelog.actors.cluster.options import TARGETS
+
+COMPILED = {"numba"}
+ARRAYS = COMPILED | {"numpy"}
+COMMANDS = {"typer", "wakelog.cli.app"}
+OTHERS = {"pydantic", "pandas", "pyarrow", "scipy"}
+
+# What is not imported with a module, nor by anything that it imports.
+ABSENT = {
+    "wakelog.__main__": ARRAYS | COMMANDS | OTHERS | {"ray", "rich", "structlog", "asyncio"},
+    "wakelog.cli.app": ARRAYS | OTHERS | {"ray", "prometheus_client"},
+    "wakelog.actors.supervised": ARRAYS | COMMANDS | OTHERS | {"ray", "prometheus_client"},
+    "wakelog.actors.local": COMPILED | COMMANDS | OTHERS | {"ray"},
+    "wakelog.actors.supervisor": ARRAYS | COMMANDS | OTHERS,
+}
+
+# Their queues are arrays; compiled code comes when there is much to do.
+WITH_ARRAYS = {"Broker", "Reput", "PullHold"}
+SERVICES = {
+    target.partition(":")[0]: (COMPILED if kind in WITH_ARRAYS else ARRAYS)
+    | COMMANDS
+    | OTHERS
+    | {"ray", "prometheus_client"}
+    for kind, target in TARGETS.items()
+    if kind != "Supervisor"
+}
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize(("module", "absent"), [*ABSENT.items(), *SERVICES.items()])
+def test_a_module_comes_without_what_it_does_not_need(module: str, absent: set[str]) -> None:
+    look = f"import sys, {module}; print(*sorted(set(sys.modules) & {absent!r}))"
+    command = [sys.executable, "-c", look]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout.split() == []
