@@ -16,6 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import ray._private.node
+import ray._private.utils
 from ray.cluster_utils import Cluster
 
 from tests.actors.deployments import small_plan
@@ -36,11 +38,20 @@ QUICK_TO_NOTICE = {"health_check_period_ms": 500, "health_check_failure_threshol
 PLACES = {"broker-a": "disk-a", "broker-b": "disk-b"}
 
 
+def leave_out_dashboard() -> None:
+    """Have no node start Ray's dashboard or wait for it, which takes longer than all the rest."""
+    absent = ImportError("the dashboard is off")
+    ray._private.utils.get_dashboard_dependency_error = lambda: absent
+    node: Any = ray._private.node.Node
+    node.start_api_server = lambda *_, **__: None
+
+
 class TwoNodes:
     """The cluster and what runs in it."""
 
     def __init__(self, directory: Path, ray_directory: str) -> None:
         os.environ["RAY_TMPDIR"] = ray_directory
+        leave_out_dashboard()
         make_cluster: Any = Cluster  # Ray's own annotations end here
         self._cluster = make_cluster(
             initialize_head=True,
