@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.actors.client import Client, records
+from tests.actors.client import Client, brokers_in, records, route_of
 from tests.actors.deployments import running, small_plan, wait_until
 from wakelog.actors.local import LocalBroker, LocalDeployment
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.remoting.errors import ConnectFailed
+from wakelog.server.server import Server
 from wakelog.storage.errors import StoreLocked
 
 pytestmark = pytest.mark.slow
+
+BROKER_PORTS_COUNT = 2  # its own, and the VIP channel's; a name server has one
 
 Body = Callable[[LocalDeployment, Client], Awaitable[None]]
 
@@ -218,6 +222,32 @@ def test_a_store_that_runs_is_refused_and_left_alone(tmp_path: Path) -> None:
         assert (await client.send("t", b"y")).code == ResponseCode.SUCCESS
 
     run(tmp_path, body)
+
+
+def test_its_ports_accept_once_it_is_in_the_route_and_no_sooner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = small_plan(tmp_path)
+    address = plan.brokers[0].address
+    start_listening = Server.start_listening
+    seen: list[set[str]] = []
+
+    async def look_and_listen(server: Server) -> None:
+        if len(server._bound) == BROKER_PORTS_COUNT:
+            seen.append(brokers_in(await route_of(plan.name_server_address, "TBW102")))
+            client = Client(address)
+            with pytest.raises(ConnectFailed):
+                await client.pull("t", 0)
+            await client.close()
+        await start_listening(server)
+
+    async def whole() -> None:
+        monkeypatch.setattr(Server, "start_listening", look_and_listen)
+        async with running(plan) as (_, client):
+            assert (await client.send("t", b"x")).code == ResponseCode.SUCCESS
+
+    asyncio.run(whole())
+    assert seen == [{address}]
 
 
 def test_several_brokers_share_one_name_server(tmp_path: Path) -> None:
