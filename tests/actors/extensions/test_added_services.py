@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import pytest
@@ -28,7 +29,7 @@ EXAMPLE = "examples.service_plugin:StoreSizes"
 class Sound:
     """A core that does what it should."""
 
-    log: list[str] = []  # noqa: RUF012
+    log: ClassVar[list[str]] = []
 
     def __init__(self, plan: ServicePlan) -> None:
         self._plan = plan

@@ -8,7 +8,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -74,8 +74,8 @@ def lag_bytes(up: Up, dispatcher: str) -> float:
     return up.value("rocketmq_dispatch_lag_bytes", dispatcher=dispatcher)
 
 
-def wait(look: object, what: str) -> None:
-    asyncio.run(wait_until(look, what))  # type: ignore[arg-type]
+def wait(look: Callable[[], bool], what: str) -> None:
+    asyncio.run(wait_until(look, what))
 
 
 def test_a_sound_dispatcher_gets_everything(up: Up, store: Path) -> None:
