@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from scripts.environment import EnvironmentFailed, prepare_environment
+from scripts.environment import WRITES_NO_BYTECODE, EnvironmentFailed, prepare_environment
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -36,6 +36,8 @@ class Command(NamedTuple):
 
 def up(python: Path, arguments: Sequence[str]) -> int:
     """Become `wakelog up`, in the folder of the caller, to which its paths are relative."""
+    # This tree's modules are compiled once after each change, whatever the caller's habit.
+    os.environ.pop(WRITES_NO_BYTECODE, None)
     _become(python, "-m", "wakelog", "up", *arguments)
 
 

@@ -29,6 +29,16 @@ PYTHON_MAX = (3, 13)
 STAMP_NAME = "wakelog-environment.json"
 OUTPUT_LINES_MAX = 15  # of a failed installer; the whole of it stays in the log
 
+# What a broker imports, and what it imports once there is much to do. uv compiles nothing that it
+# installs: a start from source takes 2 s of CPU more, and where PYTHONDONTWRITEBYTECODE is set (as
+# in many a container) so does each one after it.
+IMPORTS = """
+from wakelog.actors.cluster.worker_template import import_actors
+import_actors()
+import numba, wakelog.cli.app
+"""
+WRITES_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+
 # What an installer prints when it fails, and what to do about it; the first match is told.
 REMEDIES = (
     (
@@ -166,6 +176,7 @@ def _bring_up_to_date(root: Path, environment: Path) -> None:
             _say(f"installing what requirements.lock names with {installer.name} (about 1 GB)")
             installer.install("--require-hashes", "-r", str(root / "requirements.lock"))
         installer.install("--no-deps", "--no-build-isolation", "-e", str(root))
+        installer.keep_compiled()
     text = json.dumps(wanted_stamp(root, environment), indent=1)
     (environment / STAMP_NAME).write_text(text, encoding="utf-8")
     _say(f"environment ready: .venv with Python {wanted['python']}")
@@ -218,6 +229,10 @@ class Installer:
         )
         self._must((str(self._python), "-m", "pip", "install", *quiet_pip, *options))
 
+    def keep_compiled(self) -> None:
+        """Import what a start imports, so that Python keeps it compiled; the log has what fails."""
+        self._try((str(self._python), "-c", IMPORTS))
+
     def _uv_venv(self, base: str) -> tuple[str, ...] | None:
         return (self._uv, "venv", "--python", base, str(self._environment)) if self._uv else None
 
@@ -244,7 +259,7 @@ class Installer:
         trust = {"UV_SYSTEM_CERTS": "true", "UV_NATIVE_TLS": "true"}
         outcome = subprocess.run(
             command,
-            env={**trust, **os.environ},
+            env={**trust, **os.environ, WRITES_NO_BYTECODE: ""},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -33,11 +33,13 @@ def installer_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     monkeypatch.setattr(
         environment.Installer, "install", lambda _, *options: calls.append(options[:1])
     )
+    monkeypatch.setattr(environment.Installer, "keep_compiled", lambda _: calls.append(COMPILED))
     return calls
 
 
 LOCKED = ("--require-hashes",)
 EDITABLE = ("--no-deps",)
+COMPILED = ("compiled",)
 
 
 def test_a_stamped_environment_is_reused(
@@ -50,9 +52,9 @@ def test_a_stamped_environment_is_reused(
 @pytest.mark.parametrize(
     ("change", "steps"),
     [
-        ("requirements.lock", [LOCKED, EDITABLE]),
-        ("pyproject.toml", [EDITABLE]),
-        (f".venv/{environment.STAMP_NAME}", [LOCKED, EDITABLE]),
+        ("requirements.lock", [LOCKED, EDITABLE, COMPILED]),
+        ("pyproject.toml", [EDITABLE, COMPILED]),
+        (f".venv/{environment.STAMP_NAME}", [LOCKED, EDITABLE, COMPILED]),
     ],
 )
 def test_a_change_installs_what_depends_on_it_once(
@@ -73,7 +75,7 @@ def test_an_environment_that_was_moved_is_made_anew(
 ) -> None:
     moved = root.rename(tmp_path_factory.mktemp("elsewhere") / "tree")
     prepare_environment(moved)
-    assert [step[0] for step in installer_calls] == ["create", *LOCKED, *EDITABLE]
+    assert [step[0] for step in installer_calls] == ["create", *LOCKED, *EDITABLE, *COMPILED]
 
 
 def test_an_environment_whose_python_is_gone_is_made_anew(
@@ -83,7 +85,22 @@ def test_an_environment_whose_python_is_gone_is_made_anew(
     python.unlink()
     python.symlink_to("/nowhere/python3")
     prepare_environment(root)
-    assert [step[0] for step in installer_calls] == ["create", *LOCKED, *EDITABLE]
+    assert [step[0] for step in installer_calls] == ["create", *LOCKED, *EDITABLE, *COMPILED]
+
+
+@pytest.mark.process
+def test_what_a_start_imports_is_kept_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "once.py").write_text("")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(environment, "IMPORTS", "import once")
+    with open(tmp_path / "log", "w") as log:
+        environment.Installer(tmp_path, log).keep_compiled()
+    assert list((tmp_path / "__pycache__").glob("once.*.pyc"))
 
 
 @pytest.mark.parametrize("version", [(3, 10), (3, 14), (2, 7)])
