@@ -117,20 +117,31 @@ def serve(listener: socket.socket, lifeline: int) -> bool:
     gc.freeze()  # collections in the workers leave the pages alone that they share
     while lifeline not in select.select([listener.fileno(), lifeline], [], [])[0]:
         connection, _ = listener.accept()
-        with connection, contextlib.suppress(OSError, ValueError):
-            request, descriptors = receive(connection)
-            if not is_fork_enough(request.executable, request.environment, environment):
-                close_all(descriptors)
-                continue
-            if os.fork() == 0:
-                listener.close()
-                os.close(lifeline)
-                connection.close()
-                take_over(request, descriptors)
-                return True
-            close_all(descriptors)
-            connection.send(FORKED)
+        with connection:
+            taken = fork_for(connection, environment)
+        if taken is not None:
+            listener.close()
+            os.close(lifeline)
+            take_over(*taken)
+            return True
     return False
+
+
+def fork_for(
+    connection: socket.socket, environment: Mapping[str, str]
+) -> tuple[WorkerRequest, list[int]] | None:
+    """Return, in the worker that was forked for it, what a request says; None everywhere else."""
+    descriptors: list[int] = []
+    try:
+        request, descriptors = receive(connection)
+        if is_fork_enough(request.executable, request.environment, environment):
+            if os.fork() == 0:
+                return request, descriptors
+            connection.send(FORKED)
+    except (OSError, ValueError):
+        pass  # whoever asked goes its own way
+    close_all(descriptors)
+    return None
 
 
 class WorkerRequest(msgspec.Struct, frozen=True):
