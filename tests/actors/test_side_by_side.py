@@ -19,6 +19,10 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 GONE_SECONDS_MAX = 10.0
 """A process that was killed may be in a write that the disk delays."""
 
+START_CPU_SECONDS_MAX = 8.0
+"""Of CPU, which a busy machine leaves alone: 2.4 s, or 4.3 s where Python keeps nothing compiled; it
+is 10 or 25 s when each actor imports for itself."""
+
 FEWEST_PROCESSES = 12
 """The program, Ray's head and two daemons, and an actor for each service, at least."""
 
@@ -59,9 +63,25 @@ def wait_gone(up: Up) -> dict[int, str]:
     return processes
 
 
+def cpu_seconds(process_id: int) -> float:
+    """Return what a process has run so far, 0 if it has ended."""
+    try:
+        text = Path(f"/proc/{process_id}/stat").read_text()
+    except OSError:
+        return 0.0
+    user, system = text.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def assert_ports_free(up: Up) -> None:
     for port in up.ports:
         socket.create_server(("127.0.0.1", port)).close()
+
+
+def test_a_start_takes_little_of_the_machine(pair: tuple[Up, Up]) -> None:
+    for up in pair:
+        spent = [cpu_seconds(process_id) for process_id in up.processes()]
+        assert 0 < sum(spent) < START_CPU_SECONDS_MAX
 
 
 def test_both_take_messages(pair: tuple[Up, Up]) -> None:
