@@ -139,6 +139,13 @@ REQUESTS = (
         (f"max by (broker) (rocketmq_loop_lag_seconds{{{OF_BROKER}}})", "{{broker}}"),
     ),
     graph(
+        "Put and get time",
+        "How long 99 in 100 puts and gets took at most, their wait in a lane not included.",
+        SECONDS,
+        (quantile(0.99, "rocketmq_put_duration_seconds"), "{{broker}} put"),
+        (quantile(0.99, "rocketmq_get_duration_seconds"), "{{broker}} get"),
+    ),
+    graph(
         "Failures",
         "Requests that ended in an exception and messages that were not stored, in a second.",
         REQUESTS_PER_SECOND,
@@ -212,6 +219,36 @@ STORE = (
 )
 
 CONSUMERS = (
+    graph(
+        "Lag",
+        "Messages not consumed, of the ten groups and topics with the most.",
+        COUNT,
+        (
+            "topk(10, sum by (group, topic) "
+            f"(rocketmq_consumer_queue_lag_messages{{{OF_BROKER}}}))",
+            "{{group}} of {{topic}}",
+        ),
+    ),
+    graph(
+        "Age of the lag",
+        "How long ago the oldest message was stored that a group has not consumed, the worst ten.",
+        SECONDS,
+        (
+            "topk(10, max by (group, topic) "
+            f"(rocketmq_consumer_oldest_unacked_seconds{{{OF_BROKER}}}))",
+            "{{group}} of {{topic}}",
+        ),
+    ),
+    graph(
+        "Ends of queues",
+        "Messages that the ten longest topics have ever taken, and queues too many to measure.",
+        COUNT,
+        (f"topk(10, sum by (topic) (rocketmq_queue_max_offset{{{OF_BROKER}}}))", "{{topic}}"),
+        (
+            f"sum by (kind) (rocketmq_queues_unmeasured{{{OF_BROKER}}})",
+            "not measured: {{kind}}",
+        ),
+    ),
     graph(
         "Long polling",
         "Pulls that wait for a message.",

@@ -7,6 +7,7 @@ from typing import Any
 from tests.actors.client import Client, records
 from tests.actors.deployments import wait_until
 from wakelog.actors.deployment import Deployment
+from wakelog.actors.local import LocalDeployment
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.telemetry.collector import read_series
 from wakelog.telemetry.metrics import METRICS
@@ -66,8 +67,9 @@ async def _found(client: Client) -> Any:
 
 
 async def settled(deployment: Deployment) -> dict[str, Any] | None:
-    """Return the statistics once every service has joined and caught up."""
-    found = await deployment.statistics()
+    """Return what a scrape is told once every service has joined and caught up."""
+    assert isinstance(deployment, LocalDeployment)
+    found = await deployment.metrics()
     [broker] = found["brokers"].values()
     words = broker["watermarks"]
     settled = (

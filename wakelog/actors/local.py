@@ -86,8 +86,15 @@ class LocalDeployment:
         if self._plan.metrics_port:
             report("the metrics")
             self._metrics = await serve_metrics(
-                self.statistics, self._plan.bind_host, self._plan.metrics_port
+                self.metrics, self._plan.bind_host, self._plan.metrics_port
             )
+
+    async def metrics(self) -> dict[str, Any]:
+        """Return the statistics, and what is measured for a scrape only."""
+        found = await self.statistics()
+        for broker in self._brokers:
+            found["brokers"][broker.plan.name]["queues"] = await broker.service.measure_queues()
+        return found
 
     async def statistics(self) -> dict[str, Any]:
         """Return what every service says."""

@@ -91,6 +91,16 @@ class SupervisorActor:
         is_ready = self._ready.is_set() and self._failure is None
         return {"ready": is_ready, "progress": self._progress, "failure": self._failure}
 
+    async def metrics(self) -> dict[str, Any]:
+        """Return the statistics, and what is measured for a scrape only."""
+        charges = list(self._brokers.values())
+        found, *measured = await asyncio.gather(
+            self.statistics(), *(self._ask(charge, "queues") for charge in charges)
+        )
+        for charge, queues in zip(charges, measured, strict=True):
+            found["brokers"][charge.broker_name]["queues"] = queues
+        return found
+
     async def statistics(self) -> dict[str, Any]:
         """Return what every actor says of itself."""
         charges = [*self._brokers.values(), *self._services]
@@ -157,7 +167,7 @@ class SupervisorActor:
         if self._plan.metrics_port:
             try:
                 self._metrics = await serve_metrics(
-                    self.statistics, self._plan.bind_host, self._plan.metrics_port
+                    self.metrics, self._plan.bind_host, self._plan.metrics_port
                 )
             except PortUnavailable as error:
                 # A broker that runs is worth more than what is said of it.
@@ -228,9 +238,10 @@ class SupervisorActor:
             else:
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _ask(self, charge: Charge) -> dict[str, Any]:
+    async def _ask(self, charge: Charge, method: str = "statistics") -> dict[str, Any]:
         self._references["statistics"] += 1
-        answer = await self._wait(charge.handle.statistics.remote(), STATISTICS_SECONDS_MAX)
+        asked = getattr(charge.handle, method).remote()
+        answer = await self._wait(asked, STATISTICS_SECONDS_MAX)
         return {} if answer is None else answer
 
     async def _stop_broker(self, charge: Charge) -> bool:

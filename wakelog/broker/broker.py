@@ -47,6 +47,7 @@ from wakelog.broker.membership import MembershipStatistics
 from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.processors import PROCESSORS, unsupported_remark
 from wakelog.broker.processors.pull import resume_pull
+from wakelog.broker.queue_progress import Selection, select
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.state import BrokerState
 from wakelog.broker.subscription_groups import SubscriptionGroupStatistics
@@ -246,6 +247,10 @@ class Broker:
     def files_to_write(self) -> list[Persist]:
         """Return what has to be written before the broker stops."""
         return [Persist(name) for name in self._files]
+
+    def committed_offsets(self) -> Selection:
+        """Return the consumer offsets that ``queue_progress.measure`` compares with queues."""
+        return select(self._state.offsets)
 
     def statistics(self) -> BrokerStatistics:
         """Return the counters of this broker and of its tables."""

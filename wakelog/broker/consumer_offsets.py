@@ -14,7 +14,7 @@ client commits it, and means "none" to whoever asks.
 Source: org.apache.rocketmq.broker.offset.{ConsumerOffsetManager, LmqConsumerOffsetManager} (4.9.3).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -86,6 +86,16 @@ class ConsumerOffsets:
             offset = self._lmq_table.get((topic, group))
             return {} if offset is None else {0: offset}
         return dict(self._table.get((topic, group), {}))
+
+    def committed(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
+        """Yield group, topic and offset by queue id; not those of light queues."""
+        for (topic, group), queues in self._table.items():
+            yield group, topic, queues
+
+    @property
+    def queue_count(self) -> int:
+        """How many offsets `committed` yields in all."""
+        return self._queue_count
 
     def snapshot(self) -> Callable[[], str]:
         """Copy the table and return what encodes the copy; any thread may call that."""

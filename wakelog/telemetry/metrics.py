@@ -5,9 +5,10 @@ Dashboards, documents and tests look here. The rows are kept by subject in ``req
 returns, and what is absent there is not exposed:
 
     {"build":       {"version", "compat"},
-     "brokers":     {name: {"broker", "server", "store", "watermarks", "pool", "flush_waiters",
-                            "name_servers", "tables", "links", "services": {service: ...},
-                            "added_services": {service: ...}}},
+     "brokers":     {name: {"broker", "server", "store", "durations", "watermarks", "pool",
+                            "flush_waiters", "name_servers", "tables", "links",
+                            "services": {service: ...}, "added_services": {service: ...},
+                            "queues": ...}},        of a scrape only
      "name_server": {"name_server", "server", ...},
      "supervisor":  {...}}                          with Ray only
 
@@ -36,9 +37,11 @@ from wakelog.telemetry.request_metrics import (
 from wakelog.telemetry.store_metrics import (
     COMMIT,
     DISPATCH,
+    DURATIONS,
     FLUSH,
     LOG,
     PLUGINS,
+    QUEUES,
     RETENTION,
     SEGMENTS,
     WATERMARKS,
@@ -54,7 +57,8 @@ METRICS_BY_SUBJECT: dict[str, tuple[MetricSpec, ...]] = {
     "Traffic": TRAFFIC,
     "Topics, groups and clients": MEMBERS,
     "Long polling": HOLDS,
-    "Log": LOG,
+    "Queues and lags": QUEUES,
+    "Log": LOG + DURATIONS,
     "Watermarks": WATERMARKS,
     "Dispatch": DISPATCH,
     "Dispatchers from elsewhere": PLUGINS,

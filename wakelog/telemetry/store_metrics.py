@@ -60,6 +60,42 @@ LOG = (
     ),
 )
 
+DURATIONS = (
+    histogram(
+        "rocketmq_put_duration_seconds",
+        "How long puts took, those of a turn as one: from its first request to the write's return.",
+        (*BROKER, "durations", "put_seconds"),
+    ),
+    histogram(
+        "rocketmq_get_duration_seconds",
+        "How long looks at a queue for a consumer took, waiting for the disk included.",
+        (*BROKER, "durations", "get_seconds"),
+    ),
+)
+
+QUEUES = (
+    gauge(
+        "rocketmq_queue_max_offset",
+        "Queue offset that the next message of a queue will get.",
+        (*BROKER, "queues", "max_offset", "{topic}", "{queue_id}"),
+    ),
+    gauge(
+        "rocketmq_consumer_queue_lag_messages",
+        "Messages of a queue that a group has not consumed.",
+        (*BROKER, "queues", "lag", "{group}", "{topic}", "{queue_id}"),
+    ),
+    gauge(
+        "rocketmq_consumer_oldest_unacked_seconds",
+        "How long the oldest message that a group has not consumed has been stored.",
+        (*BROKER, "queues", "oldest_seconds", "{group}", "{topic}"),
+    ),
+    gauge(
+        "rocketmq_queues_unmeasured",
+        "Queues, and queues of groups, left out above because there are too many for a scrape.",
+        (*BROKER, "queues", "left_out", "{kind}"),
+    ),
+)
+
 WATERMARKS = (
     gauge(
         "rocketmq_watermark_offset_bytes",

@@ -70,6 +70,10 @@ class BrokerActor:
             service, self._service = self._service, None
             return service is not None and await service.stop()
 
+    async def queues(self) -> dict[str, Any]:
+        """Return where queues end and how far groups are behind; for a scrape, not for a watch."""
+        return {} if self._service is None else await self._service.measure_queues()
+
     def statistics(self) -> dict[str, Any]:
         """Return what the broker says of itself."""
         if self._service is None:

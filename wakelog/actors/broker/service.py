@@ -34,6 +34,7 @@ import msgspec
 
 from wakelog.actors.broker.flush_waiters import FlushWaiters
 from wakelog.actors.broker.name_servers import NameServers
+from wakelog.actors.broker.request_times import RequestTimes
 from wakelog.actors.broker.store_holders import end_holders
 from wakelog.actors.broker.table_files import TableFiles
 from wakelog.actors.broker.work_pool import WorkPool
@@ -60,6 +61,7 @@ from wakelog.broker.decision import (
 )
 from wakelog.broker.error_answer import error_answer
 from wakelog.broker.processors import PROCESSORS
+from wakelog.broker.queue_progress import measure
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
@@ -84,6 +86,9 @@ CATCH_UP_SECONDS_MAX = 30.0
 GUARD_SECONDS = 1.0
 """How long a 4.9.3 broker that was refused leaves the door open; another takes as long to start."""
 
+MEASURE_SECONDS_MAX = 1.0
+"""How long the ends of queues are read for one scrape; half of what the Supervisor waits."""
+
 REGISTER_SECONDS_MAX = 10.0
 """How long a start waits for the name servers before it accepts without one."""
 
@@ -105,6 +110,7 @@ class BrokerService:
         self._name_servers = NameServers(self._settings.broker)
         self._tables = TableFiles(self._fs, self._settings.store.paths)
         self._waiters = FlushWaiters()
+        self._times = RequestTimes()
         self._notes: list[HoldPull] = []
         self._appended = self._flushed = self._readable = 0
         self._is_recovery_told = False
@@ -265,7 +271,10 @@ class BrokerService:
     def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
         """Ask the core."""
         self._links.dispatch.look()
-        return self.broker.process(request, channel, now_ms)
+        began = self._times.began()
+        outcome = self.broker.process(request, channel, now_ms)
+        self._times.processed(request, began)
+        return outcome
 
     def channel_closed(self, channel: Channel, now_ms: int) -> None:
         """Tell the core."""
@@ -280,6 +289,7 @@ class BrokerService:
         try:
             if not self._has_failed:
                 appended = self.store.write_pending()
+                self._times.end_turn(has_put=appended != self._appended)
                 if appended != self._appended:
                     self._note_appended(appended)
         except NotWriteable as error:
@@ -329,11 +339,12 @@ class BrokerService:
             case AwaitFlush():
                 self._await_flush(outcome, reply)
             case RunInPool():
-                self._pool.run(request, outcome, partial(self._settle, request, reply))
+                done = partial(self._settle, request, reply)
+                self._pool.run(request, outcome, self._times.in_pool(request, done))
             case _:
                 # AwaitRegistration: the instruction to register comes with it.
-                done = partial(reply, outcome.response)
-                self._name_servers.after_registration(done, oneway=outcome.oneway)
+                answer = partial(reply, outcome.response)
+                self._name_servers.after_registration(answer, oneway=outcome.oneway)
 
     def _await_flush(self, deferred: AwaitFlush, reply: Reply) -> None:
         if deferred.physical_offset_end <= self._flushed:
@@ -426,7 +437,9 @@ class BrokerService:
 
     def woken(self, hold_ids: Sequence[int]) -> None:
         """Run held pulls again and send what they found."""
+        began = self._times.began()
         self.broker.wake(hold_ids, wall_ms())
+        self._times.woken(began, len(hold_ids))
         self._end_of_turn_logged()
 
     async def deliver(self, due: Sequence[DueMessage]) -> Mapping[int, int]:
@@ -467,12 +480,26 @@ class BrokerService:
         except NotWriteable as error:
             self._log.error("log not writeable", cause=str(error))
 
+    async def measure_queues(self) -> dict[str, Any]:
+        """Return where queues end and how far groups are behind, as builtins; read in the pool."""
+        selection = self.broker.committed_offsets()
+        end_seconds = time.monotonic() + MEASURE_SECONDS_MAX
+
+        def has_time() -> bool:
+            return time.monotonic() < end_seconds
+
+        progress = await self._pool.submit(
+            partial(measure, selection, self.store, wall_ms(), has_time)
+        )
+        return dict(msgspec.to_builtins(progress, str_keys=True))
+
     def statistics(self) -> dict[str, Any]:
-        """Return everything this broker can be asked, as builtins."""
+        """Return everything this broker can be asked without waiting, as builtins."""
         return {
             "broker": msgspec.to_builtins(self.broker.statistics(), str_keys=True),
             "server": msgspec.to_builtins(self._server.statistics(), str_keys=True),
             "store": self.store.statistics(),
+            "durations": self._times.statistics(),
             "watermarks": {
                 "appended": self._appended,
                 "flushed": self._flushed,

@@ -1,0 +1,100 @@
+"""What is counted as the time of a put and of a get."""
+
+from collections.abc import Callable
+
+import pytest
+
+from wakelog.actors.broker.request_times import RequestTimes
+from wakelog.broker.decision import Outcome
+from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.command import RemotingCommand, make_request
+
+SEND = make_request(RequestCode.SEND_MESSAGE_V2, {}, b"", opaque=1)
+PULL = make_request(RequestCode.PULL_MESSAGE, {}, b"", opaque=2)
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def passes(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def times(clock: Clock) -> RequestTimes:
+    return RequestTimes(clock)
+
+
+def run(times: RequestTimes, clock: Clock, request: RemotingCommand, seconds: float) -> None:
+    began = times.began()
+    clock.passes(seconds)
+    times.processed(request, began)
+
+
+def seen(times: RequestTimes) -> tuple[tuple[int, float], tuple[int, float]]:
+    """Return count and sum of puts, then of gets."""
+    found = times.statistics()
+    put, get = (
+        (sum(found[name]["counts"]), round(found[name]["sum_seconds"], 9))
+        for name in ("put_seconds", "get_seconds")
+    )
+    return put, get
+
+
+def test_the_puts_of_a_turn_share_its_time_up_to_the_write(
+    times: RequestTimes, clock: Clock
+) -> None:
+    run(times, clock, SEND, 1.0)
+    run(times, clock, SEND, 1.0)
+    clock.passes(0.5)
+    times.end_turn(has_put=True)
+    assert seen(times) == ((1, 2.5), (0, 0))
+
+
+def test_a_turn_begins_with_its_own_first_request(times: RequestTimes, clock: Clock) -> None:
+    run(times, clock, SEND, 1.0)
+    times.end_turn(has_put=False)
+    clock.passes(60)
+    run(times, clock, SEND, 2.0)
+    times.end_turn(has_put=True)
+    assert seen(times) == ((1, 2.0), (0, 0))
+
+
+def test_what_is_put_without_a_request_is_no_put_of_a_client(times: RequestTimes) -> None:
+    times.end_turn(has_put=True)
+    assert seen(times) == ((0, 0), (0, 0))
+
+
+def test_each_pull_is_a_get(times: RequestTimes, clock: Clock) -> None:
+    run(times, clock, PULL, 1.0)
+    run(times, clock, PULL, 2.0)
+    times.end_turn(has_put=False)
+    assert seen(times) == ((0, 0), (2, 3.0))
+
+
+def test_pulls_that_are_woken_share_the_time(times: RequestTimes, clock: Clock) -> None:
+    began = times.began()
+    clock.passes(1.0)
+    times.woken(began, 4)
+    assert seen(times) == ((0, 0), (4, 1.0))
+
+
+def test_a_pull_in_the_pool_lasts_until_it_is_done(times: RequestTimes, clock: Clock) -> None:
+    done: list[Outcome] = []
+    finish: Callable[[Outcome], None] = times.in_pool(PULL, done.append)
+    clock.passes(3.0)
+    finish(None)
+    assert done == [None]
+    assert seen(times) == ((0, 0), (1, 3.0))
+    assert times.in_pool(SEND, done.append) == done.append
