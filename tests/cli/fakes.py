@@ -34,6 +34,7 @@ class FakeDeployment:
         self._in_order = in_order
         self.calls: list[str] = []
         self.reason: str | None = None
+        self.found: list[str] = []
         self.values: dict[str, Any] = {}
 
     async def start(self, report: Report) -> None:
@@ -49,6 +50,9 @@ class FakeDeployment:
     async def statistics(self) -> dict[str, Any]:
         self.calls.append("statistics")
         return self.values
+
+    def notices(self) -> list[str]:
+        return self.found
 
     def failure(self) -> str | None:
         return self.reason

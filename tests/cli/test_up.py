@@ -225,6 +225,13 @@ def test_warnings_of_the_plan_come_first(tmp_path: Path) -> None:
     assert run.screen.lines[0].endswith("did you mean brokerName?")
 
 
+def test_what_the_start_found_is_said_before_it_is_ready(tmp_path: Path) -> None:
+    run = Run(plan_in(tmp_path, metrics_port=0))
+    run.deployment.found = ["broker-a: 13 bytes were cut"]
+    run.run(run.stop_when_ready())
+    assert run.screen.lines[0] == "wakelog: broker-a: 13 bytes were cut"
+
+
 def test_what_is_said_when_ready_names_everything(tmp_path: Path) -> None:
     plan = plan_in(tmp_path, broker_count=2, bind="0.0.0.0", advertise="127.0.0.1")
     lines = ready_lines(plan, 1.26)

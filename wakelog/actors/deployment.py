@@ -42,6 +42,10 @@ class Deployment(Protocol):
         """
         ...
 
+    def notices(self) -> list[str]:
+        """Return what a person has to know of this start, a line each, once it is over."""
+        ...
+
     def failure(self) -> str | None:
         """Return why this deployment cannot go on, None while it can. Asked every second."""
         ...

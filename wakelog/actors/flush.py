@@ -77,7 +77,7 @@ class FlushService:
         self._checkpoint: Checkpoint | None = None
         self._checkpoint_ms = 0
         self._sync_seconds = Histogram()
-        self._log = logger(Log.STORE)
+        self._errors = logger(Log.STORE_ERROR)
 
     async def ping(self) -> int:
         """Return this process's id, to show that the loop turns."""
@@ -164,7 +164,7 @@ class FlushService:
                 self._segments.sync(core.flushed_offset, decision.flush_to)
             except StoreError as error:
                 core.failed(str(error))
-                self._log.error("flush failed", begin=core.flushed_offset, cause=str(error))
+                self._errors.error("flush failed", begin=core.flushed_offset, cause=str(error))
             else:
                 self._sync_seconds.observe(time.perf_counter() - began_seconds)
                 core.succeeded(decision.flush_to)

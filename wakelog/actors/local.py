@@ -105,6 +105,10 @@ class LocalDeployment:
             "name_server": {} if name_server is None else name_server.statistics(),
         }
 
+    def notices(self) -> list[str]:
+        """Return what the brokers found when they opened their stores."""
+        return [f"{one.plan.name}: {line}" for one in self._brokers for line in one.service.notices]
+
     def failure(self) -> str | None:
         """Return None: what runs in one process lives and dies with it."""
         return None

@@ -54,6 +54,7 @@ class ReputService:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Future[None] | None = None
         self._log = logger(Log.STORE)
+        self._errors = logger(Log.STORE_ERROR)
 
     async def ping(self) -> int:
         """Return this process's id, to show that the loop turns."""
@@ -98,7 +99,7 @@ class ReputService:
             if dispatch is not None:
                 dispatch.close()
         except StoreError as error:
-            self._log.error("derived files not durable", cause=str(error))
+            self._errors.error("derived files not durable", cause=str(error))
         finally:
             if station is not None:
                 station.close()
@@ -109,7 +110,7 @@ class ReputService:
         try:
             decision = self._step(dispatch, readable)
         except StoreError as error:
-            self._log.error("dispatch failed", cause=str(error))
+            self._errors.error("dispatch failed", cause=str(error))
             raise Refused(str(error)) from None
         arrivals = [tuple(arrival) for arrival in decision.arrivals]
         return (decision.dispatched, len(arrivals), decision.more), arrivals
@@ -168,7 +169,7 @@ class ReputService:
             if self._step(self._dispatch, readable).more:
                 loop.call_soon(self._answer, [])
         except StoreError as error:
-            self._log.error("dispatch failed", cause=str(error))
+            self._errors.error("dispatch failed", cause=str(error))
             if self._timer is None:
                 self._timer = loop.call_later(RETRY_SECONDS, self._retry)
 
@@ -208,7 +209,7 @@ class ReputService:
             if dispatch is not self._dispatch:
                 return  # released meanwhile, and its files closed
             # What the kernel holds of the files is unknown now; a new process reads them again.
-            self._log.error("derived files not durable", cause=str(error))
+            self._errors.error("derived files not durable", cause=str(error))
             os._exit(1)
 
 

@@ -41,6 +41,7 @@ class SupervisedActors:
     def __init__(self, plan: DeploymentPlan) -> None:
         """Make nothing."""
         self.plan = plan
+        self.notices: list[str] = []
         self._supervisor: Any = None
 
     async def start(self, report: Report) -> None:
@@ -61,6 +62,7 @@ class SupervisedActors:
                 continue
             raise_failure(state)
             if state["ready"]:
+                self.notices = list(state["notices"])
                 return
             report(state["progress"])
         raise DeploymentFailed(f"not ready within {READY_SECONDS_MAX:.0f} s", "See the logs.")
@@ -117,6 +119,10 @@ class RayDeployment:
     async def statistics(self) -> dict[str, Any]:
         """Return what every actor says."""
         return {} if self._actors is None else await self._actors.statistics()
+
+    def notices(self) -> list[str]:
+        """Return what the brokers found when they opened their stores."""
+        return [] if self._actors is None else self._actors.notices
 
     def failure(self) -> str | None:
         """Return that Ray has ended, if it has: everything else is started again."""

@@ -2,7 +2,8 @@
 
     start   the name server, then every broker; a broker attaches its services by itself
     watch   a broker or a name server whose process died is started again once Ray has its actor
-            back; one that does not answer is killed, and then the same
+            back; one that does not answer is killed, and then the same. A new name server knows
+            nobody, so the brokers are asked to register with it
     stop    every broker, in order; then the name server; then all actors end
 
 A service of a broker that died needs nobody: Ray starts it again and the Broker attaches it.
@@ -65,10 +66,12 @@ class SupervisorActor:
         self._services: list[Charge] = []
         self._service_names: dict[str, str] = {}
         self._store_ids: dict[str, str] = {}
+        self._notices: dict[str, list[str]] = {}
         self._failure: dict[str, str] | None = None
         self._progress = "starting"
         self._ready = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._telling: set[asyncio.Task[Any]] = set()
         self._metrics: MetricsServer | None = None
         self._references: Counter[str] = Counter()
         self._log = logger(Log.BROKER)
@@ -81,7 +84,7 @@ class SupervisorActor:
     async def wait_ready(self, seconds_max: float) -> dict[str, Any]:
         """Return what is being done, after `seconds_max` or once all runs or something failed.
 
-        {"ready": bool, "progress": str, "failure": {"cause", "remedy"} or None}
+        {"ready": bool, "progress": str, "failure": {"cause", "remedy"} or None, "notices": [line]}
         """
         try:
             async with asyncio.timeout(seconds_max):
@@ -89,7 +92,13 @@ class SupervisorActor:
         except TimeoutError:
             pass
         is_ready = self._ready.is_set() and self._failure is None
-        return {"ready": is_ready, "progress": self._progress, "failure": self._failure}
+        notices = [f"{name}: {line}" for name in self._notices for line in self._notices[name]]
+        return {
+            "ready": is_ready,
+            "progress": self._progress,
+            "failure": self._failure,
+            "notices": notices,
+        }
 
     async def metrics(self) -> dict[str, Any]:
         """Return the statistics, and what is measured for a scrape only."""
@@ -204,6 +213,7 @@ class SupervisorActor:
         charge.node_id = outcome["node_id"]
         if name is not None:
             self._store_ids[name] = outcome["store_id"]
+            self._notices[name] = outcome["notices"]
             for service in self._services:
                 if service.broker_name == name:
                     service.node_id = charge.node_id
@@ -224,6 +234,15 @@ class SupervisorActor:
                     self._log.error("cannot start again", **failed.failure)
                     await asyncio.sleep(1)
             self._failure = None
+            if charge.kind == NAME_SERVER:
+                self._tell_brokers()
+
+    def _tell_brokers(self) -> None:
+        """Have every broker register: a name server begins with no route at all."""
+        for broker in self._brokers.values():
+            registering = self._wait(broker.handle.register.remote(), STATISTICS_SECONDS_MAX)
+            self._telling.add(task := asyncio.get_running_loop().create_task(registering))
+            task.add_done_callback(self._telling.discard)
 
     async def _ping(self, charge: Charge) -> None:
         """Kill a charge that lives and does not answer."""

@@ -187,4 +187,22 @@ class ForgetHolds(msgspec.Struct, frozen=True):
     hold_ids: tuple[int, ...]
 
 
-Instruction: TypeAlias = Push | Continue | RegisterBroker | Persist | CloseChannel | ForgetHolds
+class Appender(StrEnum):
+    """A log that the core has lines for, by the name of its member of ``telemetry.logs.Log``."""
+
+    REBALANCE_LOCK = "REBALANCE_LOCK"
+    FILTER = "FILTER"
+    TRANSACTION = "TRANSACTION"
+
+
+class WriteLine(msgspec.Struct, frozen=True):
+    """Write a line to a log; of more than some a second the shell may leave out the rest."""
+
+    appender: Appender
+    event: str
+    values: dict[str, Any]
+
+
+Instruction: TypeAlias = (
+    Push | Continue | RegisterBroker | Persist | CloseChannel | ForgetHolds | WriteLine
+)

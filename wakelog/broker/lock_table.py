@@ -57,6 +57,11 @@ class LockTable:
             del self._groups[group]
         return locked
 
+    def is_held(self, group: str, client_id: str, queue: LockedQueue) -> bool:
+        """Say whether a client has the lock of a queue, expired or not."""
+        entry = self._groups.get(group, {}).get(queue)
+        return entry is not None and entry[0] == client_id
+
     def unlock(self, group: str, client_id: str, queues: Iterable[LockedQueue]) -> None:
         """Release the queues that this client holds; others' locks stay."""
         entries = self._groups.get(group)

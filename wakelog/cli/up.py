@@ -122,6 +122,8 @@ class Up:
         self._start = asyncio.create_task(self._deployment.start(self._report))
         if not await _first(self._start, asked):
             return
+        for notice in self._deployment.notices():
+            self._screen.say(f"wakelog: {notice}")
         for line in ready_lines(self._plan, time.monotonic() - began_seconds):
             self._screen.say(line)
         watching = asyncio.create_task(self._watch())

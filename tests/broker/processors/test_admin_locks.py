@@ -1,6 +1,7 @@
 """Codes 41 and 42 (rocketmq.md 4.4)."""
 
 from tests.broker.harness import Harness
+from wakelog.broker.decision import Appender, WriteLine
 from wakelog.protocol.bodies import (
     LockBatchRequestBody,
     LockBatchResponseBody,
@@ -28,6 +29,19 @@ def unlock(harness: Harness, client_id: str, *queues: MessageQueue) -> None:
 def test_a_client_gets_what_nobody_holds(harness: Harness) -> None:
     assert lock(harness, "c1", Q0) == {Q0}
     assert lock(harness, "c2", Q0, Q1) == {Q1}
+
+
+def test_a_change_of_locks_is_a_line_and_a_renewal_is_none(harness: Harness) -> None:
+    lock(harness, "c1", Q0, Q1)
+    lock(harness, "c1", Q0, Q1)
+    lock(harness, "c2", Q0)
+    unlock(harness, "c2", Q0)
+    unlock(harness, "c1", Q0)
+    values = {"group": "g", "client": "c1"}
+    assert harness.instructions() == [
+        WriteLine(Appender.REBALANCE_LOCK, "queues locked", values | {"queues": "T:0 T:1"}),
+        WriteLine(Appender.REBALANCE_LOCK, "queues unlocked", values | {"queues": "T:0"}),
+    ]
 
 
 def test_an_unlocked_queue_is_free(harness: Harness) -> None:

@@ -59,7 +59,13 @@ class BrokerActor:
                 store_id=self._service.store_id,
                 epoch=self._service.epoch,
                 node_id=own_node_id(),
+                notices=self._service.notices,
             )
+
+    async def register(self) -> None:
+        """Tell the name servers of this broker now, one of which has just started anew."""
+        if self._service is not None:
+            self._service.register()
 
     async def stop(self) -> bool:
         """Stop in order; return whether the store was left as after a normal exit.

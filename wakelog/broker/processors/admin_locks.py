@@ -4,7 +4,10 @@ Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.lockBatchMQ, u
 (4.9.3).
 """
 
-from wakelog.broker.decision import Channel, Outcome
+from collections.abc import Collection
+
+from wakelog.broker.decision import Appender, Channel, Outcome, WriteLine
+from wakelog.broker.lock_table import LockedQueue
 from wakelog.broker.state import BrokerState
 from wakelog.protocol.bodies import (
     LockBatchRequestBody,
@@ -24,7 +27,10 @@ def lock_queues(
     """Lock or renew queues; answer those that the client holds now (code 41)."""
     body = decode_body(LockBatchRequestBody, request.body)
     queues = [(queue.topic, queue.broker_name, queue.queue_id) for queue in body.mq_set]
-    locked = state.locks.lock(body.consumer_group, body.client_id, queues, now_ms)
+    group, client_id = body.consumer_group, body.client_id
+    held_before = {queue for queue in queues if state.locks.is_held(group, client_id, queue)}
+    locked = state.locks.lock(group, client_id, queues, now_ms)
+    _tell(state, "queues locked", group, client_id, set(locked) - held_before)
     held = LockBatchResponseBody({MessageQueue(*queue) for queue in locked})
     return answer(request, ResponseCode.SUCCESS, body=encode_body(held))
 
@@ -35,5 +41,18 @@ def unlock_queues(
     """Release the queues that the client holds (code 42)."""
     body = decode_body(UnlockBatchRequestBody, request.body)
     queues = [(queue.topic, queue.broker_name, queue.queue_id) for queue in body.mq_set]
-    state.locks.unlock(body.consumer_group, body.client_id, queues)
+    group, client_id = body.consumer_group, body.client_id
+    held_before = {queue for queue in queues if state.locks.is_held(group, client_id, queue)}
+    state.locks.unlock(group, client_id, queues)
+    _tell(state, "queues unlocked", group, client_id, held_before)
     return answer(request, ResponseCode.SUCCESS)
+
+
+def _tell(
+    state: BrokerState, event: str, group: str, client_id: str, queues: Collection[LockedQueue]
+) -> None:
+    """Have a change written to the log of locks; a lock that is only renewed is none."""
+    if queues:
+        names = [f"{topic}:{queue_id}" for topic, _, queue_id in sorted(queues)]
+        values = {"group": group, "client": client_id, "queues": " ".join(names)}
+        state.instructions.append(WriteLine(Appender.REBALANCE_LOCK, event, values))

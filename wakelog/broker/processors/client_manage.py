@@ -9,7 +9,7 @@ Source: org.apache.rocketmq.broker.processor.ClientManageProcessor (4.9.3).
 
 import msgspec
 
-from wakelog.broker.decision import Channel, Outcome
+from wakelog.broker.decision import Appender, Channel, Outcome, WriteLine
 from wakelog.broker.membership import Client
 from wakelog.broker.names import check_group, is_legal_topic, retry_topic
 from wakelog.broker.state import BrokerState
@@ -73,6 +73,9 @@ def check_client_config(
     subscription = decode_body(CheckClientRequestBody, request.body).subscription_data
     if subscription is None or is_tag_type(subscription.expression_type):
         return answer(request, ResponseCode.SUCCESS)
+    values = {"topic": subscription.topic, "type": subscription.expression_type}
+    line = WriteLine(Appender.FILTER, "subscription refused, only tags are filtered by", values)
+    state.instructions.append(line)
     return answer(
         request,
         ResponseCode.SYSTEM_ERROR,

@@ -12,7 +12,7 @@ Source: org.apache.rocketmq.broker.processor.SendMessageProcessor,
 org.apache.rocketmq.store.CommitLog.asyncPutMessage, asyncPutMessages (4.9.3).
 """
 
-from wakelog.broker.decision import AwaitFlush, Channel, Outcome
+from wakelog.broker.decision import Appender, AwaitFlush, Channel, Outcome, WriteLine
 from wakelog.broker.delay_level import delay_level, park
 from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX
 from wakelog.broker.processors.put_answer import put_refusal
@@ -109,6 +109,9 @@ def _send_single(
     properties, text = read_send_properties(header.properties, state.config.broker_cluster_name)
     sys_flag = _sys_flag(header, topic_config)
     if parse_boolean(properties.get(TRANSACTION_PREPARED)) or sys_flag & TRANSACTION_MASK:
+        values = {"topic": topic, "producer_group": header.producer_group}
+        line = WriteLine(Appender.TRANSACTION, "half message refused", values)
+        state.instructions.append(line)
         raise RemoteProtocolError(
             ResponseCode.NO_PERMISSION,
             f"the broker[{state.config.broker_ip1}] sending transaction message is forbidden",

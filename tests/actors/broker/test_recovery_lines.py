@@ -1,0 +1,57 @@
+"""What a recovery says, to the logs and to whoever started the broker."""
+
+import logging
+
+import pytest
+
+from wakelog.actors.broker.recovery_lines import LINES_MAX, recovery_notices, write_recovery
+from wakelog.storage.recovery.log_end import DamagedStretch
+from wakelog.storage.recovery.quarantine import QuarantinedPiece
+from wakelog.storage.recovery.steps import RecoveryReport
+from wakelog.telemetry.logs import Log
+
+SOUND = RecoveryReport(
+    clean_exit=True,
+    checked_from=0,
+    log_begin=0,
+    log_end=1_000,
+    end_reason="zeros",
+    dispatch_from=0,
+    queue_offsets={},
+    records_checked_count=3,
+    last_store_timestamp_ms=1,
+    damaged=(),
+    quarantined=(),
+    commit_log_files_removed=(),
+    consume_queues_cut=(),
+    index_files_removed=(),
+)
+PIECE = QuarantinedPiece(1_000, 77, "/store/wakelog.quarantine/00000000000000001000.5")
+STRETCH = DamagedStretch(200, 300, "body CRC")
+
+
+def test_a_sound_store_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    write_recovery(SOUND)
+    assert recovery_notices(SOUND) == []
+    assert [record.name for record in caplog.records] == [Log.STORE.value.logger_name]
+
+
+def test_what_was_cut_is_named_with_its_copy(caplog: pytest.LogCaptureFixture) -> None:
+    report = SOUND._replace(quarantined=(PIECE,), end_reason="a record that is cut off")
+    [line] = recovery_notices(report)
+    assert line.startswith("77 bytes at 1000 of the log were no whole message")
+    assert line.endswith(f"a copy is in {PIECE.path}")
+    write_recovery(report)
+    assert Log.STORE_ERROR.value.logger_name in {record.name for record in caplog.records}
+
+
+def test_what_is_damaged_is_named_with_its_place() -> None:
+    [line] = recovery_notices(SOUND._replace(damaged=(STRETCH,)))
+    assert line == "bytes 200 to 300 of the log are damaged and passed over: body CRC"
+
+
+def test_a_person_is_not_shown_a_thousand_lines() -> None:
+    lines = recovery_notices(SOUND._replace(damaged=(STRETCH,) * 1_000))
+    assert len(lines) == LINES_MAX + 1
+    assert lines[-1].startswith(f"{1_000 - LINES_MAX} more places")

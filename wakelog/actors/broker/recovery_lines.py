@@ -1,0 +1,50 @@
+"""What a recovery found, for the log and for the person who started the broker.
+
+Source: the lines of org.apache.rocketmq.store.CommitLog.recoverNormally, recoverAbnormally and
+store.DefaultMessageStore.load (4.9.3), which go to its log only.
+"""
+
+from __future__ import annotations
+
+from wakelog.storage.recovery.steps import RecoveryReport
+from wakelog.telemetry.logs import Log, logger
+
+LINES_MAX = 4
+"""Lines a person is shown of one recovery; the log has the others."""
+
+
+def write_recovery(report: RecoveryReport) -> None:
+    """Write to the store's log what was found, and to its log of errors what was damaged."""
+    log, errors = logger(Log.STORE), logger(Log.STORE_ERROR)
+    log.info(
+        "store recovered",
+        clean_exit=report.clean_exit,
+        begin=report.log_begin,
+        end=report.log_end,
+        end_reason=report.end_reason,
+        records_checked=report.records_checked_count,
+    )
+    for piece in report.quarantined:
+        errors.warning("bytes behind the log's end kept aside", **piece._asdict())
+    for stretch in report.damaged:
+        errors.error("damaged stretch of the log", **stretch._asdict())
+    for path in (*report.commit_log_files_removed, *report.index_files_removed):
+        log.warning("file removed", path=path)
+
+
+def recovery_notices(report: RecoveryReport) -> list[str]:
+    """Return what a person has to know, a line each; nothing after a sound recovery."""
+    lines = [
+        f"{piece.size_bytes} bytes at {piece.physical_offset} of the log were no whole message "
+        f"({report.end_reason}); a copy is in {piece.path}"
+        for piece in report.quarantined
+    ]
+    lines += [
+        f"bytes {stretch.begin} to {stretch.end} of the log are damaged and passed over: "
+        f"{stretch.reason}"
+        for stretch in report.damaged
+    ]
+    if len(lines) <= LINES_MAX:
+        return lines
+    more_count = len(lines) - LINES_MAX
+    return [*lines[:LINES_MAX], f"{more_count} more places like these; storeerror.log has all"]
