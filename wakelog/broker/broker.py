@@ -183,6 +183,11 @@ class Broker:
         for hold_id in hold_ids:
             self._wake_one(hold_id, now_ms)
 
+    @property
+    def held_count(self) -> int:
+        """How many pulls are held."""
+        return len(self._state.held)
+
     def held(self) -> list[HoldPull]:
         """Return a note for each held pull, for a PullHold that starts anew."""
         return self._state.held.notes()

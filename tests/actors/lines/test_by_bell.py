@@ -43,6 +43,7 @@ def test_readable_is_a_word_and_a_bell_and_progress_is_a_word(
         page.set(Word.APPENDED, 500)
         dispatch.readable(500)
         assert page.get(Word.READABLE) == 500
+        dispatch.hurry()
         assert bell.drain() == [] and bell.rung_count == 1
         dispatch.look()
         assert lines.events.dispatched_to == 0
@@ -51,6 +52,44 @@ def test_readable_is_a_word_and_a_bell_and_progress_is_a_word(
         dispatch.look()
         assert lines.events.dispatched_to == 300
         assert lines.reput.called("step") == []
+        dispatch.stop_timer()
+        line.close()
+        bell.close()
+        await lines.stop()
+
+    run(main)
+
+
+def test_a_bell_waits_for_more_unless_a_pull_is_held(short_path: Path, page: WordsPage) -> None:
+    async def main() -> None:
+        lines = Lines()
+        await lines.start()
+        loop = asyncio.get_running_loop()
+        bell = Bell(short_path / "reput")
+        line = NoteLine(Ringer(short_path / "reput"), loop)
+        dispatch = BellDispatch(page, line, lines.dispatch, lines.events)
+        page.set(Word.APPENDED, 500)
+        rung: asyncio.Future[None] = loop.create_future()
+        began_seconds = loop.time()
+        bell.listen(loop, lambda _: rung.set_result(None))
+        for readable in (100, 200, 300):
+            dispatch.readable(readable)
+        assert not rung.done() and page.get(Word.READABLE) == 300
+        await rung
+        assert loop.time() - began_seconds >= by_bell.PACE_SECONDS * 0.9
+        assert bell.rung_count == 1
+        loop.remove_reader(bell)
+        dispatch.readable(400)
+        bell.drain()
+        assert bell.rung_count == 1
+        dispatch.hurry()  # a pull came that has to wait
+        dispatch.hurry()
+        bell.drain()
+        assert bell.rung_count == 2
+        lines.events.held.append(note(1))
+        dispatch.readable(500)
+        bell.drain()
+        assert bell.rung_count == 3
         dispatch.stop_timer()
         line.close()
         bell.close()

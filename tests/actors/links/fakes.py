@@ -98,6 +98,9 @@ class Events:
     def attachment(self) -> Attachment:
         return self.known
 
+    def is_awaited(self) -> bool:
+        return bool(self.held)
+
     def held_notes(self) -> list[HoldPull]:
         return list(self.held)
 

@@ -317,6 +317,7 @@ class BrokerService:
             if self._notes:
                 notes, self._notes = self._notes, []
                 self._links.holds.hold(notes)
+                self._links.dispatch.hurry()
             if self.broker.instructions:
                 for instruction in self.broker.take_instructions():
                     self._do(instruction)
@@ -425,6 +426,10 @@ class BrokerService:
             clean_exit=report.clean_exit,
             dispatch_from=None if self._is_recovery_told else report.dispatch_from,
         )
+
+    def is_awaited(self) -> bool:
+        """Whether a pull is held."""
+        return self.broker.held_count > 0
 
     def held_notes(self) -> list[HoldPull]:
         """Return a note of every held pull."""

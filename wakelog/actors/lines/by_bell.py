@@ -3,6 +3,13 @@
 Every line has the one on references behind it: for what has to arrive (all held pulls, told to a
 PullHold that starts anew), and for a bell that was lost. That is noticed by a timer which runs only
 while a word says that work is outstanding, and which finds no progress since it looked last.
+
+While no pull is held Reput's bell waits `PACE_SECONDS`, so that one message after the other does
+not wake a process each: nobody would see the queues sooner. The pull that comes next and has to
+wait rings at once (`hurry`).
+
+Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService.run (4.9.3), which sleeps
+as long between any two looks.
 """
 
 from __future__ import annotations
@@ -16,6 +23,8 @@ from wakelog.actors.links.links import RECHECK_SECONDS, LinkEvents, hold_note
 from wakelog.actors.links.words import Word, WordsPage
 from wakelog.actors.pull_hold import HoldNote
 from wakelog.broker.decision import HoldPull
+
+PACE_SECONDS = 0.001
 
 
 class BellDispatch:
@@ -33,6 +42,7 @@ class BellDispatch:
         self._line = line
         self._by_reference = by_reference
         self._events = events
+        self._pace: asyncio.TimerHandle | None = None
         self._readable = self._dispatched = page.get(Word.DISPATCHED)
         self._seen = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -42,9 +52,17 @@ class BellDispatch:
         """Have the log dispatched up to here."""
         self._readable = physical_offset
         self._page.set(Word.READABLE, physical_offset)
-        self._line.ring()
+        if self._events.is_awaited():
+            self._ring()
+        elif self._pace is None:
+            self._pace = asyncio.get_running_loop().call_later(PACE_SECONDS, self._ring)
         if self._timer is None:
             self._look_later()
+
+    def hurry(self) -> None:
+        """Ring now if the bell was to wait."""
+        if self._pace is not None:
+            self._ring()
 
     def look(self) -> None:
         """Take over how far dispatch has come."""
@@ -54,10 +72,17 @@ class BellDispatch:
             self._events.dispatched(dispatched)
 
     def stop_timer(self) -> None:
-        """Look no more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Ring no more and look no more."""
+        for timer in (self._timer, self._pace):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._pace = None
+
+    def _ring(self) -> None:
+        if self._pace is not None:
+            self._pace.cancel()
+            self._pace = None
+        self._line.ring()
 
     def _look_later(self) -> None:
         self._seen = self._dispatched

@@ -119,6 +119,9 @@ class ReferenceDispatch:
         self._readable = physical_offset
         self._pump.ask()
 
+    def hurry(self) -> None:
+        """Do nothing: a step is asked for as soon as there is something to dispatch."""
+
     def look(self) -> None:
         """Do nothing: progress comes with the references."""
 

@@ -54,10 +54,14 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkEvents(Protocol):
-    """What the Broker hears; called on its loop, never from within a line's own method."""
+    """What the Broker hears and is asked; heard on its loop, never from within a line's method."""
 
     def attachment(self) -> Attachment:
         """Return what a neighbour that is attached now has to know."""
+        ...
+
+    def is_awaited(self) -> bool:
+        """Whether a pull waits for what is put next."""
         ...
 
     def held_notes(self) -> list[HoldPull]:
@@ -97,7 +101,11 @@ class DispatchLine(Protocol):
     """To Reput."""
 
     def readable(self, physical_offset: int) -> None:
-        """Have the log dispatched up to here."""
+        """Have the log dispatched up to here, soon."""
+        ...
+
+    def hurry(self) -> None:
+        """Have it dispatched now: a pull waits."""
         ...
 
     def look(self) -> None:
