@@ -68,12 +68,14 @@ async def wait_until(
     look: Callable[[], Any], what: str, seconds_max: float = WAIT_SECONDS_MAX
 ) -> Any:
     """Return what `look` returns once that is true; it may be a coroutine function."""
-    async with asyncio.timeout(seconds_max):
-        while True:
-            found = look()
-            if asyncio.iscoroutine(found):
-                found = await found
-            if found:
-                return found
-            await asyncio.sleep(LOOK_SECONDS)
-    raise AssertionError(what)
+    try:
+        async with asyncio.timeout(seconds_max):
+            while True:
+                found = look()
+                if asyncio.iscoroutine(found):
+                    found = await found
+                if found:
+                    return found
+                await asyncio.sleep(LOOK_SECONDS)
+    except TimeoutError:
+        raise AssertionError(f"not within {seconds_max} s: {what}") from None

@@ -6,9 +6,14 @@ import asyncio
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ray.exceptions import RayError
+
 from tests.actors.deployments import small_plan, wait_until
+from wakelog.actors.cluster.group import BROKER, NAME_SERVER, SUPERVISOR, actor_name
+from wakelog.actors.cluster.options import find_actor
 from wakelog.actors.cluster.ray_cluster import RayCluster
 from wakelog.actors.plan import Plan, Transport
+from wakelog.actors.services import SERVICES
 from wakelog.actors.supervised import SupervisedActors, deployment_plan
 
 SEGMENT_BYTES = 256 << 10
@@ -36,20 +41,28 @@ KINDS = {
 }
 
 
+ROLES = (*(row.actor_name for row in SERVICES.values()), NAME_SERVER, SUPERVISOR, BROKER)
+"""Every actor of a deployment of one broker."""
+
+_SERVICE_OF = {row.actor_name: name for name, row in SERVICES.items()}
+
+
 class SupervisedBroker:
-    """A running deployment of one broker."""
+    """A running deployment of one broker.
+
+    Actors are asked directly: the Supervisor would wait for those that are dead.
+    """
 
     def __init__(self, kind: Kind, plan: Plan, actors: SupervisedActors) -> None:
         self.kind = kind
         self.plan = plan
         self.actors = actors
         self.address = plan.brokers[0].address
+        self._handles: dict[str, Any] = {}
 
     async def broker_statistics(self) -> dict[str, Any]:
-        """Return what the broker and its services say, nothing while they cannot."""
-        statistics = await self.actors.statistics()
-        found: dict[str, Any] = statistics.get("brokers", {}).get("broker-a", {})
-        return found
+        """Return what the Broker says of itself, nothing while it cannot."""
+        return dict(await self._ask(BROKER, "statistics") or {})
 
     async def references(self) -> dict[str, int]:
         """Return how many references crossed, by kind."""
@@ -58,12 +71,19 @@ class SupervisedBroker:
         return found
 
     async def process_id(self, role: str) -> int:
-        """Return the id of a role's process, 0 while it is not known."""
-        supervisor = (await self.actors.statistics()).get("supervisor", {})
-        if role == "Supervisor":
-            return int(supervisor.get("process_id", 0))
-        found = supervisor.get("process_ids", {})
-        return next((found[name] for name in found if name.endswith(f".{role}")), 0)
+        """Return the id of a role's process, 0 while it does not answer."""
+        return int(await self._ask(role, "ping") or 0)
+
+    async def process_ids(self) -> dict[str, int]:
+        """Return the id of every role's process."""
+        return {role: await self.process_id(role) for role in ROLES}
+
+    async def attached_count(self, role: str) -> int:
+        """Return how often the Broker has attached a service, 0 while it is not attached."""
+        links = (await self.broker_statistics()).get("links", {})
+        name = _SERVICE_OF[role]
+        is_attached = links.get("attached", {}).get(name, False)
+        return int(links["attached_count"][name]) if is_attached else 0
 
     async def all_attached(self) -> bool:
         """Say whether the broker has every neighbour."""
@@ -73,6 +93,25 @@ class SupervisedBroker:
     async def wait_whole(self) -> None:
         """Return once everybody is there."""
         await wait_until(self.all_attached, "every neighbour")
+
+    async def is_ready(self) -> bool:
+        """Say whether the Supervisor says that everything runs."""
+        state = await self._ask(SUPERVISOR, "wait_ready", 0.01)
+        return bool(state and state["ready"])
+
+    async def _ask(self, role: str, method: str, *arguments: Any) -> Any:
+        """Return an actor's answer, None if there is none."""
+        handle = self._handles.get(role)
+        if handle is None:
+            alone = role in (NAME_SERVER, SUPERVISOR)
+            handle = find_actor(role if alone else actor_name("broker-a", role))
+            if handle is None:
+                return None
+            self._handles[role] = handle
+        try:
+            return await getattr(handle, method).remote(*arguments)
+        except RayError:
+            return None
 
 
 def start_supervised(kind: Kind, cluster: RayCluster, store: Path) -> SupervisedBroker:

@@ -1,77 +1,49 @@
 """Processes killed at random moments under load: nothing acknowledged is lost or doubled.
 
-The moments come from a seed, which a failure names.
+The moments come from a seed, which a failure names. A long run keeps what it measured
+(`benchmarks/kills.py`).
 """
 
 import asyncio
-import os
 import random
-import signal
-import time
 
 import pytest
 
-from tests.actors.deployments import wait_until
-from tests.actors.load import Load, check_nothing_lost_or_doubled, pull_all
-from tests.actors.supervised_brokers import BROKER_STALL_MS_MAX, SupervisedBroker
-from wakelog.actors.services import SERVICES
+from benchmarks.kills import note
+from tests.actors.load import Account
+from tests.actors.strikes import Times, Victim, struck
+from tests.actors.supervised_brokers import BROKER_STALL_MS_MAX, ROLES, SupervisedBroker
 
 pytestmark = [pytest.mark.ray, pytest.mark.kill, pytest.mark.slow]
 
 SEED = 20_493
 
-ROLES = [*(row.actor_name for row in SERVICES.values()), "NameServer", "Supervisor", "Broker"]
-
-BACK_SECONDS_MAX = 10.0
+BACK_MS_MAX = 10_000
 """How long a role may be away on a machine that does other things as well."""
 
 ROUNDS = [0, *(pytest.param(number, marks=pytest.mark.long) for number in range(1, 10))]
 """Each with both transports: two kills a role in every run, twenty in a long one."""
 
 
-def is_running(process_id: int) -> bool:
-    try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @pytest.mark.parametrize("number", ROUNDS)
 @pytest.mark.parametrize("role", ROLES)
 def test_a_kill_loses_and_doubles_nothing(
-    supervised: SupervisedBroker, role: str, number: int
+    supervised: SupervisedBroker, role: str, number: int, pytestconfig: pytest.Config
 ) -> None:
-    topic = f"kill-{role}-{number}"
+    chance = random.Random(f"{SEED} {role} {number}")
+    victim = Victim(supervised, role)
 
-    async def complete(count: int) -> dict[int, list[bytes]] | None:
-        queues = await pull_all(supervised.address, topic)
-        return queues if sum(map(len, queues.values())) >= count else None
+    async def kill(account: Account, times: Times) -> None:
+        await victim.look()
+        await asyncio.sleep(chance.uniform(0, 0.2))
+        victim.kill(times)
+        await victim.wait_back(account, times)
 
-    async def living() -> int:
-        process_id = await supervised.process_id(role)
-        return process_id if process_id and is_running(process_id) else 0
-
-    async def main() -> None:
-        await supervised.wait_whole()
-        process_id = await wait_until(living, f"process of {role}")
-        chance = random.Random(f"{SEED} {role} {number}")
-        load = Load(supervised.address, topic)
-        load.start()
-        await asyncio.sleep(chance.uniform(0.1, 0.3))
-        killed_at = time.monotonic()
-        os.kill(process_id, signal.SIGKILL)
-        await asyncio.sleep(chance.uniform(0.1, 0.3))
-        assert await wait_until(living, f"{role} back") != process_id
-        await supervised.wait_whole()
-        assert time.monotonic() - killed_at <= BACK_SECONDS_MAX, f"seed {SEED} {role} {number}"
-        await asyncio.sleep(0.1)
-        account = await load.stop()
-        count = len(account.acknowledged)
-        assert count
-        queues = await wait_until(lambda: complete(count), "what was acknowledged")
-        check_nothing_lost_or_doubled(account, queues)
-        stall_ms_max = BROKER_STALL_MS_MAX if role == "Broker" else supervised.kind.stall_ms_max
-        assert account.longest_gap_ms(killed_at) <= stall_ms_max, f"seed {SEED} {role} {number}"
-
-    asyncio.run(main())
+    incident = asyncio.run(struck(supervised, kill, case="kill", role=role, number=number))
+    if pytestconfig.getoption("--long"):
+        note(incident)
+    stall_ms_max = BROKER_STALL_MS_MAX if role == "Broker" else supervised.kind.stall_ms_max
+    assert incident.acknowledged
+    assert (incident.lost, incident.doubled) == (0, 0), f"seed {SEED} {role} {number}"
+    assert incident.stall_ms <= stall_ms_max, f"seed {SEED} {role} {number}"
+    assert incident.back_ms <= BACK_MS_MAX, f"seed {SEED} {role} {number}"

@@ -44,6 +44,9 @@ class FakeActor:
         self.store_ids.append(store_id)
         return self.outcome
 
+    async def register(self) -> None:
+        self.log.append(f"register {self.kind}")
+
     async def stop(self) -> bool:
         self.log.append(f"stop {self.kind}")
         return self.is_clean
@@ -163,6 +166,23 @@ def test_a_broker_that_died_is_started_again_on_its_own_store(harness: Harness) 
             await asyncio.sleep(0)
         assert broker.store_ids == [None, "s"]
         assert (await supervisor.statistics())["supervisor"]["restart_count"] >= 1
+        await supervisor.stop()
+
+    run(main)
+
+
+def test_a_name_server_that_was_started_again_is_told_of_the_brokers(harness: Harness) -> None:
+    harness.actors["NameServer"].outcome = {**HERE, "process_id": 1}
+
+    async def main() -> None:
+        supervisor = await harness.started()
+        while 1 not in harness.deaths:
+            await asyncio.sleep(0)
+        assert "register Broker" not in harness.log
+        harness.deaths[1].set()
+        while "register Broker" not in harness.log:
+            await asyncio.sleep(0)
+        assert harness.log[-2:] == ["start NameServer", "register Broker"]
         await supervisor.stop()
 
     run(main)

@@ -1,0 +1,165 @@
+"""A blow against one process of a broker that has load, and what came of it.
+
+`struck` puts the load on and looks for what was lost; a `Victim` is who is struck, and can tell
+when its role is filled again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+
+from benchmarks.kills import Incident
+from tests.actors.deployments import LOOK_SECONDS, WAIT_SECONDS_MAX, wait_until
+from tests.actors.load import Account, Load, doubled_count, pull_all
+from tests.actors.supervised_brokers import SupervisedBroker
+from tests.compat.name_server_probe import knows_broker
+from wakelog.actors.cluster.group import BROKER, NAME_SERVER, SUPERVISOR
+
+BEFORE_SECONDS = 0.2
+"""Load before the blow, so that there is something to lose, and after it."""
+
+
+BACK_SECONDS_MAX = 60.0
+"""A name server is told of the broker at the latest after the period of registrations."""
+
+
+class Times:
+    """When a blow fell and what followed, as the loop's clock says."""
+
+    def __init__(self) -> None:
+        self.struck_at = 0.0
+        self.noticed_at: float | None = None
+        self.back_at: float | None = None
+
+    def strike(self) -> None:
+        """Note that the blow falls now."""
+        self.struck_at = time.monotonic()
+
+
+async def struck(
+    supervised: SupervisedBroker,
+    blow: Callable[[Account, Times], Awaitable[None]],
+    *,
+    case: str,
+    role: str,
+    number: int,
+    body_bytes: int = 200,
+) -> Incident:
+    """Put load on a broker, have the blow dealt, and see that nothing was lost or doubled.
+
+    blow: deals it and returns once everybody is there again, having noted when.
+    """
+    topic = f"{case}-{role}-{number}"
+    load = Load(supervised.address, topic, body_bytes=body_bytes)
+    times = Times()
+    load.start()
+    try:
+        await asyncio.sleep(BEFORE_SECONDS)
+        await blow(load.account, times)
+        await asyncio.sleep(BEFORE_SECONDS)
+    finally:
+        account = await load.stop()
+    queues = await read_back(supervised.address, topic, account)
+    stall_end = account.longest_gap_end(times.struck_at)
+    back_at = stall_end if times.back_at is None else times.back_at
+    noticed_at = times.noticed_at
+    return Incident(
+        case=case,
+        role=role,
+        transport=supervised.kind.transport.value,
+        number=number,
+        stall_ms=round(account.longest_gap_ms(times.struck_at)),
+        back_ms=round((back_at - times.struck_at) * 1000),
+        noticed_ms=None if noticed_at is None else round((noticed_at - times.struck_at) * 1000),
+        lost=len(account.lost(queues)),
+        doubled=doubled_count(queues),
+        acknowledged=len(account.acknowledged),
+        load_average=round(os.getloadavg()[0], 1),
+    )
+
+
+async def read_back(address: str, topic: str, account: Account) -> dict[int, list[bytes]]:
+    """Return the queues, once all that was acknowledged is there or could have been."""
+    end = time.monotonic() + WAIT_SECONDS_MAX
+    while True:
+        queues = await pull_all(address, topic)
+        if not account.lost(queues) or time.monotonic() >= end:
+            return queues
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+class Victim:
+    """A role before the blow, so that it can be told when another process fills it."""
+
+    def __init__(self, supervised: SupervisedBroker, role: str) -> None:
+        self._supervised = supervised
+        self.role = role
+        self.process_id = 0
+        self._attached_count = 0
+
+    async def look(self) -> None:
+        """Take down who fills the role now."""
+        await self._supervised.wait_whole()
+        self.process_id = await wait_until(self._living, f"process of {self.role}")
+        if self._is_helper:
+            self._attached_count = await self._supervised.attached_count(self.role)
+
+    def kill(self, times: Times) -> None:
+        """Kill the process."""
+        times.strike()
+        os.kill(self.process_id, signal.SIGKILL)
+
+    async def wait_back(self, account: Account, times: Times) -> None:
+        """Return once another process fills the role and all have each other again."""
+        if self.role == BROKER:
+            await self._wait_broker(account, times)
+        elif self._is_helper:
+            await self._wait_helper(times)
+        else:
+            await wait_until(self._is_filled, f"{self.role} back", BACK_SECONDS_MAX)
+            times.back_at = time.monotonic()
+        await self._supervised.wait_whole()
+
+    @property
+    def _is_helper(self) -> bool:
+        return self.role not in (BROKER, NAME_SERVER, SUPERVISOR)
+
+    async def _living(self) -> int:
+        return await self._supervised.process_id(self.role)
+
+    async def _is_another(self) -> bool:
+        return await self._living() not in (0, self.process_id)
+
+    async def _is_filled(self) -> bool:
+        if not await self._is_another():
+            return False
+        if self.role == SUPERVISOR:
+            return await self._supervised.is_ready()
+        addresses = self._supervised.plan.name_server_address, self._supervised.address
+        return await asyncio.get_running_loop().run_in_executor(None, knows_broker, *addresses)
+
+    async def _wait_helper(self, times: Times) -> None:
+        async def is_attached_anew() -> bool:
+            count = await self._supervised.attached_count(self.role)
+            if count != self._attached_count and times.noticed_at is None:
+                times.noticed_at = time.monotonic()
+            return count > self._attached_count
+
+        await wait_until(is_attached_anew, f"{self.role} back")
+        times.back_at = time.monotonic()
+
+    async def _wait_broker(self, account: Account, times: Times) -> None:
+        def noticed() -> float:
+            return next((at for at in account.failed_at if at >= times.struck_at), 0.0)
+
+        def is_answered() -> bool:
+            return account.gaps_ms[-1][0] > failed_at
+
+        failed_at: float = await wait_until(noticed, "a client that notices")
+        times.noticed_at = failed_at
+        await wait_until(self._is_another, "another Broker")
+        await wait_until(is_answered, "a send that is acknowledged")
