@@ -66,6 +66,7 @@ class SupervisorActor:
         self._services: list[Charge] = []
         self._service_names: dict[str, str] = {}
         self._store_ids: dict[str, str] = {}
+        self._notices: dict[str, list[str]] = {}
         self._failure: dict[str, str] | None = None
         self._progress = "starting"
         self._ready = asyncio.Event()
@@ -83,7 +84,7 @@ class SupervisorActor:
     async def wait_ready(self, seconds_max: float) -> dict[str, Any]:
         """Return what is being done, after `seconds_max` or once all runs or something failed.
 
-        {"ready": bool, "progress": str, "failure": {"cause", "remedy"} or None}
+        {"ready": bool, "progress": str, "failure": {"cause", "remedy"} or None, "notices": [line]}
         """
         try:
             async with asyncio.timeout(seconds_max):
@@ -91,7 +92,13 @@ class SupervisorActor:
         except TimeoutError:
             pass
         is_ready = self._ready.is_set() and self._failure is None
-        return {"ready": is_ready, "progress": self._progress, "failure": self._failure}
+        notices = [f"{name}: {line}" for name in self._notices for line in self._notices[name]]
+        return {
+            "ready": is_ready,
+            "progress": self._progress,
+            "failure": self._failure,
+            "notices": notices,
+        }
 
     async def metrics(self) -> dict[str, Any]:
         """Return the statistics, and what is measured for a scrape only."""
@@ -206,6 +213,7 @@ class SupervisorActor:
         charge.node_id = outcome["node_id"]
         if name is not None:
             self._store_ids[name] = outcome["store_id"]
+            self._notices[name] = outcome["notices"]
             for service in self._services:
                 if service.broker_name == name:
                     service.node_id = charge.node_id

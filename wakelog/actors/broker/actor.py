@@ -59,6 +59,7 @@ class BrokerActor:
                 store_id=self._service.store_id,
                 epoch=self._service.epoch,
                 node_id=own_node_id(),
+                notices=self._service.notices,
             )
 
     async def register(self) -> None:

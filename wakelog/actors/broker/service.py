@@ -34,7 +34,9 @@ import msgspec
 
 from wakelog.actors.broker.flush_waiters import FlushWaiters
 from wakelog.actors.broker.name_servers import NameServers
+from wakelog.actors.broker.recovery_lines import recovery_notices, write_recovery
 from wakelog.actors.broker.request_times import RequestTimes
+from wakelog.actors.broker.state_log import StateLog
 from wakelog.actors.broker.store_holders import end_holders
 from wakelog.actors.broker.table_files import TableFiles
 from wakelog.actors.broker.work_pool import WorkPool
@@ -58,6 +60,7 @@ from wakelog.broker.decision import (
     Push,
     RegisterBroker,
     RunInPool,
+    WriteLine,
 )
 from wakelog.broker.error_answer import error_answer
 from wakelog.broker.processors import PROCESSORS
@@ -76,7 +79,7 @@ from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.state.store_identity import claim_identity, read_identity
 from wakelog.storage.store_parts import OpenOptions
-from wakelog.telemetry.logs import Log, logger
+from wakelog.telemetry.logs import LineBudget, Log, logger
 
 SERVICE = "broker"
 
@@ -119,6 +122,13 @@ class BrokerService:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._log = logger(Log.BROKER)
+        self._store_errors = logger(Log.STORE_ERROR)
+        self._line_budget = LineBudget()
+
+    @property
+    def notices(self) -> list[str]:
+        """What whoever started the broker has to know of its store."""
+        return recovery_notices(self.store.recovery)
 
     @property
     def epoch(self) -> int:
@@ -166,6 +176,8 @@ class BrokerService:
 
     async def _begin(self, store: MessageStore) -> None:
         self.store = store
+        write_recovery(store.recovery)
+        self._state_log = StateLog(wall_ms())
         self.broker = Broker(self._settings, store, wall_ms())
         self._tables.load_all(self.broker)
         self._appended = self._flushed = self._readable = store.max_physical_offset
@@ -218,7 +230,7 @@ class BrokerService:
             idle_seconds_max=float(self._settings.broker.server_channel_max_idle_time_seconds),
             backlog=self._settings.broker.server_socket_backlog,
         )
-        lanes: Lanes[Connection] = Lanes(
+        lanes = self._lanes = Lanes[Connection](
             broker_lanes(self._settings.broker),
             lane_of_code={code: row.lane.value for code, row in PROCESSORS.items()},
             default_lane="admin",
@@ -305,6 +317,7 @@ class BrokerService:
             if self._notes:
                 notes, self._notes = self._notes, []
                 self._links.holds.hold(notes)
+                self._links.dispatch.hurry()
             if self.broker.instructions:
                 for instruction in self.broker.take_instructions():
                     self._do(instruction)
@@ -388,6 +401,9 @@ class BrokerService:
                 self._server.close_channel(channel_id)
             case ForgetHolds(hold_ids):
                 self._links.holds.forget(hold_ids)
+            case WriteLine(appender, event, values):
+                if self._line_budget.allows(time.monotonic()):
+                    logger(Log[appender.name]).info(event, **values)
 
     def _reply_to(self, channel_id: int, response: RemotingCommand | None) -> None:
         if response is not None:
@@ -411,6 +427,10 @@ class BrokerService:
             dispatch_from=None if self._is_recovery_told else report.dispatch_from,
         )
 
+    def is_awaited(self) -> bool:
+        """Whether a pull is held."""
+        return self.broker.held_count > 0
+
     def held_notes(self) -> list[HoldPull]:
         """Return a note of every held pull."""
         return self.broker.held()
@@ -431,7 +451,7 @@ class BrokerService:
 
     def flush_failed(self, cause: str) -> None:
         """Acknowledge nothing that waits, and take no more messages."""
-        self._log.error("a sync failed: the log takes no more messages", cause=cause)
+        self._store_errors.error("a sync failed: the log takes no more messages", cause=cause)
         self.store.log.fail(cause)
         self._waiters.failed(cause)
 
@@ -457,12 +477,17 @@ class BrokerService:
         """Let go what retention removed, and take messages or do not."""
         self.store.forget_before(begin_offset)
         self.store.set_disk_full(disk_full)
+        self._state_log.disk(full=disk_full)
 
     def _tick(self) -> None:
         self._timer = None
         now_ms = wall_ms()
         self._waiters.expire(now_ms)
         self.broker.tick(now_ms)
+        if self._state_log.is_due(now_ms):
+            lanes = self._lanes.statistics(time.monotonic())
+            dispatched = self.store.dispatched
+            self._state_log.look(now_ms, lanes, appended=self._appended, dispatched=dispatched)
         self._end_of_turn_logged()
         self._set_timer()
 
@@ -482,7 +507,7 @@ class BrokerService:
         try:
             self.end_of_turn()
         except NotWriteable as error:
-            self._log.error("log not writeable", cause=str(error))
+            self._store_errors.error("log not writeable", cause=str(error))
 
     async def measure_queues(self) -> dict[str, Any]:
         """Return where queues end and how far groups are behind, as builtins; read in the pool."""
