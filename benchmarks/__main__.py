@@ -1,77 +1,135 @@
-"""Measure and print a table: ``python -m benchmarks [--pairs N] [--row NAME] [--output FILE]``."""
+"""Measure rows side by side and write what was found: ``./dev bench [--row NAME] [--pairs N]``."""
 
 import argparse
-import json
-import os
-import platform
-import subprocess
+import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
+from benchmarks import results
+from benchmarks.idle import measure_idle
+from benchmarks.load import Drivers, Run, compile_drivers, measure_load, settings_of
 from benchmarks.pairs import measure
-from benchmarks.rows import ROWS
-from tests.compat.provision import java_runtime, rocketmq_classpath
+from benchmarks.picture import render_picture
+from benchmarks.rebuild import RebuildLog, measure_rebuild
+from benchmarks.rows import ROWS, Kind, Row
+from benchmarks.sides import SIDES, Prepare, Side, leave_empty
+from benchmarks.table import PICTURE_NAME, render_page, summary_line
 
-DRIVERS = Path(__file__).parent / "drivers"
 PAIRS_COUNT = 5
+PAGE_NAME = "table.md"
+
+
+class Bench:
+    """A folder for stores and drivers, and what several rows need once."""
+
+    def __init__(self, folder: Path) -> None:
+        """Compile the drivers."""
+        self._folder = folder
+        self._drivers: Drivers = compile_drivers(folder / "classes")
+        self._log: RebuildLog | None = None
+
+    def run_side(self, row: Row, name: str) -> tuple[Run, Mapping[str, object]]:
+        """Measure one side once, over a new store."""
+        [kind] = [side for side in SIDES if side.name == name]
+        folder = self._folder / name
+
+        def make(prepare: Prepare = leave_empty) -> Side:
+            return kind(folder, settings_of(row), prepare)
+
+        if row.kind is Kind.REBUILD:
+            log = self.rebuild_log()
+            return measure_rebuild(lambda: make(log.copy_into), log, folder / "store")
+        side = make()
+        try:
+            if row.kind is Kind.IDLE:
+                return measure_idle(side), side.configuration
+            return measure_load(row, side, self._drivers), side.configuration
+        finally:
+            side.stop()
+
+    def rebuild_log(self) -> RebuildLog:
+        """Return the log that every rebuild begins with, written the first time."""
+        if self._log is None:
+            self._log = RebuildLog(self._folder, self._drivers)
+        return self._log
+
+
+class Options(NamedTuple):
+    """What was asked for."""
+
+    rows: list[Row]
+    pairs_count: int
+    output: Path | None
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the rows that were asked for; 1 if a required ratio was missed."""
-    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
-    parser.add_argument("--pairs", type=int, default=PAIRS_COUNT)
-    parser.add_argument("--row", action="append", choices=[row.name for row in ROWS])
-    parser.add_argument("--output", type=Path)
-    options = parser.parse_args(arguments)
-    rows = [row for row in ROWS if options.row is None or row.name in options.row]
-    results: list[dict[str, Any]] = []
+    """Run the rows that were asked for; 1 if a promised ratio was missed."""
+    # A stop from outside has to end what was started, as Ctrl-C does.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    options = read_options(arguments)
+    began_seconds = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"[{time.monotonic() - began_seconds:5.0f} s] {line}", flush=True)
+
     with tempfile.TemporaryDirectory(prefix="wakelog-bench-") as name:
-        folder = Path(name)
-        classes = compile_drivers(folder / "classes")
-        for row in rows:
-            result = measure(row, options.pairs, folder, classes)
-            results.append(result)
-            print(line_of(result), flush=True)
-    if options.output is not None:
-        machine = {"cores": os.cpu_count(), "kernel": platform.release()}
-        text = json.dumps({"machine": machine, "rows": results}, indent=1)
-        options.output.write_text(text + "\n")
-    return int(any(is_missed(result) for result in results))
+        return measure_rows(options, Path(name), say)
 
 
-def compile_drivers(classes: Path) -> Path:
-    """Compile both drivers against the real client."""
-    runtime = java_runtime()
-    sources = [str(path) for path in sorted(DRIVERS.glob("*.java"))]
-    command = [runtime.javac, "-cp", rocketmq_classpath(), "-d", str(classes), *sources]
-    subprocess.run(command, env=runtime.env, check=True)
-    return classes
+def measure_rows(options: Options, folder: Path, say: Callable[[str], None]) -> int:
+    """Measure row by row, each written as soon as it is there."""
+    bench, machine = Bench(folder), results.machine(folder)
+    missed = False
+    for number, row in enumerate(options.rows, 1):
+        title = f"{row.name} ({number} of {len(options.rows)})"
+        measured = measure(
+            lambda name, row=row: bench.run_side(row, name),  # type: ignore[misc]
+            options.pairs_count,
+            lambda line, title=title: say(f"{title}: {line}"),  # type: ignore[misc]
+        )
+        result = results.result_of(row, measured, machine)
+        missed = missed or not result["summary"] or bool(results.missed(row, result))
+        say(summary_line(row, result))
+        if options.output is not None and result["summary"]:
+            results.write(result, options.output)
+            render(options.output)
+    return int(missed)
 
 
-def line_of(result: dict[str, Any]) -> str:
-    """Return one line of the table."""
-    row, summary = result["row"], result["summary"]
-    if row["figure"] not in summary:
-        return f"{row['name']:14} void: every pair had a client error"
-    figure, cpu = summary[row["figure"]], summary["broker_cpu"]
-    return (
-        f"{row['name']:14} {row['figure']:10} wakelog {figure['wakelog']:10.3f}  "
-        f"rocketmq {figure['rocketmq']:10.3f}  ratio {figure['ratio']:5.2f} "
-        f"[{figure['ratio_min']:.2f}, {figure['ratio_max']:.2f}]  "
-        f"CPU s/million {cpu['wakelog']:6.1f} against {cpu['rocketmq']:6.1f}  "
-        f"void {summary['void']}"
+def render(folder: Path) -> None:
+    """Write the page and the picture of the results that are in a folder."""
+    found = results.read_all(folder)
+    (folder / PAGE_NAME).write_text(render_page(found), encoding="utf-8")
+    (folder / PICTURE_NAME).write_text(render_picture(found), encoding="utf-8")
+
+
+def read_options(arguments: Sequence[str]) -> Options:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
+    names = [row.name for row in ROWS]
+    parser.add_argument("--pairs", type=int, default=PAIRS_COUNT, metavar="N")
+    parser.add_argument(
+        "--row", action="append", choices=names, metavar="NAME", help=", ".join(names)
     )
-
-
-def is_missed(result: dict[str, Any]) -> bool:
-    """Whether the row promises a ratio that it did not reach."""
-    row, summary = result["row"], result["summary"]
-    if row["required"] is None:
-        return False
-    return row["figure"] not in summary or summary[row["figure"]]["ratio"] < row["required"]
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help=f"where results go; fewer than {PAIRS_COUNT} pairs are written nowhere else",
+    )
+    found = parser.parse_args(arguments)
+    output: Path | None = found.output
+    if output is None and found.pairs >= PAIRS_COUNT:
+        output = results.FOLDER
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+    return Options(
+        [row for row in ROWS if found.row is None or row.name in found.row], found.pairs, output
+    )
 
 
 if __name__ == "__main__":

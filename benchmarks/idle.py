@@ -4,7 +4,8 @@
 
 CPU is counted in what the kernel says that each thread ran, which other work on the machine hardly
 changes; wall time it does. Wake-ups are voluntary context switches. The empty actors have the
-options of ours and are as many; what their Ray takes is Ray's.
+options of ours and are as many; what their Ray takes is Ray's. The row ``idle`` of the comparison
+is measured here too.
 """
 
 import argparse
@@ -21,8 +22,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.cost import MARK, processes_of
+from benchmarks.cost import MARK, processes_of, role_of
+from benchmarks.load import Run, memory
+from benchmarks.sides import Side, Wakelog
 from tests.compat.processes import free_port
+
+ROW_SECONDS = 30.0
+"""How long a row's run watches: three times the period of what a broker does every 10 s."""
 
 SETTLE_SECONDS = 10.0
 """After ready: statistics, first registrations and the checkpoint are over then."""
@@ -31,17 +37,6 @@ ACTORS_COUNT = 10
 READY = "ready"
 NANOSECONDS = 1e9
 MIB = 1 << 20
-
-# The first that a command line has; the raylet's holds those of the agents.
-ROLES = {
-    "gcs_server ": "GCS",
-    "raylet/raylet ": "raylet",
-    "agent_stand_in": "agent of runtime environments, stood in for",
-    "sleep ": "dashboard agent, stood in for",
-    "ray_head": "head, worker template",
-    "wakelog up": "wakelog up",
-    "benchmarks.idle": "driver",
-}
 
 
 class Use(NamedTuple):
@@ -67,14 +62,6 @@ class Use(NamedTuple):
         """Return what was used since a look; memory and threads are those of now."""
         spent = self.cpu_seconds - earlier.cpu_seconds
         return self._replace(cpu_seconds=spent, wake_ups=self.wake_ups - earlier.wake_ups)
-
-
-def role_of(command: str) -> str:
-    """Return what a process is called in the table."""
-    if command.startswith("ray::"):
-        # "ReputService", "ReputService.attach" in a call, "name:ReputService.__init__" at first.
-        return command.removeprefix("ray::").strip().rpartition(":")[2].partition(".")[0]
-    return next((role for part, role in ROLES.items() if part in command), command[:40])
 
 
 def look(mark: str) -> dict[str, Use]:
@@ -167,6 +154,30 @@ def host_empty() -> None:
     finally:
         leave()
         cluster.stop()
+
+
+def measure_idle(side: Side) -> Run:
+    """Watch a side that was just started; wakelog also beside the same Ray with empty actors."""
+    ready = side.cost()
+    time.sleep(SETTLE_SECONDS)
+    before = side.cost()
+    time.sleep(ROW_SECONDS)
+    after = side.cost()
+    percent = 100 * (after.cpu_seconds - before.cpu_seconds) / ROW_SECONDS
+    run: Run = {
+        "errors": 0,
+        "ready_seconds": side.ready_seconds,
+        "ready_cpu_seconds": ready.cpu_seconds,
+        "idle_percent": percent,
+        "busy_percent": {},
+        **memory(after),
+    }
+    if side.name == Wakelog.name:
+        side.stop()  # which may be done twice: two of them at a time would disturb each other
+        empty = measure(["-m", "benchmarks.idle", "--host-empty"], ROW_SECONDS)
+        run["empty_percent"] = share(empty, ROW_SECONDS)
+        run["above_empty_percent"] = percent - run["empty_percent"]
+    return run
 
 
 def table(measured: Measured, seconds: float) -> list[str]:

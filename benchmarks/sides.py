@@ -1,6 +1,6 @@
 """The two sides of a comparison: a broker with its name server, started, measured and stopped.
 
-Both get an emptied store on the same file system, the same segment size, ports of their own and
+Both get a store of their own on the same file system, the same segment size, ports of their own and
 their defaults otherwise. A side is marked by an environment variable, so that ``cost`` finds every
 process it started.
 """
@@ -9,8 +9,9 @@ import os
 import shutil
 import signal
 import sys
+import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks.cost import MARK, Cost, cost_of
@@ -22,115 +23,148 @@ READY_SECONDS_MAX = 90.0
 STOP_SECONDS_MAX = 90.0
 
 HEAP = ("-Xms2g", "-Xmx2g")
+# 4.9.3 reaches into these to unmap files and to pin buffers; Java 17 closes them.
 _OPENED = ("sun.nio.ch", "java.nio", "java.util", "java.lang")
+_EXPORTED = ("jdk.internal.ref",)
 _JAVA_MAINS = {
     "namesrv": "org.apache.rocketmq.namesrv.NamesrvStartup",
     "broker": "org.apache.rocketmq.broker.BrokerStartup",
 }
+STORE_LOG_NAME = "store.log"
+# Errors, and what the store says of its start, which is where a rebuild's beginning is read.
+_LOGBACK = """<configuration>
+  <appender name="store" class="ch.qos.logback.core.FileAppender">
+    <file>{path}</file>
+    <encoder><pattern>%d{{yyyy-MM-dd'T'HH:mm:ss.SSS,UTC}}Z %m%n</pattern></encoder>
+  </appender>
+  <logger name="RocketmqStore" level="INFO"><appender-ref ref="store"/></logger>
+  <root level="ERROR"/>
+</configuration>
+"""
+
+Prepare = Callable[[Path], None]
+"""Puts something into an empty store before the broker starts over it."""
 
 
-class Wakelog:
+def leave_empty(_store: Path) -> None:
+    """Start over an empty store."""
+
+
+class Side:
+    """What both have; ``began_seconds`` is of ``time.time``, at the start of the first process."""
+
+    name: str
+    broker_word: str
+    """What the command line of a broker's process has, a name server's and a daemon's not."""
+    leaves_more: bool
+    """Whether a killed process would leave others behind; 4.9.3's stop takes 10 s for nothing."""
+
+    def __init__(
+        self, folder: Path, settings: Mapping[str, str], prepare: Prepare = leave_empty
+    ) -> None:
+        """Return once the broker is in the route."""
+        shutil.rmtree(folder, ignore_errors=True)
+        self.folder = folder
+        self.store = folder / "store"
+        self.store.mkdir(parents=True)
+        prepare(self.store)
+        self._mark = uuid.uuid4().hex
+        ports = free_port(), free_port(-2, 1)
+        self.name_server, self.broker = (f"127.0.0.1:{port}" for port in ports)
+        self.configuration: dict[str, object] = {}
+        self._processes: list[TestProcess] = []
+        self.began_seconds = time.time()
+        try:
+            self._start(*ports, settings)
+            self._processes[-1].wait_until(
+                lambda: knows_broker(self.name_server, self.broker),
+                seconds_max=READY_SECONDS_MAX,
+                what="registered",
+            )
+        except BaseException:
+            self.stop()
+            raise
+        self.ready_seconds = time.time() - self.began_seconds
+
+    def _start(self, name_server_port: int, broker_port: int, settings: Mapping[str, str]) -> None:
+        raise NotImplementedError
+
+    def _spawn(self, command: list[str], environment: Mapping[str, str], log_name: str) -> None:
+        marked = {**environment, MARK: self._mark}
+        log_path = self.folder / log_name
+        self._processes.append(TestProcess(command, env=marked, log_path=log_path))
+
+    def cost(self) -> Cost:
+        """Return what every process used that was started here, Ray's daemons included."""
+        return cost_of(self._mark, is_broker=self.broker_word)
+
+    def stop(self, *, in_order: bool = False) -> None:
+        """End every process; ``in_order`` if the store is still needed. May be done twice."""
+        while self._processes:
+            by = signal.SIGTERM if in_order or self.leaves_more else signal.SIGKILL
+            self._processes.pop().end(by, seconds_max=STOP_SECONDS_MAX)
+
+
+class Wakelog(Side):
     """``wakelog up`` as a user runs it."""
 
     name = "wakelog"
+    broker_word = "ray::"
+    leaves_more = True
 
-    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
-        """Return once the broker is in the route."""
-        self._mark = _emptied(folder)
-        ports = free_port(), free_port(-2, 1)
-        self.name_server, self.broker = (f"127.0.0.1:{port}" for port in ports)
-        command = [sys.executable, "-m", "wakelog", "up", "--store", str(folder / "store")]
-        command += ["--namesrv-port", str(ports[0]), "--broker-port", str(ports[1])]
+    def _start(self, name_server_port: int, broker_port: int, settings: Mapping[str, str]) -> None:
+        command = ["-m", "wakelog", "up", "--store", str(self.store)]
+        command += ["--namesrv-port", str(name_server_port), "--broker-port", str(broker_port)]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
-        self.configuration: dict[str, object] = {"command": command[1:]}
-        environment = dict(os.environ) | {MARK: self._mark}
-        self._process = TestProcess(command, env=environment, log_path=folder / "up.out")
-        self._process.wait_until(
-            lambda: knows_broker(self.name_server, self.broker),
-            seconds_max=READY_SECONDS_MAX,
-            what="registered",
-        )
-
-    def cost(self) -> Cost:
-        """Return what every process that ``up`` started used, Ray's daemons included."""
-        return cost_of(self._mark, is_broker=b"ray::")
-
-    def stop(self) -> None:
-        """Stop in order."""
-        self._process.end(signal.SIGTERM, seconds_max=STOP_SECONDS_MAX)
+        self.configuration = {"command": ["python", *command], "settings": dict(settings)}
+        self._spawn([sys.executable, *command], os.environ, "up.out")
 
 
-class RocketMQ:
+class RocketMQ(Side):
     """The real 4.9.3 name server and broker."""
 
     name = "rocketmq"
+    broker_word = "BrokerStartup"
+    leaves_more = False
 
-    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
-        """Return once the broker is in the route."""
-        self._mark = _emptied(folder)
-        ports = free_port(), free_port(-2, 1)
-        self.name_server, self.broker = (f"127.0.0.1:{port}" for port in ports)
-        self._processes = [self._start(folder, "namesrv", {"listenPort": str(ports[0])})]
+    def _start(self, name_server_port: int, broker_port: int, settings: Mapping[str, str]) -> None:
+        self._run("namesrv", {"listenPort": str(name_server_port)})
         self._processes[0].wait_until(
             lambda: answers(self.name_server), seconds_max=READY_SECONDS_MAX, what="answering"
         )
-        store = folder / "store"
         keys = {
             "brokerName": "broker-a",
             "brokerIP1": "127.0.0.1",
-            "listenPort": str(ports[1]),
+            "listenPort": str(broker_port),
             "namesrvAddr": self.name_server,
-            "storePathRootDir": str(store),
-            "storePathCommitLog": str(store / "commitlog"),
+            "storePathRootDir": str(self.store),
+            "storePathCommitLog": str(self.store / "commitlog"),
             **settings,
         }
-        self.configuration: dict[str, object] = {"jvm": HEAP, "broker.conf": keys}
-        self._processes.append(self._start(folder, "broker", keys))
-        self._processes[1].wait_until(
-            lambda: knows_broker(self.name_server, self.broker),
-            seconds_max=READY_SECONDS_MAX,
-            what="registered",
-        )
+        self.configuration = {"jvm": HEAP, "broker.conf": keys}
+        self._run("broker", keys)
 
-    def _start(self, folder: Path, program: str, settings: Mapping[str, str]) -> TestProcess:
-        home = folder / "home"
+    def _run(self, program: str, settings: Mapping[str, str]) -> None:
+        home = self.folder / "home"
         (home / "conf").mkdir(parents=True, exist_ok=True)
-        quiet = "<configuration><root level='ERROR'/></configuration>"
-        (home / "conf" / f"logback_{program}.xml").write_text(quiet)
+        logback = _LOGBACK.format(path=self.folder / STORE_LOG_NAME)
+        (home / "conf" / f"logback_{program}.xml").write_text(logback)
         settings_path = home / "conf" / f"{program}.conf"
         settings_path.write_text("".join(f"{key}={text}\n" for key, text in settings.items()))
         runtime = java_runtime()
         options = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
+        options += [f"--add-exports=java.base/{package}=ALL-UNNAMED" for package in _EXPORTED]
         places = [f"-Duser.home={home}", f"-Djava.io.tmpdir={home}"]
         main = [_JAVA_MAINS[program], "-c", str(settings_path)]
+        heap = HEAP if program == "broker" else ("-Xmx512m",)
         environment = {
             **runtime.env,
             "ROCKETMQ_HOME": str(home),
             "CLASSPATH": rocketmq_classpath(),
-            MARK: self._mark,
         }
-        heap = HEAP if program == "broker" else ("-Xmx512m",)
-        return TestProcess(
-            [runtime.java, *options, *heap, *places, *main],
-            env=environment,
-            log_path=folder / f"{program}.out",
-        )
-
-    def cost(self) -> Cost:
-        """Return what the two JVMs used."""
-        return cost_of(self._mark, is_broker=b"BrokerStartup")
-
-    def stop(self) -> None:
-        """Stop in order."""
-        for process in reversed(self._processes):
-            process.end(signal.SIGTERM, seconds_max=STOP_SECONDS_MAX)
+        command = [runtime.java, *options, *heap, *places, *main]
+        self._spawn(command, environment, f"{program}.out")
 
 
-SIDES = (Wakelog, RocketMQ)
-
-
-def _emptied(folder: Path) -> str:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return uuid.uuid4().hex
+SIDES: tuple[type[Side], ...] = (Wakelog, RocketMQ)

@@ -15,45 +15,51 @@ import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
  * A load through the unmodified client 4.9.3.
  *
  * <p>Usage: {@code ClientLoad NAMESRV MODE WORKERS WARMUP COUNT BODY_BYTES TOPIC}. MODE:
- * {@code sync} (WORKERS threads), {@code async} (WORKERS in flight), {@code oneway}, {@code batch} (32 messages a
- * send, COUNT counts messages), {@code consume} (COUNT messages that are already there), {@code latency}
+ * {@code sync} (WORKERS threads), {@code async} (WORKERS in flight), {@code oneway} (a message counts once the
+ * queues' max offsets cover it), {@code batch} (32 messages a send, COUNT counts messages), {@code consume} (COUNT messages that are already there), {@code latency}
  * (WORKERS messages a second, send to receive). Prints one line of JSON; a send or a receive that failed
  * counts as an error, and a run with an error is void.
  */
 public final class ClientLoad {
     private static final int BATCH_MESSAGES = 32;
     private static final long WAIT_NANOS_MAX = 120_000_000_000L;
+    private static final long STANDSTILL_NANOS_MAX = 3_000_000_000L;
 
     private final String nameServer;
     private final int workers;
+    private final int warmup;
     private final byte[] body;
     private final String topic;
     private final AtomicInteger errors = new AtomicInteger();
     private DefaultMQProducer producer;
+    private List<MessageQueue> queues;
 
-    private ClientLoad(String nameServer, int workers, int bodyBytes, String topic) {
+    private ClientLoad(String nameServer, int workers, int warmup, int bodyBytes, String topic) {
         this.nameServer = nameServer;
         this.workers = workers;
+        this.warmup = warmup;
         this.body = new byte[bodyBytes];
         this.topic = topic;
     }
 
     public static void main(String[] arguments) throws Exception {
         String mode = arguments[1];
+        int workers = Integer.parseInt(arguments[2]);
         int warmup = Integer.parseInt(arguments[3]);
         int count = Integer.parseInt(arguments[4]);
-        ClientLoad load = new ClientLoad(
-            arguments[0], Integer.parseInt(arguments[2]), Integer.parseInt(arguments[5]), arguments[6]);
-        System.out.println(load.run(mode, warmup, count));
+        int bodyBytes = Integer.parseInt(arguments[5]);
+        ClientLoad load = new ClientLoad(arguments[0], workers, warmup, bodyBytes, arguments[6]);
+        System.out.println(load.run(mode, count));
         System.exit(0);
     }
 
-    private String run(String mode, int warmup, int count) throws Exception {
+    private String run(String mode, int count) throws Exception {
         if (mode.equals("consume")) {
             return report(mode, count, consume(count), new long[] {0});
         }
@@ -63,10 +69,14 @@ public final class ClientLoad {
         producer.setRetryTimesWhenSendFailed(0);
         producer.start();
         if (mode.equals("latency")) {
-            return latency(warmup, count);
+            return latency(count);
         }
-        long[] ignored = new long[warmup];
-        send(mode, warmup, ignored);
+        if (mode.equals("oneway")) {
+            note(producer.send(message(0)));
+            oneway(warmup);
+            return oneway(count);
+        }
+        send(mode, warmup, new long[warmup]);
         errors.set(0);
         long[] latencies = new long[count];
         double seconds = send(mode, count, latencies);
@@ -78,7 +88,6 @@ public final class ClientLoad {
         switch (mode) {
             case "sync" -> inThreads(count, latencies);
             case "async" -> async(count, latencies);
-            case "oneway" -> oneway(count, latencies);
             case "batch" -> batch(count, latencies);
             default -> throw new IllegalArgumentException("no such mode: " + mode);
         }
@@ -133,11 +142,36 @@ public final class ClientLoad {
         inFlight.acquire(workers);
     }
 
-    private void oneway(int count, long[] latencies) throws Exception {
-        for (int index = 0; index < count - 1; index++) {
+    /** Sends without answers; what the broker lost or has not stored yet is not counted. */
+    private String oneway(int count) throws Exception {
+        long before = stored();
+        long begin = System.nanoTime();
+        for (int index = 0; index < count; index++) {
             producer.sendOneway(message(index));
         }
-        note(producer.send(message(count - 1)));
+        long seen = stored() - before;
+        long seenAt = System.nanoTime();
+        while (seen < count && System.nanoTime() - seenAt < STANDSTILL_NANOS_MAX) {
+            Thread.sleep(1);
+            long now = stored() - before;
+            if (now > seen) {
+                seen = now;
+                seenAt = System.nanoTime();
+            }
+        }
+        return report("oneway", (int) seen, (seenAt - begin) / 1e9, new long[] {0}, count - (int) seen);
+    }
+
+    /** How many messages the queues of the topic hold, for everyone to see. */
+    private long stored() throws Exception {
+        if (queues == null) {
+            queues = producer.fetchPublishMessageQueues(topic);
+        }
+        long sum = 0;
+        for (MessageQueue queue : queues) {
+            sum += producer.maxOffset(queue);
+        }
+        return sum;
     }
 
     private void batch(int count, long[] latencies) throws Exception {
@@ -166,7 +200,7 @@ public final class ClientLoad {
         return seconds;
     }
 
-    private String latency(int warmup, int count) throws Exception {
+    private String latency(int count) throws Exception {
         long[] latencies = new long[warmup + count];
         AtomicInteger received = new AtomicInteger();
         note(producer.send(message(0)));
@@ -233,12 +267,16 @@ public final class ClientLoad {
     }
 
     private String report(String mode, int count, double seconds, long[] latencies) {
+        return report(mode, count, seconds, latencies, 0);
+    }
+
+    private String report(String mode, int count, double seconds, long[] latencies, int lost) {
         long[] sorted = latencies.clone();
         Arrays.sort(sorted);
         return String.format(
-            "{\"mode\":\"%s\",\"workers\":%d,\"messages\":%d,\"seconds\":%.4f,\"per_second\":%.0f,"
-                + "\"p50_ms\":%.4f,\"p99_ms\":%.4f,\"errors\":%d}",
-            mode, workers, count, seconds, count / seconds,
-            sorted[sorted.length / 2] / 1e6, sorted[(int) (sorted.length * 0.99)] / 1e6, errors.get());
+            "{\"mode\":\"%s\",\"workers\":%d,\"warmup\":%d,\"messages\":%d,\"seconds\":%.4f,\"per_second\":%.0f,"
+                + "\"p50_ms\":%.4f,\"p99_ms\":%.4f,\"lost\":%d,\"errors\":%d}",
+            mode, workers, warmup, count, seconds, count / seconds, sorted[sorted.length / 2] / 1e6,
+            sorted[(int) (sorted.length * 0.99)] / 1e6, lost, errors.get());
     }
 }

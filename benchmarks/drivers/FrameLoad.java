@@ -12,15 +12,20 @@ import java.util.concurrent.atomic.AtomicLong;
 /**
  * A load so light that the broker is what saturates: frames are built once, only opaque is patched.
  *
- * <p>Usage: {@code java FrameLoad.java HOST PORT MODE CONNECTIONS WINDOW COUNT BODY_BYTES TOPIC QUEUES}.
- * MODE is {@code send}, {@code oneway} or {@code batch} (32 messages a frame, COUNT counts messages). Each
- * connection keeps WINDOW frames in flight. One-way frames are followed by one that is answered, so that the
- * time covers their handling too. Prints one line of JSON.
+ * <p>Usage: {@code java FrameLoad.java HOST PORT MODE CONNECTIONS WINDOW WARMUP COUNT BODY_BYTES TOPIC
+ * QUEUES}. MODE is {@code send}, {@code oneway} or {@code batch} (32 messages a frame, COUNT counts messages).
+ * Each connection keeps WINDOW frames in flight. A one-way message counts once the queues' max offsets cover
+ * it, and the time ends when they stand still or cover all. Prints one line of JSON.
  */
 public final class FrameLoad {
     private static final int BATCH_MESSAGES = 32;
     private static final int OPAQUE_DIGITS = 9;
     private static final int ONEWAY_FLAG = 2;
+    private static final int SEND = 310;
+    private static final int SEND_BATCH = 320;
+    private static final int GET_MAX_OFFSET = 30;
+    private static final long STANDSTILL_NANOS_MAX = 3_000_000_000L;
+    private static final byte[] OFFSET_FIELD = "\"offset\":\"".getBytes(StandardCharsets.US_ASCII);
     private static final byte[] CODE_OK = "\"code\":0".getBytes(StandardCharsets.US_ASCII);
 
     private final String host;
@@ -37,23 +42,28 @@ public final class FrameLoad {
         port = Integer.parseInt(arguments[1]);
         mode = arguments[2];
         window = Integer.parseInt(arguments[4]);
-        bodyBytes = Integer.parseInt(arguments[6]);
-        topic = arguments[7];
-        queues = Integer.parseInt(arguments[8]);
+        bodyBytes = Integer.parseInt(arguments[7]);
+        topic = arguments[8];
+        queues = Integer.parseInt(arguments[9]);
     }
 
     public static void main(String[] arguments) throws Exception {
         FrameLoad load = new FrameLoad(arguments);
         int connections = Integer.parseInt(arguments[3]);
-        int count = Integer.parseInt(arguments[5]);
-        System.out.println(load.run(connections, count));
+        int warmup = Integer.parseInt(arguments[5]);
+        int count = Integer.parseInt(arguments[6]);
+        load.run(connections, warmup);
+        System.out.println(load.run(connections, count).replace("{", "{\"warmup\":" + warmup + ","));
     }
 
     private String run(int connections, int count) throws Exception {
         int perFrame = mode.equals("batch") ? BATCH_MESSAGES : 1;
+        boolean oneway = mode.equals("oneway");
         int frames = count / connections / perFrame;
-        long[][] latencies = new long[connections][mode.equals("oneway") ? 1 : frames];
+        int sent = frames * connections * perFrame;
+        long[][] latencies = new long[connections][oneway ? 1 : frames];
         CountDownLatch done = new CountDownLatch(connections);
+        long before = oneway ? stored() : 0;
         long begin = System.nanoTime();
         for (int index = 0; index < connections; index++) {
             long[] mine = latencies[index];
@@ -70,14 +80,50 @@ public final class FrameLoad {
             }).start();
         }
         done.await();
-        double seconds = (System.nanoTime() - begin) / 1e9;
+        long end = System.nanoTime();
+        long messages = sent;
+        if (oneway) {
+            messages = stored() - before;
+            end = System.nanoTime();
+            while (messages < sent && System.nanoTime() - end < STANDSTILL_NANOS_MAX) {
+                Thread.sleep(1);
+                long now = stored() - before;
+                if (now > messages) {
+                    messages = now;
+                    end = System.nanoTime();
+                }
+            }
+        }
+        return report(connections, messages, (end - begin) / 1e9, latencies, sent - messages);
+    }
+
+    private String report(int connections, long messages, double seconds, long[][] latencies, long lost) {
         long[] all = Arrays.stream(latencies).flatMapToLong(Arrays::stream).sorted().toArray();
         return String.format(
             "{\"mode\":\"%s\",\"connections\":%d,\"window\":%d,\"messages\":%d,\"seconds\":%.4f,"
-                + "\"per_second\":%.0f,\"p50_us\":%.1f,\"p99_us\":%.1f,\"errors\":%d}",
-            mode, connections, window, frames * connections * perFrame, seconds,
-            frames * connections * perFrame / seconds, all[all.length / 2] / 1e3,
-            all[(int) (all.length * 0.99)] / 1e3, errors.get());
+                + "\"per_second\":%.0f,\"p50_ms\":%.4f,\"p99_ms\":%.4f,\"lost\":%d,\"errors\":%d}",
+            mode, connections, window, messages, seconds, messages / seconds, all[all.length / 2] / 1e6,
+            all[(int) (all.length * 0.99)] / 1e6, lost, errors.get());
+    }
+
+    /** How many messages the queues hold, for everyone to see. */
+    private long stored() throws IOException {
+        long sum = 0;
+        try (Socket socket = new Socket(host, port)) {
+            DataInputStream in = new DataInputStream(socket.getInputStream());
+            for (int queue = 0; queue < queues; queue++) {
+                String fields = "\"queueId\":\"" + queue + "\",\"topic\":\"" + topic + "\"";
+                socket.getOutputStream().write(request(GET_MAX_OFFSET, fields, 0, new byte[0]));
+                byte[] header = readHeader(in);
+                int at = indexOf(header, OFFSET_FIELD) + OFFSET_FIELD.length;
+                long offset = 0;
+                while (header[at] >= '0' && header[at] <= '9') {
+                    offset = offset * 10 + header[at++] - '0';
+                }
+                sum += offset;
+            }
+        }
+        return sum;
     }
 
     private void drive(int frames, int seed, long[] latencies) throws IOException {
@@ -128,12 +174,23 @@ public final class FrameLoad {
             }
         }
         chunk.writeTo(out);
+        // The last one is answered: a connection closed early would take unread frames with it.
         out.write(templates(0)[0]);
         readAnswer(in);
         latencies[0] = System.nanoTime() - begin;
     }
 
     private int readAnswer(DataInputStream in) throws IOException {
+        byte[] header = readHeader(in);
+        int at = indexOf(header, "\"opaque\":".getBytes(StandardCharsets.US_ASCII)) + 9;
+        int opaque = 0;
+        while (header[at] >= '0' && header[at] <= '9') {
+            opaque = opaque * 10 + header[at++] - '0';
+        }
+        return opaque - 100_000_000;
+    }
+
+    private byte[] readHeader(DataInputStream in) throws IOException {
         int length = in.readInt();
         int headerBytes = in.readInt() & 0xFFFFFF;
         byte[] header = new byte[headerBytes];
@@ -142,12 +199,7 @@ public final class FrameLoad {
         if (indexOf(header, CODE_OK) < 0) {
             errors.incrementAndGet();
         }
-        int at = indexOf(header, "\"opaque\":".getBytes(StandardCharsets.US_ASCII)) + 9;
-        int opaque = 0;
-        while (header[at] >= '0' && header[at] <= '9') {
-            opaque = opaque * 10 + header[at++] - '0';
-        }
-        return opaque - 100_000_000;
+        return header;
     }
 
     private byte[][] templates(int flag) {
@@ -161,13 +213,16 @@ public final class FrameLoad {
     private byte[] frame(int queue, int flag) {
         boolean batch = mode.equals("batch");
         String properties = batch ? "" : "UNIQ_KEY\\u00017F00000100002A139F8C1B2C3D4E0001\\u0002WAIT\\u0001true\\u0002TAGS\\u0001TagA";
-        String header = "{\"code\":" + (batch ? 320 : 310) + ",\"extFields\":{\"a\":\"load\",\"b\":\"" + topic
-            + "\",\"c\":\"TBW102\",\"d\":\"4\",\"e\":\"" + queue + "\",\"f\":\"0\",\"g\":\"" + System.currentTimeMillis()
-            + "\",\"h\":\"0\",\"i\":\"" + properties + "\",\"j\":\"0\",\"k\":\"false\",\"m\":\"" + batch
-            + "\"},\"flag\":" + flag + ",\"language\":\"JAVA\",\"opaque\":100000000,"
-            + "\"serializeTypeCurrentRPC\":\"JSON\",\"version\":399}";
+        String fields = "\"a\":\"load\",\"b\":\"" + topic + "\",\"c\":\"TBW102\",\"d\":\"4\",\"e\":\"" + queue
+            + "\",\"f\":\"0\",\"g\":\"" + System.currentTimeMillis() + "\",\"h\":\"0\",\"i\":\"" + properties
+            + "\",\"j\":\"0\",\"k\":\"false\",\"m\":\"" + batch + "\"";
+        return request(batch ? SEND_BATCH : SEND, fields, flag, batch ? batchBody() : new byte[bodyBytes]);
+    }
+
+    private static byte[] request(int code, String fields, int flag, byte[] body) {
+        String header = "{\"code\":" + code + ",\"extFields\":{" + fields + "},\"flag\":" + flag
+            + ",\"language\":\"JAVA\",\"opaque\":100000000,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":399}";
         byte[] headerBytes = header.getBytes(StandardCharsets.UTF_8);
-        byte[] body = batch ? batchBody() : new byte[bodyBytes];
         ByteBuffer buffer = ByteBuffer.allocate(8 + headerBytes.length + body.length);
         buffer.putInt(4 + headerBytes.length + body.length).putInt(headerBytes.length);
         buffer.put(headerBytes).put(body);

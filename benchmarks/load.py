@@ -1,0 +1,138 @@
+"""Rows that a driver makes: its figures, what the broker used meanwhile, and the driver itself.
+
+The drivers are Java programs of ``drivers/``. Their last line is JSON with the figures, ``errors``
+among them. What a million messages cost counts the warm-up's messages too, because the processes
+are looked at before and after the driver.
+"""
+
+import json
+import resource
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.cost import Cost
+from benchmarks.rows import BODY_BYTES, Kind, Row
+from benchmarks.sides import Side
+from tests.compat.provision import java_runtime, rocketmq_classpath
+
+DRIVERS = Path(__file__).parent / "drivers"
+DRIVER_SECONDS_MAX = 300
+SETTINGS = {"mappedFileSizeCommitLog": str(1 << 30)}
+TOPIC = "benchmark"
+QUEUES = 4
+MIB = 1 << 20
+BACKLOG_IN_FLIGHT = 256
+SETTLE_SECONDS = 1.0
+"""After a backlog was sent, so that dispatching it is not counted as consuming it."""
+
+Run = dict[str, Any]
+"""The figures of one run of one side, by name."""
+
+
+class Drivers(NamedTuple):
+    """The compiled drivers."""
+
+    classes: Path
+
+    def client(self, side: Side, mode: str, workers: int, warmup: int, count: int) -> Run:
+        """Run the real client."""
+        numbers = [str(workers), str(warmup), str(count), str(BODY_BYTES)]
+        return self._java(["ClientLoad", side.name_server, mode, *numbers, TOPIC])
+
+    def frames(self, side: Side, row: Row) -> Run:
+        """Run the light driver; its topic has to be there."""
+        host, _, port = side.broker.rpartition(":")
+        counts = [row.connections, row.workers, row.warmup, row.messages, BODY_BYTES]
+        numbers = [str(count) for count in counts]
+        return self._java(["FrameLoad", host, port, row.mode, *numbers, TOPIC, str(QUEUES)])
+
+    def _java(self, command: list[str]) -> Run:
+        runtime = java_runtime()
+        environment = {**runtime.env, "CLASSPATH": f"{self.classes}:{rocketmq_classpath()}"}
+        began_seconds, cpu_seconds = time.monotonic(), _children_seconds()
+        done = subprocess.run(
+            [runtime.java, "-Xmx1g", *command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=DRIVER_SECONDS_MAX,
+            check=False,
+        )
+        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        if not lines:
+            raise RuntimeError(f"{command[0]} printed no figures: {done.stdout}{done.stderr}")
+        figures: Run = json.loads(lines[-1])
+        figures["driver_cpu_seconds"] = _children_seconds() - cpu_seconds
+        figures["driver_seconds"] = time.monotonic() - began_seconds
+        return figures
+
+
+def compile_drivers(classes: Path) -> Drivers:
+    """Compile both drivers against the real client."""
+    runtime = java_runtime()
+    sources = [str(path) for path in sorted(DRIVERS.glob("*.java"))]
+    command = [runtime.javac, "-cp", rocketmq_classpath(), "-d", str(classes), *sources]
+    subprocess.run(command, env=runtime.env, check=True)
+    return Drivers(classes)
+
+
+def settings_of(row: Row) -> Mapping[str, str]:
+    """Return the keys of broker.conf that both sides get."""
+    flush = "SYNC_FLUSH" if row.synchronous_flush else "ASYNC_FLUSH"
+    return SETTINGS | {"flushDiskType": flush}
+
+
+def measure_load(row: Row, side: Side, drivers: Drivers) -> Run:
+    """Run the row's driver once, after what it needs is there."""
+    if row.mode == "consume":
+        _fill(drivers, side, row.messages)
+        time.sleep(SETTLE_SECONDS)
+    elif row.kind is Kind.FRAMES:
+        drivers.client(side, "sync", 1, 10, 10)
+    before = side.cost()
+    if row.kind is Kind.CLIENT:
+        run = drivers.client(side, row.mode, row.workers, row.warmup, row.messages)
+    else:
+        run = drivers.frames(side, row)
+    return run | costs(before, side.cost(), run)
+
+
+def costs(before: Cost, after: Cost, run: Run) -> Run:
+    """Return what a run cost by message, and how busy which process was."""
+    millions = (run["messages"] + run["warmup"]) / 1e6
+    used = {
+        role: seconds - before.cpu_by_role.get(role, 0.0)
+        for role, seconds in after.cpu_by_role.items()
+    }
+    seconds = run["driver_seconds"]
+    busy = {role: 100 * cpu_seconds / seconds for role, cpu_seconds in used.items()}
+    busy["the driver"] = 100 * run["driver_cpu_seconds"] / seconds
+    return {
+        "cpu": (after.cpu_seconds - before.cpu_seconds) / millions,
+        "broker_cpu": (after.broker_cpu_seconds - before.broker_cpu_seconds) / millions,
+        **memory(after),
+        "busy_percent": {role: round(share, 1) for role, share in busy.items() if share >= 1},
+    }
+
+
+def memory(cost: Cost) -> Run:
+    """Return the figures of memory."""
+    return {
+        "pss_mib": cost.pss_bytes / MIB,
+        "memory_mib": cost.memory_bytes / MIB,
+        "shared_memory_mib": cost.shared_memory_bytes / MIB,
+    }
+
+
+def _fill(drivers: Drivers, side: Side, count: int) -> None:
+    sent = drivers.client(side, "async", BACKLOG_IN_FLIGHT, 0, count)
+    if sent["errors"]:
+        raise RuntimeError(f"the backlog was not sent: {sent}")
+
+
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

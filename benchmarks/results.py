@@ -1,0 +1,117 @@
+"""Results as files: one ``<row>.json`` a row, so that rows can be measured one by one.
+
+A file has the row, the machine, both configurations, each pair and the summary made of the pairs;
+``summarise`` makes the same summary of the same pairs again.
+"""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.pairs import SIDE_NAMES, Measured, Pair
+from benchmarks.rows import ROWS, Figure, Row
+from tests.compat.provision import java_runtime
+
+Result = dict[str, Any]
+FOLDER = Path(__file__).parent / "results"
+GIB = 1 << 30
+
+
+def machine(folder: Path) -> dict[str, Any]:
+    """Describe what the measurement runs on; ``folder`` is where the stores are."""
+    java = java_runtime()
+    answer = subprocess.run([java.java, "-version"], env=java.env, capture_output=True, text=True)
+    mount = subprocess.run(["df", "--output=fstype", str(folder)], capture_output=True, text=True)
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(pages / GIB, 1),
+        "kernel": platform.release(),
+        "file_system": mount.stdout.split()[-1],
+        "python": platform.python_version(),
+        "ray": version("ray"),
+        "java": answer.stderr.splitlines()[0],
+    }
+
+
+def result_of(row: Row, measured: Measured, machine: dict[str, Any]) -> Result:
+    """Return what a row's file says."""
+    return {
+        "row": row.name,
+        "measured": time.strftime("%Y-%m-%d"),
+        "machine": machine,
+        "configurations": measured.configurations,
+        "void": measured.voids,
+        "summary": summarise(row.figures, measured.pairs),
+        "pairs": measured.pairs,
+    }
+
+
+def summarise(figures: Sequence[Figure], pairs: Sequence[Pair]) -> dict[str, Any]:
+    """Return of each figure both sides' medians and spreads, and those of the pairs' ratios."""
+    return {figure.name: _summary(figure, pairs) for figure in figures} if pairs else {}
+
+
+def _summary(figure: Figure, pairs: Sequence[Pair]) -> dict[str, Any]:
+    values = {
+        name: [float(pair[name][figure.name]) for pair in pairs if figure.name in pair[name]]
+        for name in SIDE_NAMES
+    }
+    summary: dict[str, Any] = {name: _spread(found) for name, found in values.items() if found}
+    ours, theirs = values.values()
+    if ours and theirs and all(ours) and all(theirs):
+        both = zip(ours, theirs, strict=True)
+        ratios = [other / own if figure.less_is_better else own / other for own, other in both]
+        summary["ratio"] = _spread(ratios)
+    return summary
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    found = {"median": statistics.median(values), "min": min(values), "max": max(values)}
+    return {name: float(f"{value:.4g}") for name, value in found.items()}
+
+
+def missed(row: Row, result: Result) -> list[str]:
+    """Return the figures whose promised ratio was not reached."""
+    required = [figure for figure in row.figures if figure.required is not None]
+    return [
+        figure.name
+        for figure in required
+        if figure.required is not None
+        and _median_ratio(result["summary"], figure) < figure.required
+    ]
+
+
+def _median_ratio(summary: dict[str, Any], figure: Figure) -> float:
+    return float(summary.get(figure.name, {}).get("ratio", {}).get("median", 0.0))
+
+
+def write(result: Result, folder: Path) -> None:
+    """Write one row's file."""
+    text = json.dumps(result, indent=1) + "\n"
+    (folder / f"{result['row']}.json").write_text(text, encoding="utf-8")
+
+
+def read_all(folder: Path) -> dict[str, Result]:
+    """Return the rows that were measured, in the order of the table of rows."""
+    paths = {row.name: folder / f"{row.name}.json" for row in ROWS}
+    return {
+        name: json.loads(path.read_text(encoding="utf-8"))
+        for name, path in paths.items()
+        if path.is_file()
+    }
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

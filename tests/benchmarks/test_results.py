@@ -1,0 +1,69 @@
+"""Results: a summary follows from the pairs, and what is committed says what its files say."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from benchmarks import results
+from benchmarks.__main__ import PAGE_NAME
+from benchmarks.picture import render_picture
+from benchmarks.rows import ROWS
+from benchmarks.table import PICTURE_NAME, render_page
+from tests.benchmarks.examples import example, row_named
+
+COMMITTED = results.read_all(results.FOLDER)
+
+
+def test_a_ratio_is_taken_within_a_pair_and_above_1_where_wakelog_is_better() -> None:
+    result = example(row_named("sync-1"), 2.0, 0.5, 1.25)
+    for figure in row_named("sync-1").figures:
+        ratio = result["summary"][figure.name]["ratio"]
+        assert ratio == {"median": 1.25, "min": 0.5, "max": 2.0}
+    assert result["summary"]["per_second"]["wakelog"] == {"median": 125, "min": 50, "max": 200}
+    assert result["summary"]["p50_ms"]["wakelog"] == {"median": 80, "min": 50, "max": 200}
+
+
+@pytest.mark.parametrize(
+    ("ratio", "missed"), [(0.94, ["per_second", "broker_cpu"]), (0.951, []), (3.0, [])]
+)
+def test_a_promise_is_held_against_the_median(ratio: float, missed: list[str]) -> None:
+    row = row_named("sync-64")
+    assert results.missed(row, example(row, ratio, ratio, 100.0)) == missed
+
+
+def test_a_row_without_a_sound_pair_misses_what_it_promises() -> None:
+    row = row_named("consume")
+    assert results.missed(row, example(row)) == ["per_second", "broker_cpu"]
+
+
+def test_a_figure_that_one_side_lacks_has_no_ratio() -> None:
+    row = row_named("idle")
+    result = example(row, 2.0)
+    del result["pairs"][0]["rocketmq"]["above_empty_percent"]
+    summary = results.summarise(row.figures, result["pairs"])["above_empty_percent"]
+    assert summary == {"wakelog": {"median": 50, "min": 50, "max": 50}}
+
+
+def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
+    written = {row.name: example(row, 1.5) for row in ROWS[:3]}
+    for result in reversed(written.values()):
+        results.write(result, tmp_path)
+    assert list(results.read_all(tmp_path).items()) == list(written.items())
+
+
+def test_the_committed_summaries_follow_from_their_pairs() -> None:
+    for name, result in COMMITTED.items():
+        assert results.summarise(row_named(name).figures, result["pairs"]) == result["summary"]
+        assert not any(run["errors"] for pair in result["pairs"] for run in pair.values())
+        assert set(result["configurations"]) == {"wakelog", "rocketmq"}
+
+
+@pytest.mark.parametrize(
+    ("name", "render"), [(PAGE_NAME, render_page), (PICTURE_NAME, render_picture)]
+)
+def test_the_committed_page_and_picture_say_what_the_files_say(
+    name: str, render: Callable[[Mapping[str, results.Result]], str]
+) -> None:
+    text = (results.FOLDER / name).read_text(encoding="utf-8")
+    assert text == render(COMMITTED)
