@@ -2,6 +2,6 @@
 
 ``python -m benchmarks`` runs it; ``README.md`` says how to read a number. Read in this order:
 ``rows`` (what is measured), ``sides`` (the two brokers), ``cost`` (what they use), ``load``,
-``idle`` and ``rebuild`` (one run), ``pairs`` (turns), ``results`` (medians and files), ``table`` and
-``picture`` (what is drawn from the files).
+``idle`` and ``rebuild`` (one run), ``pairs`` (turns), ``results`` (medians and files), ``table``
+and ``picture`` (what is drawn from the files).
 """

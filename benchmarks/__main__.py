@@ -87,6 +87,7 @@ def measure_rows(options: Options, folder: Path, say: Callable[[str], None]) -> 
     for number, row in enumerate(options.rows, 1):
         title = f"{row.name} ({number} of {len(options.rows)})"
         measured = measure(
+            row.figures[0],
             lambda name, row=row: bench.run_side(row, name),  # type: ignore[misc]
             options.pairs_count,
             lambda line, title=title: say(f"{title}: {line}"),  # type: ignore[misc]

@@ -74,8 +74,8 @@ def compile_drivers(classes: Path) -> Drivers:
     """Compile both drivers against the real client."""
     runtime = java_runtime()
     sources = [str(path) for path in sorted(DRIVERS.glob("*.java"))]
-    command = [runtime.javac, "-cp", rocketmq_classpath(), "-d", str(classes), *sources]
-    subprocess.run(command, env=runtime.env, check=True)
+    options = ["-XDsuppressNotes", "-cp", rocketmq_classpath(), "-d", str(classes)]
+    subprocess.run([runtime.javac, *options, *sources], env=runtime.env, check=True)
     return Drivers(classes)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from benchmarks.load import Run
+from benchmarks.rows import Figure
 from tests.compat.processes import ProcessFailed
 
 VOID_MAX = 3
@@ -32,8 +33,13 @@ class Measured(NamedTuple):
     configurations: dict[str, Mapping[str, object]]
 
 
-def measure(run_side: RunSide, pairs_count: int, say: Callable[[str], None]) -> Measured:
-    """Run pairs until ``pairs_count`` are sound, or more than VOID_MAX were void."""
+def measure(
+    figure: Figure, run_side: RunSide, pairs_count: int, say: Callable[[str], None]
+) -> Measured:
+    """Run pairs until ``pairs_count`` are sound, or more than VOID_MAX were void.
+
+    figure: what is said of each run.
+    """
     measured = Measured([], [], {})
     while len(measured.pairs) < pairs_count and len(measured.voids) <= VOID_MAX:
         begun_count = len(measured.pairs) + len(measured.voids)
@@ -47,7 +53,8 @@ def measure(run_side: RunSide, pairs_count: int, say: Callable[[str], None]) -> 
                 if run["errors"]:
                     raise RuntimeError(f"{run['errors']} client errors")
                 pair[name] = run | {"turn": len(pair) + 1}
-                say(f"{title}, {name}, {time.monotonic() - began_seconds:.0f} s")
+                seconds = time.monotonic() - began_seconds
+                say(f"{title}, {name}: {figure.unit} {run[figure.name]:.5g}, took {seconds:.0f} s")
         except RUN_FAILURES as failure:
             measured.voids.append(f"{name}: {failure}")
             say(f"{title} is void, {measured.voids[-1]}")

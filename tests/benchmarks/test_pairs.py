@@ -4,6 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from benchmarks.load import Run
 from benchmarks.pairs import VOID_MAX, Measured, measure
+from benchmarks.rows import Figure
+
+FIGURE = Figure("per_second", "messages/s")
 
 
 class Sides:
@@ -23,12 +26,13 @@ class Sides:
 
 def measured(sides: Sides, pairs_count: int) -> tuple[Measured, list[str]]:
     said: list[str] = []
-    return measure(sides.run, pairs_count, said.append), said
+    return measure(FIGURE, sides.run, pairs_count, said.append), said
 
 
 def test_the_order_changes_with_each_pair() -> None:
     sides = Sides([])
-    found, _ = measured(sides, 3)
+    found, said = measured(sides, 3)
+    assert said[3] == "pair 2 of 3, wakelog: messages/s 4, took 0 s"
     assert sides.asked == ["wakelog", "rocketmq", "rocketmq", "wakelog", "wakelog", "rocketmq"]
     assert [pair["wakelog"]["turn"] for pair in found.pairs] == [1, 2, 1]
     assert found.configurations == {name: {"side": name} for name in ("wakelog", "rocketmq")}
