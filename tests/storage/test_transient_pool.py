@@ -76,6 +76,25 @@ def test_a_buffer_is_free_again_once_its_segment_is_whole(fs: MemoryFileSystem) 
     assert pool.free_count == 0  # the last segment's
 
 
+def test_a_copier_that_wakes_late_leaves_the_segment_alone(fs: MemoryFileSystem) -> None:
+    pool = open_pool(fs, count=1)
+    log = open_log(fs, CONFIG, pool=pool)
+    log.append(draft(b"first"), 1)
+    log.write_pending()
+    [late] = pool.pending(log.appended_offset)
+    for _ in range(9):
+        commit_all(fs, log, pool)
+        log.append(draft(b"." * 1500), 1)
+        log.write_pending()
+    [current] = pool.pending(log.appended_offset)
+    assert current.buffer_path == late.buffer_path and current.segment_start_offset > 0
+    path = log.files.path_for(0)
+    before = read_file(fs, path)
+    assert not copy_range(fs, late, path)
+    assert read_file(fs, path) == before
+    assert copy_range(fs, current, log.files.path_for(current.segment_start_offset))
+
+
 def test_without_a_free_buffer_the_segment_is_written_itself(fs: MemoryFileSystem) -> None:
     pool = open_pool(fs, count=1)
     log = open_log(fs, CONFIG, pool=pool)

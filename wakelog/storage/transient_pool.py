@@ -46,6 +46,7 @@ _SLOT = struct.Struct(">qqq")
 _WORD = struct.Struct(">q")
 _FREE = -1
 _HEADER_NAME = "pool"
+_BUFFER_PREFIX = "buffer-"
 
 # Bytes copied by one read and one write: large enough to amortise the calls, small enough that a
 # commit of a whole segment never holds more than this in memory.
@@ -197,8 +198,12 @@ class TransientPool:
             raise store_failure(join(self._directory, _HEADER_NAME), "write", error) from error
 
 
-def copy_range(fs: FileSystem, piece: CommitRange, segment_path: str) -> None:
-    """Copy a range from its buffer to its segment. Doing it again changes nothing.
+def copy_range(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
+    """Copy a range from its buffer to its segment; False if the buffer is another segment's by now.
+
+    Doing it again changes nothing, however late: a copier that was stopped may wake when the
+    segment has long had these bytes and the buffer holds others. So what was read is written only
+    if the buffer was still lent to this segment afterwards.
 
     Raises: StoreFull, StoreFailed.
     """
@@ -210,13 +215,28 @@ def copy_range(fs: FileSystem, piece: CommitRange, segment_path: str) -> None:
             try:
                 for position in range(begin, end, COPY_PIECE_BYTES):
                     length = min(COPY_PIECE_BYTES, end - position)
-                    fs.pwrite(target, fs.pread(source, length, position), position)
+                    data = fs.pread(source, length, position)
+                    if not _is_lent(fs, piece):
+                        return False
+                    fs.pwrite(target, data, position)
             finally:
                 fs.close(target)
         finally:
             fs.close(source)
     except OSError as error:
         raise store_failure(segment_path, "commit", error) from error
+    return True
+
+
+def _is_lent(fs: FileSystem, piece: CommitRange) -> bool:
+    """Tell whether the range's buffer still stands for the range's segment."""
+    directory, _, name = piece.buffer_path.rpartition("/")
+    position = _HEADER.size + int(name.removeprefix(_BUFFER_PREFIX)) * _SLOT.size
+    fd = fs.open(join(directory, _HEADER_NAME), read_only=True)
+    try:
+        return fs.pread(fd, _WORD.size, position) == _WORD.pack(piece.segment_start_offset)
+    finally:
+        fs.close(fd)
 
 
 def restore_buffers(
@@ -294,4 +314,4 @@ def _remove_pool(fs: FileSystem, directory: str) -> None:
 
 
 def _buffer_path(directory: str, index: int) -> str:
-    return join(directory, f"buffer-{index}")
+    return join(directory, f"{_BUFFER_PREFIX}{index}")
