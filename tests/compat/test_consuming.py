@@ -42,11 +42,32 @@ def committed(cluster: Cluster, driver: JavaDriver, topic: str, queues: int = 4)
     return total
 
 
+def commit(
+    cluster: Cluster, driver: JavaDriver, topic: str, names: Sequence[str], end: int
+) -> None:
+    """Have consumers commit until the broker knows that the group has come to `end`.
+
+    Before a stop, whose own commits go one way, beside a pull that carries older ones.
+    """
+
+    def has_committed() -> bool:
+        for name in names:
+            driver("commit", name=name)
+        return committed(cluster, driver, topic) == end
+
+    wait_until(has_committed, what="committed")
+
+
+def ids(messages: list[dict[str, Any]]) -> list[str]:
+    """Return the ids in an order in which lists can be compared: once each is part of it."""
+    return sorted(each["msgId"] for each in messages)
+
+
 def test_a_backlog_is_consumed_once_each(driver: JavaDriver, topic: str) -> None:
     sent = send(driver, topic, 40)
     name = consume(driver, topic)
     got = driver("consumed", name=name, count=40, timeoutMs=SETTLE_MS_MAX)
-    assert sorted(x["msgId"] for x in got) == sorted(x["msgId"] for x in sent)
+    assert ids(got) == ids(sent)
     driver("stopConsuming", name=name)
 
 
@@ -54,20 +75,14 @@ def test_a_group_goes_on_where_it_stopped(cluster: Cluster, driver: JavaDriver, 
     send(driver, topic, 8)
     first = consume(driver, topic)
     assert len(driver("consumed", name=first, count=8, timeoutMs=SETTLE_MS_MAX)) == 8
-
-    def has_committed() -> bool:
-        driver("commit", name=first)
-        return committed(cluster, driver, topic) == 8
-
-    # Before the stop, whose own commits go one way, beside a pull that carries older ones.
-    wait_until(has_committed, what="committed")
+    commit(cluster, driver, topic, [first], 8)
     driver("stopConsuming", name=first)
     send(driver, topic, 4)
     second = consume(driver, topic, name="second")
     got = driver("consumed", name=second, count=4, timeoutMs=SETTLE_MS_MAX)
     assert sorted(bodies(got)) == [b"0", b"1", b"2", b"3"]
+    commit(cluster, driver, topic, [second], 12)
     driver("stopConsuming", name=second)
-    assert committed(cluster, driver, topic) >= 8
 
 
 def test_only_the_tags_subscribed_to_arrive(driver: JavaDriver, topic: str) -> None:
@@ -90,7 +105,7 @@ def test_a_failed_message_comes_back_through_the_retry_topic(
     assert again["topic"] == topic  # the client puts the topic back from the property
     assert again["properties"]["RETRY_TOPIC"] == topic
     waited = again["receivedAt"] - first["receivedAt"]
-    assert 900 < waited < 10_000  # the third delay level
+    assert 1_000 <= waited < 10_000  # the third delay level, not the one it is by default
     driver("stopConsuming", name=name)
 
 
@@ -126,7 +141,7 @@ def test_lite_pull_shares_queues_and_commits(
     sent = send(driver, topic, 9, tags="A")
     pulled = {"group": f"group_{topic}", "topic": topic, "expression": "A", "timeoutMs": 10_000}
     got = driver("litePullShared", **pulled, count=9)
-    assert {x["msgId"] for x in got} == {x["msgId"] for x in sent}
+    assert ids(got) == ids(sent)
     wait_until(lambda: committed(cluster, driver, topic) == 9, what="committed")
 
 
@@ -166,18 +181,21 @@ def test_a_delayed_message_comes_when_it_is_due(
     [got] = driver("consumed", name=name, count=1, timeoutMs=SETTLE_MS_MAX)
     assert got["topic"] == topic
     waited = got["storeTimestamp"] - got["bornTimestamp"]
-    assert delay_ms - 50 <= waited < delay_ms + 5_000
+    assert delay_ms <= waited < delay_ms + 5_000
     driver("stopConsuming", name=name)
 
 
 def test_two_consumers_of_a_group_share_the_queues(driver: JavaDriver, topic: str) -> None:
     names = [consume(driver, topic, name=f"{topic}_{n}") for n in range(2)]
-    send(driver, topic, 8)
-    got = [driver("consumed", name=name, count=1, timeoutMs=SETTLE_MS_MAX) for name in names]
-    assert all(got)
-    held = [set(driver("assigned", name=name)[topic]) for name in names]
-    assert sorted(map(len, held)) == [2, 2]
-    assert held[0] | held[1] == {0, 1, 2, 3}
+    wait_until(lambda: all(held(driver, name, topic) == 2 for name in names), what="shared")
+    shares = [sorted(driver("assigned", name=name)[topic]) for name in names]
+    assert sorted(shares) == [[0, 1], [2, 3]]
+    send(driver, topic, 8)  # two to each queue
+    for name, share in zip(names, shares, strict=True):
+        got = driver("consumed", name=name, count=4, timeoutMs=SETTLE_MS_MAX)
+        assert sorted((x["queueId"], x["queueOffset"]) for x in got) == [
+            (queue_id, queue_offset) for queue_id in share for queue_offset in range(2)
+        ]
     for name in names:
         driver("stopConsuming", name=name)
 
@@ -200,7 +218,7 @@ def test_the_queues_of_a_client_that_dies_go_to_the_others(
         assert time.monotonic() - began < 10
         sent = send(driver, topic, 8)
         got = driver("consumed", name=name, count=8, timeoutMs=SETTLE_MS_MAX)
-        assert {x["msgId"] for x in got} == {x["msgId"] for x in sent}
+        assert ids(got) == ids(sent)
 
 
 def test_an_orderly_group_goes_on_in_order_when_a_consumer_leaves(
@@ -215,12 +233,14 @@ def test_an_orderly_group_goes_on_in_order_when_a_consumer_leaves(
 
     send_numbered(0)
     wait_until(lambda: sum(map(len, received(driver, names))) == 20, what="received")
-    first = received(driver, names[:1])
+    commit(cluster, driver, topic, names, 20)
+    [first] = received(driver, names[:1])
+    assert len(first) == 10
     driver("stopConsuming", name=names[0])  # which unlocks its queues
     send_numbered(20)
-    wait_until(lambda: len(received(driver, names[1:])[0]) + len(first[0]) >= 40, what="received")
+    second = driver("consumed", name=names[1], count=30, timeoutMs=SETTLE_MS_MAX)
     by_queue: dict[int, list[int]] = {}
-    for each in [*first[0], *received(driver, names[1:])[0]]:
+    for each in [*first, *second]:
         by_queue.setdefault(each["queueId"], []).append(each["queueOffset"])
     assert by_queue == {queue_id: list(range(10)) for queue_id in range(4)}
     driver("stopConsuming", name=names[1])
@@ -242,5 +262,5 @@ def test_a_broadcast_reaches_every_consumer(driver: JavaDriver, topic: str) -> N
     sent = send(driver, topic, 6)
     for name in names:
         got = driver("consumed", name=name, count=6, timeoutMs=SETTLE_MS_MAX)
-        assert {x["msgId"] for x in got} == {x["msgId"] for x in sent}
+        assert ids(got) == ids(sent)
         driver("stopConsuming", name=name)

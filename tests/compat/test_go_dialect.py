@@ -93,6 +93,11 @@ def heartbeat(
 
 
 def pull(go: RawConnection, group: str, topic: str, offset: int, **changes: Any) -> Frame:
+    """Pull and return the answer."""
+    return go.answer(send_pull(go, group, topic, offset, **changes))
+
+
+def send_pull(go: RawConnection, group: str, topic: str, offset: int, **changes: Any) -> int:
     """Pull as a push consumer does: no subscription, type TAG whatever it is."""
     fields = {
         "consumerGroup": group,
@@ -108,7 +113,7 @@ def pull(go: RawConnection, group: str, topic: str, offset: int, **changes: Any)
         "expressionType": "TAG",
         **changes,
     }
-    return go.ask(PULL, fields)
+    return go.send(PULL, fields)
 
 
 def wait_dispatched(go: RawConnection, topic: str, end: int) -> None:
@@ -151,7 +156,8 @@ def test_a_send_with_long_names_and_a_separator_at_the_end_of_the_properties(
     assert answer.code == 0
     assert (answer.fields["queueId"], answer.fields["queueOffset"]) == ("0", "0")
     assert len(bytes.fromhex(answer.fields["msgId"])) == 16
-    assert {"MSG_REGION", "TRACE_ON"} <= answer.fields.keys()
+    names = {"msgId", "queueId", "queueOffset", "MSG_REGION", "TRACE_ON"}
+    assert answer.fields.keys() == names
     wait_dispatched(go, name, 1)
     heartbeat(go, "reader", name, name)
     [(body, text)] = stored(pull(go, name, name, 0).body)
@@ -226,22 +232,7 @@ def test_a_held_pull_is_answered_when_something_comes(
     send(go, name, b"first")
     wait_dispatched(go, name, 1)
     heartbeat(go, "reader", name, name)
-    held = go.send(
-        PULL,
-        {
-            "consumerGroup": name,
-            "topic": name,
-            "queueId": 0,
-            "queueOffset": 1,
-            "maxMsgNums": 32,
-            "sysFlag": SUSPEND_FLAG | OFFSET_FLAG,
-            "commitOffset": 1,
-            "suspendTimeoutMillis": 20_000,
-            "subscription": "",
-            "subVersion": 0,
-            "expressionType": "TAG",
-        },
-    )
+    held = send_pull(go, name, name, 1, sysFlag=SUSPEND_FLAG | OFFSET_FLAG, commitOffset=1)
     with RawConnection(cluster.broker) as other:
         # The pull came first: its commit can be seen.
         place = {"consumerGroup": name, "topic": name, "queueId": 0}
@@ -249,6 +240,26 @@ def test_a_held_pull_is_answered_when_something_comes(
         send(other, name, b"second")
     answer = go.answer(held)
     assert [body for body, _ in stored(answer.body)] == [b"second"]
+
+
+def test_each_of_many_pulls_at_once_is_answered_from_its_own_offset(
+    cluster: Cluster, go: RawConnection, name: str
+) -> None:
+    """Whoever seeks has two pulls under way: neither may get what the other asked for."""
+    for number in range(6):
+        send(go, name, b"%d" % number)
+    wait_dispatched(go, name, 6)
+    heartbeat(go, "reader", name, name)
+    held = send_pull(go, name, name, 6, sysFlag=SUSPEND_FLAG | OFFSET_FLAG, commitOffset=6)
+    asked = [(send_pull(go, name, name, x % 6, sysFlag=SUSPEND_FLAG), x % 6) for x in range(300)]
+    for opaque, offset in asked:
+        bodies = [body for body, _ in stored(go.answer(opaque).body)]
+        assert bodies == [b"%d" % x for x in range(offset, 6)]
+    with RawConnection(cluster.broker) as other:
+        send(other, name, b"6")
+    again = send_pull(go, name, name, 2, sysFlag=SUSPEND_FLAG)
+    assert [body for body, _ in stored(go.answer(held).body)] == [b"6"]
+    assert stored(go.answer(again).body)[0][0] == b"2"
 
 
 def test_a_poll_that_asks_for_no_messages_gets_one(go: RawConnection, name: str) -> None:

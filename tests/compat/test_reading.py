@@ -68,22 +68,19 @@ def test_a_tag_that_nothing_has_is_no_matched_message(
 
 
 def test_a_held_pull_is_answered_when_a_message_comes(
-    cluster: Cluster, driver: JavaDriver, queue: dict[str, Any]
+    driver: JavaDriver, queue: dict[str, Any]
 ) -> None:
     fill(driver, queue, 1)
-    place = {"broker": cluster.broker_name, "queueId": 0}
-    later = message(queue["topic"], b"later", delayLevel=1, **place)  # one second
-    driver("send", group="g", messages=[later])
-    pulled = driver("pullBlocking", **queue, offset=1, countMax=32)
-    assert bodies(pulled["messages"]) == [b"later"]
-    assert 100 < pulled["tookMs"] < 15_000
+    pulled = driver("pullAndSend", **queue, offset=1, countMax=32, send=message(**queue))
+    assert bodies(pulled["messages"]) == [b"body"]
+    # Not when its patience ends, nor at the next look at what is held, which comes every 5 s.
+    assert pulled["tookMs"] < 5_000
 
 
 def test_lite_pull_reads_from_where_it_seeks(driver: JavaDriver, queue: dict[str, Any]) -> None:
     fill(driver, queue, 6)
     got = driver("litePull", group="lite", **queue, offset=2, count=4, timeoutMs=10_000)
-    # The client may hand out what it had fetched before it was told to seek.
-    assert bodies(got)[-4:] == [b"2", b"3", b"4", b"5"]
+    assert bodies(got) == [b"2", b"3", b"4", b"5"]
 
 
 def test_a_message_is_found_by_its_key_and_by_its_ids(
@@ -95,7 +92,7 @@ def test_a_message_is_found_by_its_key_and_by_its_ids(
         asked = {"topic": queue["topic"], "key": key, "countMax": 64, **window}
         # 4.9.3 writes the queue before the index: 208, the client's NO_MESSAGE, until then.
         found = driver.once_there(208, "queryByKey", **asked)
-        assert {x["msgId"] for x in found} == {x["msgId"] for x in sent}
+        assert sorted(x["msgId"] for x in found) == sorted(x["msgId"] for x in sent)
     with pytest.raises(DriverError) as caught:
         driver("queryByKey", topic=queue["topic"], key="order-1", countMax=64, **window)
     assert caught.value.code == 208
@@ -120,7 +117,7 @@ def test_offsets_at_both_ends_and_by_time(driver: JavaDriver, queue: dict[str, A
     times = [each["storeTimestamp"] for each in messages]
     assert driver("earliestStoreTime", **queue) == times[0]
     assert driver("offsetByTime", **queue, timestamp=times[0] - 1000) == 0
-    assert driver("offsetByTime", **queue, timestamp=times[-1] + 60_000) in (2, 3)
+    assert driver("offsetByTime", **queue, timestamp=times[-1] + 60_000) == 2
 
 
 def test_a_queue_that_does_not_exist_is_refused(driver: JavaDriver, queue: dict[str, Any]) -> None:

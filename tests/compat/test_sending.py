@@ -115,5 +115,5 @@ def test_the_broker_takes_what_a_route_without_permission_would_have_stopped(
         messages=[message("read_only", broker=cluster.broker_name, queueId=0)],
     )
     assert sent["status"] == "SEND_OK"
-    with pytest.raises(DriverError, match=r"No route info|Can not find"):
+    with pytest.raises(DriverError, match="No route info of this topic"):
         driver("send", group="g", messages=[message("read_only")])

@@ -3,9 +3,12 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import org.apache.rocketmq.client.QueryResult;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.client.consumer.PullCallback;
+import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -22,6 +25,7 @@ final class Reading {
     static void register(Map<String, Driver.Command> commands) {
         commands.put("pull", Reading::pull);
         commands.put("pullBlocking", Reading::pullBlocking);
+        commands.put("pullAndSend", Reading::pullAndSend);
         commands.put("litePull", Reading::litePull);
         commands.put("litePullShared", Reading::litePullShared);
         commands.put("queryByKey", Reading::queryByKey);
@@ -43,24 +47,52 @@ final class Reading {
 
     /** A pull that the broker holds until a message comes or its patience ends. */
     private static Object pullBlocking(JSONObject in) throws Exception {
-        long begin = System.currentTimeMillis();
-        Map<String, Object> out = Values.pulled(consumer().pullBlockIfNotFound(Values.queue(in),
+        return Values.pulled(consumer().pullBlockIfNotFound(Values.queue(in),
                 expression(in), in.getLongValue("offset"), in.getIntValue("countMax")));
+    }
+
+    /** A pull that the broker holds, and, while it does, the message "send". */
+    private static Object pullAndSend(JSONObject in) throws Exception {
+        CompletableFuture<PullResult> answer = new CompletableFuture<>();
+        consumer().pullBlockIfNotFound(Values.queue(in), expression(in),
+                in.getLongValue("offset"), in.getIntValue("countMax"), new PullCallback() {
+                    @Override
+                    public void onSuccess(PullResult result) {
+                        answer.complete(result);
+                    }
+
+                    @Override
+                    public void onException(Throwable failure) {
+                        answer.completeExceptionally(failure);
+                    }
+                });
+        long begin = System.currentTimeMillis();
+        Sending.sendOne(in.getJSONObject("send"));
+        Map<String, Object> out = Values.pulled(answer.get());
         out.put("tookMs", System.currentTimeMillis() - begin);
         return out;
     }
 
-    /** Polls one queue from an offset until "count" messages came or a poll came back empty. */
+    /**
+     * Polls one queue from an offset until "count" messages came or a poll came back empty.
+     *
+     * <p>The queue is paused over the seek: what a pull task of the assignment, under way by then,
+     * has fetched or is about to fetch can come out after it, whichever broker it is from. The task
+     * looks at the seek's offset, takes it as its own and then finds itself cancelled; or it puts
+     * what it got among the results once the next task has taken the offset.
+     */
     private static Object litePull(JSONObject in) throws Exception {
         DefaultLitePullConsumer lite = new DefaultLitePullConsumer(in.getString("group"));
         lite.setNamesrvAddr(Driver.nameServer);
         lite.setInstanceName(in.getString("group"));
         lite.setAutoCommit(false);
+        List<MessageQueue> queues = Collections.singletonList(Values.queue(in));
+        lite.assign(queues);
+        lite.pause(queues);
         lite.start();
         try {
-            MessageQueue queue = Values.queue(in);
-            lite.assign(Collections.singletonList(queue));
-            lite.seek(queue, in.getLongValue("offset"));
+            lite.seek(queues.get(0), in.getLongValue("offset"));
+            lite.resume(queues);
             return polled(lite, in);
         } finally {
             lite.shutdown();

@@ -30,14 +30,22 @@ final class Sending {
     private static Object send(JSONObject in) throws Exception {
         List<Object> results = new ArrayList<>();
         for (JSONObject each : messages(in)) {
-            DefaultMQProducer producer = producer(in);
-            Message message = Values.message(each);
-            SendResult result = each.containsKey("queueId")
-                    ? producer.send(message, Values.queue(each))
-                    : producer.send(message);
-            results.add(Values.sent(result));
+            results.add(Values.sent(sendOne(producer(in), each)));
         }
         return results;
+    }
+
+    /** One message, from a producer that the tests have in common. */
+    static void sendOne(JSONObject each) throws Exception {
+        sendOne(producer("g"), each);
+    }
+
+    private static SendResult sendOne(DefaultMQProducer producer, JSONObject each)
+            throws Exception {
+        Message message = Values.message(each);
+        return each.containsKey("queueId")
+                ? producer.send(message, Values.queue(each))
+                : producer.send(message);
     }
 
     /** All "messages" at once; results in the order of the messages, an error in its place. */
@@ -110,7 +118,10 @@ final class Sending {
     }
 
     private static DefaultMQProducer producer(JSONObject in) throws Exception {
-        String group = in.getString("group");
+        return producer(in.getString("group"));
+    }
+
+    private static DefaultMQProducer producer(String group) throws Exception {
         DefaultMQProducer producer = PRODUCERS.get(group);
         if (producer == null) {
             producer = new DefaultMQProducer(group);
