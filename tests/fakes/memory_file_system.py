@@ -108,6 +108,10 @@ class MemoryFileSystem:
         self._count("sync")
         assert fd in self._open
 
+    def forget_cached(self, fd: int) -> None:
+        self._count("forget_cached")
+        assert fd in self._open
+
     def allocate(self, fd: int, length: int) -> None:
         self._count("allocate")
         content = self._open[fd].data

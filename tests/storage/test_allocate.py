@@ -10,7 +10,7 @@ from tests.fakes.logs import read_file, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.allocate import Allocate, InlineSegments, clean_unfinished, make_segment
 from wakelog.storage.commit_log_reader import commit_log_files
-from wakelog.storage.errors import DamagedStore, StoreFull
+from wakelog.storage.errors import DamagedStore, StoreFailed, StoreFull
 from wakelog.storage.paths import offset_name
 
 SIZE = 4096
@@ -124,3 +124,10 @@ def test_inline_segments_keep_the_reason_and_recover(fs: MemoryFileSystem) -> No
     assert isinstance(segments.failure, StoreFull)
     assert segments.take(0) == PATH
     assert segments.failure is None and segments.made_count == 1
+
+
+def test_a_folder_that_cannot_be_listed_is_a_failure_of_the_store(fs: MemoryFileSystem) -> None:
+    paths = small_config().paths
+    fs.fail("list_directory", number=errno.EMFILE)
+    with pytest.raises(StoreFailed, match="list"):
+        clean_unfinished(fs, paths, "broker")

@@ -1,4 +1,4 @@
-"""One contract, two file systems: the real one and the tests' own in memory."""
+"""One contract, three file systems: the real one, a plain one in memory, the simulated disk's."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.simulation.disk import SimulatedDisk
 from wakelog.storage.file_system import (
     WRITE_BUFFER_COUNT_MAX,
     FileSystem,
@@ -18,8 +19,10 @@ from wakelog.storage.file_system import (
 )
 
 
-@pytest.fixture(params=["real", "memory"])
+@pytest.fixture(params=["real", "memory", "simulated"])
 def fs(request: pytest.FixtureRequest) -> FileSystem:
+    if request.param == "simulated":
+        return SimulatedDisk().process()
     return RealFileSystem() if request.param == "real" else MemoryFileSystem()
 
 
@@ -77,6 +80,8 @@ class TestContract:
         assert fs.size(fd) == 10_000
         fs.datasync(fd)
         fs.sync(fd)
+        fs.forget_cached(fd)
+        assert fs.pread(fd, 4, 0) == b"data"
         fs.close(fd)
 
     def test_truncate_cuts_and_zeros(self, fs: FileSystem, root: str) -> None:
@@ -196,6 +201,17 @@ class TestReal:
         fd = fs.open(str(tmp_path / "file"), read_only=True)
         assert fs.pread(fd, 9, 0) == b"untouched"
         fs.close(fd)
+
+    def test_a_directory_that_a_killed_process_made_is_synced(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "left").mkdir()
+        synced: list[str] = []
+        monkeypatch.setattr(
+            RealFileSystem, "sync_directory", lambda self, path: synced.append(path)
+        )
+        RealFileSystem().make_directories(str(tmp_path / "left" / "new"))
+        assert synced == [str(tmp_path), str(tmp_path / "left")]
 
     def test_short_reads_and_writes_are_continued(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

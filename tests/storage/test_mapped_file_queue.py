@@ -178,6 +178,15 @@ def test_truncate_at_a_border_keeps_the_file_before(fs: MemoryFileSystem) -> Non
     assert fs.list_directory("/q") == []
 
 
+def test_truncate_keeps_an_empty_file_where_the_sequence_goes_on(fs: MemoryFileSystem) -> None:
+    make(fs, 0, 100, 200)
+    files = queue(fs)
+    files.load()
+    assert files.truncate(100, keep_empty=True) == ["/q/" + offset_name(200)]
+    assert starts(files) == [0, 100]
+    assert read_file(fs, "/q/" + offset_name(100)) == bytes(100)
+
+
 def test_truncating_again_changes_nothing(fs: MemoryFileSystem) -> None:
     make(fs, 0)
     files = queue(fs)

@@ -117,6 +117,8 @@ def clean_unfinished(fs: FileSystem, paths: StorePaths, owner: str) -> list[str]
             names = fs.list_directory(directory)
         except FileNotFoundError:
             continue
+        except OSError as error:
+            raise store_failure(directory, "list", error) from error
         for name in names:
             if is_new_file_name(name, owner):
                 path = join(directory, name)

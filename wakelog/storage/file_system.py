@@ -92,6 +92,13 @@ class FileSystem(Protocol):
         """Return once the file's data and attributes are durable."""
         ...
 
+    def forget_cached(self, fd: int) -> None:
+        """Let the next reads of a file come from the disk, as far as it was synced.
+
+        After a failed sync the page cache shows what the disk never got.
+        """
+        ...
+
     def allocate(self, fd: int, length: int) -> None:
         """Reserve blocks for [0, length) and make the file at least so long; content stays."""
         ...
@@ -133,7 +140,7 @@ class FileSystem(Protocol):
         ...
 
     def make_directories(self, path: str) -> None:
-        """Make a directory and its parents; no error where it exists."""
+        """Make a directory and its parents, all durable on return; no error where it exists."""
         ...
 
     def remove_directory(self, path: str) -> None:
@@ -279,6 +286,11 @@ class RealFileSystem:
         else:
             os.fsync(fd)
 
+    def forget_cached(self, fd: int) -> None:
+        """Call posix_fadvise, which drops clean pages; macOS lacks it, and keeps what it has."""
+        if sys.platform != "darwin":
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
     def allocate(self, fd: int, length: int) -> None:
         """Call posix_fallocate; macOS lacks it, so zeros are written behind the old end."""
         if sys.platform != "darwin":
@@ -357,11 +369,16 @@ class RealFileSystem:
         return path if os.path.exists(path) else None
 
     def make_directories(self, path: str) -> None:
-        """Make missing levels one by one and sync each parent, so that no level is forgotten."""
+        """Make missing levels one by one and sync each parent, so that no level is forgotten.
+
+        The lowest level that is there may be one that a process made before it was killed, and
+        whose name is in the page cache alone: it is synced as well.
+        """
         missing = []
         while not os.path.isdir(path):
             missing.append(path)
             path = os.path.dirname(path)
+        self.sync_directory(os.path.dirname(path))
         for level in reversed(missing):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(level, 0o755)

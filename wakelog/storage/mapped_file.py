@@ -154,6 +154,14 @@ class MappedFile:
         except OSError as error:
             raise store_failure(self.path, "sync", error) from error
 
+    def read_anew(self) -> None:
+        """Sync, and let the next reads come from the disk. Raises: StoreFailed."""
+        self.datasync()
+        try:
+            self._fs.forget_cached(self.fd)
+        except OSError as error:
+            raise store_failure(self.path, "read", error) from error
+
     def modified_ms(self) -> int:
         """Return the file's modification time. Raises: StoreFailed."""
         try:

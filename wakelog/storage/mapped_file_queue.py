@@ -198,14 +198,18 @@ class MappedFileQueue:
             raise store_failure(path, "allocate", error) from error
         return self.add(path, start_offset)
 
-    def truncate(self, offset: int) -> list[str]:
+    def truncate(self, offset: int, *, keep_empty: bool = False) -> list[str]:
         """Remove everything from `offset` on, durably; return the paths of the removed files.
 
         Later files go first, the last one before the others: a crash in between leaves a shorter
         sequence without a gap, and the same truncation follows again.
+
+        keep_empty: let a file that begins at `offset` stay, zeroed, to say that the sequence goes
+            on there.
         """
         removed = []
-        while self._files and self._files[-1].start_offset >= offset:
+        kept_from = offset + 1 if keep_empty else offset
+        while self._files and self._files[-1].start_offset >= kept_from:
             removed.append(self._remove(self._files.pop()))
         last = self.last
         if last is not None and offset < last.end_offset:

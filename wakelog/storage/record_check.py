@@ -59,6 +59,9 @@ HEAD_BY_HOST_FLAGS: Final = {
 """Size, magic, queue id, queue offset, physical offset, sys_flag, store timestamp, prepared
 transaction offset and body length; the last of them ends the fixed part."""
 
+SECTOR_BYTES: Final = 512
+"""What a disk writes whole or not at all; the smallest there is."""
+
 PROPERTIES_LENGTH: Final = struct.Struct(">h")
 _SIZE_AND_MAGIC = struct.Struct(">2i")
 _SIZE = struct.Struct(">i")
@@ -130,6 +133,32 @@ def check_record(
         if crc != body_crc(bytes(buffer[body_begin:body_end])):
             return _bad("the body's CRC differs")
     return RecordCheck(CheckKind.SOUND, size, fields[6])
+
+
+def is_torn_behind_body(buffer: Buffer, body_end: int, record_end: int, shift: int) -> bool:
+    """Tell whether a sector of the topic or the properties was never written.
+
+    The CRC covers the body alone. A disk that went down in the middle of a write leaves sectors of
+    zeros in a new segment, and a record whose parts add up can have one behind its body. Topics
+    have no zeros, and properties none that fill just what a sector holds of them.
+
+    buffer[body_end] is the topic's length, buffer[record_end] the first byte behind the record.
+    shift: physical offset of buffer[0].
+    """
+    topic_end = body_end + 1 + buffer[body_end]
+    first_border = shift + body_end + 1
+    first_border += -first_border % SECTOR_BYTES
+    if first_border >= shift + record_end:
+        return False
+    borders = [body_end + 1, *range(first_border - shift, record_end, SECTOR_BYTES), record_end]
+    for i, begin in enumerate(borders[:-1]):
+        end = borders[i + 1]
+        topic = bytes(buffer[begin : min(end, topic_end)])
+        properties = bytes(buffer[max(begin, topic_end + 2) : end])
+        text = topic + properties
+        if text and not text.strip(b"\0"):
+            return True
+    return False
 
 
 def _check_size(buffer: Buffer, position: int, *, there: int, room: int) -> RecordCheck | None:

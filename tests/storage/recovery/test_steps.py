@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
@@ -140,6 +141,45 @@ def test_a_torn_tail_is_cut_for_good_and_kept_aside() -> None:
     assert second.count(b" 25") == 130
 
 
+def test_a_log_cut_at_a_segments_begin_ends_there_again() -> None:
+    # The segment went, and the next recovery ended the log before the blank in front of it.
+    crashed = CrashedStore(physic_ms=NOW_MS, logics_ms=NOW_MS)
+    crashed.overwrite(3 * BYTES, bytes(8))
+    first = crashed.recover()
+    assert first.log_end == 3 * BYTES
+    assert crashed.recover().log_end == 3 * BYTES
+    assert crashed.fs.list_directory("/store/commitlog")[-1] == f"{3 * BYTES:020d}"
+
+
+def test_a_record_whose_properties_were_never_written_ends_the_log() -> None:
+    # Its body and so its CRC are right: the sector behind them is missing.
+    crashed = CrashedStore()
+    fs = crashed.fs = MemoryFileSystem()
+    store = open_store(fs, CONFIG)
+    (whole,) = put(store, b"b" * 340, properties_text="KEYS\x01" + "k" * 100)
+    (torn,) = put(store, b"b" * 340, properties_text="KEYS\x01" + "k" * 100)
+    store.close(dispatch_behind_bytes=1)
+    write_file(fs, CONFIG.paths.checkpoint, encode_checkpoint(CheckpointTimes()))
+    border = torn.physical_offset_end - torn.physical_offset_end % 512
+    assert border > torn.physical_offset_end - 100
+    crashed.overwrite(border, bytes(torn.physical_offset_end - border))
+    report = crashed.recover()
+    assert report.log_end == whole.physical_offset_end
+    assert "never written" in report.end_reason
+
+
+def test_after_a_crash_the_page_cache_is_not_believed() -> None:
+    crashed = CrashedStore()
+    forgotten_count = crashed.fs.calls["forget_cached"]
+    crashed.recover()
+    segments_count = len(crashed.fs.list_directory("/store/commitlog"))
+    assert crashed.fs.calls["forget_cached"] >= forgotten_count + segments_count
+    stopped = CrashedStore(clean=True)
+    forgotten_count = stopped.fs.calls["forget_cached"]
+    stopped.recover()
+    assert stopped.fs.calls["forget_cached"] == forgotten_count
+
+
 def test_recovering_twice_changes_nothing_more() -> None:
     crashed = CrashedStore()
     crashed.overwrite(crashed.places[21], b"\x55" * 100)
@@ -249,6 +289,21 @@ def test_a_gap_is_refused_with_nothing_changed() -> None:
     with pytest.raises(DamagedStore):
         crashed.recover()
     assert len(crashed.fs.list_directory("/store/commitlog")) == 3
+
+
+@pytest.mark.parametrize("operation", ["list_directory", "open", "pread"])
+def test_whatever_cannot_be_read_is_a_failure_of_the_store(operation: str) -> None:
+    for nth in range(1, 1000):
+        crashed = CrashedStore(index_ms=NOW_MS + 60_000)
+        calls_count = crashed.fs.calls[operation]
+        crashed.fs.fail(operation, nth=nth, number=errno.EMFILE)
+        try:
+            crashed.recover()
+        except StoreError:
+            continue
+        assert crashed.fs.calls[operation] - calls_count < nth
+        break
+    assert nth > 2
 
 
 def test_recovery_leaves_no_descriptor_but_the_segments() -> None:

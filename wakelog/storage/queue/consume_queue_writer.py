@@ -92,6 +92,8 @@ class ConsumeQueueWriter(ConsumeQueue):
             self._files.extend_short_last(report.short_last)
         for path in report.beyond_gap:
             self._remove(self._fs.unlink, path)
+        if careful:
+            self._read_anew()
         self._set_end(self._careful_end() if careful else self.end_of_written())
 
     def put(self, physical_offset: int, size_bytes: int, tags_code: int, queue_offset: int) -> None:
@@ -216,6 +218,23 @@ class ConsumeQueueWriter(ConsumeQueue):
         if self._fs.exists(self.directory):
             self._remove(self._fs.remove_directory, self.directory)
         self._set_empty()
+
+    def _read_anew(self) -> None:
+        """Make what readers see of the last files, and their names, what the disk holds, durably.
+
+        The page cache alone may have names that a killed process gave, and shows of a failed sync
+        what the disk never got.
+        """
+        if not self._files.files:
+            return
+        topic = self.directory.rpartition("/")[0]
+        for directory in (topic.rpartition("/")[0], topic, self.directory):
+            try:
+                self._fs.sync_directory(directory)
+            except OSError as error:
+                raise store_failure(directory, "sync", error) from error
+        for file in self._files.files[-RECOVER_FILE_COUNT:]:
+            file.read_anew()
 
     def _remove(self, remove: Callable[[str], None], path: str) -> None:
         try:

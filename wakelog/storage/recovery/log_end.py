@@ -14,7 +14,8 @@ and passed over. 4.9.3 always ends the log; `cut_at_damage` does the same.
 
 Invariants:
 - The end lies at `cut_from` or above: what is below was durable long ago and is never cut.
-- Without damage the end is the one 4.9.3 finds.
+- Without damage the end is the one 4.9.3 finds, but that a record that lacks sectors behind its
+  body ends the log: 4.9.3 looks at the CRC of the body alone.
 
 Source: org.apache.rocketmq.store.CommitLog.recoverNormally, recoverAbnormally (4.9.3).
 """
@@ -42,12 +43,15 @@ from wakelog.storage.record_check import (
     CheckKind,
     RecordCheck,
     check_record,
+    is_torn_behind_body,
 )
 from wakelog.storage.recovery.queue_ends import QueueEnds
 
 # Bytes read at once: large reads from a cold disk are fast, and this much stays in memory once.
 PIECE_BYTES: Final = 8 << 20
 
+_NEVER_MS: Final = 1 << 63
+_TORN: Final = RecordCheck(CheckKind.BAD, reason="sectors behind the body were never written")
 _HEAD_BYTES_MAX: Final = HEAD_BY_HOST_FLAGS[HOST_FLAGS].size
 _CRC = struct.Struct(">i")
 _MAGIC_BYTES = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
@@ -84,6 +88,7 @@ class LogEndSearch:
         durable_ms: int,
         check_body: bool,
         cut_at_damage: bool = False,
+        may_be_torn: bool = True,
     ) -> None:
         """Prepare to read `files`.
 
@@ -91,12 +96,14 @@ class LogEndSearch:
         cut_from: physical offset at which a segment begins; the log does not end below.
         durable_ms: the checkpoint's store time of the log.
         check_body: compare the CRC of bodies at or above `cut_from`.
+        may_be_torn: whether records not older than `durable_ms` may lack sectors.
         """
         self._fs = fs
         self._files = files
         self._ends = ends
         self._cut_from = cut_from
         self._durable_ms = durable_ms
+        self._torn_from_ms = durable_ms if may_be_torn and check_body else _NEVER_MS
         self._check_body = check_body
         self._cut_at_damage = cut_at_damage
         self._buffer = bytearray(min(PIECE_BYTES, files.file_size_bytes))
@@ -181,6 +188,10 @@ class LogEndSearch:
                 (crc,) = _CRC.unpack_from(buffer, at + BODY_CRC_OFFSET)
                 if crc != crc32(buffer[body_begin:body_end]) & 0x7FFFFFFF:
                     break
+            if store_ms >= self._torn_from_ms and is_torn_behind_body(
+                buffer, body_end, record_end, physical_offset
+            ):
+                return physical_offset + at, _TORN
             note(
                 bytes(buffer[body_end + 1 : topic_end]),
                 queue_id,
@@ -217,6 +228,10 @@ class LogEndSearch:
             )
             if check.kind is not CheckKind.SOUND:
                 return physical_offset + at, check
+            if check.store_timestamp_ms >= self._torn_from_ms and is_torn_behind_body(
+                buffer, _body_end(buffer, at), at + check.size_bytes, physical_offset
+            ):
+                return physical_offset + at, _TORN
             self._ends.note_record(buffer, at)
             self._records_count += 1
             self._last_ms = check.store_timestamp_ms
@@ -281,3 +296,9 @@ class LogEndSearch:
                 break
             data = file.read(position, max(check.size_bytes, 2 * 4096))
         return check
+
+
+def _body_end(buffer: memoryview, at: int) -> int:
+    """Return where the body of the sound record at buffer[at] ends."""
+    head = HEAD_BY_HOST_FLAGS[buffer[at + HOST_FLAGS_OFFSET] & HOST_FLAGS]
+    return at + head.size + max(int(head.unpack_from(buffer, at)[-1]), 0)

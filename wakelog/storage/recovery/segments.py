@@ -42,6 +42,27 @@ def load_segments(fs: FileSystem, config: StoreConfig) -> MappedFileQueue:
     return files
 
 
+def read_anew(fs: FileSystem, files: MappedFileQueue, physical_offset: int) -> None:
+    """Make what readers see of the log above `physical_offset` what the disk holds, durably.
+
+    After a failed sync the page cache shows records that the disk never got, and calls them clean;
+    after a kill a segment's name may be in the page cache alone.
+
+    Raises: StoreFailed.
+    """
+    directories = {file.path.rpartition("/")[0] for file in files.files}
+    try:
+        for directory in sorted(directories):
+            fs.sync_directory(directory)
+    except OSError as error:
+        raise store_failure(directory, "sync", error) from error
+    for file in files.files:
+        if file.end_offset > physical_offset:
+            file.read_anew()
+            if file is not files.last:
+                file.release()
+
+
 def sync_segments(files: MappedFileQueue, physical_offset: int) -> None:
     """Sync every segment that reaches above `physical_offset`. Raises: StoreFailed."""
     for file in files.files:

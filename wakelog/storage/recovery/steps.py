@@ -7,7 +7,8 @@ open. In this order, which a further crash at any point only repeats (`docs/reco
  2. Cut each consume queue behind its last written entry.
  3. Choose where to check from. Clean exit (no abort file): the third last segment. Otherwise the
     last segment of the log's front part whose first message is not younger than the checkpoint.
- 4. Check records from there to the log's end (`log_end.py`).
+ 4. After a crash let the page cache forget the log from there on: of a sync that failed it shows
+    what the disk never got. Check records to the log's end (`log_end.py`).
  5. Copy what lies behind the end to the quarantine, then zero or remove it, durably: an old record
     must not come back when a later crash exposes it behind a new one.
  6. Cut each consume queue at the log's end.
@@ -31,7 +32,6 @@ from typing import Final, NamedTuple
 
 from wakelog.protocol.message_record import MESSAGE_MAGIC, RECORD_BYTES_MIN, V6_EXTRA_BYTES
 from wakelog.protocol.sys_flag import MESSAGE_BORN_HOST_V6
-from wakelog.storage.allocate import make_segment
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
@@ -50,7 +50,7 @@ from wakelog.storage.recovery.log_end import DamagedStretch, LogEndSearch
 from wakelog.storage.recovery.quarantine import QuarantinedPiece, keep_aside
 from wakelog.storage.recovery.queue_ends import QueueEnds
 from wakelog.storage.recovery.queue_repair import QueueRepair
-from wakelog.storage.recovery.segments import load_segments, sync_segments
+from wakelog.storage.recovery.segments import load_segments, read_anew, sync_segments
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.checkpoint import Checkpoint, CheckpointTimes
 
@@ -112,6 +112,8 @@ def recover(
     try:
         queues.cut_unwritten(careful=not clean_exit)
         plan = _plan(config, files, times, queues.max_physical_offset, clean_exit=clean_exit)
+        if not clean_exit:
+            read_anew(fs, files, plan.checked_from)
         ends = QueueEnds(
             enable_multi_dispatch=config.enable_multi_dispatch, enable_lmq=config.enable_lmq
         )
@@ -125,6 +127,7 @@ def recover(
             durable_ms=times.physic_ms if config.appends else 0,
             check_body=config.check_crc_on_recover,
             cut_at_damage=cut_at_damage,
+            may_be_torn=not clean_exit,
         ).run(plan.checked_from)
         quarantined, removed = _cut_log(fs, config.paths, files, end.physical_offset, now_ms)
         # What a killed process wrote may still be in the page cache alone.
@@ -230,20 +233,14 @@ def _third_last(files: MappedFileQueue) -> int:
 def _cut_log(
     fs: FileSystem, paths: StorePaths, files: MappedFileQueue, log_end: int, now_ms: int
 ) -> tuple[tuple[QuarantinedPiece, ...], tuple[str, ...]]:
-    """Copy what lies behind the end aside, then make it vanish durably."""
+    """Copy what lies behind the end aside, then make it vanish durably.
+
+    A segment that begins at the end stays, as in 4.9.3: without it the next recovery would end the
+    log before the blank of the segment in front, or with none in front number anew from 0.
+    """
     quarantined = keep_aside(fs, paths.root, files.files, log_end, now_ms)
-    first = files.first
-    removed = tuple(files.truncate(log_end))
-    if first is not None and first.start_offset == log_end > 0:
-        # The whole log is cut. Its place must stay known: numbering goes on, not back to 0.
-        make_segment(
-            fs,
-            first.path,
-            files.file_size_bytes,
-            temporary_path=paths.new_file(first.path, RECOVERY_OWNER),
-        )
-        files.add(first.path, log_end)
-    return quarantined, removed
+    removed = files.truncate(log_end, keep_empty=log_end > 0)
+    return quarantined, tuple(removed)
 
 
 def _read_checkpoint(fs: FileSystem, path: str) -> CheckpointTimes:
@@ -265,11 +262,14 @@ def _remove_index_files(fs: FileSystem, config: StoreConfig, timestamp_ms: int) 
 def _index_end(fs: FileSystem, config: StoreConfig) -> int:
     """Return where the last record begins that the remaining index files have, 0 without any."""
     directory = config.paths.index_directory
-    names = index_names(fs, directory)
-    if not names:
-        return 0
-    reader = IndexFileReader(fs, join(directory, names[-1]), index_shape(config))
     try:
-        return reader.header().end_physical_offset
-    finally:
-        reader.close()
+        names = index_names(fs, directory)
+        if not names:
+            return 0
+        reader = IndexFileReader(fs, join(directory, names[-1]), index_shape(config))
+        try:
+            return reader.header().end_physical_offset
+        finally:
+            reader.close()
+    except OSError as error:
+        raise store_failure(directory, "read", error) from error

@@ -1,0 +1,157 @@
+"""Fail the nth call of a kind, for every n, until a run meets no failure any more.
+
+A workload runs on with one failing call in it: what raises StoreError is a step that was refused,
+and clients are told so. Anything else that is raised is a violation. Afterwards the disk is well
+again, the broker is killed and started anew over the page cache as it is, and then the machine goes
+down: what was acknowledged, before and after, must be there.
+
+Source: the I/O error tests of SQLite count the failing call up in the same way.
+"""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+from typing import NamedTuple
+
+from tests.simulation.client import ClientView
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.faults import Failure, SyncFailure
+from tests.simulation.images import Model, Platter, digest
+from tests.simulation.journal import Mark
+from tests.simulation.machine import BEGIN_MS, Machine
+from tests.simulation.oracle import Violation, check_image
+from tests.simulation.trial import RECOVERED_LATER_MS, Tally
+from tests.simulation.workloads import apply
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import StoreError
+
+FAULT_WORKLOAD = (
+    "put", "flush", "dispatch", "derive", "commit", "batch", "put", "flush", "dispatch",
+    "roll", "flush", "put", "put", "flush", "dispatch", "derive", "commit", "trim", "put", "flush",
+    "stop", "put", "flush", "dispatch", "derive",
+)  # fmt: skip
+LATER_STEPS = ("put", "flush", "dispatch", "derive", "put", "flush")
+NTH_MAX = 2_000
+IMAGES_AT_END = 4
+
+
+class Fault(NamedTuple):
+    """Which calls are made to fail, and how."""
+
+    call: str
+    failure: Failure
+
+
+FAULTS = (
+    *(
+        Fault(call, Failure(number))
+        for call, number in (
+            ("open", errno.EMFILE),
+            ("open", errno.EIO),
+            ("open", errno.ENOSPC),
+            ("pread", errno.EIO),
+            ("pwrite", errno.EIO),
+            ("pwrite", errno.ENOSPC),
+            ("allocate", errno.ENOSPC),
+            ("truncate", errno.EIO),
+            ("rename", errno.EIO),
+            ("rename_new", errno.ENOSPC),
+            ("unlink", errno.EIO),
+            ("mkdir", errno.ENOSPC),
+            ("list_directory", errno.EMFILE),
+            ("sync_directory", errno.EIO),
+        )
+    ),
+    Fault("pwrite", Failure(errno.ENOSPC, is_short=True)),
+    Fault("pwrite", Failure(errno.EIO, is_short=True)),
+    *(
+        Fault(call, Failure(sync_failure=model))
+        for call in ("datasync", "sync")
+        for model in SyncFailure
+    ),
+)
+
+
+def run_fault(
+    fault: Fault,
+    nth: int,
+    config: StoreConfig,
+    model: Model,
+    tally: Tally,
+    *,
+    machine_type: type[Machine] = Machine,
+) -> bool:
+    """Run the workload with one failing call; False if it was never reached. Raises: Violation."""
+    disk = SimulatedDisk()
+    disk.faults.fail(fault.call, fault.failure, nth=nth)
+    machine, now_ms = _run(disk, None, FAULT_WORKLOAD, config, machine_type, BEGIN_MS)
+    struck = disk.faults.struck_count > 0
+    disk.faults.heal()
+    if machine is not None:
+        machine.abandon()
+    now_ms += RECOVERED_LATER_MS
+    # A start may be refused while an error that nobody heard of comes up; the next one is not.
+    machine, now_ms = _run(disk, None, LATER_STEPS, config, machine_type, now_ms)
+    if machine is None:
+        raise Violation("I9", f"{fault} {nth}: the store does not open any more")
+    machine.abandon()
+    _crash_at_end(disk, config, model, tally, now_ms, machine_type)
+    return struck
+
+
+def _run(
+    disk: SimulatedDisk,
+    machine: Machine | None,
+    steps: tuple[str, ...],
+    config: StoreConfig,
+    machine_type: type[Machine],
+    now_ms: int,
+) -> tuple[Machine | None, int]:
+    """Run steps; a broker that will not start, or stops taking messages, is started anew."""
+    for step in ("start", *steps):
+        try:
+            if machine is None:
+                machine = machine_type(disk, config, now_ms)
+            if step != "start":
+                machine = apply(machine, step, config)
+            if not machine.store.writable:
+                machine.abandon()
+                machine = machine_type(disk, config, machine.now_ms)
+        except StoreError:
+            if machine is not None and (step in ("stop", "kill") or machine.fs.is_dead):
+                machine.fs.kill()
+                machine = None
+        except Exception as error:
+            raise Violation("I9", f"{step}: {type(error).__name__}: {error}") from error
+        now_ms = max(now_ms, machine.now_ms if machine is not None else 0)
+    return machine, now_ms
+
+
+def _crash_at_end(
+    disk: SimulatedDisk,
+    config: StoreConfig,
+    model: Model,
+    tally: Tally,
+    now_ms: int,
+    machine_type: type[Machine],
+) -> None:
+    platter = Platter(disk.origin, model)
+    view = ClientView()
+    for operation in disk.journal:
+        platter.take(operation)
+        if isinstance(operation, Mark):
+            view.take(operation.event)
+    rng = Random(len(disk.journal))
+    for chosen in list(platter.candidates(rng))[:IMAGES_AT_END]:
+        image = platter.image(chosen)
+        tally.seen.add(digest(image))
+        tally.checks_count += 1
+        check_image(
+            image,
+            view,
+            config,
+            now_ms + RECOVERED_LATER_MS,
+            whole=False,
+            machine_type=machine_type,
+        ).abandon()

@@ -1,0 +1,350 @@
+"""One broker's store in one thread: what Broker, Flush and Reput do, from the same cores.
+
+The actors' shells are replaced by plain calls in a fixed order; cores, files and their order are
+production's: `MessageStore`, `Flush` and `SegmentSync` over duplicates of the log's descriptors,
+`Dispatch` with `Reput`, the dispatchers and the checkpoint. Consumers pull what is dispatched;
+consumer offsets are saved as the Broker saves them.
+
+Source: wakelog.actors.broker.service, wakelog.actors.flush, wakelog.actors.dispatch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tests.simulation.client import (
+    Acknowledged,
+    Committed,
+    Committing,
+    QueueKey,
+    Recovered,
+    Sent,
+    Shown,
+    Trimmed,
+)
+from tests.simulation.disk import SimulatedDisk, SimulatedFileSystem
+from wakelog.actors.dispatch import STEP_BYTES_MAX, Dispatch
+from wakelog.actors.extensions.plugin_threads import PluginThreads
+from wakelog.actors.links.links import Attachment
+from wakelog.dispatchers.reput import DispatchDecision
+from wakelog.protocol.message_record import encode_record
+from wakelog.protocol.properties import encode_properties
+from wakelog.storage.append import MessageDraft
+from wakelog.storage.config import FlushDiskType, StoreConfig
+from wakelog.storage.errors import StoreError
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.flush import Flush, SegmentSync
+from wakelog.storage.message_store import MessageStore
+from wakelog.storage.results import PutStatus
+from wakelog.storage.retention.retention_files import remove_segment, retention_segments
+from wakelog.storage.state.checkpoint import Checkpoint
+from wakelog.storage.state.config_files import ConfigFiles
+from wakelog.storage.store_parts import OpenOptions
+
+ROOT = "/store"
+OFFSETS = "consumerOffset.json"
+BEGIN_MS = 1_700_000_000_000
+MEMORY_BYTES = 1 << 30
+SEGMENT_BYTES = 2048
+QUEUE_FILE_ENTRIES = 8
+TOPICS = ("TopicA", "TopicB")
+
+
+def simulated_config(*, synchronous: bool = True, **values: Any) -> StoreConfig:
+    """Return a configuration whose files are so small that a few messages fill them."""
+    flush = FlushDiskType.SYNC_FLUSH if synchronous else FlushDiskType.ASYNC_FLUSH
+    defaults: dict[str, Any] = {
+        "store_path_root": ROOT,
+        "commit_log_file_bytes": SEGMENT_BYTES,
+        "consume_queue_file_bytes": QUEUE_FILE_ENTRIES * 20,
+        "index_slot_count": 8,
+        "index_entry_count": 12,
+        "flush_disk_type": flush,
+    }
+    return StoreConfig(**defaults | values)
+
+
+class SimulatedDispatch(Dispatch):
+    """`Dispatch` on the simulation's clock, without plug-ins."""
+
+    now_ms = BEGIN_MS
+
+    def step(self, readable: int) -> DispatchDecision:
+        return self.core.step(readable, STEP_BYTES_MAX, self.now_ms)
+
+    @staticmethod
+    def _start_plugins(fs: FileSystem, config: StoreConfig, log_end: int) -> PluginThreads:
+        return PluginThreads([], {})
+
+
+class Machine:
+    """A broker that was started on a disk, and its clients."""
+
+    def __init__(self, disk: SimulatedDisk, config: StoreConfig, now_ms: int = BEGIN_MS) -> None:
+        """Start: recover, attach Flush and Reput. Raises: StoreError."""
+        self.disk = disk
+        self.config = config
+        self.now_ms = now_ms
+        self.fs: SimulatedFileSystem = disk.process()
+        self.store = self._open_store()
+        end = self.store.recovery.log_end
+        disk.mark(Recovered(end))
+        self.flushed = self.readable = end
+        self.sent_count = 0
+        self._stored_ms = 0
+        self._shown: dict[QueueKey, int] = {}
+        self._files = ConfigFiles(self.fs, config.paths)
+        self.flush_core = Flush(config, end, now_ms)
+        self.segments = SegmentSync(self.fs, config.commit_log_file_bytes)
+        try:
+            self._checkpoint = Checkpoint(self.fs, config.paths.checkpoint)
+            self.dispatch = self._open_dispatch()
+            self._adopt()
+        except StoreError:
+            self.abandon()
+            raise
+
+    def _open_store(self) -> MessageStore:
+        return MessageStore.open(
+            self.fs,
+            self.config,
+            self.now_ms,
+            physical_memory_bytes=MEMORY_BYTES,
+            options=OpenOptions(),
+        )
+
+    def _open_dispatch(self, *, recovered: bool = True) -> SimulatedDispatch:
+        recovery = self.store.recovery
+        known = Attachment(
+            epoch=1,
+            store_id="",
+            appended=self.store.log.appended_offset,
+            committed=self.store.max_physical_offset,
+            flushed=self.flushed,
+            readable=self.readable,
+            dispatched=self.store.dispatched,
+            delay_positions={},
+            clean_exit=recovery.clean_exit,
+            dispatch_from=recovery.dispatch_from if recovered else None,
+        )
+        dispatch = SimulatedDispatch(self.fs, self.config, known)
+        dispatch.now_ms = self.now_ms
+        return dispatch
+
+    def put(self, topic: str, queue_id: int, body: bytes, *, keys: str = "", tag: str = "") -> bool:
+        """Put one message, and write it; True if the log took it."""
+        draft = self._draft(topic, queue_id, body, keys, tag)
+        result = self.store.put_message(draft, self.now_ms)
+        if result.status is not PutStatus.PUT_OK:
+            return False
+        self._note_sent(
+            draft, result.physical_offset, result.queue_offset, result.store_timestamp_ms
+        )
+        return self._write()
+
+    def put_batch(self, topic: str, queue_id: int, bodies: list[bytes]) -> bool:
+        """Put the messages of one batch, and write them; True if the log took them."""
+        drafts = [
+            self._draft(topic, queue_id, body, f"key{i}", "") for i, body in enumerate(bodies)
+        ]
+        result = self.store.put_batch(drafts, self.now_ms)
+        if result.status is not PutStatus.PUT_OK:
+            return False
+        for i, draft in enumerate(drafts):
+            place = result.physical_offsets[i]
+            self._note_sent(draft, place, result.queue_offset + i, result.store_timestamp_ms)
+        return self._write()
+
+    def flush(self) -> bool:
+        """Sync the log and acknowledge; False if the sync failed, and then nothing is."""
+        self._adopt()
+        core = self.flush_core
+        decision = core.step(
+            committed_offset=self.store.log.committed_offset,
+            appended_offset=self.store.log.appended_offset,
+            now_ms=self.now_ms,
+            force=True,
+        )
+        if decision.flush_to is None:
+            return core.failure is None
+        try:
+            self.segments.sync(core.flushed_offset, decision.flush_to)
+        except StoreError as error:
+            core.failed(str(error))
+            self.store.log.fail(str(error))
+            return False
+        core.succeeded(decision.flush_to)
+        if self._stored_ms:
+            self._checkpoint.set_physic(self._stored_ms)
+        self.flushed = decision.flush_to
+        self.disk.mark(Acknowledged(self.flushed, is_synchronous=True))
+        self._update_readable()
+        return True
+
+    def dispatch_step(self) -> None:
+        """Dispatch what is readable and let the consumers see it. Raises: StoreError."""
+        self.dispatch.now_ms = self.now_ms
+        while self.dispatch.step(self.readable).more:
+            pass
+        self.store.set_dispatched(self.dispatch.core.position)
+        self._consume()
+
+    def flush_derived(self) -> None:
+        """Make queues, index and the checkpoint durable; where that fails, Reput starts anew.
+
+        Raises: StoreError.
+        """
+        try:
+            self.dispatch.run(self.dispatch.core.prepare_flush())
+        except StoreError:
+            # Reput's process ends, and another one is attached to the same Broker.
+            self.dispatch = self._open_dispatch(recovered=False)
+            raise
+
+    def commit_offsets(self) -> None:
+        """Save how far the consumers are. Raises: StoreError."""
+        table = {f"{topic}@{queue}": end for (topic, queue), end in sorted(self._shown.items())}
+        text = msgspec.json.encode({"offsetTable": table, "at": self.now_ms}).decode()
+        self.disk.mark(Committing(text))
+        self._files.save(OFFSETS, text)
+        self.disk.mark(Committed(text))
+
+    def load_offsets(self) -> str | None:
+        """Return the saved offsets. Raises: StoreError."""
+        return self._files.load(OFFSETS, lambda text: _checked_json(text))
+
+    def trim(self) -> None:
+        """Remove the oldest segment, as Retention and Reput do. Raises: StoreError."""
+        files = retention_segments(self.fs, self.config)
+        files.refresh()
+        first = files.first
+        limit = min(self.dispatch.core.position, self.flushed)
+        if first is not None and first.end_offset <= limit and len(files.files) > 1:
+            self.disk.mark(Trimmed(first.end_offset))
+            remove_segment(files, first.start_offset)
+            self.store.forget_before(first.end_offset)
+            self.dispatch.core.trim(first.end_offset)
+        files.close()
+
+    def stop(self) -> bool:
+        """Stop in order; True if nothing is left to recover. Raises: StoreError."""
+        synced = self.flush()
+        if synced:
+            self.dispatch_step()
+        behind = self.store.max_physical_offset - self.dispatch.core.position
+        try:
+            self.dispatch.close()
+        except StoreError:
+            behind = max(behind, 1)
+        self.segments.close()
+        self._checkpoint.close()
+        return self.store.close(dispatch_behind_bytes=behind)
+
+    def abandon(self) -> None:
+        """Die: nothing more is written, the page cache stays."""
+        self.fs.kill()
+        self.store._parts.lock.release()  # the process-wide table, which a real death empties
+
+    def validate(self) -> None:
+        """Assert what holds between calls."""
+        self.store.log.validate()
+
+    def _draft(self, topic: str, queue_id: int, body: bytes, keys: str, tag: str) -> MessageDraft:
+        self.sent_count += 1
+        pairs = {name: value for name, value in (("KEYS", keys), ("TAGS", tag)) if value}
+        return MessageDraft(
+            topic=topic,
+            queue_id=queue_id,
+            body=body,
+            properties_text=encode_properties(pairs),
+            born_timestamp_ms=self.now_ms,
+            born_host=("127.0.0.1", 40_000),
+            store_host=("127.0.0.1", 10_911),
+        )
+
+    def _note_sent(
+        self, draft: MessageDraft, physical_offset: int, queue_offset: int, store_ms: int
+    ) -> None:
+        record = encode_record(
+            queue_id=draft.queue_id,
+            flag=0,
+            queue_offset=queue_offset,
+            physical_offset=physical_offset,
+            sys_flag=0,
+            born_timestamp_ms=draft.born_timestamp_ms,
+            born_host=draft.born_host,
+            store_timestamp_ms=store_ms,
+            store_host=draft.store_host,
+            reconsume_times=0,
+            prepared_transaction_offset=0,
+            body=draft.body,
+            topic=draft.topic,
+            properties=draft.properties_text.encode(),
+        )
+        properties = dict(
+            pair.split("\x01", 1) for pair in draft.properties_text.split("\x02") if pair
+        )
+        self._stored_ms = store_ms
+        self.disk.mark(
+            Sent(
+                physical_offset,
+                record,
+                draft.topic,
+                draft.queue_id,
+                queue_offset,
+                tuple(properties.get("KEYS", "").split()),
+                java_hash(properties.get("TAGS", "")),
+                store_ms,
+            )
+        )
+
+    def _write(self) -> bool:
+        try:
+            self.store.write_pending()
+        except StoreError:
+            return False
+        if not self.config.synchronous_flush:
+            self.disk.mark(Acknowledged(self.store.log.appended_offset, is_synchronous=False))
+        self._update_readable()
+        return True
+
+    def _update_readable(self) -> None:
+        """Do as the Broker: `flushed` under synchronous flush, else what the segments hold."""
+        self.readable = (
+            self.flushed if self.config.synchronous_flush else self.store.max_physical_offset
+        )
+
+    def _consume(self) -> None:
+        for topic, queues in self.store.queues().items():
+            for queue_id in queues:
+                self._pull(topic, queue_id)
+
+    def _pull(self, topic: str, queue_id: int) -> None:
+        key = (topic, queue_id)
+        end = self.store.max_queue_offset(topic, queue_id)
+        if end > self._shown.get(key, 0):
+            self._shown[key] = end
+            place = self.store.physical_offset_at(topic, queue_id, end - 1)
+            self.disk.mark(Shown(key, end - 1, place))
+
+    def _adopt(self) -> None:
+        """Send Flush duplicates of the descriptors that the log writes through."""
+        held = set(self.segments.start_offsets)
+        for file in self.store.log.files.files:
+            if file.start_offset not in held and file.end_offset > self.flush_core.flushed_offset:
+                self.segments.adopt(file.start_offset, self.fs.duplicate(file.fd))
+
+
+def java_hash(text: str) -> int:
+    """Return Java's String.hashCode, which is an ASCII tag's code."""
+    value = 0
+    for byte in text.encode():
+        value = (31 * value + byte) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def _checked_json(text: str) -> str:
+    msgspec.json.decode(text)
+    return text

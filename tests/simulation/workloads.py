@@ -1,0 +1,91 @@
+"""What is done to a simulated broker: steps, all short sequences of them, and seeded long ones.
+
+A workload is a list of step names; `apply` does one step to a machine and returns the machine that
+runs afterwards. Bodies are numbered, so that no two records are alike, but of equal length, so
+that a record left over from before fits exactly behind a new one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Final
+
+from tests.simulation.machine import SEGMENT_BYTES, TOPICS, Machine
+from wakelog.storage.config import StoreConfig
+
+STEP_MS: Final = 2_000
+"""The clock between steps: two steps are more than the checkpoint's margin of three seconds."""
+
+STEPS: Final = (
+    "put",
+    "batch",
+    "roll",
+    "flush",
+    "dispatch",
+    "derive",
+    "commit",
+    "trim",
+    "stop",
+    "kill",
+)
+
+BODY_BYTES: Final = 40
+ROLLING_BYTES: Final = SEGMENT_BYTES - 300
+BATCH_COUNT: Final = 3
+
+
+def short_workloads(length_max: int) -> Iterator[tuple[str, ...]]:
+    """Yield every sequence of up to so many steps, behind a put that gives them something to do."""
+    for length in range(1, length_max + 1):
+        for steps in itertools.product(STEPS, repeat=length):
+            yield ("put", *steps)
+
+
+def long_workload(rng: Random, length: int) -> tuple[str, ...]:
+    """Draw a workload in which puts and flushes prevail."""
+    weights = [6, 2, 2, 5, 5, 2, 2, 1, 1, 1]
+    return tuple(rng.choices(STEPS, weights, k=length))
+
+
+def apply(machine: Machine, step: str, config: StoreConfig) -> Machine:
+    """Do one step; return the machine that runs then. Raises: StoreError."""
+    machine.now_ms += STEP_MS
+    if step in ("stop", "kill"):
+        machine.stop() if step == "stop" else machine.abandon()
+        return type(machine)(machine.disk, config, machine.now_ms)
+    if step in _PUTS:
+        number = len(machine.disk.view.sent) + machine.disk.view.version
+        _PUTS[step](machine, TOPICS[number % len(TOPICS)], number % 3 // 2, number)
+    else:
+        _CALLS[step](machine)
+    return machine
+
+
+def _put(machine: Machine, topic: str, queue_id: int, number: int) -> None:
+    body = b"%d" % number
+    machine.put(topic, queue_id, body.ljust(BODY_BYTES, b"."), keys=f"k{number}", tag="t")
+
+
+def _put_batch(machine: Machine, topic: str, queue_id: int, number: int) -> None:
+    bodies = [b"%d/%d" % (number, i) for i in range(BATCH_COUNT)]
+    machine.put_batch(topic, queue_id, [body.ljust(BODY_BYTES, b".") for body in bodies])
+
+
+def _roll(machine: Machine, topic: str, queue_id: int, number: int) -> None:
+    machine.put(topic, queue_id, (b"%d" % number).ljust(ROLLING_BYTES, b"#"))
+
+
+_PUTS: Final[dict[str, Callable[[Machine, str, int, int], None]]] = {
+    "put": _put,
+    "batch": _put_batch,
+    "roll": _roll,
+}
+_CALLS: Final[dict[str, Callable[[Machine], object]]] = {
+    "flush": lambda machine: machine.flush(),
+    "dispatch": lambda machine: machine.dispatch_step(),
+    "derive": lambda machine: machine.flush_derived(),
+    "commit": lambda machine: machine.commit_offsets(),
+    "trim": lambda machine: machine.trim(),
+}
