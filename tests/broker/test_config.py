@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from wakelog.broker.config import KEYS_WITHOUT_EFFECT, BrokerConfig, java_key
+from wakelog.broker.config import BrokerConfig, java_key
 from wakelog.storage.errors import IllegalConfiguration
 
 # Section 6: key and default of 4.9.3.
@@ -52,10 +52,6 @@ def test_keys_and_defaults_are_upstreams() -> None:
 )
 def test_a_field_has_upstreams_spelling(name: str, key: str) -> None:
     assert java_key(name) == key
-
-
-def test_no_key_is_both_obeyed_and_without_effect() -> None:
-    assert not KEYS_WITHOUT_EFFECT & set(BrokerConfig.__struct_encode_fields__)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,9 @@ def test_the_port_for_slaves_follows_the_listening_port_whatever_the_file_says()
     assert read("listenPort=20911\nhaListenPort=5").store.ha_listen_port == 20912
 
 
+KEYS_SHOWN_COUNT = 177
+"""As many as 4.9.3's broker answers; which, `tests/compat` compares with a real one."""
+
 UNKNOWN = [
     ("listenProt", "; did you mean listenPort?"),
     ("autocreatetopicenable", "; did you mean autoCreateTopicEnable?"),
@@ -73,6 +76,17 @@ def test_a_key_without_effect_is_no_typing_mistake() -> None:
     settings = read("sendMessageThreadPoolNums=16")
     assert settings.warnings == ("sendMessageThreadPoolNums has no effect here",)
     assert all_settings(settings)["sendMessageThreadPoolNums"] == "16"
+
+
+def test_a_key_without_effect_is_no_news_with_its_default() -> None:
+    assert read("serverWorkerThreads=8").warnings == ()
+
+
+def test_every_key_of_4_9_3_is_shown() -> None:
+    shown = all_settings(read(""))
+    assert len([key for key in shown if not key.startswith("compat.")]) == KEYS_SHOWN_COUNT
+    assert (shown["aclEnable"], shown["useTLS"], shown["rocketmqHome"]) == ("false", "false", "")
+    assert shown["storePathCommitLog"] == f"{shown['storePathRootDir']}/commitlog"
 
 
 BAD = [

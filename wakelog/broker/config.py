@@ -2,7 +2,7 @@
 
 Fields are in snake case; on the outside (broker.conf, codes 25 and 26) they have 4.9.3's names
 and defaults. Keys of 4.9.3 that mean nothing here (sizes of thread pools that do not exist,
-Netty switches) stand in ``KEYS_WITHOUT_EFFECT``, so that a file which sets one is not suspected
+Netty switches) stand in ``keys_without_effect``, so that a file which sets one is not suspected
 of a typing mistake. Reading a file is in ``config_file``. Changing a running broker is in
 ``config_update``, the only place that assigns to these fields.
 
@@ -122,34 +122,6 @@ def check_range(key: str, value: object) -> None:
         if not low <= value <= high:
             raise IllegalConfiguration(key, value, f"{low} to {high}")
 
-
-_KEYS_WITHOUT_EFFECT = """
-    rocketmqHome messageStorePlugIn sendMessageThreadPoolNums putMessageFutureThreadPoolNums
-    pullMessageThreadPoolNums processReplyMessageThreadPoolNums queryMessageThreadPoolNums
-    adminBrokerThreadPoolNums clientManageThreadPoolNums consumerManageThreadPoolNums
-    heartbeatThreadPoolNums endTransactionThreadPoolNums fetchNamesrvAddrByAddressServer
-    putThreadPoolQueueCapacity filterServerNums highSpeedMode commercialEnable
-    commercialTimerCount commercialTransCount commercialBigCount commercialBaseCount
-    transferMsgByHeap maxDelayTime enableCalcFilterBitMap expectConsumerNumUseFilter
-    maxErrorRateOfBloomFilter filterDataCleanTimeSpan transactionTimeOut transactionCheckMax
-    transactionCheckInterval enableDetailStat autoDeleteUnusedStats isolateLogEnable
-    rmqAddressServerDomain rmqAddressServerSubGroup flushConsumerOffsetHistoryInterval
-    filterSupportRetry enablePropertyFilter disableConsumeIfConsumerReadSlowly
-    consumerFallbehindThreshold storeReplyMessageEnable useReentrantLockWhenPutMessage
-    flushCommitLogTimed warmMapedFileEnable debugLockEnable putMsgIndexHightWater
-    flushLeastPagesWhenWarmMapedFile dLegerGroup dLegerPeers dLegerSelfId
-    preferredLeaderId enableBatchPush isEnableBatchPush serverWorkerThreads
-    serverCallbackExecutorThreads serverSelectorThreads serverOnewaySemaphoreValue
-    serverAsyncSemaphoreValue serverSocketSndBufSize serverSocketRcvBufSize
-    serverPooledByteBufAllocatorEnable useEpollNativeSelector clientWorkerThreads
-    clientCallbackExecutorThreads clientOnewaySemaphoreValue clientAsyncSemaphoreValue
-    connectTimeoutMillis channelNotActiveInterval clientChannelMaxIdleTimeSeconds
-    clientSocketSndBufSize clientSocketRcvBufSize clientPooledByteBufAllocatorEnable
-    clientCloseSocketIfTimeout useTLS writeBufferHighWaterMark writeBufferLowWaterMark
-"""
-
-KEYS_WITHOUT_EFFECT = frozenset(_KEYS_WITHOUT_EFFECT.split())
-"""Keys of 4.9.3 that are accepted and have nothing to act on here."""
 
 KEYS_REFUSED_WHEN_TRUE = {
     "aclEnable": "access control is not there yet, and a broker without it would be open",

@@ -20,12 +20,8 @@ from typing import Any, TypeVar, get_args
 import javaproperties
 import msgspec
 
-from wakelog.broker.config import (
-    KEYS_REFUSED_WHEN_TRUE,
-    KEYS_WITHOUT_EFFECT,
-    MASTER_ID,
-    BrokerConfig,
-)
+from wakelog.broker.config import KEYS_REFUSED_WHEN_TRUE, MASTER_ID, BrokerConfig
+from wakelog.broker.keys_without_effect import DEFAULTS_WITHOUT_EFFECT, KEYS_WITHOUT_EFFECT
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 
@@ -62,7 +58,11 @@ def read_broker_conf(
     known = broker_keys.keys() | store_keys.keys() | without_effect
     unknown = {key: value for key, value in layers.items() if key not in known}
     warnings = [_unknown_key_warning(key, known) for key in unknown]
-    warnings += [f"{key} has no effect here" for key in layers if key in KEYS_WITHOUT_EFFECT]
+    warnings += [
+        f"{key} has no effect here"
+        for key, value in layers.items()
+        if key in KEYS_WITHOUT_EFFECT and value != DEFAULTS_WITHOUT_EFFECT.get(key)
+    ]
     _refuse_promises(layers)
     store_values = {key: layers[key] for key in store_keys if key in layers}
     broker_values = {key: layers[key] for key in broker_keys if key in layers}
@@ -125,13 +125,15 @@ def to_text(value: Any) -> str:
 
 
 def all_settings(settings: BrokerSettings) -> dict[str, str]:
-    """Return every key with its value, the unknown ones of the file included."""
-    found = dict(settings.unknown)
+    """Return every key of 4.9.3 with its value, ours, and the unknown ones of the file."""
+    found = {**DEFAULTS_WITHOUT_EFFECT, **dict.fromkeys(KEYS_REFUSED_WHEN_TRUE, "false")}
+    found |= settings.unknown
     for config in (settings.store, settings.broker):
         for field in msgspec.structs.fields(config):
             value = getattr(config, field.name)
             if value is not None:
                 found[field.encode_name] = to_text(value)
+    found.setdefault("storePathCommitLog", ",".join(settings.store.paths.commit_log_directories))
     return found
 
 
