@@ -84,7 +84,7 @@ def test_actors_are_found_by_name_and_answer_with_plain_parts(
     supervisor = find_actor(SUPERVISOR)
     assert supervisor is not None
     state = ray.get(supervisor.wait_ready.remote(10))
-    assert state == {"ready": True, "progress": "running", "failure": None}
+    assert state == {"ready": True, "progress": "running", "failure": None, "notices": []}
     broker = find_actor(actor_name("broker-a", "Broker"))
     assert broker is not None
     assert ray.get(broker.statistics.remote())["watermarks"]["appended"] >= 0
