@@ -23,8 +23,11 @@ from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
 from wakelog.storage.bulk.loader import KernelLoader
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.recovery.steps import recover_derived
 from wakelog.storage.state.checkpoint import Checkpoint
+from wakelog.storage.state.failed_sync import FailedSyncMark
 from wakelog.telemetry.histogram import Histogram
 
 STEP_BYTES_MAX = 8 << 20
@@ -58,12 +61,17 @@ class Dispatch:
             kernels=_LOADER.kernels,
         )
         recovered = known.dispatch_from is not None
+        dispatch_from = known.dispatch_from
+        self._failed_sync = FailedSyncMark(fs, config.paths)
+        if not recovered and self._failed_sync.is_set():
+            dispatch_from = recover_derived(fs, config)
         self.flushed = self.core.start(
             known.committed,
             clean_exit=known.clean_exit and recovered,
-            dispatch_from=known.dispatch_from,
+            dispatch_from=dispatch_from,
             dispatched=None if recovered else known.dispatched,
         )
+        self._failed_sync.clear()
         self._puts: dict[str, tuple[int, int]] = {}
         self._step_seconds = Histogram()
         self.plugins = self._start_plugins(fs, config, known.committed)
@@ -98,7 +106,11 @@ class Dispatch:
 
         Raises: StoreError; then nothing of the job is durable, and Reput has to begin anew.
         """
-        job.run()
+        try:
+            job.run()
+        except StoreError:
+            self._failed_sync.set()
+            raise
         if job.store_timestamp_ms:
             self._checkpoint.set_logics(job.store_timestamp_ms)
         if job.index_timestamp_ms:

@@ -28,6 +28,7 @@ from wakelog.storage.recovery.segments import sync_segments
 from wakelog.storage.recovery.steps import RECOVERY_OWNER, RecoveryReport, recover
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.checkpoint import Checkpoint
+from wakelog.storage.state.failed_sync import FailedSyncMark
 from wakelog.storage.state.start_guard import StartGuard
 from wakelog.storage.state.store_lock import StoreLock
 from wakelog.storage.transient_pool import TransientPool, copy_range, restore_buffers
@@ -92,6 +93,8 @@ def open_parts(
         report, files = recover(fs, config, now_ms, cut_at_damage=config.compat_cut_at_damage)
         undo.callback(files.close)
         AbortFile(fs, paths.abort).create()
+        # What it told is done, and a crash from here on shows in the abort mark.
+        FailedSyncMark(fs, paths).clear()
         pool = None
         if config.transient_pool_in_use and options.pool_directory is not None:
             pool = TransientPool(

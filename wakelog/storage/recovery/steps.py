@@ -32,6 +32,7 @@ from typing import Final, NamedTuple
 
 from wakelog.protocol.message_record import MESSAGE_MAGIC, RECORD_BYTES_MIN, V6_EXTRA_BYTES
 from wakelog.protocol.sys_flag import MESSAGE_BORN_HOST_V6
+from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
@@ -53,6 +54,7 @@ from wakelog.storage.recovery.queue_repair import QueueRepair
 from wakelog.storage.recovery.segments import load_segments, read_anew, sync_segments
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.checkpoint import Checkpoint, CheckpointTimes
+from wakelog.storage.state.failed_sync import FailedSyncMark
 
 # A clean stop leaves everything durable; 4.9.3 looks at this many segments all the same.
 SEGMENTS_CHECKED_AFTER_CLEAN_EXIT: Final = 3
@@ -62,7 +64,7 @@ RECOVERY_OWNER: Final = "recovery"
 class RecoveryReport(NamedTuple):
     """What recovery found and did.
 
-    clean_exit: there was no abort file.
+    clean_exit: there was no abort file, and no mark of a failed sync.
     checked_from: the physical offset at which record checks began.
     log_end: the first byte after the last sound record; everything below is durable.
     end_reason: what stands behind the end, in words.
@@ -105,7 +107,8 @@ def recover(
     Raises: DamagedStore when nothing can be done without guessing, and then nothing was changed;
     StoreFull when there is no room for the quarantine; StoreFailed.
     """
-    clean_exit = not AbortFile(fs, config.paths.abort).exists()
+    failed_sync = FailedSyncMark(fs, config.paths).is_set()
+    clean_exit = not AbortFile(fs, config.paths.abort).exists() and not failed_sync
     files = load_segments(fs, config)
     times = _read_checkpoint(fs, config.paths.checkpoint)
     queues = QueueRepair(fs, config)
@@ -160,6 +163,29 @@ def recover(
         index_files_removed=index_removed,
     )
     return Recovered(report, files)
+
+
+def recover_derived(fs: FileSystem, config: StoreConfig) -> int:
+    """Do for queues and index alone what follows a crash; return where dispatch has to begin.
+
+    For a Reput that follows one whose sync failed, while the Broker lives.
+
+    Raises: StoreFailed, DamagedStore.
+    """
+    files = commit_log_files(fs, config, read_only=True)
+    files.load()
+    times = _read_checkpoint(fs, config.paths.checkpoint)
+    queues = QueueRepair(fs, config)
+    try:
+        queues.cut_unwritten(careful=True)
+        plan = _plan(config, files, times, queues.max_physical_offset, clean_exit=False)
+    finally:
+        queues.close()
+        files.close()
+    _remove_index_files(fs, config, times.index_ms)
+    if not config.message_index_enable:
+        return plan.dispatch_from
+    return min(plan.dispatch_from, _index_end(fs, config))
 
 
 class _Plan(NamedTuple):

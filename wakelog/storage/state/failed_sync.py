@@ -1,0 +1,51 @@
+"""The mark of a failed sync of queues or index: an empty file `wakelog.failed-sync` in the root.
+
+After a failed sync the page cache shows what the disk never got, and calls it clean: who comes next
+must not take derived files as they look. The mark tells it. It need not be durable: it has to
+outlive the process, not the machine, and after a crash of the machine everything is checked anyway.
+
+4.9.3 neither writes nor minds the file.
+
+Source: none upstream; 4.9.3 takes a failed force() for a done one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wakelog.storage.errors import store_failure
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.paths import StorePaths
+
+NAME: Final = "wakelog.failed-sync"
+
+
+class FailedSyncMark:
+    """The mark of one store."""
+
+    __slots__ = ("_fs", "_path")
+
+    def __init__(self, fs: FileSystem, paths: StorePaths) -> None:
+        """Name the file; nothing is touched."""
+        self._fs = fs
+        self._path = f"{paths.root}/{NAME}"
+
+    def is_set(self) -> bool:
+        """Tell whether derived files must be read from the disk and checked."""
+        return self._fs.exists(self._path)
+
+    def set(self) -> None:
+        """Say that a sync failed. Raises: StoreFailed, StoreFull."""
+        try:
+            self._fs.close(self._fs.open(self._path, create=True))
+        except OSError as error:
+            raise store_failure(self._path, "create", error) from error
+
+    def clear(self) -> None:
+        """Say that derived files were checked. Raises: StoreFailed."""
+        try:
+            self._fs.unlink(self._path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise store_failure(self._path, "remove", error) from error
