@@ -6,8 +6,6 @@ loop; a neighbour of a broker is an object behind a `LocalCaller`.
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from wakelog.actors.broker.service import BrokerService
@@ -18,6 +16,7 @@ from wakelog.actors.links.service_plan import ServicePlan, memory_directory
 from wakelog.actors.metrics_end import serve_metrics
 from wakelog.actors.name_server_service import NameServerService
 from wakelog.actors.plan import BrokerPlan, Plan
+from wakelog.actors.runtime_directory import RuntimeDirectory
 from wakelog.actors.services import make_service
 from wakelog.nameserver.config import NameServerSettings
 from wakelog.telemetry.build import build_facts
@@ -59,7 +58,7 @@ class LocalDeployment:
     def __init__(self, plan: Plan) -> None:
         """Start nothing."""
         self._plan = plan
-        self._runtime = tempfile.TemporaryDirectory(prefix="wakelog-")
+        self._runtime = RuntimeDirectory()
         self._name_server: NameServerService | None = None
         self._brokers: list[LocalBroker] = []
         self._metrics: MetricsServer | None = None
@@ -125,11 +124,11 @@ class LocalDeployment:
         if self._name_server is not None:
             report("the name server")
             await self._name_server.stop()
-        self._runtime.cleanup()
+        self._runtime.remove()
         return is_clean
 
     def _service_plan(self, broker: BrokerPlan) -> ServicePlan:
-        directory = Path(self._runtime.name, broker.name)
+        directory = self._runtime.path / broker.name
         directory.mkdir()
         return ServicePlan(
             settings=broker.settings,

@@ -109,7 +109,7 @@ def up(
     local: Local = False,
     metrics_port: MetricsPort = None,
 ) -> int:
-    """Start a name server and a broker here, show what they do, stop them in order."""
+    """Start a name server and a broker here, show rates, stop in order."""
     options = UpOptions(
         store=store,
         name_server_port=name_server_port,
