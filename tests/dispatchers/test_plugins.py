@@ -17,9 +17,12 @@ from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.plugins import (
     ATTEMPTS_MAX,
     ENTRY_POINT_GROUP,
+    HELD_BYTES_MAX,
     RETRY_MS_MAX,
     RETRY_MS_MIN,
+    STALLED_MS_MAX,
     PluginCursor,
+    RetentionHold,
     find_plugins,
 )
 from wakelog.storage.commit_log_reader import CommitLogReader
@@ -324,3 +327,34 @@ def test_the_example_counts_each_message_once(fs: MemoryFileSystem, tmp_path: Pa
     # The log was cut: the plug-in counts anew.
     run(log.offsets[10], log_end=log.offsets[10], end=lambda cursor: cursor.flush(NOW_MS))
     assert counts() == {"A": 5, "B": 5}
+
+
+def test_one_that_hangs_holds_retention_back_for_a_time() -> None:
+    hold = RetentionHold()
+    assert hold.look(10, 100, 0)
+    assert hold.look(10, 200, STALLED_MS_MAX - 1)
+    assert not hold.look(10, 300, STALLED_MS_MAX)
+    assert hold.left_behind
+
+
+def test_one_that_has_everything_does_not_hang() -> None:
+    hold = RetentionHold()
+    assert hold.look(100, 100, 0)
+    assert hold.look(100, 100, 10 * STALLED_MS_MAX)
+    # The time begins when there is something to take in.
+    assert hold.look(100, 200, 11 * STALLED_MS_MAX - 1)
+    assert not hold.look(100, 200, 11 * STALLED_MS_MAX)
+
+
+def test_one_that_is_far_behind_holds_nothing_back() -> None:
+    hold = RetentionHold()
+    assert hold.look(0, HELD_BYTES_MAX, 0)
+    assert not hold.look(0, HELD_BYTES_MAX + 1, 1)
+
+
+def test_one_that_goes_on_holds_again() -> None:
+    hold = RetentionHold()
+    hold.look(10, 100, 0)
+    assert not hold.look(10, 100, STALLED_MS_MAX)
+    assert hold.look(11, 100, STALLED_MS_MAX + 1)
+    assert not hold.left_behind

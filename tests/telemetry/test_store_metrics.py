@@ -57,7 +57,7 @@ def test_a_dispatcher_from_elsewhere_has_a_lag_of_its_own() -> None:
         cursor=cursor,
         dispatcher={},
     )
-    running = {"mine": msgspec.to_builtins(plugin._asdict())}
+    running = {"mine": {**msgspec.to_builtins(plugin._asdict()), "left_behind": True}}
     reput = {"plugins": {"running": running, "failures": {}}}
     words = {"readable": 100, "dispatched": 98}
     values = {"brokers": {"a": {"watermarks": words, "services": {"reput": reput}}}}
@@ -66,6 +66,7 @@ def test_a_dispatcher_from_elsewhere_has_a_lag_of_its_own() -> None:
     assert value_of(values, "rocketmq_plugin_batches", dispatcher="mine") == 5
     assert value_of(values, "rocketmq_plugin_failures", dispatcher="mine") == 3
     assert value_of(values, "rocketmq_plugin_given_up", dispatcher="mine") == 0
+    assert value_of(values, "rocketmq_plugin_left_behind", dispatcher="mine") == 1
 
 
 def test_segments_are_made_ahead(statistics: dict[str, Any]) -> None:

@@ -10,7 +10,8 @@ nothing of either.
 Invariants:
 - A batch is passed only after the plug-in has taken it in; what it saw twice, it must ignore.
 - The kept position never covers what the plug-in has not flushed.
-- Retention keeps what a plug-in still needs, until that is given up.
+- Retention keeps what a plug-in still needs, until that is given up or left behind: one that
+  hangs, or that is far too slow, must not fill the disk. It goes on with what is left of the log.
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ ATTEMPTS_MAX: Final = 16
 RETRY_MS_MIN: Final = 100
 RETRY_MS_MAX: Final = 60_000
 ERROR_CHARACTERS_MAX: Final = 500
+
+# How long, and for how much of the log, a plug-in may hold retention back. An hour is some times
+# what all attempts take; 64 segments are less than a busy day, and more than any pause.
+STALLED_MS_MAX: Final = 3_600_000
+HELD_BYTES_MAX: Final = 64 << 30
 
 
 MakeDispatcher = Callable[[StoreConfig], Dispatcher]
@@ -82,6 +88,30 @@ def find_plugins(found: Iterable[EntryPoint] | None = None) -> list[Plugin]:
         else:
             plugins.append(Plugin(point.name, partial(_make, point)))
     return plugins
+
+
+class RetentionHold:
+    """Says whether a plug-in holds retention back; asked at every run of Retention."""
+
+    __slots__ = ("_floor", "_moved_ms", "left_behind")
+
+    def __init__(self) -> None:
+        """Begin with a plug-in that holds."""
+        self._floor = -1
+        self._moved_ms = 0
+        self.left_behind = False
+
+    def look(self, floor: int, readable: int, now_ms: int) -> bool:
+        """Return whether what lies above `floor` has to be kept for the plug-in.
+
+        floor: the first physical offset that it still needs. Once it moves again, and is not too
+            far behind, it holds again.
+        """
+        if floor != self._floor or floor >= readable:
+            self._floor, self._moved_ms = floor, now_ms
+        is_stalled = now_ms - self._moved_ms >= STALLED_MS_MAX
+        self.left_behind = is_stalled or readable - floor > HELD_BYTES_MAX
+        return not self.left_behind
 
 
 class PluginCursor:

@@ -212,6 +212,11 @@ PLUGINS = (
         "1 once a dispatcher from elsewhere has failed too often and gets nothing more.",
         (*PLUGIN, "given_up"),
     ),
+    gauge(
+        "rocketmq_plugin_left_behind",
+        "1 while retention does not wait for a dispatcher from elsewhere, which hangs or is slow.",
+        (*PLUGIN, "left_behind"),
+    ),
 )
 
 FLUSH = (

@@ -13,6 +13,7 @@ from tests.actors.plans import service_plan
 from tests.actors.stores import fill, open_plan_store
 from wakelog.actors.extensions import plugin_threads
 from wakelog.actors.extensions.plugin_threads import PluginThreads
+from wakelog.dispatchers import plugins
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.plugins import PluginCursor
 from wakelog.storage.commit_log_reader import CommitLogReader
@@ -102,6 +103,24 @@ def test_one_that_hangs_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert time.monotonic() - began < 5
     assert threads.floor(end) == 0
     gate.set()
+
+
+def test_retention_goes_on_without_one_that_hangs_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(plugins, "STALLED_MS_MAX", 0)
+    gate = threading.Event()
+
+    def hang() -> None:
+        gate.wait()
+
+    threads, end = run(tmp_path, Recorder("hanging", hang), count=3)
+    for _ in range(2):
+        assert threads.floor(end) == end
+    assert threads.statistics()["running"]["hanging"]["left_behind"] is True
+    assert [record.levelname for record in caplog.records] == ["WARNING"], "it is said once"
+    gate.set()
+    threads.stop()
 
 
 def test_one_that_raises_is_tried_again(tmp_path: Path) -> None:

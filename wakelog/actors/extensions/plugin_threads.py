@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.dispatchers.plugins import PluginCursor
+from wakelog.dispatchers.plugins import PluginCursor, RetentionHold
 from wakelog.telemetry.logs import Log, logger
 
 STEP_BYTES_MAX = 8 << 20
@@ -34,15 +34,28 @@ class PluginThread:
         self._readable = 0
         self._rung = threading.Condition()
         self._stopping = False
+        self._hold = RetentionHold()
         self._log = logger(Log.STORE)
         name = f"plugin-{cursor.name}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    @property
-    def retention_floor(self) -> int | None:
-        """The first physical offset that the plug-in still needs, None if it needs nothing."""
-        return self._cursor.retention_floor
+    def retention_floor(self, now_ms: int) -> int | None:
+        """Return the first physical offset to be kept for the plug-in, None if there is none."""
+        floor = self._cursor.retention_floor
+        if floor is None:
+            return None
+        was_left_behind = self._hold.left_behind
+        if self._hold.look(floor, self._readable, now_ms):
+            return floor
+        if not was_left_behind:
+            self._log.warning(
+                "plug-in left behind: retention goes on without it",
+                plugin=self._cursor.name,
+                needs_from=floor,
+                behind_bytes=self._readable - floor,
+            )
+        return None
 
     def readable(self, physical_offset: int) -> None:
         """Let the plug-in have the log up to here."""
@@ -63,7 +76,8 @@ class PluginThread:
 
     def statistics(self) -> dict[str, Any]:
         """Return the cursor's counters."""
-        return dict(msgspec.to_builtins(self._cursor.statistics(self._readable)._asdict()))
+        found = msgspec.to_builtins(self._cursor.statistics(self._readable)._asdict())
+        return {**found, "left_behind": self._hold.left_behind}
 
     def _run(self) -> None:
         flushed_at = time.monotonic()
@@ -110,7 +124,8 @@ class PluginThreads:
 
     def floor(self, dispatched: int) -> int:
         """Return the first physical offset that anybody needs, at most `dispatched`."""
-        floors = [thread.retention_floor for thread in self._threads.values()]
+        now_ms = time.time_ns() // 1_000_000
+        floors = [thread.retention_floor(now_ms) for thread in self._threads.values()]
         return min([dispatched, *(floor for floor in floors if floor is not None)])
 
     def stop(self) -> None:
