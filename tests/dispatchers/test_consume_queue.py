@@ -140,3 +140,14 @@ def test_delete_topic(fs: MemoryFileSystem) -> None:
     assert fs.list_directory("/store/consumequeue") == ["B"]
     assert dispatcher.queue("A", 0) is None
     assert dispatcher.queue("B", 1) is not None
+
+
+def test_the_extensions_of_a_topic_go_with_it(fs: MemoryFileSystem) -> None:
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    dispatcher.dispatch(batch_of(log_of_queues()))
+    for topic in ("A", "B"):
+        directory = CONFIG.paths.consume_queue_extension(topic, 0)
+        fs.make_directories(directory)
+        fs.close(fs.open(f"{directory}/{0:020}", create=True))
+    dispatcher.delete_topic("A")
+    assert fs.list_directory("/store/consumequeue_ext") == ["B"]

@@ -100,17 +100,35 @@ class ConsumeQueueDispatcher:
         return sum(queue.remove_files_before(physical_offset) for queue in self._queues.values())
 
     def delete_topic(self, topic: str) -> int:
-        """Remove the queues of a topic and return how many there were. Raises: IllegalName."""
+        """Remove the queues of a topic, and return how many there were.
+
+        Their extensions go too, which a 4.9.3 broker has written: queues that begin anew under the
+        name must not point into old units. Raises: IllegalName, StoreFailed.
+        """
         keys = [key for key in self._queues if key[0] == topic]
         for key in keys:
             self._queues.pop(key).delete()
-        directory, _ = self._config.paths.topic_directories(topic)
+        directory, extensions = self._config.paths.topic_directories(topic)
+        self._remove_extensions(extensions)
         try:
             if self._fs.exists(directory) and not self._fs.list_directory(directory):
                 self._fs.remove_directory(directory)
         except OSError as error:
             raise store_failure(directory, "remove", error) from error
         return len(keys)
+
+    def _remove_extensions(self, directory: str) -> None:
+        fs = self._fs
+        try:
+            if not fs.exists(directory):
+                return
+            for queue in fs.list_directory(directory):
+                for name in fs.list_directory(f"{directory}/{queue}"):
+                    fs.unlink(f"{directory}/{queue}/{name}")
+                fs.remove_directory(f"{directory}/{queue}")
+            fs.remove_directory(directory)
+        except OSError as error:
+            raise store_failure(directory, "remove", error) from error
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueueWriter | None:
         """Return an open queue, None if there is none: for tests and statistics."""
