@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.compat.processes import free_port
-from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.errors import DeploymentFailed, PlanRefused
 from wakelog.cli.hello import AUTO_CREATE_TOPIC, Hello, greet
 from wakelog.protocol.bodies import BrokerData, TopicRouteData
 from wakelog.protocol.body_codec import encode_body
@@ -151,3 +151,11 @@ def test_nobody_at_the_address_is_said() -> None:
     port = free_port()
     with pytest.raises(DeploymentFailed, match=f"127.0.0.1:{port} does not answer: "):
         greet(f"127.0.0.1:{port}", "hello", lambda line: None)
+
+
+@pytest.mark.parametrize(
+    "text", ["127.0.0.1", "9876", ":9876", "host:", "host:port", "h:0", "h:65536"]
+)
+def test_what_is_no_address_is_refused_before_anything_is_asked(text: str) -> None:
+    with pytest.raises(PlanRefused, match="is no HOST:PORT"):
+        greet(text, "T", print)

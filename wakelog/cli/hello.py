@@ -13,12 +13,13 @@ Any RocketMQ 4.x will do. Source: org.apache.rocketmq.client.impl.MQClientAPIImp
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 
 import msgspec
 
-from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.errors import DeploymentFailed, PlanRefused
 from wakelog.protocol.bodies import BrokerData, TopicRouteData
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -41,6 +42,7 @@ GROUP = "wakelog-hello"
 BODY = b"hello"
 CALL_MS_MAX = 3_000  # sendMsgTimeout of 4.9.3's producer
 HOLD_MS = 2_000
+PORT_MAX = 65_535
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -53,7 +55,11 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def greet(name_server: str, topic: str, say: Callable[[str], None]) -> None:
-    """Send one message and fetch it back, saying what happened. Raises: DeploymentFailed."""
+    """Send one message and fetch it back, saying what happened.
+
+    Raises: PlanRefused for what is no address, DeploymentFailed.
+    """
+    _check_address(name_server)
 
     async def run() -> None:
         client = RemotingClient()
@@ -63,6 +69,20 @@ def greet(name_server: str, topic: str, say: Callable[[str], None]) -> None:
             await client.close()
 
     asyncio.run(run())
+
+
+def _check_address(text: str) -> None:
+    host, _, port = text.rpartition(":")
+    if not (host and port.isdecimal() and 0 < int(port) <= PORT_MAX):
+        raise PlanRefused(f"{text} is no HOST:PORT", "Give one, such as 127.0.0.1:9876.")
+
+
+def _reason(error: RemotingError) -> str:
+    """Return why a call failed; of what the system said, without the number of the error."""
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0:
+        return os.strerror(cause.errno)
+    return str(error.reason)
 
 
 class Hello:
@@ -91,7 +111,7 @@ class Hello:
             say(f"received  {found.decode(errors='replace')!r}, in {took_ms:.1f} ms")
         except RemotingError as error:
             raise DeploymentFailed(
-                f"{error.address} does not answer: {error.reason}",
+                f"{error.address} does not answer: {_reason(error)}",
                 "Look whether it runs and where it listens.",
             ) from error
         except ProtocolError as error:
