@@ -3,7 +3,14 @@
 import msgspec
 import pytest
 
-from wakelog.broker.config import BrokerConfig, java_key
+from wakelog.broker.config import (
+    DEFAULTS_WITHOUT_EFFECT,
+    KEYS_REFUSED_WHEN_TRUE,
+    KEYS_WITHOUT_EFFECT,
+    BrokerConfig,
+    java_key,
+)
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 
 # Section 6: key and default of 4.9.3.
@@ -74,3 +81,30 @@ def test_a_value_nobody_could_use_is_refused(field: str, value: object, accepted
 
 def test_the_address_is_the_advertised_one() -> None:
     assert BrokerConfig(broker_ip1="10.0.0.1", listen_port=20911).broker_addr == "10.0.0.1:20911"
+
+
+@pytest.mark.parametrize("config", [BrokerConfig, StoreConfig])
+def test_no_key_is_both_obeyed_and_without_effect(
+    config: type[BrokerConfig] | type[StoreConfig],
+) -> None:
+    assert not KEYS_WITHOUT_EFFECT & set(config.__struct_encode_fields__)
+
+
+def test_no_key_is_both_refused_and_without_effect() -> None:
+    assert not KEYS_WITHOUT_EFFECT & KEYS_REFUSED_WHEN_TRUE.keys()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("serverWorkerThreads", "8"),
+        ("consumerFallbehindThreshold", "17179869184"),
+        ("messageStorePlugIn", ""),
+    ],
+)
+def test_a_default_is_4_9_3s(key: str, value: str) -> None:
+    assert DEFAULTS_WITHOUT_EFFECT[key] == value
+
+
+def test_a_key_without_default_is_not_shown() -> None:
+    assert "dLegerGroup" in KEYS_WITHOUT_EFFECT - DEFAULTS_WITHOUT_EFFECT.keys()

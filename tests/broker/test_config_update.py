@@ -4,10 +4,9 @@ import msgspec
 import pytest
 
 from tests.broker.harness import settings
-from wakelog.broker.config import BrokerConfig
+from wakelog.broker.config import KEYS_WITHOUT_EFFECT, BrokerConfig
 from wakelog.broker.config_file import all_settings
 from wakelog.broker.config_update import LIVE_KEYS, properties_text, update_config
-from wakelog.broker.keys_without_effect import KEYS_WITHOUT_EFFECT
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 

@@ -47,7 +47,7 @@ from wakelog.broker.membership import MembershipStatistics
 from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.processors import PROCESSORS, unsupported_remark
 from wakelog.broker.processors.pull import resume_pull
-from wakelog.broker.queue_progress import Selection, select
+from wakelog.broker.processors.queue_progress import Selection, select
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.state import BrokerState
 from wakelog.broker.subscription_groups import SubscriptionGroupStatistics

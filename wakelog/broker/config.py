@@ -2,11 +2,14 @@
 
 Fields are in snake case; on the outside (broker.conf, codes 25 and 26) they have 4.9.3's names
 and defaults. Keys of 4.9.3 that mean nothing here (sizes of thread pools that do not exist,
-Netty switches) stand in ``keys_without_effect``, so that a file which sets one is not suspected
-of a typing mistake. Reading a file is in ``config_file``. Changing a running broker is in
-``config_update``, the only place that assigns to these fields.
+Netty switches) stand in ``KEYS_WITHOUT_EFFECT``, so that a file which sets one is not suspected
+of a typing mistake, and code 26 shows them with 4.9.3's defaults; of sizes that 4.9.3 takes from
+the number of cores with those of one core, since one loop does that work here. Reading a file is in
+``config_file``. Changing a running broker is in ``config_update``, the only place that assigns to
+these fields.
 
-Source: org.apache.rocketmq.common.BrokerConfig, remoting.netty.NettyServerConfig (4.9.3).
+Source: org.apache.rocketmq.common.BrokerConfig, remoting.netty.NettyServerConfig, and what a broker
+answers to code 26 (4.9.3).
 """
 
 import msgspec
@@ -122,6 +125,92 @@ def check_range(key: str, value: object) -> None:
         if not low <= value <= high:
             raise IllegalConfiguration(key, value, f"{low} to {high}")
 
+
+_DEFAULTS_WITHOUT_EFFECT = """
+    adminBrokerThreadPoolNums=16
+    autoDeleteUnusedStats=false
+    channelNotActiveInterval=60000
+    clientAsyncSemaphoreValue=65535
+    clientCallbackExecutorThreads=1
+    clientChannelMaxIdleTimeSeconds=120
+    clientCloseSocketIfTimeout=true
+    clientManageThreadPoolNums=32
+    clientOnewaySemaphoreValue=65535
+    clientPooledByteBufAllocatorEnable=false
+    clientSocketRcvBufSize=0
+    clientSocketSndBufSize=0
+    clientWorkerThreads=4
+    commercialBaseCount=1
+    commercialBigCount=1
+    commercialEnable=true
+    commercialTimerCount=1
+    commercialTransCount=1
+    connectTimeoutMillis=3000
+    consumerFallbehindThreshold=17179869184
+    consumerManageThreadPoolNums=32
+    debugLockEnable=false
+    disableConsumeIfConsumerReadSlowly=false
+    enableCalcFilterBitMap=false
+    enableDetailStat=true
+    enablePropertyFilter=false
+    endTransactionThreadPoolNums=10
+    expectConsumerNumUseFilter=32
+    fetchNamesrvAddrByAddressServer=false
+    filterDataCleanTimeSpan=86400000
+    filterServerNums=0
+    filterSupportRetry=false
+    flushCommitLogTimed=true
+    flushConsumerOffsetHistoryInterval=60000
+    flushLeastPagesWhenWarmMapedFile=4096
+    heartbeatThreadPoolNums=1
+    highSpeedMode=false
+    isEnableBatchPush=false
+    isolateLogEnable=false
+    maxDelayTime=40
+    maxErrorRateOfBloomFilter=20
+    messageStorePlugIn=
+    processReplyMessageThreadPoolNums=18
+    pullMessageThreadPoolNums=18
+    putMessageFutureThreadPoolNums=1
+    putMsgIndexHightWater=600000
+    putThreadPoolQueueCapacity=10000
+    queryMessageThreadPoolNums=9
+    rocketmqHome=
+    sendMessageThreadPoolNums=1
+    serverAsyncSemaphoreValue=64
+    serverCallbackExecutorThreads=0
+    serverOnewaySemaphoreValue=256
+    serverPooledByteBufAllocatorEnable=true
+    serverSelectorThreads=3
+    serverSocketRcvBufSize=0
+    serverSocketSndBufSize=0
+    serverWorkerThreads=8
+    storeReplyMessageEnable=true
+    transactionCheckInterval=60000
+    transactionCheckMax=15
+    transactionTimeOut=6000
+    transferMsgByHeap=true
+    useEpollNativeSelector=false
+    useReentrantLockWhenPutMessage=true
+    useTLS=false
+    warmMapedFileEnable=false
+    writeBufferHighWaterMark=0
+    writeBufferLowWaterMark=0
+"""
+
+DEFAULTS_WITHOUT_EFFECT = dict(
+    line.strip().split("=", 1) for line in _DEFAULTS_WITHOUT_EFFECT.strip().splitlines()
+)
+"""What 4.9.3 shows where the file is silent."""
+
+_WITHOUT_DEFAULT = """
+    rmqAddressServerDomain rmqAddressServerSubGroup dLegerGroup
+    dLegerPeers dLegerSelfId preferredLeaderId
+    enableBatchPush
+"""
+
+KEYS_WITHOUT_EFFECT = frozenset({*DEFAULTS_WITHOUT_EFFECT, *_WITHOUT_DEFAULT.split()})
+"""Every key that is accepted; one without a default is shown only if the file has it."""
 
 KEYS_REFUSED_WHEN_TRUE = {
     "aclEnable": "access control is not there yet, and a broker without it would be open",

@@ -20,8 +20,13 @@ from typing import Any, TypeVar, get_args
 import javaproperties
 import msgspec
 
-from wakelog.broker.config import KEYS_REFUSED_WHEN_TRUE, MASTER_ID, BrokerConfig
-from wakelog.broker.keys_without_effect import DEFAULTS_WITHOUT_EFFECT, KEYS_WITHOUT_EFFECT
+from wakelog.broker.config import (
+    DEFAULTS_WITHOUT_EFFECT,
+    KEYS_REFUSED_WHEN_TRUE,
+    KEYS_WITHOUT_EFFECT,
+    MASTER_ID,
+    BrokerConfig,
+)
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 

@@ -64,7 +64,7 @@ from wakelog.broker.decision import (
 )
 from wakelog.broker.error_answer import error_answer
 from wakelog.broker.processors import PROCESSORS
-from wakelog.broker.queue_progress import measure
+from wakelog.broker.processors.queue_progress import measure
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
