@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from scripts import requests_document as requests
 from scripts.overview_board import overview_board
 from wakelog.actors.threads import SECTIONS, AbsentThread, Thread
 from wakelog.telemetry.metric_spec import MetricSpec
@@ -70,6 +71,13 @@ def metric_cells(spec: MetricSpec) -> tuple[str, ...]:
     return (f"`{spec.exposed_name}`", spec.kind.value, labels, spec.help)
 
 
+def requests_document() -> str:
+    """Draw docs/requests.md."""
+    notice = NOTICE.format(source="wakelog/ and scripts/requests_document.py")
+    rows = table(requests.HEADS, requests.request_rows())
+    return "\n\n".join(["# Requests", notice, requests.INTRODUCTION, rows]) + "\n"
+
+
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table."""
     lines = [heads, ["---"] * len(heads), *rows]
@@ -79,6 +87,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/threads.md": threads_document,
     "docs/metrics.md": metrics_document,
+    "docs/requests.md": requests_document,
     "dashboards/overview.json": overview_board,
 }
 """What is drawn, by its path in the repository."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import Block, blocks_of, documents, groups_of, run_block
+from tests.documents import ROOT, Block, blocks_of, documents, groups_of, run_block
 
 BLOCKS = [block for path in documents() for block in blocks_of(path)]
 HOW = ("", "beside")
@@ -61,3 +61,12 @@ def test_a_block_that_stays_is_stopped_as_a_person_would(tmp_path: Path) -> None
     ready, store, port, stopped = run_block(staying, tmp_path, [beside]).splitlines()
     assert (ready, store, stopped) == ("ready", f"{tmp_path}/store", "stopped")
     assert port != "10911"
+
+
+def test_every_document_is_in_the_index() -> None:
+    folder = ROOT / "docs"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    names = {path.relative_to(folder).as_posix() for path in folder.glob("**/*.md")}
+    of_decisions = {name for name in names if name.startswith("adr/0")}
+    missing = {name for name in names - of_decisions - {"README.md"} if f"({name})" not in index}
+    assert not missing

@@ -1,0 +1,103 @@
+"""docs/requests.md: which request codes of 4.9.3 are answered here, by whom, and which are not.
+
+What is answered is read from the tables by which broker and name server dispatch; the rest is in
+`UNANSWERED`, with the reason. A test holds that the two make up all codes and share none.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from wakelog.broker.processors import PROCESSORS
+from wakelog.nameserver.processors import PROCESSORS as NAME_SERVER_PROCESSORS
+from wakelog.protocol.codes import RequestCode as Code
+
+TRANSACTIONS: Final = "transactions are not there yet"
+ACCESS_CONTROL: Final = "access control is not there yet"
+REPLICATION: Final = "replication is not there yet: a slave asks for it"
+REQUEST_REPLY: Final = "request and reply between clients is not there yet"
+FILTER_SERVERS: Final = "filter servers run Java classes of consumers"
+ADMIN: Final = "an admin command that is not there yet"
+TO_CLIENTS: Final = "goes from a broker to a client; nobody sends it to a broker"
+NOT_IN_4_9_3: Final = "4.9.3 has no processor for it either, and answers as here"
+
+UNANSWERED: Final[dict[str, tuple[Code, ...]]] = {
+    TRANSACTIONS: (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
+    ACCESS_CONTROL: (
+        Code.UPDATE_AND_CREATE_ACL_CONFIG,
+        Code.DELETE_ACL_CONFIG,
+        Code.GET_BROKER_CLUSTER_ACL_INFO,
+        Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+        Code.GET_BROKER_CLUSTER_ACL_CONFIG,
+    ),
+    REPLICATION: (Code.GET_ALL_CONSUMER_OFFSET, Code.GET_ALL_DELAY_OFFSET),
+    REQUEST_REPLY: (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
+    FILTER_SERVERS: (Code.REGISTER_FILTER_SERVER,),
+    ADMIN: (
+        Code.GET_BROKER_RUNTIME_INFO,
+        Code.GET_PRODUCER_CONNECTION_LIST,
+        Code.DELETE_SUBSCRIPTIONGROUP,
+        Code.GET_CONSUME_STATS,
+        Code.DELETE_TOPIC_IN_BROKER,
+        Code.INVOKE_BROKER_TO_RESET_OFFSET,
+        Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+        Code.QUERY_TOPIC_CONSUME_BY_WHO,
+        Code.QUERY_CONSUME_TIME_SPAN,
+        Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
+        Code.CLEAN_EXPIRED_CONSUMEQUEUE,
+        Code.GET_CONSUMER_RUNNING_INFO,
+        Code.QUERY_CORRECTION_OFFSET,
+        Code.CONSUME_MESSAGE_DIRECTLY,
+        Code.CLONE_GROUP_OFFSET,
+        Code.VIEW_BROKER_STATS_DATA,
+        Code.CLEAN_UNUSED_TOPIC,
+        Code.GET_BROKER_CONSUME_STATS,
+    ),
+    TO_CLIENTS: (
+        Code.CHECK_TRANSACTION_STATE,
+        Code.NOTIFY_CONSUMER_IDS_CHANGED,
+        Code.RESET_CONSUMER_CLIENT_OFFSET,
+        Code.GET_CONSUMER_STATUS_FROM_CLIENT,
+        Code.PUSH_REPLY_MESSAGE_TO_CLIENT,
+    ),
+    NOT_IN_4_9_3: (
+        Code.QUERY_BROKER_OFFSET,
+        Code.GET_TOPIC_CONFIG_LIST,
+        Code.GET_TOPIC_NAME_LIST,
+        Code.TRIGGER_DELETE_FILES,
+        Code.SUSPEND_CONSUMER,
+        Code.RESUME_CONSUMER,
+        Code.RESET_CONSUMER_OFFSET_IN_CONSUMER,
+        Code.RESET_CONSUMER_OFFSET_IN_BROKER,
+        Code.ADJUST_CONSUMER_THREAD_POOL,
+        Code.WHO_CONSUME_THE_MESSAGE,
+        Code.REGISTER_MESSAGE_FILTER_CLASS,
+    ),
+}
+"""Codes that get code 3, REQUEST_CODE_NOT_SUPPORTED, by the reason."""
+
+HEADS: Final = ("code", "name", "answered by", "or why not")
+INTRODUCTION: Final = """\
+The request codes of 4.9.3 and who answers them here. A code that is not answered, or not known,
+gets code 3, REQUEST_CODE_NOT_SUPPORTED, from broker and name server alike; of a code that belongs
+to the other of the two, the remark says so."""
+
+
+class Row(NamedTuple):
+    """One line of the table; the last two are never both empty."""
+
+    code: str
+    name: str
+    answered_by: str
+    why_not: str
+
+
+def request_rows() -> Iterator[Row]:
+    """Return one row for each code of 4.9.3, in their order."""
+    reasons = {code: reason for reason, codes in UNANSWERED.items() for code in codes}
+    for code in Code:
+        answering = []
+        if code in PROCESSORS:
+            answering.append(f"broker, lane {PROCESSORS[code].lane.value}")
+        if code in NAME_SERVER_PROCESSORS:
+            answering.append("name server")
+        yield Row(str(code.value), code.name, "; ".join(answering) or "-", reasons.get(code, "-"))

@@ -1,0 +1,42 @@
+"""The table of request codes: every code of 4.9.3 has an answer or a reason, and not both."""
+
+from itertools import chain
+
+import pytest
+
+from scripts.requests_document import NOT_IN_4_9_3, TO_CLIENTS, UNANSWERED, Row, request_rows
+from tests.broker.harness import Harness
+from wakelog.broker.processors import PROCESSORS
+from wakelog.nameserver.processors import PROCESSORS as NAME_SERVER_PROCESSORS
+from wakelog.protocol.codes import RequestCode, ResponseCode
+
+NOT_ANSWERED = list(chain.from_iterable(UNANSWERED.values()))
+ANSWERED = PROCESSORS.keys() | NAME_SERVER_PROCESSORS.keys()
+
+
+def test_every_code_is_answered_or_has_one_reason() -> None:
+    assert len(NOT_ANSWERED) == len(set(NOT_ANSWERED))
+    assert not ANSWERED & set(NOT_ANSWERED)
+    assert ANSWERED | set(NOT_ANSWERED) == set(RequestCode)
+
+
+@pytest.mark.parametrize("row", list(request_rows()), ids=lambda row: row.name)
+def test_a_row_says_who_or_why_not(row: Row) -> None:
+    assert (row.answered_by == "-") is not (row.why_not == "-")
+
+
+@pytest.mark.parametrize("code", NOT_ANSWERED, ids=lambda code: code.name)
+def test_a_code_that_is_not_answered_gets_code_3(code: RequestCode) -> None:
+    answer = Harness().ask(code)
+    assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert answer.remark == f" request type {code.value} not supported"
+
+
+def test_what_4_9_3_answers_and_we_do_not_is_28_and_the_like() -> None:
+    """RocketMQ 4.9.3's broker registers or switches over 30 codes that have no processor here."""
+    missing = set(NOT_ANSWERED) - {
+        *UNANSWERED[TO_CLIENTS],
+        *UNANSWERED[NOT_IN_4_9_3],
+    }
+    assert len(missing) == 30
+    assert {28, 37, 208, 215} <= missing
