@@ -284,6 +284,42 @@ def test_a_bell_that_brings_nothing_is_followed_by_a_call(
     run(main)
 
 
+def test_who_was_rung_for_is_answered_at_once_when_flush_dies(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flush_line, "STALL_SECONDS", 1e6)
+    harness = BellHarness(short_path)
+
+    async def main() -> None:
+        await harness.start()
+        harness.append(100)
+        harness.bells.want()
+        await harness.neighbour.stop()
+        harness.bells.lost()
+        await harness.wait_flushed(100)
+        assert harness.line.own_count == 1
+        await harness.stop()
+
+    run(main)
+
+
+def test_who_waits_for_nothing_needs_no_sync_when_flush_dies(short_path: Path) -> None:
+    harness = BellHarness(short_path)
+
+    async def main() -> None:
+        await harness.start()
+        harness.append(100)
+        harness.bells.want()
+        harness.page.set(Word.FLUSHED, 100)
+        await harness.neighbour.stop()
+        harness.bells.lost()
+        assert harness.events.flushed_to == 100
+        await harness.stop()
+        assert harness.line.own_count == 0
+
+    run(main)
+
+
 def test_a_timed_flush_whose_bell_is_lost_is_noticed_and_not_repeated(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -203,7 +203,7 @@ class BrokerLinks:
             pull_hold.SERVICE: (lambda _: self._holds_by_reference.hold_all(), _nothing),
             flush.SERVICE: (
                 lambda _: self._flush_by_reference.attached(),
-                lambda: self._flush_by_reference.lost(),
+                lambda: self.flush.lost(),
             ),
             allocate_mapped_file.SERVICE: (lambda _: self._segments_attached(), _nothing),
             commit.SERVICE: (_nothing_attached, _nothing),

@@ -276,6 +276,12 @@ class BellFlush:
         if self._timer is None:
             self._look_later()
 
+    def lost(self) -> None:
+        """Do what is waited for here: whoever was rung for it has died."""
+        self.look()
+        if self._by_reference.flushed < self._wanted:
+            self._by_reference.want()
+
     def look(self) -> None:
         """Take over the word."""
         self._by_reference.took(self._page.get(Word.FLUSHED))

@@ -139,6 +139,10 @@ class FlushLine(Protocol):
         """Flush now what is committed: somebody waits for it."""
         ...
 
+    def lost(self) -> None:
+        """Do without Flush what is waited for: it has died."""
+        ...
+
 
 def hold_note(note: HoldPull) -> tuple[Any, ...]:
     """Return a hold as plain parts."""
