@@ -80,7 +80,7 @@ def cost_of(mark: str, *, is_broker: str) -> Cost:
     shared_files: dict[tuple[int, int], int] = {}
     for folder in processes_of(mark):
         try:
-            seconds = _cpu_seconds(folder)
+            seconds = cpu_seconds_of(folder)
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
             memory = _memory_of(folder)
             shared_files |= _shared_files(folder)
@@ -97,7 +97,8 @@ def cost_of(mark: str, *, is_broker: str) -> Cost:
     )
 
 
-def _cpu_seconds(folder: Path) -> float:
+def cpu_seconds_of(folder: Path) -> float:
+    """Return what a process and its ended children used, threads that ended included."""
     # The command in parentheses may hold blanks; the fields behind it do not.
     fields = (folder / "stat").read_text().rpartition(")")[2].split()
     own_and_waited_for = fields[11:15]

@@ -1,19 +1,20 @@
 """Rows that a driver makes: its figures, what the broker used meanwhile, and the driver itself.
 
-The drivers are Java programs of ``drivers/``. Their last line is JSON with the figures, ``errors``
-among them. What a million messages cost counts the warm-up's messages too, because the processes
-are looked at before and after the driver.
+The drivers are Java programs of ``drivers/``. When warm they say so and wait, so that the processes
+are looked at between the warm-up and what is measured; their last line is JSON with the figures,
+``errors`` among them.
 """
 
 import json
 import resource
 import subprocess
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.cost import Cost
+from benchmarks.cost import Cost, cpu_seconds_of
 from benchmarks.rows import BODY_BYTES, Kind, Row
 from benchmarks.sides import Side
 from tests.compat.provision import java_runtime, rocketmq_classpath
@@ -23,6 +24,7 @@ DRIVER_SECONDS_MAX = 300
 SETTINGS = {"mappedFileSizeCommitLog": str(1 << 30)}
 TOPIC = "benchmark"
 QUEUES = 4
+WARM = "warm\n"
 MIB = 1 << 20
 BACKLOG_IN_FLIGHT = 256
 SETTLE_SECONDS = 1.0
@@ -37,35 +39,61 @@ class Drivers(NamedTuple):
 
     classes: Path
 
-    def client(self, side: Side, mode: str, workers: int, warmup: int, count: int) -> Run:
+    def client(
+        self,
+        side: Side,
+        mode: str,
+        workers: int,
+        *,
+        warmup: int,
+        count: int,
+        when_warm: Callable[[], None] = lambda: None,
+    ) -> Run:
         """Run the real client."""
         numbers = [str(workers), str(warmup), str(count), str(BODY_BYTES)]
-        return self._java(["ClientLoad", side.name_server, mode, *numbers, TOPIC])
+        return self._java(["ClientLoad", side.name_server, mode, *numbers, TOPIC], when_warm)
 
-    def frames(self, side: Side, row: Row) -> Run:
+    def frames(self, side: Side, row: Row, when_warm: Callable[[], None]) -> Run:
         """Run the light driver; its topic has to be there."""
         host, _, port = side.broker.rpartition(":")
         counts = [row.connections, row.workers, row.warmup, row.messages, BODY_BYTES]
         numbers = [str(count) for count in counts]
-        return self._java(["FrameLoad", host, port, row.mode, *numbers, TOPIC, str(QUEUES)])
+        command = ["FrameLoad", host, port, row.mode, *numbers, TOPIC, str(QUEUES)]
+        return self._java(command, when_warm)
 
-    def _java(self, command: list[str]) -> Run:
+    def _java(self, command: list[str], when_warm: Callable[[], None]) -> Run:
         runtime = java_runtime()
         environment = {**runtime.env, "CLASSPATH": f"{self.classes}:{rocketmq_classpath()}"}
-        began_seconds, cpu_seconds = time.monotonic(), _children_seconds()
-        done = subprocess.run(
+        lines: list[str] = []
+        began_seconds = before_seconds = 0.0
+        cpu_seconds = _children_seconds()
+        with subprocess.Popen(
             [runtime.java, "-Xmx1g", *command],
             env=environment,
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
-            timeout=DRIVER_SECONDS_MAX,
-            check=False,
-        )
-        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-        if not lines:
-            raise RuntimeError(f"{command[0]} printed no figures: {done.stdout}{done.stderr}")
+        ) as process:
+            assert process.stdin is not None and process.stdout is not None
+            limit = threading.Timer(DRIVER_SECONDS_MAX, process.kill)
+            limit.start()
+            try:
+                for line in process.stdout:
+                    lines.append(line)
+                    if line == WARM:
+                        when_warm()
+                        before_seconds = cpu_seconds_of(Path(f"/proc/{process.pid}"))
+                        began_seconds = time.monotonic()
+                        process.stdin.write("\n")
+                        process.stdin.flush()
+            finally:
+                limit.cancel()
+        if not (lines and lines[-1].startswith("{")):
+            raise RuntimeError(f"{command[0]} printed no figures: {''.join(lines)}")
         figures: Run = json.loads(lines[-1])
-        figures["driver_cpu_seconds"] = _children_seconds() - cpu_seconds
+        spent_seconds = _children_seconds() - cpu_seconds - before_seconds
+        figures["driver_cpu_seconds"] = spent_seconds
         figures["driver_seconds"] = time.monotonic() - began_seconds
         return figures
 
@@ -87,22 +115,29 @@ def settings_of(row: Row) -> Mapping[str, str]:
 
 def measure_load(row: Row, side: Side, drivers: Drivers) -> Run:
     """Run the row's driver once, after what it needs is there."""
+    before: list[Cost] = []
+
+    def look() -> None:
+        before.append(side.cost())
+
     if row.mode == "consume":
-        _fill(drivers, side, row.messages)
+        _fill(drivers, side, row.warmup + row.messages)
         time.sleep(SETTLE_SECONDS)
     elif row.kind is Kind.FRAMES:
-        drivers.client(side, "sync", 1, 10, 10)
-    before = side.cost()
+        drivers.client(side, "sync", 1, warmup=10, count=10)
     if row.kind is Kind.CLIENT:
-        run = drivers.client(side, row.mode, row.workers, row.warmup, row.messages)
+        numbers = {"warmup": row.warmup, "count": row.messages}
+        run = drivers.client(side, row.mode, row.workers, **numbers, when_warm=look)
     else:
-        run = drivers.frames(side, row)
-    return run | costs(before, side.cost(), run)
+        run = drivers.frames(side, row, look)
+    # Consuming has no pause behind its warm-up: all that was consumed is counted.
+    counted = run["messages"] + (row.warmup if row.mode == "consume" else 0)
+    return run | costs(before[-1], side.cost(), run, counted)
 
 
-def costs(before: Cost, after: Cost, run: Run) -> Run:
-    """Return what a run cost by message, and how busy which process was."""
-    millions = (run["messages"] + run["warmup"]) / 1e6
+def costs(before: Cost, after: Cost, run: Run, counted: int) -> Run:
+    """Return what so many messages of a run cost, and how busy which process was."""
+    millions = counted / 1e6
     used = {
         role: seconds - before.cpu_by_role.get(role, 0.0)
         for role, seconds in after.cpu_by_role.items()
@@ -128,7 +163,7 @@ def memory(cost: Cost) -> Run:
 
 
 def _fill(drivers: Drivers, side: Side, count: int) -> None:
-    sent = drivers.client(side, "async", BACKLOG_IN_FLIGHT, 0, count)
+    sent = drivers.client(side, "async", BACKLOG_IN_FLIGHT, warmup=0, count=count)
     if sent["errors"]:
         raise RuntimeError(f"the backlog was not sent: {sent}")
 

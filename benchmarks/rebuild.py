@@ -5,9 +5,17 @@ a side says in its log where dispatch begins, so that neither the start of a JVM
 recovery, which reads the same log first, is part of it; it ends when the last entry of each queue,
 the index's header and the last page of its hash table are what the real broker had written
 while the messages came. ``whole_seconds`` counts from the start of the first process.
+
+``kernel_seconds`` is what the same dispatch takes wakelog alone, without actors and with its
+compiled kernels loaded: of a start, loading them is a good part, and the plain scan runs meanwhile.
+
+    python -m benchmarks.rebuild STORE END    rebuild a store so, and print the seconds
 """
 
+import shutil
+import struct
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,10 +25,18 @@ from typing import NamedTuple
 
 from benchmarks.load import SETTINGS, Drivers, Run, memory
 from benchmarks.rows import REBUILD_MESSAGES
-from benchmarks.sides import STORE_LOG_NAME, RocketMQ, Side
+from benchmarks.sides import STORE_LOG_NAME, RocketMQ, Side, Wakelog
+from wakelog.dispatchers import core_dispatchers
+from wakelog.dispatchers.reput import Reput
+from wakelog.storage.bulk.loader import compile_kernels
+from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.file_system import RealFileSystem
 
 LOG_NAME = "commitlog"
-ENTRY_BYTES = 20
+INDEX = "index"
+ENTRY = struct.Struct(">qiq")
+STEP_BYTES_MAX = 8 << 20
 INDEX_HEADER_BYTES = 40
 INDEX_SLOTS = 5_000_000
 INDEX_SLOT_BYTES = 4
@@ -61,13 +77,14 @@ class RebuildLog:
         """Let the real broker write it."""
         side = RocketMQ(folder / "log", SETTINGS)
         try:
-            sent = drivers.client(side, "batch", 1, 0, REBUILD_MESSAGES)
+            sent = drivers.client(side, "batch", 1, warmup=0, count=REBUILD_MESSAGES)
         finally:
             side.stop(in_order=True)
         if sent["errors"]:
             raise RuntimeError(f"the log was not written: {sent}")
         self._store = side.store
-        self.pieces = list(_last_pieces(side.store))
+        self.pieces = list(last_pieces(side.store))
+        self.end_offset = end_of(self.pieces)
 
     def copy_into(self, store: Path) -> None:
         """Copy the log alone."""
@@ -94,6 +111,7 @@ def measure_rebuild(
         "messages": REBUILD_MESSAGES,
         "seconds": seconds,
         "per_second": REBUILD_MESSAGES / seconds,
+        "kernel_seconds": seconds,
         "whole_seconds": ended_seconds - side.began_seconds,
         "ready_seconds": side.ready_seconds,
         "cpu_seconds": cost.cpu_seconds,
@@ -101,7 +119,39 @@ def measure_rebuild(
         "busy_percent": {},
         **memory(cost),
     }
+    if side.name == Wakelog.name:
+        run["kernel_seconds"] = _rebuild_alone(log, store)
     return run, side.configuration
+
+
+def _rebuild_alone(log: RebuildLog, store: Path) -> float:
+    """Let a process of its own rebuild a new copy of the log; return its seconds."""
+    shutil.rmtree(store)
+    store.mkdir()
+    log.copy_into(store)
+    command = [sys.executable, "-m", "benchmarks.rebuild", str(store), str(log.end_offset)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    if not all(piece.is_in(store) for piece in log.pieces):
+        raise RuntimeError("the rebuilt store is not as the real broker's")
+    return float(done.stdout)
+
+
+def rebuild(store: Path, end_offset: int) -> float:
+    """Dispatch the whole log in this process; return the seconds, the kernels being loaded."""
+    kernels = compile_kernels()
+    fs, config = RealFileSystem(), StoreConfig(store_path_root=str(store))
+    log = CommitLogReader(fs, config)
+    dispatchers = core_dispatchers(fs, config, log)
+    reput = Reput(fs, log, dispatchers, config, kernels=lambda: kernels)
+    began_seconds = time.perf_counter()
+    reput.start(end_offset, clean_exit=True)
+    while reput.step(end_offset, STEP_BYTES_MAX, time.time_ns() // 1_000_000).more:
+        pass
+    seconds = time.perf_counter() - began_seconds
+    for dispatcher in dispatchers:
+        dispatcher.close()
+    log.close()
+    return seconds
 
 
 def dispatch_began(side_name: str, folder: Path) -> float:
@@ -148,19 +198,29 @@ class _Watch:
         self._thread.join()
 
 
-def _last_pieces(store: Path) -> Iterator[Piece]:
+def end_of(pieces: list[Piece]) -> int:
+    """Return the log's end: behind the record that the last entry of a queue points to."""
+    entries = [ENTRY.unpack(piece.content) for piece in pieces if piece.folder.parts[0] != INDEX]
+    return max(int(physical_offset + size_bytes) for physical_offset, size_bytes, _ in entries)
+
+
+def last_pieces(store: Path) -> Iterator[Piece]:
     """Yield what comes last of each queue, then of the index, in a store that is complete."""
     for folder in sorted((store / "consumequeue").glob("*/*")):
         files = [path.read_bytes().rstrip(b"\0") for path in sorted(folder.iterdir())]
         number = max(index for index, content in enumerate(files) if content)
-        position = (len(files[number]) - 1) // ENTRY_BYTES * ENTRY_BYTES
-        entry = files[number][position:].ljust(ENTRY_BYTES, b"\0")
+        position = (len(files[number]) - 1) // ENTRY.size * ENTRY.size
+        entry = files[number][position:].ljust(ENTRY.size, b"\0")
         yield Piece(folder.relative_to(store), number, position, entry)
-    index = sorted((store / "index").iterdir())
+    index = sorted((store / INDEX).iterdir())
     end = INDEX_HEADER_BYTES + INDEX_SLOTS * INDEX_SLOT_BYTES
     with open(index[-1], "rb") as file:
         header = file.read(INDEX_HEADER_BYTES)
         file.seek(end - PAGE_BYTES)
         page = file.read(PAGE_BYTES)
-    yield Piece(Path("index"), len(index) - 1, 0, header)
-    yield Piece(Path("index"), len(index) - 1, end - PAGE_BYTES, page)
+    yield Piece(Path(INDEX), len(index) - 1, 0, header)
+    yield Piece(Path(INDEX), len(index) - 1, end - PAGE_BYTES, page)
+
+
+if __name__ == "__main__":
+    print(rebuild(Path(sys.argv[1]), int(sys.argv[2])))

@@ -1,3 +1,4 @@
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -22,9 +23,10 @@ import org.apache.rocketmq.common.message.MessageQueue;
  *
  * <p>Usage: {@code ClientLoad NAMESRV MODE WORKERS WARMUP COUNT BODY_BYTES TOPIC}. MODE:
  * {@code sync} (WORKERS threads), {@code async} (WORKERS in flight), {@code oneway} (a message counts once the
- * queues' max offsets cover it), {@code batch} (32 messages a send, COUNT counts messages), {@code consume} (COUNT messages that are already there), {@code latency}
- * (WORKERS messages a second, send to receive). Prints one line of JSON; a send or a receive that failed
- * counts as an error, and a run with an error is void.
+ * queues' max offsets cover it), {@code batch} (32 messages a send, COUNT counts messages), {@code consume} (WARMUP and COUNT messages that are already there), {@code latency}
+ * (WORKERS messages a second, send to receive). After the warm-up it prints {@code warm} and waits for a line
+ * (not before consuming, which begins with the first message behind the warm-up). Prints one line of JSON at
+ * last; a send or a receive that failed counts as an error, and a run with an error is void.
  */
 public final class ClientLoad {
     private static final int BATCH_MESSAGES = 32;
@@ -74,13 +76,22 @@ public final class ClientLoad {
         if (mode.equals("oneway")) {
             note(producer.send(message(0)));
             oneway(warmup);
+            awaitStart();
             return oneway(count);
         }
         send(mode, warmup, new long[warmup]);
-        errors.set(0);
+        awaitStart();
         long[] latencies = new long[count];
         double seconds = send(mode, count, latencies);
         return report(mode, count, seconds, latencies);
+    }
+
+    /** Lets whoever started this look at the broker between the warm-up and what is measured. */
+    private static void awaitStart() throws IOException {
+        System.out.println("warm");
+        if (System.in.read() < 0) {
+            throw new IOException("nobody is there");
+        }
     }
 
     private double send(String mode, int count, long[] latencies) throws Exception {
@@ -188,14 +199,16 @@ public final class ClientLoad {
 
     private double consume(int count) throws Exception {
         AtomicInteger received = new AtomicInteger();
-        AtomicLong first = new AtomicLong();
+        AtomicLong begin = new AtomicLong();
+        awaitStart();
         DefaultMQPushConsumer consumer = consumer((messages, context) -> {
-            first.compareAndSet(0, System.nanoTime());
-            received.addAndGet(messages.size());
+            if (received.getAndAdd(messages.size()) >= warmup) {
+                begin.compareAndSet(0, System.nanoTime());
+            }
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
-        waitFor(received, count);
-        double seconds = (System.nanoTime() - first.get()) / 1e9;
+        waitFor(received, warmup + count);
+        double seconds = (System.nanoTime() - begin.get()) / 1e9;
         consumer.shutdown();
         return seconds;
     }
@@ -219,6 +232,10 @@ public final class ClientLoad {
         long gap = 1_000_000_000L / workers;
         long next = System.nanoTime() + 3_000_000_000L;
         for (int index = 0; index < warmup + count; index++, next += gap) {
+            if (index == warmup) {
+                awaitStart();
+                next = System.nanoTime();
+            }
             while (System.nanoTime() < next) {
                 java.util.concurrent.locks.LockSupport.parkNanos(Math.max(1, next - System.nanoTime()));
             }

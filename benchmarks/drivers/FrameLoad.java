@@ -15,7 +15,8 @@ import java.util.concurrent.atomic.AtomicLong;
  * <p>Usage: {@code java FrameLoad.java HOST PORT MODE CONNECTIONS WINDOW WARMUP COUNT BODY_BYTES TOPIC
  * QUEUES}. MODE is {@code send}, {@code oneway} or {@code batch} (32 messages a frame, COUNT counts messages).
  * Each connection keeps WINDOW frames in flight. A one-way message counts once the queues' max offsets cover
- * it, and the time ends when they stand still or cover all. Prints one line of JSON.
+ * it, and the time ends when they stand still or cover all. After the warm-up it prints
+ * {@code warm} and waits for a line; at last it prints one line of JSON.
  */
 public final class FrameLoad {
     private static final int BATCH_MESSAGES = 32;
@@ -53,6 +54,10 @@ public final class FrameLoad {
         int warmup = Integer.parseInt(arguments[5]);
         int count = Integer.parseInt(arguments[6]);
         load.run(connections, warmup);
+        System.out.println("warm");
+        if (System.in.read() < 0) {
+            throw new IOException("nobody is there");
+        }
         System.out.println(load.run(connections, count).replace("{", "{\"warmup\":" + warmup + ","));
     }
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.rebuild import Piece, dispatch_began
+from benchmarks.rebuild import ENTRY, INDEX_SLOTS, Piece, dispatch_began, end_of, last_pieces
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
 
@@ -48,3 +48,25 @@ def test_a_piece_is_there_once_its_bytes_are(tmp_path: Path) -> None:
     assert not piece.is_in(tmp_path)
     (folder / "2").write_bytes(b"1111last")
     assert piece.is_in(tmp_path)
+
+
+def test_the_end_is_the_last_entry_of_each_queue_and_the_last_of_the_index(tmp_path: Path) -> None:
+    for queue, entries in {"0": [(0, 100, 7), (300, 100, 0)], "1": [(100, 200, 0)]}.items():
+        folder = tmp_path / "consumequeue" / "topic" / queue
+        folder.mkdir(parents=True)
+        packed = b"".join(ENTRY.pack(*entry) for entry in entries)
+        (folder / "0").write_bytes(packed.ljust(200, b"\0"))
+    (tmp_path / "index").mkdir()
+    with open(tmp_path / "index" / "1", "wb") as file:
+        file.write(bytes(range(40)))
+        file.seek(40 + 4 * INDEX_SLOTS - 1)
+        file.write(b"x")
+    pieces = list(last_pieces(tmp_path))
+    assert [piece.content for piece in pieces[:2]] == [
+        ENTRY.pack(300, 100, 0),
+        ENTRY.pack(100, 200, 0),
+    ]
+    assert pieces[2].content == bytes(range(40))
+    assert pieces[3].content.endswith(b"\0x")
+    assert all(piece.is_in(tmp_path) for piece in pieces)
+    assert end_of(pieces) == 400
