@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from benchmarks.results import Result
 from benchmarks.rows import ROWS, Figure, Row
 
-WIDTH, LEFT, RIGHT = 860, 130, 30
+WIDTH, LEFT, RIGHT = 860, 130, 70
 TOP, ROW_HEIGHT, BOTTOM = 64, 26, 40
 SCALE_MIN, SCALE_MAX = 0.25, 16.0
 TICKS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -19,6 +19,12 @@ COST_FIGURES = ("broker_cpu", "broker_cpu_seconds", "ready_cpu_seconds")
 _OPEN = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
     'font-family="sans-serif" font-size="13" role="img">'
+)
+
+_END = 'text-anchor="end"'
+_TITLE = (
+    "Ratio of wakelog to RocketMQ 4.9.3, right of 1 wakelog is better; "
+    "a line goes from the least pair to the greatest"
 )
 
 
@@ -36,11 +42,14 @@ def render_picture(results: Mapping[str, Result]) -> str:
     ]
     for number, row in enumerate(rows):
         y = TOP + ROW_HEIGHT * number + ROW_HEIGHT / 2
-        lines.append(f'<text x="{LEFT - 10}" y="{y + 4:.1f}" text-anchor="end">{row.name}</text>')
+        lines.append(f'<text x="{LEFT - 10}" y="{y + 4:.1f}" {_END}>{row.name}</text>')
         for figure, colour, shift in _marks(row):
             ratio = results[row.name]["summary"].get(figure.name, {}).get("ratio")
             if ratio:
                 lines += _mark(ratio, y + shift, colour)
+            if ratio and figure is row.figures[0]:
+                median = f"{ratio['median']:.2f}"
+                lines.append(f'<text x="{WIDTH - 15}" y="{y + 4:.1f}" {_END}>{median}</text>')
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
@@ -78,11 +87,10 @@ def _axis(bottom: float) -> Iterator[str]:
 
 
 def _legend() -> Iterator[str]:
-    yield f'<text x="{LEFT}" y="20" font-size="15">wakelog against RocketMQ 4.9.3; '
-    yield "right of 1 wakelog is better; a line from the least pair to the greatest</text>"
+    yield f'<text x="20" y="22">{_TITLE}</text>'
     for x, colour, text in (
-        (LEFT, ABOUT, "throughput or time"),
-        (LEFT + 170, COST, "CPU of the broker's own processes"),
+        (LEFT, ABOUT, "throughput or time (its median stands at the right)"),
+        (LEFT + 380, COST, "CPU of the broker's own processes"),
     ):
         yield f'<circle cx="{x + 5}" cy="40" r="4" fill="{colour}"/>'
         yield f'<text x="{x + 16}" y="44">{text}</text>'
