@@ -46,6 +46,31 @@ def test_zeros_leave_nothing_behind(fs: MemoryFileSystem) -> None:
     assert not fs.exists("/store/wakelog.quarantine")
 
 
+class ReadingAhead(MemoryFileSystem):
+    """What was read, and the block behind it, counts as data, as of a file that was allocated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions: list[int] = []
+
+    def pread(self, fd: int, length: int, position: int) -> bytes:
+        self.positions.append(position)
+        return super().pread(fd, length, position)
+
+    def next_data(self, fd: int, position: int) -> int | None:
+        if any(at <= position < at + 2 * BLOCK_BYTES for at in self.positions):
+            return position
+        return super().next_data(fd, position)
+
+
+def test_what_was_never_written_is_not_read() -> None:
+    fs = ReadingAhead()
+    files = segments(fs, [b"kept" + b"cut"])
+    [piece] = keep_aside(fs, "/store", files, 4, NOW_MS)
+    assert read_file(fs, piece.path) == b"cut"
+    assert fs.positions == [4, 0]  # one block of the segment, and what this test read
+
+
 def test_places_inside_a_piece_are_kept(fs: MemoryFileSystem) -> None:
     content = b"kept" + bytes(BLOCK_BYTES * 2) + b"far" + bytes(10) + b"end" + bytes(5)
     (piece,) = keep_aside(fs, "/store", segments(fs, [content]), 4, NOW_MS)

@@ -66,9 +66,8 @@ def _copy_written(fs: FileSystem, file: MappedFile, begin: int, path: str) -> in
     """Copy the blocks of `file` that are not zero; return the length, 0 if there was none."""
     target: int | None = None
     length = 0
-    position = fs.next_data(file.fd, begin)
     try:
-        while position is not None and position < file.size_bytes:
+        for position in _written(fs, file, begin):
             block = file.read(position, BLOCK_BYTES)
             # Comparing with zeros is some twenty times as fast as stripping them.
             if block != _ZEROS[: len(block)]:
@@ -78,7 +77,6 @@ def _copy_written(fs: FileSystem, file: MappedFile, begin: int, path: str) -> in
                     target = fs.open(path, create=True)
                 fs.pwrite(target, written, position - begin)
                 length = position - begin + len(written)
-            position = fs.next_data(file.fd, position + len(block))
         if target is not None:
             fs.sync(target)
     except OSError as error:
@@ -87,3 +85,17 @@ def _copy_written(fs: FileSystem, file: MappedFile, begin: int, path: str) -> in
         if target is not None:
             fs.close(target)
     return length
+
+
+def _written(fs: FileSystem, file: MappedFile, begin: int) -> list[int]:
+    """Return where blocks begin that may hold something.
+
+    All of them before the first is read: a page that was read, or read ahead, counts as data from
+    then on, and gigabytes allocated ahead of need would be read after it.
+    """
+    positions = []
+    position = fs.next_data(file.fd, begin)
+    while position is not None and position < file.size_bytes:
+        positions.append(position)
+        position = fs.next_data(file.fd, position + BLOCK_BYTES)
+    return positions
