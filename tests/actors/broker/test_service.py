@@ -17,7 +17,8 @@ from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.local import LocalBroker
 from wakelog.protocol.codes import ResponseCode
 from wakelog.server.errors import PortUnavailable
-from wakelog.storage.errors import DamagedStore, StoreLocked
+from wakelog.storage.errors import DamagedStore, StoreFailed, StoreLocked
+from wakelog.storage.message_store import MessageStore
 from wakelog.storage.state.store_lock import StoreLock
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -137,5 +138,20 @@ def test_before_it_is_stopped_everything_is_dispatched(short_path: Path) -> None
         assert await broker.stop()
         assert not (short_path / "store" / "abort").exists()
         assert not (short_path / "run").exists()
+
+    run(main)
+
+
+def test_a_disk_that_refuses_costs_a_scrape_the_queues_only(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_store: MessageStore) -> dict[str, list[int]]:
+        raise StoreFailed("consumequeue", "list", OSError(errno.EIO, os.strerror(errno.EIO)))
+
+    async def main() -> None:
+        async with bell_broker(short_path, monkeypatch) as running:
+            assert (await running.client.send("t", b"0")).code == ResponseCode.SUCCESS
+            monkeypatch.setattr(MessageStore, "queues", refuse)
+            assert await running.broker.measure_queues() == {}
 
     run(main)

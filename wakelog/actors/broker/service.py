@@ -510,16 +510,22 @@ class BrokerService:
             self._store_errors.error("log not writeable", cause=str(error))
 
     async def measure_queues(self) -> dict[str, Any]:
-        """Return where queues end and how far groups are behind, as builtins; read in the pool."""
+        """Return where queues end and how far groups are behind, as builtins; read in the pool.
+
+        Nothing if the disk refuses: the other metrics say why.
+        """
         selection = self.broker.committed_offsets()
         end_seconds = time.monotonic() + MEASURE_SECONDS_MAX
 
         def has_time() -> bool:
             return time.monotonic() < end_seconds
 
-        progress = await self._pool.submit(
-            partial(measure, selection, self.store, wall_ms(), has_time)
-        )
+        work = partial(measure, selection, self.store, wall_ms(), has_time)
+        try:
+            progress = await self._pool.submit(work)
+        except StoreError as error:
+            self._log.warning("queues not measured", cause=str(error))
+            return {}
         return dict(msgspec.to_builtins(progress, str_keys=True))
 
     def statistics(self) -> dict[str, Any]:
