@@ -4,9 +4,9 @@ Other sessions may run on the same machine, so everything is attributed, not mer
 - processes carry a word in their environment that only this session's descendants inherit, which
   holds for daemons too, whoever their parent is by then;
 - listening sockets are those of such processes (gone with them) and of the test process itself;
-- temporary files go to a directory of the session's own (`TMPDIR`); in `/dev/shm` and in the
-  system's temporary directory a new file is ours if its name is, nobody living has it open, and no
-  other session is running that may have made it.
+- temporary files go to a directory of the session's own (`TMPDIR`); a new file in `/dev/shm`, and
+  one with our name in the system's temporary directory, is ours if nobody living has it open, and
+  no other session is running that may have made it.
 
 Invariants: looking changes nothing; what is found is reported by name, never removed or killed.
 """
@@ -22,9 +22,10 @@ from pathlib import Path
 SESSION_VARIABLE = "WAKELOG_TEST_SESSION"
 GRACE_MS_MAX = 10_000  # a process that was told to stop may take this long to be gone
 _PROC = Path("/proc")
-_SHARED_PLACES = (Path("/dev/shm"), Path("/tmp"))
+# Whatever is in shared memory and in nobody's hands is memory lost, whoever named it: Ray's object
+# store and Python's own segments have names of their own. Anything may be in the other.
+_SHARED_PLACES = {Path("/dev/shm"): re.compile(""), Path("/tmp"): re.compile("wakelog")}
 _SESSION_PREFIX = "wl-"  # short: UNIX sockets below it have about a hundred characters in all
-_OURS = re.compile(r"wakelog")
 # pytest keeps the folders of its own fixtures until the session's directory is removed.
 _EXPECTED_FOLDERS = (f"pytest-of-{getpass.getuser()}",)
 _LISTEN_STATE = "0A"  # of /proc/net/tcp
@@ -78,11 +79,11 @@ def open_paths(process_ids: Iterable[int]) -> set[str]:
 
 
 def shared_files() -> set[str]:
-    """Return the files of wakelog's in places that every process shares."""
+    """Return the files that may be ours in places that every process shares."""
     found: set[str] = set()
-    for place in _SHARED_PLACES:
+    for place, ours in _SHARED_PLACES.items():
         try:
-            found.update(str(place / name) for name in os.listdir(place) if _OURS.search(name))
+            found.update(str(place / name) for name in os.listdir(place) if ours.search(name))
         except OSError:
             continue  # no such place on this system
     return found

@@ -62,10 +62,13 @@ def test_a_listening_socket_is_found_and_a_silent_one_is_not(
     assert listening_sockets() == before
 
 
-def test_a_file_in_shared_memory_is_found_once_nobody_has_it_open(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["wakelog", "psm"])
+def test_a_file_in_shared_memory_is_found_once_nobody_has_it_open(
+    tmp_path: Path, name: str
+) -> None:
     word = uuid.uuid4().hex
     leftovers = Leftovers(word, tmp_path)
-    path = Path(f"/dev/shm/wakelog-test-{word}")
+    path = Path(f"/dev/shm/{name}-test-{word}")
     try:
         with path.open("wb"):
             assert in_use([str(path)]) == {str(path)}
