@@ -87,8 +87,34 @@ def bench(python: Path, arguments: Sequence[str]) -> int:
 
 
 def long(python: Path, arguments: Sequence[str]) -> int:
-    """Run the tests too long for every day, and with more rounds those that have rounds."""
-    return _pytest(python, "--long", "-m", "long or kill or simulation", *arguments)
+    """Run the tests too long for every day, and with more rounds those that have rounds.
+
+    It takes an hour and tells of each test as it ends; `--role NAME` runs what kills and stops one
+    role, of which benchmarks/results then holds the new figures beside the older ones of the rest.
+    """
+    role, rest = split_role(arguments)
+    chosen = ("-m", "kill", "-k", role) if role else ("-m", "long or kill or simulation")
+    _pytest(python, "--long", "-v", *chosen, *rest)
+
+
+def split_role(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """Part the role that is asked for, empty for all, from pytest's own arguments."""
+    role = ""
+    rest: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == "--role":
+            role = next(words, "")
+        elif word.startswith("--role="):
+            role = word.partition("=")[2]
+        else:
+            rest.append(word)
+    return role, rest
+
+
+def simulate(python: Path, arguments: Sequence[str]) -> int:
+    """Crash the store on a simulated disk, a million times or as often as asked."""
+    return _module(python, "tests.simulation", arguments)
 
 
 def docs(python: Path, arguments: Sequence[str]) -> int:
@@ -101,7 +127,8 @@ COMMANDS = {
     "test": Command("[--without KIND] [ARGS]", "every kind of test (ARGS go to pytest)", test),
     "check": Command("", "ruff, mypy, import-linter, tidy", check),
     "bench": Command("[ARGS]", "benchmarks, side by side with RocketMQ's broker", bench),
-    "long": Command("[ARGS]", "the long runs: more kills, more seeds", long),
+    "long": Command("[--role NAME] [ARGS]", "the long runs: more kills, more seeds", long),
+    "simulate": Command("[ARGS]", "crash a store on a simulated disk, over and over", simulate),
     "docs": Command("", "write the documents that are made from code", docs),
 }
 

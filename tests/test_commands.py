@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.commands import COMMANDS, ROOT, main, split_without
+from scripts.commands import COMMANDS, ROOT, main, split_role, split_without
 
 
 def dev(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -61,6 +61,21 @@ def test_kinds_left_out_are_told_from_arguments_for_pytest(
     arguments: Sequence[str], without: set[str], rest: list[str]
 ) -> None:
     assert split_without(arguments) == (without, rest)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "role", "rest"),
+    [
+        ([], "", []),
+        (["--role", "reput", "-x"], "reput", ["-x"]),
+        (["-x", "--role=Flush"], "Flush", ["-x"]),
+        (["--role"], "", []),
+    ],
+)
+def test_the_role_of_a_long_run_is_told_from_arguments_for_pytest(
+    arguments: Sequence[str], role: str, rest: list[str]
+) -> None:
+    assert split_role(arguments) == (role, rest)
 
 
 def test_check_takes_no_arguments_and_says_so(

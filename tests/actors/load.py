@@ -63,7 +63,7 @@ class Load:
     ) -> None:
         self.account = Account()
         self._address = address
-        self._topic = topic
+        self.topic = topic
         self._padding = b"." * body_bytes
         self._senders_count = senders
         self._tasks: list[asyncio.Task[None]] = []
@@ -92,7 +92,7 @@ class Load:
             try:
                 async with asyncio.timeout(TIMEOUT_SECONDS):
                     answer = await client.send(
-                        self._topic,
+                        self.topic,
                         body,
                         queue_id=queue_id,
                         properties=f"KEYS\x01{sender}-{number}\x02",

@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import time
+import uuid
 from collections.abc import Awaitable, Callable
 
 from benchmarks.kills import Incident
@@ -42,7 +43,7 @@ class Times:
 
 async def struck(
     supervised: SupervisedBroker,
-    blow: Callable[[Account, Times], Awaitable[None]],
+    blow: Callable[[Load, Times], Awaitable[None]],
     *,
     case: str,
     role: str,
@@ -53,13 +54,14 @@ async def struck(
 
     blow: deals it and returns once everybody is there again, having noted when.
     """
-    topic = f"{case}-{role}-{number}"
+    # A topic of its own each time: bodies are counted from the start in each.
+    topic = f"{case}-{role}-{number}-{uuid.uuid4().hex[:8]}"
     load = Load(supervised.address, topic, body_bytes=body_bytes)
     times = Times()
     load.start()
     try:
         await asyncio.sleep(BEFORE_SECONDS)
-        await blow(load.account, times)
+        await blow(load, times)
         await asyncio.sleep(BEFORE_SECONDS)
     finally:
         account = await load.stop()
@@ -113,10 +115,10 @@ class Victim:
         times.strike()
         os.kill(self.process_id, signal.SIGKILL)
 
-    async def wait_back(self, account: Account, times: Times) -> None:
+    async def wait_back(self, load: Load, times: Times) -> None:
         """Return once another process fills the role and all have each other again."""
         if self.role == BROKER:
-            await self._wait_broker(account, times)
+            await self._wait_broker(load.account, times)
         elif self._is_helper:
             await self._wait_helper(times)
         else:

@@ -17,6 +17,13 @@ from wakelog.actors.services import SERVICES
 from wakelog.actors.supervised import SupervisedActors, deployment_plan
 
 SEGMENT_BYTES = 256 << 10
+FILE_SIZES = {
+    "mappedFileSizeCommitLog": str(SEGMENT_BYTES),
+    "mappedFileSizeConsumeQueue": "1200",
+    "maxHashSlotNum": "100",
+    "maxIndexNum": "400",
+}
+"""So small that every kind of file is made several times a second under load."""
 
 STALL_MS_MAX = 500
 SYNCHRONOUS_STALL_MS_MAX = 2_000
@@ -119,6 +126,7 @@ def start_supervised(kind: Kind, cluster: RayCluster, store: Path) -> Supervised
     plan = small_plan(
         store,
         *kind.settings,
+        *(f"{key}={value}" for key, value in FILE_SIZES.items()),
         is_local=False,
         transport=kind.transport,
         segment_bytes=SEGMENT_BYTES,

@@ -10,7 +10,7 @@ import random
 import pytest
 
 from benchmarks.kills import note
-from tests.actors.load import Account
+from tests.actors.load import Load
 from tests.actors.strikes import Times, Victim, struck
 from tests.actors.supervised_brokers import BROKER_STALL_MS_MAX, ROLES, SupervisedBroker
 
@@ -33,11 +33,11 @@ def test_a_kill_loses_and_doubles_nothing(
     chance = random.Random(f"{SEED} {role} {number}")
     victim = Victim(supervised, role)
 
-    async def kill(account: Account, times: Times) -> None:
+    async def kill(load: Load, times: Times) -> None:
         await victim.look()
         await asyncio.sleep(chance.uniform(0, 0.2))
         victim.kill(times)
-        await victim.wait_back(account, times)
+        await victim.wait_back(load, times)
 
     incident = asyncio.run(struck(supervised, kill, case="kill", role=role, number=number))
     if pytestconfig.getoption("--long"):
