@@ -76,7 +76,7 @@ DURATIONS = (
 QUEUES = (
     gauge(
         "rocketmq_queue_max_offset",
-        "Queue offset that the next message of a queue will get.",
+        "Queue offset at which a queue ends for consumers.",
         (*BROKER, "queues", "max_offset", "{topic}", "{queue_id}"),
     ),
     gauge(
