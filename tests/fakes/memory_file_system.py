@@ -126,6 +126,9 @@ class MemoryFileSystem:
     def size(self, fd: int) -> int:
         return len(self._open[fd].data)
 
+    def name_count(self, fd: int) -> int:
+        return sum(inode is self._open[fd] for inode in self._disk.files.values())
+
     def next_data(self, fd: int, position: int) -> int | None:
         content = self._open[fd].data
         rest = content[position:].lstrip(b"\0")

@@ -278,6 +278,9 @@ class SimulatedFileSystem:
     def size(self, fd: int) -> int:
         return len(self._open[fd].inode.data)
 
+    def name_count(self, fd: int) -> int:
+        return sum(inode is self._open[fd].inode for inode in self.disk.files.values())
+
     def forget_cached(self, fd: int) -> None:
         inode = self._open[fd].inode
         if not inode.is_dirty:

@@ -223,7 +223,7 @@ class Machine:
         limit = min(self.dispatch.core.position, self.flushed)
         if first is not None and first.end_offset <= limit and len(files.files) > 1:
             self.disk.mark(Trimmed(first.end_offset))
-            remove_segment(files, first.start_offset)
+            remove_segment(self.fs, files, first.start_offset)
             self.store.forget_before(first.end_offset)
             self.dispatch.core.trim(first.end_offset)
         files.close()

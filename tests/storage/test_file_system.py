@@ -44,6 +44,13 @@ class TestContract:
         assert fs.size(fd) == 10
         fs.close(fd)
 
+    def test_an_open_file_may_have_no_name(self, fs: FileSystem, root: str) -> None:
+        fd = fs.open(f"{root}/file", create=True)
+        assert fs.name_count(fd) == 1
+        fs.unlink(f"{root}/file")
+        assert fs.name_count(fd) == 0
+        fs.close(fd)
+
     def test_pread_into_counts_to_the_end(self, fs: FileSystem, root: str) -> None:
         fd = fs.open(f"{root}/file", create=True)
         fs.pwrite(fd, b"0123456789", 0)

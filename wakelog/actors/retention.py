@@ -100,7 +100,7 @@ class RetentionService:
             decision = self._core.step(look, _now_ms())
             removed = []
             for start_offset in decision.remove:
-                path = remove_segment(self._segments, start_offset)
+                path = remove_segment(self._fs, self._segments, start_offset)
                 if path is not None:
                     removed.append(path)
                     self._log.info("segment removed", path=path, reasons=decision.reasons)

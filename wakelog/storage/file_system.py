@@ -111,6 +111,10 @@ class FileSystem(Protocol):
         """Return the file's length in bytes."""
         ...
 
+    def name_count(self, fd: int) -> int:
+        """Return how many names an open file still has."""
+        ...
+
     def next_data(self, fd: int, position: int) -> int | None:
         """Return where bytes that may not be zero go on at or after `position`, None if nowhere."""
         ...
@@ -310,6 +314,10 @@ class RealFileSystem:
     def size(self, fd: int) -> int:
         """Call fstat."""
         return os.fstat(fd).st_size
+
+    def name_count(self, fd: int) -> int:
+        """Call fstat."""
+        return os.fstat(fd).st_nlink
 
     def next_data(self, fd: int, position: int) -> int | None:
         """Seek to data, which skips holes and allocated blocks that were never written."""

@@ -305,6 +305,39 @@ def test_what_is_cold_is_left_to_a_thread(fs: MemoryFileSystem) -> None:
     assert store.statistics()["get_cold_count"] == 1
 
 
+class ColdDisk(MemoryFileSystem):
+    """A disk on which nothing is in the page cache, and where each wait for it is counted."""
+
+    waits_count = 0
+
+    def pread(self, fd: int, length: int, position: int) -> bytes:
+        self.waits_count += 1
+        return super().pread(fd, length, position)
+
+    def pread_nowait(self, fd: int, length: int, position: int) -> bytes | None:
+        return None
+
+
+@pytest.mark.parametrize("offset", [0, 7, 10, 11])
+def test_no_get_of_a_loop_waits_for_the_disk_even_if_the_queue_is_new_to_it(offset: int) -> None:
+    fs = ColdDisk()
+    store = filled(fs, 10)
+    fs.waits_count = 0
+    assert store.get_message(TOPIC, 0, offset, 32, blocking=False) is None
+    assert fs.waits_count == 0
+    assert fs.descriptor_count <= len(store.log.files.files) + 1, "a queue left open"
+    get(store, offset)
+    assert fs.waits_count > 0
+
+
+def test_a_filter_that_reads_extension_units_is_left_to_a_thread(fs: MemoryFileSystem) -> None:
+    store = filled(fs, 10, enable_consume_queue_extension=True)
+    anything = {0}.__contains__
+    assert store.get_message(TOPIC, 0, 0, 32, match=anything, blocking=False) is None
+    assert store.get_message(TOPIC, 0, 0, 32, match=anything) is not None
+    assert get(store, 0, blocking=False).count == 10
+
+
 def test_limits_count_what_is_sent() -> None:
     limits = BatchLimits(config(), physical_memory_bytes=1000)
     assert limits.memory_bytes == 400

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +11,10 @@ from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import store_config
 from wakelog.storage.errors import StoreFailed
-from wakelog.storage.file_system import DiskUsage
+from wakelog.storage.file_system import DiskUsage, RealFileSystem
 from wakelog.storage.retention.retention import Segment
 from wakelog.storage.retention.retention_files import (
+    FREED_BYTES_MAX,
     look_at_store,
     remove_segment,
     retention_segments,
@@ -63,9 +65,9 @@ def test_a_disk_that_does_not_answer_is_unknown() -> None:
 def test_only_the_oldest_segment_is_removed(fs: MemoryFileSystem) -> None:
     files = retention_segments(fs, CONFIG)
     files.refresh()
-    assert remove_segment(files, BYTES) is None
-    assert remove_segment(files, 0) == path(0)
-    assert remove_segment(files, 0) is None
+    assert remove_segment(fs, files, BYTES) is None
+    assert remove_segment(fs, files, 0) == path(0)
+    assert remove_segment(fs, files, 0) is None
     assert not fs.exists(path(0)) and fs.exists(path(1))
 
 
@@ -74,4 +76,59 @@ def test_a_refused_removal_is_told(fs: MemoryFileSystem) -> None:
     files.refresh()
     fs.fail("unlink", number=errno.EACCES)
     with pytest.raises(StoreFailed):
-        remove_segment(files, 0)
+        remove_segment(fs, files, 0)
+
+
+def test_a_removed_segment_is_free_while_others_still_have_it_open(fs: MemoryFileSystem) -> None:
+    files = retention_segments(fs, CONFIG)
+    files.refresh()
+    of_the_loop = fs.open(path(0))
+    remove_segment(fs, files, 0)
+    assert fs.size(of_the_loop) == 0  # its close frees nothing and takes no time
+
+
+def test_a_segment_with_another_name_stays_whole(tmp_path: Path) -> None:
+    real = RealFileSystem()
+    config = store_config(store_path_root=str(tmp_path))
+    for number in range(2):
+        write_file(real, f"{tmp_path}/commitlog/{number * BYTES:020d}", b"x" * BYTES)
+    backup = tmp_path / "backup"
+    backup.hardlink_to(tmp_path / "commitlog" / f"{0:020d}")
+    files = retention_segments(real, config)
+    files.refresh()
+    assert remove_segment(real, files, 0) is not None
+    assert backup.read_bytes() == b"x" * BYTES
+
+
+class LargeDisk(MemoryFileSystem):
+    """A disk that says its files are larger than they are, and keeps how they are cut."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lengths: list[int] = []
+
+    def size(self, fd: int) -> int:
+        return 2 * FREED_BYTES_MAX + 4096
+
+    def truncate(self, fd: int, length: int) -> None:
+        self.lengths.append(length)
+
+
+def test_a_large_segment_is_cut_a_piece_at_a_time() -> None:
+    fs = LargeDisk()
+    size_bytes = fs.size(0)
+    for number in range(2):
+        write_file(fs, f"/store/commitlog/{number * size_bytes:020d}", b"")
+    files = retention_segments(fs, store_config(commit_log_file_bytes=size_bytes))
+    files.refresh()
+    fs.lengths.clear()
+    remove_segment(fs, files, 0)
+    assert fs.lengths == [FREED_BYTES_MAX + 4096, 4096, 0]
+
+
+def test_a_segment_that_cannot_be_cut_is_removed_all_the_same(fs: MemoryFileSystem) -> None:
+    files = retention_segments(fs, CONFIG)
+    files.refresh()
+    fs.fail("truncate")
+    assert remove_segment(fs, files, 0) == path(0)
+    assert not fs.exists(path(0))

@@ -41,6 +41,14 @@ PADDING_ENTRY: Final = ENTRY.pack(0, PADDING_SIZE, 0)
 assert ENTRY.size == ENTRY_BYTES
 
 
+Holds = Callable[[tuple[int, ...]], bool]
+"""Whether an entry belongs to the front part that is looked for."""
+
+
+class ColdEntry(Exception):
+    """An entry is not in the page cache, and the caller may not wait for the disk."""
+
+
 class QueueEntry(NamedTuple):
     """One entry; a size of 0 means that none was written there."""
 
@@ -135,10 +143,11 @@ class ConsumeQueue:
         """
         return self._end_of_front(begin, lambda entry: entry[1] > 0 and entry[0] >= 0)
 
-    def end_of_readable(self, dispatched: int, begin: int = 0) -> int:
+    def end_of_readable(self, dispatched: int, begin: int = 0, *, blocking: bool = True) -> int:
         """Return the queue offset after the last entry whose record ends at or below `dispatched`.
 
         begin: where an earlier look ended; everything before it is known to be readable.
+        Raises: ColdEntry, unless `blocking`.
         """
         return self._end_of_front(
             begin,
@@ -146,20 +155,26 @@ class ConsumeQueue:
                 entry[1] > 0
                 and (entry[0] + entry[1] <= dispatched or entry[:2] == (0, PADDING_SIZE))
             ),
+            blocking=blocking,
         )
 
-    def min_queue_offset(self, min_physical_offset: int, end: int, *, current: int = 0) -> int:
+    def min_queue_offset(
+        self, min_physical_offset: int, end: int, *, current: int = 0, blocking: bool = True
+    ) -> int:
         """Return the first entry of the first file at or above the log's begin (fact 48).
 
         end: queue offset after the last entry.
         current: what the last correction found; it stays if no entry of the first file reaches.
+        Raises: ColdEntry, unless `blocking`.
         """
         first = self._files.first
         if first is None:
             return current
         low = first.start_offset // ENTRY_BYTES
         file_end = min(end, first.end_offset // ENTRY_BYTES)
-        found = self._bisect(low, file_end, lambda entry: entry[0] < min_physical_offset)
+        found = self._bisect(
+            low, file_end, lambda entry: entry[0] < min_physical_offset, blocking=blocking
+        )
         return found if found < file_end else current
 
     def offset_by_time(
@@ -230,42 +245,48 @@ class ConsumeQueue:
         except StoreFailed as error:
             return _nothing_if_removed(error)
 
-    def _end_of_front(self, begin: int, holds: Callable[[tuple[int, ...]], bool]) -> int:
+    def _end_of_front(self, begin: int, holds: Holds, *, blocking: bool = True) -> int:
         """Return the end of the front part of the queue whose entries satisfy `holds`."""
         if begin * ENTRY_BYTES >= self._files.max_file_end:
             self._files.refresh()
         for file in reversed(self._files.files):
             low = max(begin, file.start_offset // ENTRY_BYTES)
             end = file.end_offset // ENTRY_BYTES
-            if low < end and holds(self._entry_at(low)):
-                return self._gallop(low + 1, end, holds)
+            if low < end and holds(self._entry_at(low, blocking=blocking)):
+                return self._gallop(low + 1, end, holds, blocking=blocking)
             if low == begin:
                 break
         return max(begin, self.first_queue_offset)
 
-    def _gallop(self, low: int, end: int, holds: Callable[[tuple[int, ...]], bool]) -> int:
+    def _gallop(self, low: int, end: int, holds: Holds, *, blocking: bool = True) -> int:
         # Growing steps from the front: a queue that was looked at before has few new entries.
         step = 1
         while low < end:
             probe = min(low + step, end) - 1
-            if not holds(self._entry_at(probe)):
-                return self._bisect(low, probe, holds)
+            if not holds(self._entry_at(probe, blocking=blocking)):
+                return self._bisect(low, probe, holds, blocking=blocking)
             low = probe + 1
             step *= 2
         return end
 
-    def _bisect(self, low: int, high: int, holds: Callable[[tuple[int, ...]], bool]) -> int:
+    def _bisect(self, low: int, high: int, holds: Holds, *, blocking: bool = True) -> int:
         """Return the first place of [low, high) that does not hold, `high` if all do."""
         while low < high:
             middle = (low + high) // 2
-            if holds(self._entry_at(middle)):
+            if holds(self._entry_at(middle, blocking=blocking)):
                 low = middle + 1
             else:
                 high = middle
         return low
 
-    def _entry_at(self, queue_offset: int) -> tuple[int, ...]:
-        data = self._read(queue_offset, 1)
+    def _entry_at(self, queue_offset: int, *, blocking: bool = True) -> tuple[int, ...]:
+        if blocking:
+            data = self._read(queue_offset, 1)
+        else:
+            read = self.entries_nowait(queue_offset, 1)
+            if read is None:
+                raise ColdEntry
+            data = read
         return ENTRY.unpack(data) if len(data) == ENTRY_BYTES else (0, 0, 0)
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wakelog.storage.queue.consume_queue import ConsumeQueue
+from wakelog.storage.queue.consume_queue import ENTRY, ColdEntry, ConsumeQueue
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt
 
 
@@ -40,10 +40,14 @@ class ReadableQueue:
         self._begin = 0
         self._begin_physical = -1
 
-    def end(self, dispatched: int) -> int:
-        """Return the queue offset after the last readable entry, 0 for an empty queue."""
+    def end(self, dispatched: int, *, blocking: bool = True) -> int:
+        """Return the queue offset after the last readable entry, 0 for an empty queue.
+
+        Raises: ColdEntry, unless `blocking`.
+        """
         if dispatched > self._dispatched:
-            while (end := self.queue.end_of_readable(dispatched, self._end)) > self._end:
+            look = self.queue.end_of_readable
+            while (end := look(dispatched, self._end, blocking=blocking)) > self._end:
                 self._end = end
                 # At the end of the files known so far: the next look asks for new ones.
                 if end < self.queue.files_end:
@@ -51,20 +55,26 @@ class ReadableQueue:
             self._dispatched = dispatched
         return self._end
 
-    def begin(self, min_physical_offset: int, dispatched: int) -> int:
-        """Return the first queue offset whose record is still in the log (fact 48)."""
+    def begin(self, min_physical_offset: int, dispatched: int, *, blocking: bool = True) -> int:
+        """Return the first queue offset whose record is still in the log (fact 48).
+
+        Raises: ColdEntry, unless `blocking`.
+        """
         if min_physical_offset != self._begin_physical:
             self.queue.refresh()  # the files below the log's new begin are being removed
-            end = self.end(dispatched)
-            self._begin = self.queue.min_queue_offset(min_physical_offset, end, current=self._begin)
-            if self._is_in_log(self._begin, min_physical_offset):
-                self._begin_physical = min_physical_offset
+            end = self.end(dispatched, blocking=blocking)
+            self._begin = self.queue.min_queue_offset(
+                min_physical_offset, end, current=self._begin, blocking=blocking
+            )
+            # While the first file has no such entry, Reput has yet to remove it: ask again then.
+            data = self.entries(self._begin, 1, blocking=blocking)
+            if data is None:
+                raise ColdEntry
+            if len(data) == ENTRY.size:
+                physical_offset, size_bytes, _ = ENTRY.unpack(data)
+                if size_bytes > 0 and physical_offset >= min_physical_offset:
+                    self._begin_physical = min_physical_offset
         return self._begin
-
-    def _is_in_log(self, queue_offset: int, min_physical_offset: int) -> bool:
-        # While the first file has no such entry, Reput has yet to remove it: ask again next time.
-        entry = self.queue.entry(queue_offset)
-        return entry is not None and entry.physical_offset >= min_physical_offset
 
     def entries(self, queue_offset: int, count_max: int, *, blocking: bool) -> bytes | None:
         """Return up to `count_max` entries of one file, None if they are not in the page cache."""
@@ -92,17 +102,24 @@ class ReadableQueues:
         self._open_queue = open_queue
         self._queues: dict[tuple[str, int], ReadableQueue] = {}
 
-    def find(self, topic: str, queue_id: int, dispatched: int) -> ReadableQueue | None:
+    def find(
+        self, topic: str, queue_id: int, dispatched: int, *, blocking: bool = True
+    ) -> ReadableQueue | None:
         """Return a queue that has readable entries or had some, None for any other.
 
-        Raises: IllegalName.
+        Raises: IllegalName; ColdEntry, unless `blocking`.
         """
         key = (topic, queue_id)
         known = self._queues.get(key)
         if known is not None:
             return known
         found = self._open_queue(topic, queue_id)
-        if found.end(dispatched) == 0:
+        try:
+            is_empty = found.end(dispatched, blocking=blocking) == 0
+        except ColdEntry:
+            found.close()
+            raise
+        if is_empty:
             found.close()
             return None
         self._queues[key] = found

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import BrokerRole, StoreConfig
-from wakelog.storage.queue.consume_queue import ENTRY
+from wakelog.storage.queue.consume_queue import ENTRY, ColdEntry
 from wakelog.storage.queue.consume_queue_ext import is_extension_address
 from wakelog.storage.reading.frames import Absent, read_frames
 from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
@@ -118,12 +118,21 @@ class Reader:
 
     def get(self, request: GetRequest, view: LogView) -> GetResult | None:
         """Read messages; None if that needs the disk and may not wait. Raises: StoreFailed."""
-        queue = self._queues.find(request.topic, request.queue_id, view.dispatched)
-        end = 0 if queue is None else queue.end(view.dispatched)
+        try:
+            return self._get(request, view)
+        except ColdEntry:
+            return None
+
+    def _get(self, request: GetRequest, view: LogView) -> GetResult | None:
+        blocking = request.blocking
+        queue = self._queues.find(
+            request.topic, request.queue_id, view.dispatched, blocking=blocking
+        )
+        end = 0 if queue is None else queue.end(view.dispatched, blocking=blocking)
         offset = request.queue_offset
         if queue is None or end == 0:
             return self._nothing(GetStatus.NO_MESSAGE_IN_QUEUE, offset, 0, begin=0, end=0)
-        begin = queue.begin(view.min_physical_offset, view.dispatched)
+        begin = queue.begin(view.min_physical_offset, view.dispatched, blocking=blocking)
         if offset < begin:
             return self._nothing(GetStatus.OFFSET_TOO_SMALL, offset, begin, begin=begin, end=end)
         if offset >= end:
@@ -199,7 +208,8 @@ class Reader:
         """Read the entries that one get may look at; b"" if no file holds them."""
         offset = request.queue_offset
         count = min(end - offset, max(SCAN_COUNT_MIN, request.count_max))
-        if not request.blocking and count > LOOP_SCAN_COUNT_MAX:
+        reads_units = request.match is not None and queue.extension is not None
+        if not request.blocking and (count > LOOP_SCAN_COUNT_MAX or reads_units):
             return None
         few = count
         if request.match is None:

@@ -9,11 +9,17 @@ Source: org.apache.rocketmq.store.MappedFileQueue.deleteExpiredFile (4.9.3).
 
 from __future__ import annotations
 
+import contextlib
+from typing import Final
+
 from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import DiskUsage, FileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.retention.retention import RetentionLook, Segment
+
+# What one cut of a removed segment gives back: about 15 ms of a disk and of its journal.
+FREED_BYTES_MAX: Final = 64 << 20
 
 
 def look_at_store(
@@ -44,17 +50,47 @@ def retention_segments(fs: FileSystem, config: StoreConfig) -> MappedFileQueue:
     return commit_log_files(fs, config, read_only=True)
 
 
-def remove_segment(files: MappedFileQueue, start_offset: int) -> str | None:
-    """Remove the oldest segment if it is the one that starts at `start_offset`.
+def remove_segment(fs: FileSystem, files: MappedFileQueue, start_offset: int) -> str | None:
+    """Remove the oldest segment if it is the one that starts at `start_offset`, and free its space.
 
     Return its path, None if it is gone already. Raises: StoreFailed.
     """
     first = files.first
     if first is None or first.start_offset != start_offset:
         return None
-    removed = files.remove_before(first.end_offset)
-    assert len(removed) == 1, removed
+    fd = _open_to_cut(fs, first.path)
+    try:
+        removed = files.remove_before(first.end_offset)
+        assert len(removed) == 1, removed
+        if fd is not None:
+            _free(fs, fd, first.size_bytes)
+    finally:
+        if fd is not None:
+            fs.close(fd)
     return removed[0]
+
+
+def _open_to_cut(fs: FileSystem, path: str) -> int | None:
+    try:
+        return fs.open(path)
+    except OSError:
+        return None  # read only, or a link: whoever closes it last frees it
+
+
+def _free(fs: FileSystem, fd: int, size_bytes: int) -> None:
+    """Cut a file without a name to nothing, from its end, a piece at a time.
+
+    The kernel frees a file when the last descriptor is closed: 0.3 s for 1 GiB in the page cache,
+    and that descriptor may be one of the Broker's loop. A reader that is still in the file finds it
+    short, which it takes for absent. The name's removal is durable before the first cut, so no
+    crash leaves a short segment; a file with another name is somebody's backup and stays whole.
+    """
+    with contextlib.suppress(OSError):  # then whoever closes it last frees it
+        if fs.name_count(fd) > 0:
+            return
+        for length in range(size_bytes - FREED_BYTES_MAX, 0, -FREED_BYTES_MAX):
+            fs.truncate(fd, length)
+        fs.truncate(fd, 0)
 
 
 def _usage(fs: FileSystem, path: str) -> DiskUsage | None:
