@@ -1,7 +1,7 @@
 """Rows that a driver makes: its figures, what the broker used meanwhile, and the driver itself.
 
 The drivers are Java programs of ``drivers/``. When warm they say so and wait, so that the processes
-are looked at between the warm-up and what is measured; their last line is JSON with the figures,
+are looked at between the warm-up and what is measured; then they print a line of JSON with the figures,
 ``errors`` among them.
 """
 
@@ -89,9 +89,10 @@ class Drivers(NamedTuple):
                         process.stdin.flush()
             finally:
                 limit.cancel()
-        if not (lines and lines[-1].startswith("{")):
+        found = [line for line in lines if line.startswith("{")]  # a client may log after it
+        if not found:
             raise RuntimeError(f"{command[0]} printed no figures: {''.join(lines)}")
-        figures: Run = json.loads(lines[-1])
+        figures: Run = json.loads(found[-1])
         spent_seconds = _children_seconds() - cpu_seconds - before_seconds
         figures["driver_cpu_seconds"] = spent_seconds
         figures["driver_seconds"] = time.monotonic() - began_seconds
