@@ -62,7 +62,7 @@ def _section(row: Row, result: Result) -> list[str]:
     lines = [
         f"## {row.name}",
         "",
-        f"{row.kind.value.capitalize()}; {sound} pairs, {void} void; {result['measured']}, "
+        f"Driven by {row.kind.value}; pairs: {sound}, void: {void}; {result['measured']}, "
         f"{machine['cores']} cores of {machine['processor']}, {machine['file_system']}, "
         f"Linux {machine['kernel']}, Python {machine['python']}, Ray {machine['ray']}, "
         f"{machine['java']}.",
