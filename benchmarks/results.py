@@ -5,6 +5,7 @@ A file has the row, the machine, both configurations, each pair and the summary 
 """
 
 import json
+import math
 import os
 import platform
 import statistics
@@ -80,18 +81,17 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def missed(row: Row, result: Result) -> list[str]:
-    """Return the figures whose promised ratio was not reached."""
-    required = [figure for figure in row.figures if figure.required is not None]
-    return [
-        figure.name
-        for figure in required
-        if figure.required is not None
-        and _median_ratio(result["summary"], figure) < figure.required
-    ]
+    """Return the figures that do not keep what is promised of them."""
+    return [figure.name for figure in row.figures if not _is_kept(figure, result["summary"])]
 
 
-def _median_ratio(summary: dict[str, Any], figure: Figure) -> float:
-    return float(summary.get(figure.name, {}).get("ratio", {}).get("median", 0.0))
+def _is_kept(figure: Figure, summary: dict[str, Any]) -> bool:
+    found = summary.get(figure.name, {})
+    if figure.required is not None:
+        return bool(found.get("ratio", {}).get("median", 0.0) >= figure.required)
+    if figure.most is not None:
+        return bool(found.get("wakelog", {}).get("median", math.inf) <= figure.most)
+    return True
 
 
 def write(result: Result, folder: Path) -> None:

@@ -85,6 +85,8 @@ def _line(row: Row, figure: Figure, result: Result, title: str = "") -> str:
         shown = f"{ratio['median']:.2f}" if not late else f"**{ratio['median']:.2f}**"
         spread = f"{ratio['min']:.2f} to {ratio['max']:.2f}"
     promised = "" if figure.required is None else f"{figure.required}"
+    if figure.most is not None:
+        promised = f"at most {figure.most:g}"
     first = f"{title}, {figure.unit}" if title else figure.unit
     numbers = [_number(summary, side) for side in ("wakelog", "rocketmq")]
     return f"| {' | '.join([first, *numbers, shown, spread, promised])} |"

@@ -32,6 +32,12 @@ def test_a_promise_is_held_against_the_median(ratio: float, missed: list[str]) -
     assert results.missed(row, example(row, ratio, ratio, 100.0)) == missed
 
 
+@pytest.mark.parametrize(("ratio", "missed"), [(0.5, ["above_empty_percent"]), (50.0, [])])
+def test_an_idle_broker_is_held_to_a_share_of_a_core(ratio: float, missed: list[str]) -> None:
+    row = row_named("idle")
+    assert results.missed(row, example(row, ratio)) == missed
+
+
 def test_a_row_without_a_sound_pair_misses_what_it_promises() -> None:
     row = row_named("consume")
     assert results.missed(row, example(row)) == ["per_second", "broker_cpu"]
