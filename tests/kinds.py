@@ -27,7 +27,7 @@ class Kind(NamedTuple):
 KINDS = {
     "unit": Kind("plain Python; no process, no network"),
     "golden": Kind("reads or writes the stores of tests/golden"),
-    "simulation": Kind("seeded runs over a simulated disk and clock", expected=False),
+    "simulation": Kind("seeded runs over a simulated disk and clock"),
     "process": Kind("starts processes of its own"),
     "ray": Kind("starts a Ray cluster on this machine"),
     "java": Kind("runs the real RocketMQ 4.9.3 or its client"),

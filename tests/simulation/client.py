@@ -6,6 +6,7 @@ Promises are made afterwards: `Acknowledged`, `Shown` to a consumer, `Committed`
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import NamedTuple
 
 QueueKey = tuple[str, int]
@@ -85,7 +86,20 @@ class ClientView:
         self.trimmed = 0
         self.is_lied_to = False
         self.lied_about: range | None = None
+        self._fingerprint: bytes | None = None
         self.version = 0
+
+    def fingerprint(self) -> bytes:
+        """Return what tells this view from others that promise something else."""
+        if self._fingerprint is None:
+            found = blake2b(digest_size=16)
+            for record in self.sent.values():
+                found.update(record.record)
+            known = (self.acknowledged, self.acknowledged_in_cache, sorted(self.shown.items()))
+            saved = (self.offsets_done, self.offsets_tried, self.trimmed, self.lied_about)
+            found.update(repr((known, saved)).encode())
+            self._fingerprint = found.digest()
+        return self._fingerprint
 
     def copy(self) -> ClientView:
         """Return a view that goes its own way from here."""
@@ -103,6 +117,7 @@ class ClientView:
 
     def lose_cache(self, *, synchronous: bool) -> None:
         """Forget what only the page cache promised: the machine went down."""
+        self._fingerprint = None
         self.acknowledged_in_cache = self.acknowledged
         if not synchronous:
             self.shown.clear()
@@ -110,6 +125,7 @@ class ClientView:
     def take(self, event: object) -> None:
         """Take in a mark."""
         self.version += 1
+        self._fingerprint = None
         match event:
             case Sent():
                 self.sent[event.physical_offset] = event

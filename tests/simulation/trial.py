@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from random import Random
 from typing import NamedTuple
 
@@ -23,18 +24,26 @@ from tests.simulation.workloads import apply
 from wakelog.storage.config import StoreConfig
 
 AFTERLIFE_ONE_IN = 10
+AFTERLIVES_MAX = 8
+"""Of one workload, so that a long one does not take the time of many."""
 GENERATIONS_MAX = 2
+IMAGES_PER_OPERATION = {1: 6, 2: 3}
+"""By generation: nothing and everything that is pending first, then others."""
 RECOVERED_LATER_MS = 60_000
+CHECKED_MAX = 1_000_000
+"""Then what was checked is forgotten: to check some of it again costs less than the memory."""
 AFTERLIFE_STEPS = ("put", "flush", "dispatch", "derive", "put")
 
 
 @dataclass
 class Tally:
-    """What was tried: images by digest, so that none counts twice."""
+    """What was tried: images by digest, so that none counts twice.
+
+    `checked` has images together with what clients knew: the same with the same is checked once.
+    """
 
     seen: set[bytes] = field(default_factory=set)
-    checked: set[tuple[bytes, int, int]] = field(default_factory=set)
-    journals_count: int = 0
+    checked: set[bytes] = field(default_factory=set)
     attempts_count: int = 0
     checks_count: int = 0
     workloads_count: int = 0
@@ -54,7 +63,6 @@ class Crash(NamedTuple):
     torn: Torn | None
     now_ms: int
     generation: int
-    journal: int
     whole: bool
 
 
@@ -68,14 +76,13 @@ class Trial:
         seed: int,
         tally: Tally,
         *,
-        images_per_operation: int = 6,
         machine_type: type[Machine] = Machine,
     ) -> None:
         self._config = config
         self._model = model
         self._rng = Random(seed)
         self._tally = tally
-        self._images_per_operation = images_per_operation
+        self._afterlives_count = 0
         self._machine_type = machine_type
 
     def run(self, steps: tuple[str, ...]) -> None:
@@ -84,7 +91,7 @@ class Trial:
         machine = self._machine_type(disk, self._config, BEGIN_MS)
         for step in steps:
             before = machine
-            machine = apply(machine, step, self._config)
+            machine = self._step(machine, step)
             if machine is not before:
                 machine.dispatch_step()
                 check_machine(machine, disk.view, whole=True)
@@ -92,6 +99,14 @@ class Trial:
         machine.abandon()
         self._tally.workloads_count += 1
         self._crash(Platter(disk.origin, self._model), disk, ClientView(), now_ms, generation=1)
+
+    def _step(self, machine: Machine, step: str) -> Machine:
+        try:
+            return apply(machine, step, self._config)
+        except Violation:
+            raise
+        except Exception as error:
+            raise Violation("I9", f"{step}: {type(error).__name__}: {error}") from error
 
     def _crash(
         self,
@@ -101,25 +116,27 @@ class Trial:
         now_ms: int,
         generation: int,
     ) -> None:
-        self._tally.journals_count += 1
-        journal = self._tally.journals_count
         for operation in disk.journal:
             platter.take(operation)
             if isinstance(operation, Mark):
                 view.take(operation.event)
                 continue
-            for chosen, torn in self._draws(platter):
-                self._tally.attempts_count += 1
-                whole = torn is None and chosen == platter.whole
-                crash = Crash(platter, chosen, torn, now_ms, generation, journal, whole)
-                self._check(crash, view)
+            self._crash_here(platter, view, now_ms, generation)
+        # Behind the last mark nothing happens any more, but the clients know more.
+        self._crash_here(platter, view, now_ms, generation)
 
-    def _draws(self, platter: Platter) -> list[tuple[frozenset[int], Torn | None]]:
+    def _crash_here(self, platter: Platter, view: ClientView, now_ms: int, generation: int) -> None:
+        for chosen, torn in self._draws(platter, IMAGES_PER_OPERATION[generation]):
+            self._tally.attempts_count += 1
+            whole = torn is None and chosen == platter.whole
+            self._check(Crash(platter, chosen, torn, now_ms, generation, whole), view)
+
+    def _draws(self, platter: Platter, count_max: int) -> list[tuple[frozenset[int], Torn | None]]:
         drawn: list[tuple[frozenset[int], Torn | None]] = [
             (chosen, None) for chosen in platter.candidates(self._rng)
         ]
-        if len(drawn) > self._images_per_operation:
-            drawn = drawn[:2] + self._rng.sample(drawn[2:], self._images_per_operation - 2)
+        if len(drawn) > count_max:
+            drawn = drawn[:2] + self._rng.sample(drawn[2:], count_max - 2)
         torn = platter.torn(self._rng)
         if torn is not None:
             drawn.append((platter.whole, torn))
@@ -132,13 +149,18 @@ class Trial:
         if key not in tally.seen:
             tally.seen.add(key)
             tally.generations[crash.generation] += 1
-        seen_with = (key, crash.journal, 2 * view.version + crash.whole)
+        flags = bytes((crash.whole, self._config.synchronous_flush, crash.generation))
+        seen_with = blake2b(key + view.fingerprint() + flags, digest_size=16).digest()
         if seen_with in tally.checked:
             return
+        if len(tally.checked) > CHECKED_MAX:
+            tally.checked.clear()
         tally.checked.add(seen_with)
         tally.checks_count += 1
         one_in = AFTERLIFE_ONE_IN if crash.generation < GENERATIONS_MAX else 0
         lives_on = one_in > 0 and self._rng.randrange(one_in) == 0
+        lives_on = lives_on and self._afterlives_count < AFTERLIVES_MAX
+        self._afterlives_count += lives_on
         machine = check_image(
             image,
             view,
@@ -158,7 +180,7 @@ class Trial:
         disk = machine.disk
         recovered = disk.image()
         for step in AFTERLIFE_STEPS:
-            machine = apply(machine, step, self._config)
+            machine = self._step(machine, step)
         now_ms = machine.now_ms + RECOVERED_LATER_MS
         machine.abandon()
         self._recover_again(recovered, view, now_ms)

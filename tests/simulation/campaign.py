@@ -1,0 +1,96 @@
+"""Many trials, one after the other: a seed says all of one, so that a seed is a replay.
+
+Low seeds are the short workloads, shortest first, each under both persistence models; every fourth
+of them with asynchronous flush. Seeds behind those draw long workloads. A campaign takes seed after
+seed until it has seen so many images, and stops at the first violation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from functools import cache
+from random import Random
+from typing import NamedTuple
+
+from tests.simulation.images import Model
+from tests.simulation.machine import simulated_config
+from tests.simulation.oracle import Violation
+from tests.simulation.trial import Tally, Trial
+from tests.simulation.workloads import long_workload, short_workloads
+
+SHORT_STEPS_MAX = 4
+LONG_STEPS = (6, 30)
+ASYNCHRONOUS_ONE_IN = 4
+REPORT_SECONDS = 1.0
+
+
+class Case(NamedTuple):
+    """What a seed stands for."""
+
+    seed: int
+    steps: tuple[str, ...]
+    model: Model
+    is_synchronous: bool
+
+    def __str__(self) -> str:
+        flush = "synchronous" if self.is_synchronous else "asynchronous"
+        return f"seed {self.seed}: {' '.join(self.steps)}; {self.model.value}, {flush} flush"
+
+
+class Found(Exception):
+    """A violation, with the case that shows it."""
+
+    def __init__(self, case: Case, violation: Violation) -> None:
+        self.case = case
+        self.violation = violation
+        super().__init__(f"{violation}\n{case}\nreplay: ./dev simulate --replay {case.seed}")
+
+
+@cache
+def _short() -> list[tuple[str, ...]]:
+    return list(short_workloads(SHORT_STEPS_MAX))
+
+
+def short_seeds(length_max: int) -> range:
+    """Return the seeds of all workloads of up to so many steps."""
+    return range(2 * sum(len(steps) - 1 <= length_max for steps in _short()))
+
+
+def case_of(seed: int) -> Case:
+    """Return what a seed stands for."""
+    number, model = seed // 2, list(Model)[seed % 2]
+    is_synchronous = number % ASYNCHRONOUS_ONE_IN != ASYNCHRONOUS_ONE_IN - 1
+    if number < len(_short()):
+        return Case(seed, _short()[number], model, is_synchronous)
+    rng = Random(seed)
+    return Case(seed, long_workload(rng, rng.randint(*LONG_STEPS)), model, is_synchronous)
+
+
+def run_case(case: Case, tally: Tally) -> None:
+    """Run one trial. Raises: Found."""
+    config = simulated_config(synchronous=case.is_synchronous)
+    try:
+        Trial(config, case.model, case.seed, tally).run(case.steps)
+    except Violation as violation:
+        raise Found(case, violation) from violation
+
+
+def run_campaign(
+    seeds: Iterable[int],
+    images_count: int,
+    tally: Tally,
+    report: Callable[[Tally, int], None] = lambda tally, seed: None,
+) -> int:
+    """Run seeds until `images_count` more images were seen; return the last seed. Raises: Found."""
+    wanted = tally.images_count + images_count
+    reported = time.monotonic()
+    seed = -1
+    for seed in seeds:
+        run_case(case_of(seed), tally)
+        if time.monotonic() - reported >= REPORT_SECONDS:
+            reported = time.monotonic()
+            report(tally, seed)
+        if tally.images_count >= wanted:
+            break
+    return seed

@@ -1,0 +1,303 @@
+"""Mistakes that the simulation must notice: 4.9.3's own, and classic ones.
+
+Each mutant changes the code that runs, for as long as its context lasts, and production code knows
+nothing of it. `test_mutants.py` says how each is found. A simulation that stops finding one of them
+has become blind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from tests.simulation.client import Acknowledged
+from tests.simulation.disk import SimulatedFileSystem
+from tests.simulation.machine import Machine
+from wakelog.actors.dispatch import Dispatch
+from wakelog.dispatchers.index import IndexDispatcher
+from wakelog.dispatchers.reput import FlushJob
+from wakelog.storage import allocate, message_store, store_parts
+from wakelog.storage.errors import store_failure
+from wakelog.storage.flush import SegmentSync
+from wakelog.storage.mapped_file import MappedFile
+from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
+from wakelog.storage.recovery import log_end, steps
+from wakelog.storage.recovery.log_end import LogEndSearch
+from wakelog.storage.recovery.queue_ends import QueueEnds
+from wakelog.storage.state.abort_file import AbortFile
+from wakelog.storage.state.config_files import ConfigFiles
+
+
+class Replacement(NamedTuple):
+    """One attribute with something else in its place."""
+
+    owner: Any
+    name: str
+    value: Any
+
+
+class Mutant(NamedTuple):
+    """A mistake: what it is in words, and what is replaced to make it."""
+
+    meaning: str
+    replacements: tuple[Replacement, ...]
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Make the mistake until the context ends."""
+        patches = [patch.object(owner, name, value) for owner, name, value in self.replacements]
+        for one in patches:
+            one.start()
+        try:
+            yield
+        finally:
+            for one in reversed(patches):
+                one.stop()
+
+
+def _nothing(*_arguments: Any, **_named: Any) -> None:
+    pass
+
+
+def _acknowledge_failed_sync(self: SegmentSync, begin_offset: int, end_offset: int) -> None:
+    for start_offset in self.start_offsets:
+        if start_offset < end_offset and start_offset + self._segment_bytes > begin_offset:
+            # MappedFile.flush of 4.9.3 logs the error, and moves its position.
+            with suppress(OSError):
+                self._fs.datasync(self._fds[start_offset])
+
+
+def _retry_failed_sync(self: SegmentSync, begin_offset: int, end_offset: int) -> None:
+    for start_offset in self.start_offsets:
+        if start_offset < end_offset and start_offset + self._segment_bytes > begin_offset:
+            for attempt in range(3):
+                try:
+                    self._fs.datasync(self._fds[start_offset])
+                    break
+                except OSError as error:
+                    if attempt == 2:
+                        raise store_failure("segment", "sync", error) from error
+
+
+def _reopen_after_failed_sync(self: Machine) -> bool:
+    written = _FLUSH(self)
+    if not written and self.store.log.failure is not None:
+        # Descriptors made anew have not heard of the error; the pages are called clean.
+        self.store.log._failure = None
+        self.segments = SegmentSync(self.fs, self.config.commit_log_file_bytes)
+        for file in self.store.log.files.files:
+            file.release()
+        self.flush_core._failure = None
+        return _FLUSH(self)
+    return written
+
+
+_FLUSH = Machine.flush
+
+
+def _truncate_in_memory(
+    self: MappedFileQueue, offset: int, *, keep_empty: bool = False
+) -> list[str]:
+    kept_from = offset + 1 if keep_empty else offset
+    while self._files and self._files[-1].start_offset >= kept_from:
+        self._files.pop().release()
+    return []
+
+
+def _lock_after_recovery(*arguments: Any, **named: Any) -> Any:
+    fs, config, now_ms, _ = arguments
+    fs.make_directories(config.store_path_root)
+    _, files = steps.recover(fs, config, now_ms)
+    files.close()
+    return _OPEN_PARTS(*arguments, **named)
+
+
+_OPEN_PARTS = store_parts.open_parts
+
+
+def _checkpoint_ahead_of_queues(self: Dispatch, job: FlushJob) -> None:
+    if job.store_timestamp_ms:
+        self._checkpoint.set_logics(job.store_timestamp_ms)
+        self._checkpoint.set_index(job.index_timestamp_ms)
+    self._checkpoint.sync()
+    job.run()
+    self.flushed = job.position
+
+
+def _delete_then_rename(self: ConfigFiles, name: str, text: str) -> None:
+    path = self._paths.config(name)
+    try:
+        self._fs.make_directories(path.rpartition("/")[0])
+        self._write(path + ".tmp", text.encode())
+        if self._fs.exists(path):
+            self._fs.unlink(path)
+        self._fs.rename(path + ".tmp", path)
+    except OSError as error:
+        raise store_failure(path, "save", error) from error
+
+
+def _write_unsynced(self: ConfigFiles, path: str, data: bytes) -> None:
+    fd = self._fs.open(path, create=True)
+    try:
+        self._fs.truncate(fd, 0)
+        self._fs.pwrite(fd, data, 0)
+    finally:
+        self._fs.close(fd)
+
+
+def _make_unsynced_directories(self: SimulatedFileSystem, path: str) -> None:
+    with patch.object(SimulatedFileSystem, "sync_directory", _nothing):
+        _MAKE_DIRECTORIES(self, path)
+
+
+_MAKE_DIRECTORIES = SimulatedFileSystem.make_directories
+
+
+def _readable_is_appended(self: Machine) -> None:
+    self.readable = self.store.max_physical_offset
+
+
+def _flock(self: SimulatedFileSystem, fd: int, byte: int) -> bool:
+    # A lock of another kind: it does not see 4.9.3's.
+    return self._open[fd].inode.locks.setdefault(1000 + byte, self.pid) == self.pid
+
+
+def _create_unsynced(self: AbortFile) -> None:
+    self._fs.close(self._fs.open(self._path, create=True))
+
+
+def _make_segment_unsynced(
+    fs: SimulatedFileSystem, path: str, size_bytes: int, *, temporary_path: str
+) -> bool:
+    with patch.object(SimulatedFileSystem, "sync_directory", _nothing):
+        return _MAKE_SEGMENT(fs, path, size_bytes, temporary_path=temporary_path)
+
+
+_MAKE_SEGMENT = allocate.make_segment
+
+
+def _sync_newest_segment(self: SegmentSync, begin_offset: int, end_offset: int) -> None:
+    if begin_offset < end_offset:
+        newest = (end_offset - 1) - (end_offset - 1) % self._segment_bytes
+        _SYNC(self, newest, end_offset)
+
+
+_SYNC = SegmentSync.sync
+
+
+def _acknowledge_what_is_written(self: Machine) -> bool:
+    self.flushed = self.store.log.appended_offset
+    self.disk.mark(Acknowledged(self.flushed, is_synchronous=True))
+    self._update_readable()
+    return True
+
+
+def _forget_queue_ends(self: QueueEnds) -> dict[Any, int]:
+    return {}
+
+
+def _damage_ends_the_log(self: LogEndSearch, position: int) -> None:
+    return None
+
+
+def _begin_where_the_broker_says(
+    really: Callable[[IndexDispatcher, int], int],
+) -> Callable[[IndexDispatcher, int], int]:
+    def needs_nothing(self: IndexDispatcher, max_physical_offset: int) -> int:
+        really(self, max_physical_offset)
+        return max_physical_offset
+
+    return needs_nothing
+
+
+def _mutant(meaning: str, *replacements: tuple[Any, str, Any]) -> Mutant:
+    return Mutant(meaning, tuple(Replacement(*one) for one in replacements))
+
+
+MUTANTS: dict[str, Mutant] = {
+    "acknowledge_failed_sync": _mutant(
+        "a failed sync counts as done (4.9.3, MappedFile.flush)",
+        (SegmentSync, "sync", _acknowledge_failed_sync),
+    ),
+    "retry_failed_sync": _mutant(
+        "a failed sync is done again and then believed", (SegmentSync, "sync", _retry_failed_sync)
+    ),
+    "reopen_after_failed_sync": _mutant(
+        "after a failed sync files are opened anew and synced",
+        (Machine, "flush", _reopen_after_failed_sync),
+    ),
+    "believe_the_page_cache": _mutant(
+        "recovery reads what a failed sync left in memory",
+        (MappedFile, "read_anew", MappedFile.datasync),
+    ),
+    "sync_newest_segment": _mutant(
+        "a flush forgets the segment before", (SegmentSync, "sync", _sync_newest_segment)
+    ),
+    "acknowledge_what_is_written": _mutant(
+        "synchronous flush does not sync", (Machine, "flush", _acknowledge_what_is_written)
+    ),
+    "truncate_in_memory": _mutant(
+        "truncation moves positions only (4.9.3, MappedFileQueue.truncateDirtyFiles)",
+        (MappedFileQueue, "truncate", _truncate_in_memory),
+    ),
+    "end_at_the_first_bad_record": _mutant(
+        "damage ends the log (4.9.3, CommitLog.recoverAbnormally)",
+        (LogEndSearch, "_resume_at", _damage_ends_the_log),
+    ),
+    "believe_what_the_crc_leaves_out": _mutant(
+        "a record without the sectors behind its body counts as whole (4.9.3)",
+        (log_end, "is_torn_behind_body", lambda *_: False),
+    ),
+    "lock_after_recovery": _mutant(
+        "a second broker recovers the store of a running one (4.9.3, DefaultMessageStore.load)",
+        (message_store, "open_parts", _lock_after_recovery),
+    ),
+    "flock_instead_of_record_lock": _mutant(
+        "the lock does not keep a 4.9.3 broker out", (SimulatedFileSystem, "lock_byte", _flock)
+    ),
+    "checkpoint_ahead_of_queues": _mutant(
+        "the checkpoint is written before what it claims (4.9.3)",
+        (Dispatch, "run", _checkpoint_ahead_of_queues),
+    ),
+    "delete_then_rename": _mutant(
+        "the old text goes before the new one has its name (4.9.3, MixAll.string2File)",
+        (ConfigFiles, "save", _delete_then_rename),
+    ),
+    "config_unsynced": _mutant(
+        "a text gets its name before its bytes are durable",
+        (ConfigFiles, "_write", _write_unsynced),
+    ),
+    "no_directory_sync": _mutant(
+        "names are never synced (4.9.3)",
+        (SimulatedFileSystem, "make_directories", _make_unsynced_directories),
+        (SimulatedFileSystem, "sync_directory", _nothing),
+    ),
+    "segment_name_unsynced": _mutant(
+        "a segment is written before its name is durable",
+        (allocate, "make_segment", _make_segment_unsynced),
+    ),
+    "abort_mark_unsynced": _mutant(
+        "a power loss looks like a clean stop (4.9.3, DefaultMessageStore.createTempFile)",
+        (AbortFile, "create", _create_unsynced),
+    ),
+    "dispatch_past_readable": _mutant(
+        "consumers see what is not durable (4.9.3, ReputMessageService)",
+        (Machine, "_update_readable", _readable_is_appended),
+    ),
+    "queue_ends_from_queues_alone": _mutant(
+        "numbering goes on before the queues are whole", (QueueEnds, "table", _forget_queue_ends)
+    ),
+    "index_dropped_after_a_crash": _mutant(
+        "removed index files are not made again (4.9.3, IndexService.load)",
+        (steps, "_index_end", lambda *_: 1 << 62),
+        (IndexDispatcher, "recover", _begin_where_the_broker_says(IndexDispatcher.recover)),
+        (IndexDispatcher, "truncate", _begin_where_the_broker_says(IndexDispatcher.truncate)),
+    ),
+    "queues_not_checked_after_a_crash": _mutant(
+        "a hole in a queue stays",
+        (ConsumeQueueWriter, "_careful_end", ConsumeQueueWriter.end_of_written),
+    ),
+}

@@ -1,0 +1,28 @@
+"""The nth call of a kind fails, for every n: nothing acknowledged is lost, nothing else breaks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.fault_trial import FAULTS, NTH_MAX, Fault, run_fault
+from tests.simulation.images import Model
+from tests.simulation.machine import simulated_config
+from tests.simulation.trial import Tally
+
+pytestmark = [pytest.mark.simulation, pytest.mark.slow]
+
+
+def _name(fault: Fault) -> str:
+    failure = fault.failure
+    return f"{fault.call}-{failure.number}-{failure.is_short:d}-{failure.sync_failure.name}"
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=_name)
+def test_every_call_may_fail(fault: Fault) -> None:
+    struck_count = 0
+    for nth in range(1, NTH_MAX):
+        model = list(Model)[nth % 2]
+        if not run_fault(fault, nth, simulated_config(), model, Tally()):
+            break
+        struck_count += 1
+    assert 0 < struck_count < NTH_MAX - 1

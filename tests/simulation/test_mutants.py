@@ -1,0 +1,92 @@
+"""Each mutant is caught by the experiment this table names; without it nothing is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation.campaign import Found, case_of, run_case
+from tests.simulation.encounters import flipped_bit, foreign_broker, second_broker
+from tests.simulation.fault_trial import Fault, run_fault
+from tests.simulation.faults import Failure, SyncFailure
+from tests.simulation.images import Model
+from tests.simulation.machine import simulated_config
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.oracle import Violation
+from tests.simulation.trial import Tally
+
+pytestmark = [pytest.mark.simulation, pytest.mark.slow]
+
+
+def crashes(seed: int) -> Callable[[], None]:
+    """Crash the workload of a seed everywhere."""
+    return lambda: run_case(case_of(seed), Tally())
+
+
+def failed_sync(nth: int) -> Callable[[], None]:
+    """Let the nth datasync fail, and leave the new content in memory."""
+    fault = Fault("datasync", Failure(sync_failure=SyncFailure.CLEAN_NEW))
+
+    def experiment() -> None:
+        assert run_fault(fault, nth, simulated_config(), Model.EXT4_ORDERED, Tally())
+
+    return experiment
+
+
+def changed_bit(seed: int) -> Callable[[], None]:
+    """Flip a bit below what is durable."""
+    return lambda: flipped_bit(simulated_config(), seed)
+
+
+CAUGHT_BY: dict[str, Callable[[], None]] = {
+    "acknowledge_failed_sync": failed_sync(7),
+    "retry_failed_sync": failed_sync(7),
+    "reopen_after_failed_sync": failed_sync(7),
+    "believe_the_page_cache": failed_sync(7),
+    "sync_newest_segment": crashes(66),
+    "acknowledge_what_is_written": crashes(0),
+    "truncate_in_memory": crashes(0),
+    "end_at_the_first_bad_record": changed_bit(0),
+    "believe_what_the_crc_leaves_out": crashes(43),
+    "lock_after_recovery": lambda: second_broker(simulated_config()),
+    "flock_instead_of_record_lock": lambda: foreign_broker(simulated_config()),
+    "checkpoint_ahead_of_queues": crashes(22_220),
+    "delete_then_rename": crashes(12),
+    "config_unsynced": crashes(12),
+    "no_directory_sync": crashes(0),
+    "segment_name_unsynced": crashes(0),
+    "abort_mark_unsynced": crashes(18_288),
+    "dispatch_past_readable": crashes(8),
+    "queue_ends_from_queues_alone": crashes(0),
+    "index_dropped_after_a_crash": crashes(22_220),
+    "queues_not_checked_after_a_crash": crashes(22_226),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_mutant_is_caught(name: str) -> None:
+    with MUTANTS[name].active(), pytest.raises((Found, Violation)):
+        CAUGHT_BY[name]()
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        crashes(0),
+        crashes(8),
+        crashes(42),
+        crashes(12),
+        crashes(18_288),
+        failed_sync(7),
+        changed_bit(0),
+    ],
+    ids=["seed0", "seed8", "seed43", "seed12", "seed18288", "sync", "bit"],
+)
+def test_what_catches_them_finds_nothing_without(experiment: Callable[[], None]) -> None:
+    experiment()
+
+
+def test_the_table_names_every_mutant() -> None:
+    assert CAUGHT_BY.keys() == MUTANTS.keys()
+    assert len(MUTANTS) >= 14
