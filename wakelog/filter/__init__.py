@@ -5,5 +5,6 @@ oddities included: `docs/filter.md` lists them.
 
 Which filters a message passed is kept as bits of a bloom filter (`bloom`).
 
-Read in this order: `sql92`, `tokens`, `grammar`, `expression`, `values`, `bloom`.
+Read in this order: `sql92`, `tokens`, `grammar`, `expression`, `operators`,
+`values`, `bloom`.
 """

@@ -19,9 +19,16 @@ from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from wakelog.filter import expression as make
+from wakelog.filter import operators as make
 from wakelog.filter.errors import IllegalExpression
-from wakelog.filter.expression import PARSE_EXCEPTION, Expression
+from wakelog.filter.expression import (
+    PARSE_EXCEPTION,
+    Expression,
+    constant,
+    decimal,
+    floating,
+    property_of,
+)
 from wakelog.filter.tokens import END, KEYWORDS, SIGNS, Word, Words, escape, unescape_string
 
 if TYPE_CHECKING:
@@ -216,13 +223,13 @@ _BUILDERS: Final[dict[str, Callable[[list[Any]], Any]]] = {
     "unchanged": lambda parts: parts[1],
     "negate": lambda parts: make.negate(parts[1]),
     "negation": lambda parts: make.negation(parts[1]),
-    "string": lambda parts: make.constant(unescape_string(parts[0])),
-    "decimal": lambda parts: make.decimal(str(parts[0])),
-    "floating": lambda parts: make.floating(str(parts[0])),
-    "true": lambda _: make.constant(True),
-    "false": lambda _: make.constant(False),
-    "null": lambda _: make.constant(None),
-    "property_of": lambda parts: make.property_of(str(parts[0])),
+    "string": lambda parts: constant(unescape_string(parts[0])),
+    "decimal": lambda parts: decimal(str(parts[0])),
+    "floating": lambda parts: floating(str(parts[0])),
+    "true": lambda _: constant(True),
+    "false": lambda _: constant(False),
+    "null": lambda _: constant(None),
+    "property_of": lambda parts: property_of(str(parts[0])),
     "enclosed": lambda parts: parts[1],
 }
 """What each construct of the grammar becomes; signs and keywords stand among its parts."""
