@@ -83,10 +83,19 @@ def shared_files() -> set[str]:
     found: set[str] = set()
     for place, ours in _SHARED_PLACES.items():
         try:
-            found.update(str(place / name) for name in os.listdir(place) if ours.search(name))
+            entries = [entry for entry in os.scandir(place) if ours.search(entry.name)]
+            found.update(entry.path for entry in entries if _is_own(entry))
         except OSError:
             continue  # no such place on this system
     return found
+
+
+def _is_own(entry: os.DirEntry[str]) -> bool:
+    """Tell what this user has made: who holds the files of others cannot be seen."""
+    try:
+        return entry.stat(follow_symlinks=False).st_uid == os.getuid()
+    except OSError:
+        return False  # gone meanwhile
 
 
 def in_use(paths: Iterable[str]) -> set[str]:
