@@ -20,7 +20,7 @@ from posixpath import dirname
 from typing import NamedTuple
 
 from tests.simulation.client import ClientView, Lied
-from tests.simulation.faults import Failure, Faults, SyncFailure, survived
+from tests.simulation.faults import WRITE_BACK, Failure, Faults, SyncFailure, survived
 from tests.simulation.journal import (
     Linked,
     LostPages,
@@ -58,23 +58,37 @@ class Inode:
         "durable",
         "error_seen",
         "errors_count",
-        "is_dirty",
         "leads_to",
         "locks",
         "modified_ms",
         "number",
+        "unsynced",
     )
 
     def __init__(self, number: int, data: bytes = b"") -> None:
         self.number = number
         self.data = bytearray(data)
         self.durable = data
-        self.is_dirty = False
+        self.unsynced: list[tuple[int, bytes | None]] = []  # writes, and lengths with None
         self.modified_ms = 0
         self.leads_to: str | None = None
         self.locks: dict[int, int] = {}  # byte -> process
         self.errors_count = 0
         self.error_seen = True
+
+    def settle(self) -> None:
+        """Make durable what was done since the last sync or loss; what was lost stays lost."""
+        if not self.unsynced:
+            return
+        durable = bytearray(self.durable)
+        for position, data in self.unsynced:
+            length = position if data is None else max(len(durable), position + len(data))
+            del durable[length:]
+            durable.extend(bytes(length - len(durable)))
+            if data is not None:
+                durable[position : position + len(data)] = data
+        self.durable = bytes(durable)
+        self.unsynced.clear()
 
 
 class Description:
@@ -157,7 +171,7 @@ class SimulatedDisk:
         inode.error_seen = False
         old = inode.durable
         inode.durable = survived(old, bytes(inode.data), inode.errors_count + len(self.journal))
-        inode.is_dirty = False
+        inode.unsynced.clear()
         self.note(LostPages(inode.number, inode.durable))
         if model is SyncFailure.CLEAN_OLD:
             inode.data = bytearray(inode.durable)
@@ -246,6 +260,9 @@ class SimulatedFileSystem:
         landing = self.disk.faults.landing(position)
         if written and landing is not None:
             self._write(description.inode, written, landing)
+            lost = self.disk.faults.failure(WRITE_BACK)
+            if lost is not None:
+                self.disk.lose_pages(description.inode, lost.sync_failure)
         if failure is not None:
             raise _error(failure.number, "")
 
@@ -263,7 +280,7 @@ class SimulatedFileSystem:
         inode = self._open[fd].inode
         if length > len(inode.data):
             inode.data.extend(bytes(length - len(inode.data)))
-            inode.is_dirty = True
+            inode.unsynced.append((length, None))
             self.disk.note(Resized(inode.number, length))
 
     def truncate(self, fd: int, length: int) -> None:
@@ -272,7 +289,7 @@ class SimulatedFileSystem:
         if length != len(inode.data):
             del inode.data[length:]
             inode.data.extend(bytes(length - len(inode.data)))
-            inode.is_dirty = True
+            inode.unsynced.append((length, None))
             self.disk.note(Resized(inode.number, length))
 
     def size(self, fd: int) -> int:
@@ -283,7 +300,7 @@ class SimulatedFileSystem:
 
     def forget_cached(self, fd: int) -> None:
         inode = self._open[fd].inode
-        if not inode.is_dirty:
+        if not inode.unsynced:
             inode.data = bytearray(inode.durable)
 
     def next_data(self, fd: int, position: int) -> int | None:
@@ -411,7 +428,7 @@ class SimulatedFileSystem:
         if position > size:
             inode.data.extend(bytes(position - size))
         inode.data[position : position + len(data)] = data
-        inode.is_dirty = True
+        inode.unsynced.append((position, data))
         self.disk.note(Wrote(inode.number, position, data, size))
 
     def _sync(self, name: str, fd: int) -> None:
@@ -427,9 +444,7 @@ class SimulatedFileSystem:
             description.errors_seen_count = inode.errors_count
             inode.error_seen = True
             raise _error(errno.EIO if failure is None else failure.number, "")
-        if inode.is_dirty:
-            inode.durable = bytes(inode.data)
-            inode.is_dirty = False
+        inode.settle()
         self.disk.note(Synced(inode.number))
 
     def _drop(self, path: str) -> None:

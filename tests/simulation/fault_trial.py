@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tests.simulation.client import ClientView
 from tests.simulation.disk import SimulatedDisk
-from tests.simulation.faults import Failure, SyncFailure
+from tests.simulation.faults import WRITE_BACK, Failure, SyncFailure
 from tests.simulation.images import Model, Platter, digest
 from tests.simulation.journal import Mark
 from tests.simulation.machine import BEGIN_MS, Machine
@@ -69,6 +69,10 @@ FAULTS = (
         Fault(call, Failure(sync_failure=model))
         for call in ("datasync", "sync")
         for model in SyncFailure
+    ),
+    *(
+        Fault(WRITE_BACK, Failure(sync_failure=model))
+        for model in (SyncFailure.CLEAN_NEW, SyncFailure.CLEAN_OLD)
     ),
 )
 

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 SECTOR_BYTES = 512
 ANY_CALL = "any"
+WRITE_BACK = "write_back"
+"""Not a call: what the kernel does in its own time with what was written; one for each write."""
 
 
 class SyncFailure(enum.Enum):
