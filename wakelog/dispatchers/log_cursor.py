@@ -29,6 +29,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from wakelog.dispatchers.dispatcher import DispatchBatch
+from wakelog.dispatchers.read_ahead import ReadAhead, Worker
 from wakelog.protocol.message_record import BLANK_BYTES, MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.record_check import CheckKind, RecordCheck, check_record
@@ -111,14 +112,19 @@ class LogCursor:
         *,
         kernels: Callable[[], Kernels | None] = lambda: None,
         skip_segment: bool = False,
+        worker: Worker | None = None,
     ) -> None:
-        """Stand at 0. `kernels` is `KernelLoader.kernels`, `delays_ms` of `delay_levels_ms`."""
+        """Stand at 0. `kernels` is `KernelLoader.kernels`, `delays_ms` of `delay_levels_ms`.
+
+        worker: reads and scans the next stretch while one is dispatched; see `read_ahead.py`.
+        """
         self.position = 0
         self._log = log
         self._delays_ms = delays_ms
         self._kernels = kernels
         self._skip_segment = skip_segment
-        self._columns: Columns | None = None
+        self._worker = worker
+        self._ahead: ReadAhead | None = None
         self._bad: BadStretch | None = None
         self._bad_stretches: deque[BadStretch] = deque(maxlen=BAD_STRETCHES_KEPT_MAX)
         self._records_count = 0
@@ -136,6 +142,7 @@ class LogCursor:
         Where no record stands at `position`, the cursor goes back to the segment's begin: a
         position that was kept while another broker cut and continued the log may lie inside one.
         """
+        self.settle()
         self.position = position
         self._bad = None
         self._log.refresh()
@@ -160,9 +167,9 @@ class LogCursor:
         if self._bad is not None:
             return self._look_for_record(end, segment_end, now_ms)
         if end - self.position >= BULK_BYTES_MIN:
-            columns = self._ready_columns(end - self.position)
-            if columns is not None:
-                return self._read_columns(columns, end, segment_end, limit, now_ms)
+            ahead = self._ready_columns(end - self.position)
+            if ahead is not None:
+                return self._read_columns(ahead, end, segment_end, limit, now_ms)
         return self._read_plain(PLAIN_BYTES_MAX, end, segment_end, limit, now_ms)
 
     def passed(self, batch: DispatchBatch) -> None:
@@ -197,25 +204,30 @@ class LogCursor:
             self.position = begin
             self._bad = None
 
-    def _ready_columns(self, readable_bytes: int) -> Columns | None:
+    def settle(self) -> None:
+        """Wait for what is read ahead, if anything is: then the log's reader is free."""
+        if self._ahead is not None:
+            self._ahead.settle()
+
+    def _ready_columns(self, readable_bytes: int) -> ReadAhead | None:
         wanted = (
             readable_bytes >= BULK_WANTED_BYTES or self._records_bytes >= BULK_WANTED_TOTAL_BYTES
         )
-        if self._columns is None and wanted:
+        if self._ahead is None and wanted:
             kernels = self._kernels()
             if kernels is not None:
-                self._columns = Columns(kernels, self._delays_ms)
-        return self._columns
+                self._ahead = ReadAhead(
+                    self._log, lambda: Columns(kernels, self._delays_ms), self._worker
+                )
+        return self._ahead
 
     def _read_columns(
-        self, columns: Columns, end: int, segment_end: int, limit: int, now_ms: int
+        self, ahead: ReadAhead, end: int, segment_end: int, limit: int, now_ms: int
     ) -> DispatchBatch | None:
         begin = self.position
-        view = memoryview(columns.buffer)[: end - begin]
-        length = self._log.read_span_into(view, begin)
-        if length == 0:
+        columns, _, _, scan = ahead.fill(begin, end)
+        if scan is None:
             return self._nothing_there(now_ms)
-        scan = columns.scan(begin=0, end=length, physical_offset=begin, segment_end=segment_end)
         if columns.count == 0:
             assert scan.stopped_by is not None
             if scan.stopped_by.kind is CheckKind.INCOMPLETE:

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch
 from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
+from wakelog.dispatchers.read_ahead import Worker
 from wakelog.dispatchers.sync_files import sync_files
 from wakelog.storage.bulk.layout import STORE_TIMESTAMP
 from wakelog.storage.config import BrokerRole, StoreConfig
@@ -98,11 +99,14 @@ class Reput:
         *,
         kernels: Callable[[], Kernels | None] = lambda: None,
         skip_segment: bool = False,
+        worker: Worker | None = None,
     ) -> None:
         """Keep everything, read nothing.
 
         kernels: `KernelLoader.kernels` of the shell's loader.
         skip_segment: `compat.skip_segment`, see `log_cursor.py`.
+        worker: a second core for catching up, see `read_ahead.py`; it has to be idle, or ended,
+            before the log is closed.
         """
         self._fs = fs
         self._dispatchers = tuple(dispatchers)
@@ -112,6 +116,7 @@ class Reput:
             delay_levels_ms(config.message_delay_level),
             kernels=kernels,
             skip_segment=skip_segment,
+            worker=worker,
         )
         self._is_slave = config.broker_role is BrokerRole.SLAVE
         self._broken = False
@@ -140,6 +145,7 @@ class Reput:
         dispatch_from: what recovery's report says; None where the Broker did not recover now.
         dispatched: the word, where the Broker lives and only Reput is started again.
         """
+        self._cursor.settle()
         needed = [dispatcher.recover(max_physical_offset) for dispatcher in self._dispatchers]
         if not clean_exit:
             needed = [dispatcher.truncate(max_physical_offset) for dispatcher in self._dispatchers]
@@ -216,6 +222,10 @@ class Reput:
         Raises: IllegalName, StoreFailed.
         """
         return sum(item.delete_topic(topic) for item in self._dispatchers)
+
+    def settle(self) -> None:
+        """Wait for what the worker reads ahead: then the log may be closed."""
+        self._cursor.settle()
 
     def statistics(self) -> ReputStatistics:
         """Return frozen counters."""

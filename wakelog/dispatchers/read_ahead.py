@@ -1,0 +1,132 @@
+"""Reading and scanning the log, one stretch ahead of the dispatch if there is a worker for that.
+
+A cursor that catches up spends half its time on reading and scanning, which need no Python, and
+half on queues and index. With a worker (a thread of the shell's) the next stretch is filled into a
+second set of columns while the one before is dispatched; without, everything happens in turn.
+
+Invariants:
+- At most one stretch is on its way, and two sets of columns exist: memory does not grow.
+- A stretch is filled ahead only where a whole buffer of it lies below the limit already: what was
+  found there does not depend on how far the log grew meanwhile.
+- Between `fill` and the next `fill` or `settle` the worker uses the log's reader: nobody else may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from wakelog.storage.bulk.columns import Columns, ColumnScan
+from wakelog.storage.record_check import CheckKind
+
+
+class Filled(NamedTuple):
+    """Columns with what the log holds in [begin, begin + length); no scan if that is nothing."""
+
+    columns: Columns
+    begin: int
+    length: int
+    scan: ColumnScan | None
+
+
+class SpanReader(Protocol):
+    """What is needed of a log reader."""
+
+    def segment_end(self, physical_offset: int) -> int:
+        """Return the offset behind the segment that `physical_offset` falls into."""
+        ...
+
+    def read_span_into(self, buffer: bytearray | memoryview, physical_offset: int) -> int:
+        """Fill `buffer`, cut at the segment's end; return the count."""
+        ...
+
+
+class Pending(Protocol):
+    """Work that goes on elsewhere."""
+
+    def result(self) -> Filled:
+        """Wait for the work; return what it returned or raise what it raised."""
+        ...
+
+
+class Worker(Protocol):
+    """Does one piece of work after the other elsewhere, as a `ThreadPoolExecutor` of one does."""
+
+    def submit(self, work: Callable[[], Filled], /) -> Pending:
+        """Begin, or queue, a piece of work."""
+        ...
+
+
+class ReadAhead:
+    """See the module. One owner, one thread, and the worker's."""
+
+    def __init__(
+        self, log: SpanReader, make_columns: Callable[[], Columns], worker: Worker | None = None
+    ) -> None:
+        """Make the first columns; the second are made when there is something to read ahead."""
+        self._log = log
+        self._make_columns = make_columns
+        self._worker = worker
+        self._columns = make_columns()
+        self._spare: Columns | None = None
+        self._pending: Pending | None = None
+        self._pending_span = (0, 0)
+
+    def fill(self, begin: int, end: int) -> Filled:
+        """Return columns of as much of [begin, end), all in one segment, as the buffer holds.
+
+        They hold until the next call. Raises: StoreFailed.
+        """
+        ahead = self._taken(begin, end)
+        if ahead is None:
+            filled = self._fill(self._columns, begin, end)
+        else:
+            self._spare, self._columns = self._columns, ahead.columns
+            filled = ahead
+        self._begin_next(filled, end)
+        return filled
+
+    def settle(self) -> None:
+        """Wait for what is on its way and drop it; what it raised will be raised by a `fill`."""
+        self._taken(-1, -1)
+
+    def _taken(self, begin: int, end: int) -> Filled | None:
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return None
+        if self._pending_span[0] == begin and self._pending_span[1] <= end:
+            return pending.result()
+        try:
+            pending.result()
+        except Exception:  # of a stretch that nobody wants any more
+            return None
+        return None
+
+    def _begin_next(self, filled: Filled, end: int) -> None:
+        if self._worker is None or filled.scan is None or filled.columns.count == 0:
+            return
+        stopped_by = filled.scan.stopped_by
+        if stopped_by is not None and stopped_by.kind is not CheckKind.INCOMPLETE:
+            return
+        begin = filled.begin + filled.scan.next_position
+        begin_end = begin + len(filled.columns.buffer)
+        if begin_end > end:
+            return
+        if self._spare is None:
+            self._spare = self._make_columns()
+        spare = self._spare
+        self._pending_span = begin, begin_end
+        self._pending = self._worker.submit(lambda: self._fill(spare, begin, begin_end))
+
+    def _fill(self, columns: Columns, begin: int, end: int) -> Filled:
+        view = memoryview(columns.buffer)[: end - begin]
+        length = self._log.read_span_into(view, begin)
+        if length == 0:
+            return Filled(columns, begin, 0, None)
+        scan = columns.scan(
+            begin=0,
+            end=length,
+            physical_offset=begin,
+            segment_end=self._log.segment_end(begin),
+        )
+        return Filled(columns, begin, length, scan)
