@@ -17,6 +17,7 @@ from wakelog.actors.errors import PlanRefused
 from wakelog.actors.plan import Transport, UpOptions
 from wakelog.cli.failures import explain
 from wakelog.cli.hello import greet
+from wakelog.cli.log import log
 from wakelog.cli.program import version
 from wakelog.cli.stop_signals import StopSignals
 from wakelog.cli.up import DeploymentFactory, run_up
@@ -74,6 +75,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(log)
 
 
 class Process(NamedTuple):

@@ -11,8 +11,8 @@ The bitmap filter of 4.9.3 will stand before the consume queue, whose extension 
 result. Dispatchers of others (`plugins.py`) come from the entry-point group `wakelog.dispatchers`
 and run apart, each with a cursor of its own: one that raises or hangs holds nobody.
 
-Read in this order: `dispatcher`, `reput`, `log_cursor`, `consume_queue`, `multi_dispatch`, `index`,
-`arrivals`, `plugins`.
+Read in this order: `dispatcher`, `reput`, `log_cursor`, `read_ahead`, `consume_queue`,
+`multi_dispatch`, `index`, `arrivals`, `plugins`, `rebuild`.
 """
 
 from __future__ import annotations

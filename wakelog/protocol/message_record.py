@@ -119,7 +119,7 @@ class MessageRecord(msgspec.Struct, frozen=True, gc=False):
     properties_text: str
 
 
-def body_crc(body: bytes) -> int:
+def body_crc(body: bytes | memoryview) -> int:
     """Return the checksum a record carries for `body`."""
     return zlib.crc32(body) & 0x7FFFFFFF
 

@@ -57,8 +57,8 @@ def repair_index_file(
         stated = min(header.entry_next, shape.entry_count)
         data = fs.pread(fd, ENTRY_BYTES * stated, shape.entries_position)
         entries = np.frombuffer(data, dtype=ENTRY_DTYPE)
-        kept = _sound_count(entries, shape.slot_count, physical_offset)
-        slots = _slots(entries[:kept], shape.slot_count)
+        kept = sound_entries_count(entries, shape.slot_count, physical_offset)
+        slots = newest_by_slot(entries[:kept], shape.slot_count)
         header = _header(header, entries[:kept], slots, store_time)
         zero_from(fs, fd, shape.entries_position + ENTRY_BYTES * kept, shape.file_bytes)
         fs.pwrite(fd, HEADER.pack(*header), 0)
@@ -69,7 +69,7 @@ def repair_index_file(
     return header
 
 
-def _sound_count(entries: Array, slot_count: int, physical_offset: int) -> int:
+def sound_entries_count(entries: Array, slot_count: int, physical_offset: int) -> int:
     """Return how many entries of the front are sound, the unused entry 0 included."""
     used = entries[ENTRY_FIRST:]
     places = used["physical_offset"].astype(np.int64)
@@ -90,7 +90,8 @@ def _previous_in_chain(slots: Array) -> Array:
     return previous
 
 
-def _slots(entries: Array, slot_count: int) -> Array:
+def newest_by_slot(entries: Array, slot_count: int) -> Array:
+    """Return what the slots of a file with these entries hold: each chain's newest entry."""
     slots = np.zeros(slot_count, dtype=np.int32)
     # Of entries with one slot the last assignment stays: the newest is the head of the chain.
     numbers = np.arange(ENTRY_FIRST, len(entries), dtype=np.int32)

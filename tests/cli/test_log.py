@@ -1,0 +1,145 @@
+"""`wakelog log` as a user types it, over stores that the real 4.9.3 broker left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.fakes import FakeDeployment
+from tests.golden_stores import open_golden
+from wakelog.cli import app
+from wakelog.cli.stop_signals import StopSignals
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.state.store_lock import StoreLock
+
+pytestmark = pytest.mark.golden
+
+
+def run(*arguments: str) -> int:
+    return app.run(["log", *arguments], StopSignals(), lambda plan: FakeDeployment())
+
+
+def queues(store: Path) -> dict[str, bytes]:
+    root = store / "consumequeue"
+    return {str(path): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def test_a_sound_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, _ = open_golden("ipv6", tmp_path)
+    assert run("verify", "--store", str(store)) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "sound: 160 records in 136142 bytes, 4 queues with 160 entries, 316 keys"
+    ]
+
+
+def test_a_damaged_store_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, _ = open_golden("crash_torn_page", tmp_path)
+    assert run("verify", "--store", str(store), "--json") == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["sound"] is False
+    assert report["log"] == {"begin": 0, "end": 315165, "records": 315, "tailBytes": 227}
+    assert len(report["findings"]) == report["damages"] == 10
+    assert report["findings"][0]["kind"] == "tail"
+
+
+def test_a_rebuild_leaves_the_same_queues_and_keeps_the_old(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    before = queues(store)
+    assert run("rebuild", "--store", str(store)) == 0
+    assert "rebuilt: 808 records from 0 to 1793257" in capsys.readouterr().out
+    assert queues(store) == before
+    [kept] = (store / "wakelog.quarantine").iterdir()
+    assert sorted(path.name for path in kept.iterdir()) == ["consumequeue", "index"]
+    assert run("verify", "--store", str(store)) == 0
+
+
+def test_a_rebuild_into_a_folder_leaves_the_store_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, _ = open_golden("ipv6", tmp_path)
+    names = sorted(path.name for path in store.iterdir())
+    target = tmp_path / "new"
+    assert run("rebuild", "--store", str(store), "--into", str(target), "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "records": 160,
+        "begin": 0,
+        "end": 136142,
+        "moves": [],
+    }
+    assert [data for _, data in sorted(queues(target).items())] == [
+        data for _, data in sorted(queues(store).items())
+    ]
+    assert sorted(path.name for path in store.iterdir()) == names
+    assert run("rebuild", "--store", str(store), "--into", str(target)) == 2
+    assert "is not empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["crash", "crash_lost_cq", "crash_torn_body", "crash_torn_page"])
+def test_a_repair_makes_a_crashed_store_sound(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, _ = open_golden(name, tmp_path)
+    assert run("repair", "--store", str(store)) == 0
+    assert "sound: " in capsys.readouterr().out
+    assert run("verify", "--store", str(store)) == 0
+    capsys.readouterr()
+    assert run("repair", "--store", str(store), "--json") == 0
+    again = json.loads(capsys.readouterr().out)
+    assert (again["quarantined"], again["moves"]) == ([], [])
+
+
+@pytest.mark.parametrize("command", ["rebuild", "repair"])
+def test_a_store_in_use_is_refused(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, _ = open_golden("ipv6", tmp_path)
+    lock = StoreLock(RealFileSystem(), str(store / "lock"))
+    try:
+        assert run(command, "--store", str(store)) == 1
+    finally:
+        lock.release()
+    assert "is already running" in capsys.readouterr().err
+    assert not (store / "wakelog.quarantine").exists()
+
+
+@pytest.mark.parametrize("command", ["rebuild", "repair"])
+def test_a_link_out_of_the_store_is_refused(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, _ = open_golden("ipv6", tmp_path)
+    (store / "index").rename(tmp_path / "index")
+    (store / "index").symlink_to(tmp_path / "index")
+    assert run(command, "--store", str(store)) == 1
+    assert "a link out of the store" in capsys.readouterr().err
+    assert not (store / "wakelog.quarantine").exists()
+
+
+def test_a_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    words = ["dump", "--store", str(store), "--topic", "GoldTopicA", "--limit", "2"]
+    assert run(*words, "--body-bytes", "4") == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.split()[:2] == ["1005", "GoldTopicA/0@0"]
+    assert first.endswith("'thet'...")
+    assert run(*words, "--offset", "1006", "--json", "--hex") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(lines) == 2
+    assert str(lines[0]["physicalOffset"]) == second.split()[0]
+    assert bytes.fromhex(lines[0]["body"])
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (["verify", "--store", "/nowhere"], "/nowhere holds no commitlog"),
+        (["verify", "--set", "x"], "is no KEY=VALUE"),
+        (["dump", "--limit", "-1"], "a count below zero"),
+    ],
+)
+def test_a_mistake(words: list[str], cause: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*words) == 2
+    assert cause in capsys.readouterr().err

@@ -1,0 +1,66 @@
+"""A rebuild reads the store and writes into its own folder; what it says of the log."""
+
+from __future__ import annotations
+
+from tests.dispatchers.stores import NOW_MS, dispatch_config, queue_entries
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.records import LogBytes, properties
+from wakelog.dispatchers.rebuild import LogReport, Rebuild
+
+SEGMENT_BYTES = 4096
+CONFIG = dispatch_config(commit_log_file_bytes=SEGMENT_BYTES)
+
+
+def rebuilt(log: LogBytes, tail: bytes = b"") -> tuple[MemoryFileSystem, LogReport, Rebuild]:
+    fs = MemoryFileSystem()
+    log.data += tail
+    log.write(fs, CONFIG)
+    fs.make_directories("/new")
+    made = Rebuild(fs, CONFIG, "/new")
+    while made.step(NOW_MS):
+        pass
+    report = made.finish()
+    made.close()
+    return fs, report, made
+
+
+def log_of(count: int) -> LogBytes:
+    log = LogBytes(SEGMENT_BYTES)
+    for i in range(count):
+        log.add(properties(KEYS=f"k{i}"), queue_offset=i, body=b"x" * 100)
+    return log
+
+
+def test_queues_and_index_lie_in_the_target_alone() -> None:
+    log = log_of(30)
+    fs, report, made = rebuilt(log)
+    assert [place for place, _, _ in queue_entries(fs, made.config, "T")] == log.offsets
+    assert fs.list_directory("/new/index")
+    assert not fs.exists(CONFIG.paths.consume_queue_root)
+    assert report.records_count == 30 and report.tail_bytes == 0
+    assert (report.begin, report.end) == (0, log.end)
+    assert made.done_bytes == made.total_bytes
+
+
+def test_a_tail_is_what_is_written_behind_the_last_sound_record() -> None:
+    log = log_of(3)
+    end = log.end
+    _, report, _ = rebuilt(log, b"torn")
+    assert (report.end, report.tail_bytes, report.bad_stretches_count) == (end, 4, 0)
+
+
+def test_damage_in_front_of_the_end_is_no_tail() -> None:
+    log = log_of(3)
+    log.damage(log.offsets[1] + 4, b"\0")
+    _, report, _ = rebuilt(log)
+    [stretch] = report.bad_stretches
+    assert (stretch.begin, stretch.end) == (log.offsets[1], log.offsets[2])
+    assert (report.records_count, report.tail_bytes) == (2, 0)
+
+
+def test_a_damaged_body_is_named() -> None:
+    log = log_of(3)
+    log.damage(log.offsets[2] + 100, b"y")
+    _, report, _ = rebuilt(log)
+    assert report.damaged_bodies_count == 1
+    assert report.damaged_bodies == ((log.offsets[2], "T", 0, 2),)

@@ -1,0 +1,141 @@
+"""What verification says of stores that the real 4.9.3 broker left, sound and after crashes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.dispatchers.test_golden_rebuild import config_of
+from tests.golden_stores import open_golden
+from wakelog.dispatchers.rebuild import LogReport, Rebuild
+from wakelog.dispatchers.verify import VerifyReport, verify_store
+from wakelog.storage.file_system import RealFileSystem
+
+pytestmark = pytest.mark.golden
+
+NOW_MS = 1_700_000_000_000
+SOUND = (
+    ("basic", "store"),
+    ("batch", "store"),
+    ("delay_tx_retry", "store"),
+    ("filter_ext", "store"),
+    ("index_heavy", "store"),
+    ("ipv6", "store"),
+    ("multi_dispatch", "store"),
+    ("transient", "store"),
+    ("crash", "store_recovered"),
+    ("crash_lost_cq", "store_recovered"),
+    ("crash_torn_props", "store_recovered"),
+)
+# What each crash left: the kinds of damage, and where the log ends.
+CRASHED = (
+    ("crash", {"queue", "index"}, 329215),
+    ("crash_lost_cq", {"queue", "index"}, 329215),
+    ("crash_torn_body", {"tail", "queue", "index"}, 319140),
+    ("crash_torn_page", {"tail", "queue", "index"}, 315165),
+    ("crash_torn_props", {"queue", "index"}, 329215),
+)
+
+
+def run(made: Rebuild) -> LogReport:
+    while made.step(NOW_MS):
+        pass
+    return made.finish()
+
+
+def verified(name: str, archive: str, tmp_path: Path, *, is_live: bool = False) -> VerifyReport:
+    store, _ = open_golden(name, tmp_path, archive=archive)
+    return look(name, store, tmp_path, is_live=is_live)
+
+
+def look(name: str, store: Path, tmp_path: Path, *, is_live: bool = False) -> VerifyReport:
+    _, manifest = open_golden(name, tmp_path / "manifest")
+    fs, config = RealFileSystem(), config_of(manifest, store)
+    target = tmp_path / "rebuilt"
+    target.mkdir()
+    before = contents(store)
+    report = verify_store(
+        fs, config, lambda: Rebuild(fs, config, str(target)), run, is_live=is_live
+    )
+    assert contents(store) == before
+    return report
+
+
+def contents(store: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(store)): path.read_bytes()
+        for path in sorted(store.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize(("name", "archive"), SOUND)
+def test_a_sound_store(name: str, archive: str, tmp_path: Path) -> None:
+    report = verified(name, archive, tmp_path)
+    assert report.findings.kept == []
+    assert report.findings.is_sound
+    assert report.log is not None and report.log.records_count > 0
+    assert report.entries_count > 0 and report.keys_count > 0
+
+
+@pytest.mark.parametrize(("name", "kinds", "log_end"), CRASHED)
+def test_a_crashed_store(name: str, kinds: set[str], log_end: int, tmp_path: Path) -> None:
+    report = verified(name, "store", tmp_path)
+    assert not report.findings.is_sound
+    assert {finding.kind for finding in report.findings.kept} == kinds
+    assert report.log is not None and report.log.end == log_end
+
+
+def test_what_a_running_broker_has_not_dispatched_is_no_damage(tmp_path: Path) -> None:
+    assert verified("crash", "store", tmp_path, is_live=True).findings.is_sound
+
+
+def flip(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 0x40
+    path.write_bytes(data)
+
+
+def damage_body(store: Path) -> None:
+    flip(store / "commitlog" / ("0" * 20), 120)
+
+
+def damage_magic(store: Path) -> None:
+    flip(store / "commitlog" / ("0" * 20), 1005 + 4)
+
+
+def damage_place(store: Path) -> None:
+    flip(store / "consumequeue" / "Gold_Topic-B" / "2" / ("0" * 20), 7)
+
+
+def damage_tags(store: Path) -> None:
+    flip(store / "consumequeue" / "GoldTopicA" / "0" / ("0" * 20), 19)
+
+
+def damage_index(store: Path) -> None:
+    [path] = (store / "index").iterdir()
+    flip(path, path.read_bytes().index(struct.pack(">q", 1005), 40) - 1)
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind", "offset"),
+    [
+        (damage_body, "body", 0),
+        (damage_magic, "record", 1005),
+        (damage_place, "queue", 0),
+        (damage_tags, "queue", 1005),
+        (damage_index, "index", None),
+    ],
+)
+def test_one_flipped_bit_is_found_and_located(
+    damage: Callable[[Path], None], kind: str, offset: int | None, tmp_path: Path
+) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    damage(store)
+    found = look("basic", store, tmp_path).findings
+    assert not found.is_sound
+    [first, *_] = [finding for finding in found.kept if finding.kind == kind]
+    assert offset is None or first.physical_offset == offset

@@ -1,0 +1,106 @@
+"""Two folders of index files: which keys differ, and whether a query would find them."""
+
+from __future__ import annotations
+
+from posixpath import join
+
+from tests.fakes.logs import read_file, small_config, write_file
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.records import LogBytes, properties
+from tests.fakes.stores import scan_log
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.index.index_service import index_names, index_shape
+from wakelog.storage.index.index_writer import IndexWriter
+from wakelog.storage.verification.index_compare import IndexDifference, compare_index
+from wakelog.storage.verification.queue_compare import Span
+
+NOW_MS = 1_700_000_000_000
+LOG_BYTES = 4096
+LOG = Span(0, LOG_BYTES)
+
+
+def config(root: str) -> StoreConfig:
+    return small_config(
+        store_path_root=root,
+        commit_log_file_bytes=LOG_BYTES,
+        index_slot_count=20,
+        index_entry_count=10,
+    )
+
+
+def index_of(fs: MemoryFileSystem, root: str, count: int) -> StoreConfig:
+    settled = config(root)
+    log = LogBytes(LOG_BYTES)
+    for i in range(count):
+        log.add(properties(KEYS=f"k{i}"))
+    log.write(fs, settled)
+    writer = IndexWriter(fs, settled)
+    writer.load()
+    for request in scan_log(fs, settled, 0, log.end):
+        writer.put(request, NOW_MS)
+    writer.write_back()
+    writer.close()
+    return settled
+
+
+def compare(fs: MemoryFileSystem, *, log: Span = LOG) -> list[IndexDifference]:
+    folders = [config(root).paths.index_directory for root in ("/found", "/expected")]
+    shape = index_shape(config("/found"))
+    results = compare_index(fs, folders[0], folders[1], shape, log)
+    return [result for result in results if not isinstance(result, int)]
+
+
+def test_equal_over_several_files() -> None:
+    fs = MemoryFileSystem()
+    found = index_of(fs, "/found", 25)
+    index_of(fs, "/expected", 25)
+    assert len(index_names(fs, found.paths.index_directory)) > 1
+    assert compare(fs) == []
+
+
+def test_keys_that_one_side_lacks() -> None:
+    fs = MemoryFileSystem()
+    index_of(fs, "/found", 5)
+    index_of(fs, "/expected", 8)
+    [missing] = compare(fs)
+    assert (missing.affected_count, missing.reason) == (3, "keys of records are missing")
+
+    other = MemoryFileSystem()
+    index_of(other, "/found", 8)
+    index_of(other, "/expected", 5)
+    [extra] = compare(other)
+    assert (extra.affected_count, extra.reason) == (3, "keys of no record")
+
+
+def test_keys_of_a_log_that_was_deleted_are_left_alone() -> None:
+    fs = MemoryFileSystem()
+    index_of(fs, "/found", 5)
+    fs.make_directories("/expected/index")
+    assert compare(fs, log=Span(LOG_BYTES, 2 * LOG_BYTES)) == []
+
+
+def test_slots_that_lead_nowhere() -> None:
+    fs = MemoryFileSystem()
+    found = index_of(fs, "/found", 5)
+    index_of(fs, "/expected", 5)
+    directory = found.paths.index_directory
+    [name] = index_names(fs, directory)
+    data = bytearray(read_file(fs, join(directory, name)))
+    data[40 : 40 + 80] = bytes(80)
+    write_file(fs, join(directory, name), bytes(data))
+    [wrong] = compare(fs)
+    assert (wrong.name, wrong.reason) == (name, "slots that do not lead to the newest entry")
+
+
+def test_entries_out_of_order() -> None:
+    fs = MemoryFileSystem()
+    found = index_of(fs, "/found", 5)
+    index_of(fs, "/expected", 5)
+    directory = found.paths.index_directory
+    [name] = index_names(fs, directory)
+    data = bytearray(read_file(fs, join(directory, name)))
+    third = index_shape(found).entries_position + 3 * 20
+    data[third + 16 : third + 20] = (9).to_bytes(4)
+    write_file(fs, join(directory, name), bytes(data))
+    [wrong] = compare(fs)
+    assert (wrong.affected_count, wrong.reason) == (3, "entries out of order")

@@ -1,0 +1,99 @@
+"""Names, kinds and lengths; the table over all files is in test_hostile_stores.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.logs import small_config
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.verification.findings import Findings
+from wakelog.storage.verification.store_files import StoreFiles
+
+SEGMENT_BYTES = 4096
+
+
+def look(store: Path, **values: str) -> tuple[list[tuple[str, str]], bool]:
+    findings = Findings()
+    config = small_config(store_path_root=str(store), commit_log_file_bytes=SEGMENT_BYTES, **values)
+    files = StoreFiles(RealFileSystem(), config, findings)
+    files.check()
+    return [(found.place, found.reason) for found in findings.kept], files.leads_outside
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    store = tmp_path / "store"
+    (store / "commitlog").mkdir(parents=True)
+    return store
+
+
+def segment(store: Path, number: int, folder: str = "commitlog") -> Path:
+    path = store / folder / f"{number * SEGMENT_BYTES:020d}"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(bytes(SEGMENT_BYTES))
+    return path
+
+
+def test_a_sound_store(store: Path) -> None:
+    for number in (3, 4):
+        segment(store, number)
+    assert look(store) == ([], False)
+
+
+def test_a_gap(store: Path) -> None:
+    segment(store, 0)
+    last = segment(store, 3)
+    found, _ = look(store)
+    assert found == [(f"commitlog/{last.name}", "files from 4096 to 12288 are missing before it")]
+
+
+def test_two_log_folders_share_one_sequence(store: Path) -> None:
+    segment(store, 0, "one")
+    segment(store, 1, "two")
+    segment(store, 2, "one")
+    found, _ = look(store, store_path_commit_log=f"{store}/one,{store}/two")
+    assert found == []
+
+
+def test_a_name_that_is_no_multiple_of_the_length(store: Path) -> None:
+    path = segment(store, 0)
+    path.rename(path.with_name(f"{7:020d}"))
+    found, _ = look(store)
+    assert found == [(f"commitlog/{7:020d}", "its name is no multiple of 4096")]
+
+
+def test_folders_and_files_in_each_others_place(store: Path) -> None:
+    (store / "consumequeue" / "T" / "x").mkdir(parents=True)
+    (store / "consumequeue" / "file").write_bytes(b"")
+    (store / "index").write_bytes(b"")
+    found, _ = look(store)
+    assert found == [
+        ("consumequeue/file", "a file where a folder belongs"),
+        ("consumequeue/T/x", "belongs to nobody"),
+        ("index", "a file where a folder belongs"),
+    ]
+
+
+@pytest.mark.parametrize("place", ["commitlog", "consumequeue", "index", "config", "lock"])
+def test_a_folder_or_file_that_leads_outside(place: str, store: Path) -> None:
+    outside = store.parent / "outside"
+    outside.mkdir()
+    if place == "commitlog":
+        (store / place).rmdir()
+    (store / place).symlink_to(outside)
+    found, leads_outside = look(store)
+    assert found == [(place, f"a link out of the store, to {outside}")]
+    assert leads_outside
+
+
+def test_a_chain_of_links_counts_by_its_end(store: Path) -> None:
+    (store / "step").symlink_to(store.parent / "outside")
+    (store / "lock").symlink_to("step")
+    assert look(store)[1]
+
+
+def test_links_in_a_circle_lead_nowhere(store: Path) -> None:
+    (store / "lock").symlink_to("lock")
+    assert look(store)[1]

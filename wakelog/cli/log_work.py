@@ -1,0 +1,219 @@
+"""What the commands of `wakelog log` do with a store: locks, folders, threads, the clock, progress.
+
+command   writes                                            a broker may run
+verify    a folder of its own, outside, removed afterwards  yes
+dump      nothing                                           yes
+rebuild   the given folder; or the store, under its lock    with a folder of its own
+repair    the store, under its lock                         no
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from posixpath import join
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from wakelog.actors.errors import PlanRefused
+from wakelog.dispatchers.read_ahead import Worker
+from wakelog.dispatchers.rebuild import LogReport, Rebuild
+from wakelog.dispatchers.verify import VerifyReport, verify_files, verify_store
+from wakelog.storage.bulk.loader import Kernels, compile_kernels
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import DamagedStore, StoreError
+from wakelog.storage.file_system import FileSystem, RealFileSystem
+from wakelog.storage.paths import StorePaths
+from wakelog.storage.recovery.quarantine import QuarantinedPiece
+from wakelog.storage.recovery.steps import recover
+from wakelog.storage.recovery.swap import REBUILD_NAME, Move, swap_in, undo
+from wakelog.storage.state.store_lock import BROKER_BYTE, StoreLock, holder_pid
+
+# Below, the plain scan is done before numba is imported.
+BULK_LOG_BYTES_MIN = 64 << 20
+# Kinds of findings that a repair can do something about; a record that rotted stays where it is.
+_MENDED = frozenset({"file", "tail", "queue", "index"})
+
+
+class ScratchFileSystem(RealFileSystem):
+    """For files that nobody keeps: they take no more of the disk than what is written to them."""
+
+    __slots__ = ()
+
+    def allocate(self, fd: int, length: int) -> None:
+        """Leave a hole."""
+        if self.size(fd) < length:
+            self.truncate(fd, length)
+
+    def sync(self, fd: int) -> None:
+        """Do nothing."""
+
+    def datasync(self, fd: int) -> None:
+        """Do nothing."""
+
+    def sync_directory(self, path: str) -> None:
+        """Do nothing."""
+
+
+class RepairReport(NamedTuple):
+    """What was done: bytes of the log kept aside, folders moved, and how the store is now."""
+
+    pieces: tuple[QuarantinedPiece, ...]
+    moves: list[Move]
+    after: VerifyReport
+
+
+def verify(
+    config: StoreConfig, *, scratch: str | None, show_progress: bool, holds_lock: bool = False
+) -> VerifyReport:
+    """Verify a store; `scratch` is where the folder for the rebuild is made. Raises: StoreError."""
+    fs = ScratchFileSystem()
+    # Asking for the holder would drop a lock of this process.
+    is_live = not holds_lock and _is_live(fs, config)
+    with (
+        tempfile.TemporaryDirectory(prefix="wakelog-verify-", dir=scratch) as folder,
+        _second_core() as worker,
+    ):
+        return verify_store(
+            fs,
+            config,
+            lambda: _rebuild(fs, config, folder, worker),
+            lambda made: _run(made, "verify", show_progress),
+            is_live=is_live,
+        )
+
+
+def rebuild_into(config: StoreConfig, target: str, *, show_progress: bool) -> LogReport:
+    """Make queues and index below `target`. Raises: PlanRefused if it is not empty; StoreError."""
+    os.makedirs(target, exist_ok=True)
+    if os.listdir(target):
+        raise PlanRefused(f"{target} is not empty", "Give a new folder with --into.")
+    return _rebuilt(RealFileSystem(), config, target, show_progress=show_progress)
+
+
+def rebuild_store(config: StoreConfig, *, show_progress: bool) -> tuple[LogReport, list[Move]]:
+    """Make queues and index anew and put them in place. Raises: StoreLocked, StoreError."""
+    fs = RealFileSystem()
+    lock = StoreLock(fs, config.paths.lock)
+    try:
+        _refuse_links(fs, config)
+        return _rebuild_in_place(fs, config, show_progress=show_progress)
+    finally:
+        lock.release()
+
+
+def repair(config: StoreConfig, *, scratch: str | None, show_progress: bool) -> RepairReport:
+    """Cut the log behind its end, keeping what is cut; replace queues and index that disagree.
+
+    Queues and index go aside first: recovery removes what it does not trust of them.
+
+    Raises: StoreLocked, DamagedStore, StoreError.
+    """
+    fs = RealFileSystem()
+    lock = StoreLock(fs, config.paths.lock)
+
+    def look() -> VerifyReport:
+        return verify(config, scratch=scratch, show_progress=show_progress, holds_lock=True)
+
+    try:
+        _refuse_links(fs, config)
+        found = look()
+        if not any(finding.kind in _MENDED for finding in found.findings.kept):
+            return RepairReport((), [], found)
+        moves = swap_in(fs, config.paths, _rebuild_paths(config), _now_ms())
+        try:
+            recovered = recover(fs, config, _now_ms())
+        except StoreError:
+            undo(fs, moves)
+            raise
+        recovered.files.close()
+        _, more = _rebuild_in_place(fs, config, show_progress=show_progress)
+        return RepairReport(recovered.report.quarantined, [*moves, *more], look())
+    finally:
+        lock.release()
+
+
+def _rebuild_in_place(
+    fs: FileSystem, config: StoreConfig, *, show_progress: bool
+) -> tuple[LogReport, list[Move]]:
+    rebuilt = _rebuild_paths(config)
+    target = rebuilt.root
+    os.mkdir(target)
+    log = _rebuilt(fs, config, target, show_progress=show_progress)
+    moves = swap_in(fs, config.paths, rebuilt, _now_ms())
+    shutil.rmtree(target)
+    return log, moves
+
+
+def _rebuild_paths(config: StoreConfig) -> StorePaths:
+    target = join(config.paths.root, REBUILD_NAME)
+    shutil.rmtree(target, ignore_errors=True)  # of one that was killed
+    return StorePaths(target)
+
+
+def _rebuilt(fs: FileSystem, config: StoreConfig, target: str, *, show_progress: bool) -> LogReport:
+    with _second_core() as worker:
+        made = _rebuild(fs, config, target, worker)
+        try:
+            return _run(made, "rebuild", show_progress)
+        finally:
+            made.close()
+
+
+def _rebuild(fs: FileSystem, config: StoreConfig, target: str, worker: Worker) -> Rebuild:
+    loaded: list[Kernels] = []
+
+    def kernels() -> Kernels | None:
+        if made.total_bytes < BULK_LOG_BYTES_MIN:
+            return None
+        if not loaded:
+            loaded.append(compile_kernels())
+        return loaded[0]
+
+    made = Rebuild(fs, config, target, kernels=kernels, worker=worker)
+    return made
+
+
+def _run(made: Rebuild, title: str, show_progress: bool) -> LogReport:
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
+    console = Console(stderr=True)
+    hidden = not show_progress or not sys.stderr.isatty()
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+        task = progress.add_task(title, total=made.total_bytes)
+        while made.step(_now_ms()):
+            progress.update(task, completed=made.done_bytes)
+        return made.finish()
+
+
+def _refuse_links(fs: FileSystem, config: StoreConfig) -> None:
+    findings, may_read = verify_files(fs, config)
+    if not may_read:
+        [first, *_] = [finding for finding in findings.kept if finding.kind == "link"]
+        raise DamagedStore(
+            join(config.paths.root, first.place), first.reason, "replace it by what it leads to"
+        )
+
+
+def _is_live(fs: FileSystem, config: StoreConfig) -> bool:
+    try:
+        return holder_pid(fs, config.paths.lock, BROKER_BYTE) is not None
+    except StoreError:
+        return False  # a medium that cannot be written has no broker
+
+
+@contextmanager
+def _second_core() -> Iterator[Worker]:
+    with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as pool:
+        yield pool
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,183 @@
+"""Proves a store sound, or lists its damage: rebuilds what the log says and compares.
+
+Names, kinds and lengths first (`storage/verification/store_files.py`); a link out of the store ends
+it there. Then the log is read once: each record's place, lengths and CRC, and the queues and the
+index that follow from it. Then those are held against the store's own, both ways.
+
+Of a store whose broker runs, the log grows behind our back and Reput follows it: what is missing at
+the ends, and a tail, is no damage then (`is_live`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from posixpath import join
+from typing import NamedTuple
+
+from wakelog.dispatchers.rebuild import LogReport, Rebuild
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.index.index_service import index_shape
+from wakelog.storage.paths import StorePaths
+from wakelog.storage.queue_offsets import QueueKey
+from wakelog.storage.recovery.queue_repair import list_queues
+from wakelog.storage.verification.findings import Finding, Findings, Severity
+from wakelog.storage.verification.index_compare import compare_index
+from wakelog.storage.verification.queue_compare import QueueDifference, Span, compare_queue
+from wakelog.storage.verification.store_files import StoreFiles
+
+Run = Callable[[Rebuild], LogReport]
+"""Steps a rebuild to its end: the caller has the clock, and shows how far it is."""
+
+
+class VerifyReport(NamedTuple):
+    """What was looked at, and what was found; log is None if the files forbade to read it."""
+
+    findings: Findings
+    is_live: bool
+    log: LogReport | None = None
+    queues_count: int = 0
+    entries_count: int = 0
+    keys_count: int = 0
+
+
+def verify_files(fs: FileSystem, config: StoreConfig) -> tuple[Findings, bool]:
+    """Look at names, kinds and lengths; False if nothing may be read on."""
+    findings = Findings()
+    files = StoreFiles(fs, config, findings)
+    files.check()
+    return findings, not files.leads_outside
+
+
+def verify_store(
+    fs: FileSystem,
+    config: StoreConfig,
+    rebuild: Callable[[], Rebuild],
+    run: Run,
+    *,
+    is_live: bool = False,
+) -> VerifyReport:
+    """Verify a store. `rebuild` makes one into an empty folder of the caller's.
+
+    Raises: StoreError, OSError where a file cannot be read.
+    """
+    findings, may_read = verify_files(fs, config)
+    if not may_read:
+        return VerifyReport(findings, is_live)
+    made = rebuild()
+    try:
+        log = run(made)
+    finally:
+        made.close()
+    for finding in _log_findings(log, is_live=is_live):
+        findings.add(finding)
+    span = Span(log.begin, log.end)
+    comparison = _Comparison(fs, config, made.config.paths, findings, span, is_live=is_live)
+    comparison.queues()
+    if config.message_index_enable:
+        comparison.index()
+    return VerifyReport(
+        findings,
+        is_live,
+        log,
+        comparison.queues_count,
+        comparison.entries_count,
+        comparison.keys_count,
+    )
+
+
+def _log_findings(log: LogReport, *, is_live: bool) -> Iterator[Finding]:
+    damage = Severity.DAMAGE
+    for stretch in log.bad_stretches:
+        reason = f"{stretch.end - stretch.begin} bytes hold no record: {stretch.reason}"
+        yield Finding(damage, "record", "commitlog", reason, stretch.begin)
+    more = log.bad_stretches_count - len(log.bad_stretches)
+    if more > 0:
+        yield Finding(damage, "record", "commitlog", f"{more} more places hold no record")
+    for body in log.damaged_bodies:
+        offset, topic, queue_id, queue_offset = body
+        reason = "the body's CRC differs"
+        yield Finding(damage, "body", "commitlog", reason, offset, topic, queue_id, queue_offset, 1)
+    if log.tail_bytes and not is_live:
+        reason = f"{log.tail_bytes} bytes are written behind the last sound record"
+        yield Finding(damage, "tail", "commitlog", reason, log.end)
+
+
+class _Comparison:
+    """Holds queues and index of a store against the rebuilt ones."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        config: StoreConfig,
+        rebuilt: StorePaths,
+        findings: Findings,
+        log: Span,
+        *,
+        is_live: bool,
+    ) -> None:
+        self._fs = fs
+        self._config = config
+        self._rebuilt = rebuilt
+        self._findings = findings
+        self._log = log
+        self._is_live = is_live
+        self.queues_count = 0
+        self.entries_count = 0
+        self.keys_count = 0
+
+    def queues(self) -> None:
+        """Compare every queue that either side has."""
+        paths = self._config.paths
+        keys = {*list_queues(self._fs, paths), *list_queues(self._fs, self._rebuilt)}
+        for key in sorted(keys):
+            self.queues_count += 1
+            found, expected = paths.consume_queue(*key), self._rebuilt.consume_queue(*key)
+            size = self._config.consume_queue_bytes
+            for result in compare_queue(self._fs, found, expected, size, self._log):
+                if isinstance(result, int):
+                    self.entries_count += result
+                else:
+                    self._queue_finding(key, result)
+
+    def _queue_finding(self, key: QueueKey, found: QueueDifference) -> None:
+        if self._is_live and found.reason in (
+            "no entry",
+            "entries of records behind the log's end",
+        ):
+            return
+        topic, queue_id = key
+        self._findings.add(
+            Finding(
+                Severity.DAMAGE,
+                "queue",
+                join("consumequeue", topic, str(queue_id)),
+                found.reason,
+                found.physical_offset,
+                topic,
+                queue_id,
+                found.queue_offset,
+                found.affected_count,
+            )
+        )
+
+    def index(self) -> None:
+        """Compare the keys of both sides."""
+        paths, shape = self._config.paths, index_shape(self._config)
+        directories = paths.index_directory, self._rebuilt.index_directory
+        for result in compare_index(self._fs, *directories, shape, self._log):
+            if isinstance(result, int):
+                self.keys_count += result
+            elif not self._is_live:
+                name, count, physical_offset, reason = result
+                place = join("index", name) if name else "index"
+                self._findings.add(
+                    Finding(
+                        Severity.DAMAGE,
+                        "index",
+                        place,
+                        reason,
+                        physical_offset,
+                        affected_count=count,
+                    )
+                )

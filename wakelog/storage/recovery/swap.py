@@ -1,0 +1,68 @@
+"""Puts rebuilt queues and index in the place of a store's own, which are kept.
+
+    <root>/wakelog.quarantine/replaced.<milliseconds>/consumequeue  what was there
+    <root>/wakelog.quarantine/replaced.<milliseconds>/index
+
+Each folder moves in two renames. A crash between them leaves the folder missing, and the next start
+of a broker makes it from the log; nothing is lost either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from posixpath import dirname, join
+from typing import Final, NamedTuple
+
+from wakelog.storage.errors import store_failure
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.paths import StorePaths
+from wakelog.storage.recovery.quarantine import QUARANTINE_NAME
+
+REBUILD_NAME: Final = "wakelog.rebuild"
+"""Where a rebuild lies until it is put in place: the root, so that a rename is enough."""
+
+
+class Move(NamedTuple):
+    """A rename that was done; the other way round undoes it."""
+
+    source: str
+    target: str
+
+
+def swap_in(fs: FileSystem, paths: StorePaths, rebuilt: StorePaths, now_ms: int) -> list[Move]:
+    """Keep the store's queues and index aside and put the rebuilt ones there, durably.
+
+    Returns: the renames in order. Raises: StoreFailed, StoreFull.
+    """
+    kept = join(paths.root, QUARANTINE_NAME, f"replaced.{now_ms}")
+    moves = []
+    pairs = (
+        (paths.consume_queue_root, rebuilt.consume_queue_root),
+        (paths.index_directory, rebuilt.index_directory),
+    )
+    try:
+        fs.make_directories(kept)
+        for ours, theirs in pairs:
+            if fs.exists(ours):
+                moves.append(_move(fs, ours, join(kept, ours.rpartition("/")[2])))
+            if fs.exists(theirs):
+                moves.append(_move(fs, theirs, ours))
+    except OSError as error:
+        raise store_failure(kept, "move", error) from error
+    return moves
+
+
+def undo(fs: FileSystem, moves: Sequence[Move]) -> None:
+    """Do renames the other way round, the last first. Raises: StoreFailed, StoreFull."""
+    for source, target in reversed(moves):
+        try:
+            _move(fs, target, source)
+        except OSError as error:
+            raise store_failure(target, "move", error) from error
+
+
+def _move(fs: FileSystem, source: str, target: str) -> Move:
+    fs.rename(source, target)
+    fs.sync_directory(dirname(target))
+    fs.sync_directory(dirname(source))
+    return Move(source, target)

@@ -1,0 +1,63 @@
+"""What a verification found: one value for each place that is not as it should be.
+
+Invariants: the list is bounded, the count is not: a store that is damaged everywhere costs no more
+memory than one that is damaged often.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, NamedTuple
+
+# What somebody reads, or a program stores; whoever has more wants a rebuild, not a list.
+FINDINGS_KEPT_MAX: Final = 1_000
+
+
+class Severity(enum.Enum):
+    """Whether a finding makes a store unsound."""
+
+    NOTE = "note"  # odd, and harmless
+    DAMAGE = "damage"
+
+
+class Finding(NamedTuple):
+    """One place; numbers that do not apply are None.
+
+    kind: a word that does not change: file, link, record, body, tail, queue, index, checkpoint.
+    place: a file or a folder, from the store's root on.
+    queue_offset: of the first of `affected_count` places of a queue.
+    """
+
+    severity: Severity
+    kind: str
+    place: str
+    reason: str
+    physical_offset: int | None = None
+    topic: str | None = None
+    queue_id: int | None = None
+    queue_offset: int | None = None
+    affected_count: int | None = None
+
+
+class Findings:
+    """A bounded list of findings that counts all of them."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.kept: list[Finding] = []
+        self.damages_count = 0
+        self.notes_count = 0
+
+    def add(self, finding: Finding) -> None:
+        """Count a finding, and keep it while there is room."""
+        if finding.severity is Severity.DAMAGE:
+            self.damages_count += 1
+        else:
+            self.notes_count += 1
+        if len(self.kept) < FINDINGS_KEPT_MAX:
+            self.kept.append(finding)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is damaged."""
+        return self.damages_count == 0
