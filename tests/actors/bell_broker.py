@@ -80,7 +80,7 @@ async def bell_broker(
 ) -> AsyncIterator[BellBroker]:
     """Run a broker below a short directory."""
     monkeypatch.setattr(station, "open_logs", lambda *_: None)
-    monkeypatch.setattr("wakelog.actors.broker.service.open_logs", lambda *_: None)
+    monkeypatch.setattr("wakelog.actors.broker.opening.open_logs", lambda *_: None)
     plan = small_plan(directory / "store", "wakelog.checkAdvertise=false", *settings)
     broker_settings = plan.brokers[0].settings
     broker_settings.broker.namesrv_addr = ""

@@ -13,7 +13,6 @@ Everything but `RunInPool` work, opening, saving and encoding runs on the loop's
 Invariants:
     - no answer leaves before `write_pending` returned after its put: the server's turn sees to
       that, and whatever else puts calls `end_of_turn` before it lets an answer go.
-    - `readable` is `flushed` under synchronous flush, else what the segments hold.
 
 Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
 """
@@ -21,7 +20,6 @@ Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -32,19 +30,18 @@ from typing import Any
 
 import msgspec
 
-from wakelog.actors.broker.flush_waiters import FlushWaiters
+from wakelog.actors.broker.log_progress import LogProgress, ToldLines
 from wakelog.actors.broker.name_servers import NameServers
+from wakelog.actors.broker.opening import OpenedStore, open_store
 from wakelog.actors.broker.recovery_lines import recovery_notices, write_recovery
 from wakelog.actors.broker.request_times import RequestTimes
 from wakelog.actors.broker.state_log import StateLog
-from wakelog.actors.broker.store_holders import end_holders
 from wakelog.actors.broker.table_files import TableFiles
 from wakelog.actors.broker.work_pool import WorkPool
 from wakelog.actors.lines.broker_links import BrokerLinks
 from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.neighbour import Caller
 from wakelog.actors.links.service_plan import ServicePlan
-from wakelog.actors.links.station import open_logs
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import PORTS_BELOW
 from wakelog.broker.decision import (
@@ -76,12 +73,7 @@ from wakelog.server.limits import ServerLimits
 from wakelog.server.server import Server
 from wakelog.storage.errors import NotWriteable, StoreError
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.message_store import MessageStore
-from wakelog.storage.state.store_identity import claim_identity, read_identity
-from wakelog.storage.store_parts import OpenOptions
 from wakelog.telemetry.logs import LineBudget, Log, logger
-
-SERVICE = "broker"
 
 CATCH_UP_SECONDS_MAX = 30.0
 """How long a stop waits for Reput. A broker that stops earlier recovers as after a crash."""
@@ -112,10 +104,8 @@ class BrokerService:
         self._links = BrokerLinks(plan, callers, self._fs)
         self._name_servers = NameServers(self._settings.broker)
         self._tables = TableFiles(self._fs, self._settings.store.paths)
-        self._waiters = FlushWaiters()
         self._times = RequestTimes()
         self._notes: list[HoldPull] = []
-        self._appended = self._flushed = self._readable = 0
         self._is_recovery_told = False
         self._has_failed = False
         self._dispatched = asyncio.Event()
@@ -150,7 +140,7 @@ class BrokerService:
         self._loop = asyncio.get_running_loop()
         self._server = self._make_server()
         self._pool = WorkPool(lambda request, error: self.broker.error_answer(request, error))
-        store: MessageStore | None = None
+        opened: OpenedStore | None = None
         try:
             Path(self._plan.runtime_directory).mkdir(mode=0o700, parents=True, exist_ok=True)
             port = self._settings.broker.listen_port
@@ -158,10 +148,17 @@ class BrokerService:
             pulls = (RequestCode.PULL_MESSAGE,)
             self._server.bind(self._plan.bind_host, port - PORTS_BELOW, refused_codes=pulls)
             await self._links.release_holders()
-            store = await self._pool.submit(partial(self._open, expected_store_id))
-            await self._begin(store)
+            opening = partial(
+                open_store,
+                self._fs,
+                self._plan,
+                self._links.segment_source,
+                expected_store_id=expected_store_id,
+            )
+            opened = await self._pool.submit(opening)
+            await self._begin(opened)
         except BaseException:
-            await self._abandon(store)
+            await self._abandon(opened)
             raise
         self._guarding = self._loop.create_task(self._keep_guard())
         self._tick()
@@ -174,56 +171,27 @@ class BrokerService:
             except StoreError as error:
                 self._log.warning("guard not renewed", cause=str(error))
 
-    async def _begin(self, store: MessageStore) -> None:
-        self.store = store
+    async def _begin(self, opened: OpenedStore) -> None:
+        store = self.store = opened.store
+        self._store_id = opened.store_id
         write_recovery(store.recovery)
         self._state_log = StateLog(wall_ms())
         self.broker = Broker(self._settings, store, wall_ms())
         self._tables.load_all(self.broker)
-        self._appended = self._flushed = self._readable = store.max_physical_offset
         store_id = uuid.UUID(self._store_id)
         self._epoch = self._links.open(self, store, store_id=store_id, epoch_min=wall_ms())
-        self._links.start()
-        self._links.dispatch.readable(self._readable)
+        links = self._links
+        self._progress = LogProgress(
+            store,
+            ToldLines(links.commit, links.flush, links.dispatch),
+            synchronous_flush=self._settings.store.synchronous_flush,
+        )
+        links.start()
+        self._progress.begin()
         await self._wait_dispatched()
         await self._name_servers.register(self.broker, seconds_max=REGISTER_SECONDS_MAX)
         await self._server.start_listening()
         self._log.info("broker accepts", port=self._settings.broker.listen_port)
-
-    def _open(self, expected_store_id: str | None) -> MessageStore:
-        """Open the store, in a thread: a recovery may take its time."""
-        paths = self._settings.store.paths
-        identity = read_identity(self._fs, paths.store_identity)
-        new_store_id = str(uuid.uuid4()) if identity is None else identity.store_id
-        store = MessageStore.open(
-            self._fs,
-            self._settings.store,
-            wall_ms(),
-            physical_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-            options=OpenOptions(
-                pool_directory=f"{self._plan.memory_directory}/wakelog-pool-{new_store_id}",
-                segment_source=self._links.segment_source,
-                start_guard=True,
-                after_lock=self._after_lock,
-            ),
-        )
-        try:
-            self._store_id = claim_identity(
-                self._fs,
-                paths.store_identity,
-                broker_name=self._plan.name,
-                new_store_id=new_store_id,
-                expected_store_id=expected_store_id,
-            ).store_id
-        except StoreError:
-            store.close(dispatch_behind_bytes=1)
-            raise
-        return store
-
-    def _after_lock(self) -> None:
-        if not self._plan.in_one_process:
-            open_logs(self._plan, SERVICE, wall_ms())
-        end_holders(self._fs, self._settings.store.paths.lock)
 
     def _make_server(self) -> Server:
         limits = ServerLimits(
@@ -242,16 +210,16 @@ class BrokerService:
 
     async def _wait_dispatched(self) -> None:
         """Return once consumers can see everything that is in the log."""
-        while self.store.dispatched < self._readable:
+        while self.store.dispatched < self._progress.readable:
             self._dispatched.clear()
             await self._dispatched.wait()
 
-    async def _abandon(self, store: MessageStore | None) -> None:
+    async def _abandon(self, opened: OpenedStore | None) -> None:
         """Let go what a start that failed has taken."""
         await self._server.close()
-        if store is not None:
+        if opened is not None:
             await self._links.stop()
-            store.close(dispatch_behind_bytes=1)
+            opened.store.close(dispatch_behind_bytes=1)
         await self._name_servers.close()
         self._tables.close()
         self._pool.close()
@@ -305,13 +273,14 @@ class BrokerService:
         try:
             if not self._has_failed:
                 appended = self.store.write_pending()
-                self._times.end_turn(has_put=appended != self._appended)
-                if appended != self._appended:
-                    self._note_appended(appended)
+                has_put = appended != self._progress.appended
+                self._times.end_turn(has_put=has_put)
+                if has_put:
+                    self._progress.note_appended(appended)
         except NotWriteable as error:
             self._has_failed = True
             # Their time would run out with code 10, which a client takes for stored.
-            self._waiters.unwritten(self._appended, str(error))
+            self._progress.waiters.unwritten(self._progress.appended, str(error))
             raise
         finally:
             if self._notes:
@@ -322,31 +291,6 @@ class BrokerService:
                 for instruction in self.broker.take_instructions():
                     self._do(instruction)
 
-    def _note_appended(self, appended: int) -> None:
-        self._appended = appended
-        self._links.commit.appended(appended)
-        self._note_committed()
-        if self._settings.store.synchronous_flush:
-            # Consumers wait for it even where no producer does, as for a delayed message.
-            self._links.flush.want()
-
-    def _note_committed(self) -> None:
-        self._links.flush.appended(
-            appended=self._appended,
-            committed=self.store.max_physical_offset,
-            stored_ms=self.store.last_store_timestamp_ms,
-        )
-        self._update_readable()
-
-    def _update_readable(self) -> None:
-        if self._settings.store.synchronous_flush:
-            readable = self._flushed
-        else:
-            readable = self.store.max_physical_offset
-        if readable > self._readable:
-            self._readable = readable
-            self._links.dispatch.readable(readable)
-
     def _on_deferred(
         self, outcome: Deferred, request: RemotingCommand, _channel: Channel, reply: Reply
     ) -> None:
@@ -354,7 +298,8 @@ class BrokerService:
             case HoldPull():
                 self._notes.append(outcome)
             case AwaitFlush():
-                self._await_flush(outcome, reply)
+                if self._progress.await_flush(outcome, reply):
+                    self._set_timer()
             case RunInPool():
                 done = partial(self._settle, request, reply)
                 self._pool.run(request, outcome, self._times.in_pool(request, done))
@@ -362,16 +307,6 @@ class BrokerService:
                 # AwaitRegistration: the instruction to register comes with it.
                 answer = partial(reply, outcome.response)
                 self._name_servers.after_registration(answer, oneway=outcome.oneway)
-
-    def _await_flush(self, deferred: AwaitFlush, reply: Reply) -> None:
-        if deferred.physical_offset_end <= self._flushed:
-            reply(deferred.response)
-            return
-        self._waiters.add(deferred, reply)
-        self._set_timer()
-        if deferred.physical_offset_end <= self._appended:
-            # Its turn is over already: a put of the pool's, or of a held request that went on.
-            self._links.flush.want()
 
     def _settle(self, request: RemotingCommand, reply: Reply, outcome: Outcome) -> None:
         """Take in what work in the pool, or a held pull, came to."""
@@ -417,10 +352,10 @@ class BrokerService:
         return Attachment(
             epoch=self._epoch,
             store_id=self._store_id,
-            appended=self._appended,
+            appended=self._progress.appended,
             committed=self.store.max_physical_offset,
-            flushed=self._flushed,
-            readable=self._readable,
+            flushed=self._progress.flushed,
+            readable=self._progress.readable,
             dispatched=self.store.dispatched,
             delay_positions=self.broker.delay_offsets(),
             clean_exit=report.clean_exit,
@@ -444,20 +379,17 @@ class BrokerService:
 
     def flushed(self, physical_offset: int) -> None:
         """Give the answers that waited for the disk."""
-        if physical_offset > self._flushed:
-            self._flushed = physical_offset
-            self._waiters.flushed(physical_offset)
-            self._update_readable()
+        self._progress.note_flushed(physical_offset)
 
     def flush_failed(self, cause: str) -> None:
         """Acknowledge nothing that waits, and take no more messages."""
         self._store_errors.error("a sync failed: the log takes no more messages", cause=cause)
         self.store.log.fail(cause)
-        self._waiters.failed(cause)
+        self._progress.waiters.failed(cause)
 
     def committed(self, _physical_offset: int) -> None:
         """Let consumers see what left the transient pool, and have it flushed."""
-        self._note_committed()
+        self._progress.note_committed()
 
     def woken(self, hold_ids: Sequence[int]) -> None:
         """Run held pulls again and send what they found."""
@@ -482,18 +414,19 @@ class BrokerService:
     def _tick(self) -> None:
         self._timer = None
         now_ms = wall_ms()
-        self._waiters.expire(now_ms)
+        self._progress.waiters.expire(now_ms)
         self.broker.tick(now_ms)
         if self._state_log.is_due(now_ms):
             lanes = self._lanes.statistics(time.monotonic())
             dispatched = self.store.dispatched
-            self._state_log.look(now_ms, lanes, appended=self._appended, dispatched=dispatched)
+            appended = self._progress.appended
+            self._state_log.look(now_ms, lanes, appended=appended, dispatched=dispatched)
         self._end_of_turn_logged()
         self._set_timer()
 
     def _set_timer(self) -> None:
         next_ms = self.broker.next_tick_ms()
-        deadline_ms = self._waiters.next_deadline_ms
+        deadline_ms = self._progress.waiters.next_deadline_ms
         if deadline_ms is not None:
             next_ms = min(next_ms, deadline_ms)
         if self._timer is not None:
@@ -536,15 +469,15 @@ class BrokerService:
             "store": self.store.statistics(),
             "durations": self._times.statistics(),
             "watermarks": {
-                "appended": self._appended,
-                "flushed": self._flushed,
-                "readable": self._readable,
+                "appended": self._progress.appended,
+                "flushed": self._progress.flushed,
+                "readable": self._progress.readable,
                 "dispatched": self.store.dispatched,
             },
             "pool": self._pool.statistics(),
             "flush_waiters": {
-                "waiting_count": len(self._waiters),
-                "timed_out_count": self._waiters.timed_out_count,
+                "waiting_count": len(self._progress.waiters),
+                "timed_out_count": self._progress.waiters.timed_out_count,
             },
             "name_servers": self._name_servers.statistics(),
             "tables": {

@@ -1,0 +1,140 @@
+"""How far the log reaches: who is told of what, and what an answer waits for."""
+
+from typing import Any
+
+from wakelog.actors.broker.log_progress import LogProgress, ToldLines
+from wakelog.broker.decision import AwaitFlush
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+
+
+class Ends:
+    """A log whose segments hold it up to `max_physical_offset`."""
+
+    def __init__(self, end: int) -> None:
+        self.max_physical_offset = end
+        self.last_store_timestamp_ms = 7
+
+
+class Lines:
+    """Commit, Flush and Dispatch lines that write down what they are told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+
+    def take(self) -> list[tuple[Any, ...]]:
+        told, self.told = self.told, []
+        return told
+
+    def as_told(self) -> ToldLines:
+        return ToldLines(Commit(self), Flush(self), Dispatch(self))
+
+
+class Commit:
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+
+    def appended(self, physical_offset: int) -> None:
+        self._lines.told.append(("commit", physical_offset))
+
+
+class Flush:
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+
+    def appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
+        self._lines.told.append(("flush", appended, committed, stored_ms))
+
+    def want(self) -> None:
+        self._lines.told.append(("want",))
+
+    def lost(self) -> None:
+        raise AssertionError("who hears that Flush has died is the links' business")
+
+
+class Dispatch:
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+
+    def readable(self, physical_offset: int) -> None:
+        self._lines.told.append(("dispatch", physical_offset))
+
+    def hurry(self) -> None:
+        raise AssertionError("a pull that waits is the service's business")
+
+    def look(self) -> None:
+        raise AssertionError("so is looking")
+
+
+def progress_at(end: int, *, synchronous_flush: bool) -> tuple[LogProgress, Ends, Lines]:
+    ends, lines = Ends(end), Lines()
+    progress = LogProgress(ends, lines.as_told(), synchronous_flush=synchronous_flush)
+    return progress, ends, lines
+
+
+def waiting(end: int, given: list[tuple[int, int]]) -> tuple[AwaitFlush, Any]:
+    request = RemotingCommand(code=10, opaque=end)
+    response = answer(request, ResponseCode.SUCCESS)
+
+    def reply(command: RemotingCommand | None) -> None:
+        assert command is not None
+        given.append((end, command.code))
+
+    return AwaitFlush(response, physical_offset_end=end, deadline_ms=1_000), reply
+
+
+def test_asynchronous_flush_lets_read_what_the_segments_hold() -> None:
+    progress, ends, lines = progress_at(100, synchronous_flush=False)
+    progress.begin()
+    assert lines.take() == [("dispatch", 100)]
+    ends.max_physical_offset = 300
+    progress.note_appended(300)
+    assert lines.take() == [("commit", 300), ("flush", 300, 300, 7), ("dispatch", 300)]
+    progress.note_flushed(300)
+    assert lines.take() == [] and progress.flushed == 300
+
+
+def test_a_transient_pool_lets_read_what_its_copier_has_copied() -> None:
+    progress, ends, lines = progress_at(100, synchronous_flush=False)
+    progress.note_appended(300)
+    assert lines.take() == [("commit", 300), ("flush", 300, 100, 7)]
+    ends.max_physical_offset = 200
+    progress.note_committed()
+    assert lines.take() == [("flush", 300, 200, 7), ("dispatch", 200)]
+    assert (progress.appended, progress.readable) == (300, 200)
+
+
+def test_synchronous_flush_lets_read_what_is_durable_and_wants_it_at_once() -> None:
+    progress, ends, lines = progress_at(100, synchronous_flush=True)
+    ends.max_physical_offset = 300
+    progress.note_appended(300)
+    assert lines.take() == [("commit", 300), ("flush", 300, 300, 7), ("want",)]
+    progress.note_flushed(200)
+    assert lines.take() == [("dispatch", 200)]
+    progress.note_flushed(150)  # an answer of a Flush of before, overtaken
+    assert lines.take() == [] and progress.flushed == 200
+
+
+def test_answers_wait_for_the_disk_and_for_nothing_else() -> None:
+    progress, ends, lines = progress_at(100, synchronous_flush=True)
+    given: list[tuple[int, int]] = []
+    assert not progress.await_flush(*waiting(100, given))
+    assert given == [(100, ResponseCode.SUCCESS)]
+    assert progress.await_flush(*waiting(200, given))
+    assert lines.take() == []  # its turn is not over: the flush is wanted at its end
+    ends.max_physical_offset = 200
+    progress.note_appended(200)
+    lines.take()
+    progress.note_flushed(199)
+    assert len(given) == 1 and len(progress.waiters) == 1
+    progress.note_flushed(200)
+    assert given == [(100, ResponseCode.SUCCESS), (200, ResponseCode.SUCCESS)]
+
+
+def test_what_was_put_between_turns_is_wanted_at_once() -> None:
+    progress, ends, lines = progress_at(100, synchronous_flush=True)
+    ends.max_physical_offset = 200
+    progress.note_appended(200)
+    lines.take()
+    assert progress.await_flush(*waiting(200, []))
+    assert lines.take() == [("want",)]

@@ -1,0 +1,82 @@
+"""Opening the store of one broker: under whose name, with whose neighbours out of the way.
+
+Runs in a thread: a recovery may take its time.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore.load, start (4.9.3).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from typing import NamedTuple
+
+from wakelog.actors.broker.store_holders import end_holders
+from wakelog.actors.links.service_plan import ServicePlan
+from wakelog.actors.links.station import BROKER_SERVICE, open_logs
+from wakelog.storage.errors import StoreError
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.message_store import MessageStore
+from wakelog.storage.state.store_identity import claim_identity, read_identity
+from wakelog.storage.store_parts import MakeSegmentSource, OpenOptions
+
+
+class OpenedStore(NamedTuple):
+    """A store that is locked and recovered, and its id."""
+
+    store: MessageStore
+    store_id: str
+
+
+def open_store(
+    fs: FileSystem,
+    plan: ServicePlan,
+    segment_source: MakeSegmentSource | None,
+    *,
+    expected_store_id: str | None,
+) -> OpenedStore:
+    """Lock and recover the store of a plan, and claim it for its broker.
+
+    segment_source: where the log gets its segments from; None makes them when they are needed.
+    expected_store_id: of the store this broker ran on before; None if it may take any.
+
+    Raises: StoreError; nothing is left open then.
+    """
+    config = plan.settings.store
+    identity = read_identity(fs, config.paths.store_identity)
+    new_store_id = str(uuid.uuid4()) if identity is None else identity.store_id
+
+    def after_lock() -> None:
+        if not plan.in_one_process:
+            open_logs(plan, BROKER_SERVICE, _wall_ms())
+        end_holders(fs, config.paths.lock)
+
+    store = MessageStore.open(
+        fs,
+        config,
+        _wall_ms(),
+        physical_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        options=OpenOptions(
+            pool_directory=f"{plan.memory_directory}/wakelog-pool-{new_store_id}",
+            segment_source=segment_source,
+            start_guard=True,
+            after_lock=after_lock,
+        ),
+    )
+    try:
+        claimed = claim_identity(
+            fs,
+            config.paths.store_identity,
+            broker_name=plan.name,
+            new_store_id=new_store_id,
+            expected_store_id=expected_store_id,
+        )
+    except StoreError:
+        store.close(dispatch_behind_bytes=1)
+        raise
+    return OpenedStore(store, claimed.store_id)
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
