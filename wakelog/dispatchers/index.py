@@ -18,8 +18,9 @@ from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_writer import IndexWriter
 
-# About a quarter of a second of catching up: what a kill makes Reput do again.
-WRITE_BACK_KEYS_MAX: Final = 1 << 20
+# About a second of catching up: what a kill makes Reput do again. Each write back of a file of the
+# default size rewrites nearly all of its 20 MB of slots, since keys fall anywhere.
+WRITE_BACK_KEYS_MAX: Final = 1 << 22
 
 
 class IndexDispatcher:
