@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from tests.actors.plans import service_plan
 from tests.actors.stores import fill, known_of, open_plan_store
 from wakelog.actors.dispatch import Dispatch
 from wakelog.actors.links.links import Attachment
+from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.state.checkpoint import decode_checkpoint
 
@@ -39,3 +41,33 @@ def test_after_a_recovery_dispatch_begins_where_that_says(tmp_path: Path) -> Non
         statistics = dispatch.statistics()
         assert statistics["puts_by_topic"] == {} and statistics["plugins"]["running"] == {}
         dispatch.close()
+
+
+def test_behind_a_failed_sync_the_next_one_checks_and_begins_at_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The queues looked whole in the page cache, and the checkpoint went on from there.
+    plan = service_plan(tmp_path)
+    config = plan.settings.store
+    mark = Path(config.store_path_root, "wakelog.failed-sync")
+
+    def refuse(fs: RealFileSystem, fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), Attachment)
+        dispatch = Dispatch(RealFileSystem(), config, known)
+        end = fill(store, 3, properties_text="KEYS\x01k")
+        dispatch.step(end)
+        with monkeypatch.context() as patched:
+            patched.setattr(RealFileSystem, "datasync", refuse)
+            with pytest.raises(StoreFailed):
+                dispatch.run(dispatch.core.prepare_flush())
+        assert mark.exists()
+        again = msgspec.structs.replace(
+            known, appended=end, committed=end, dispatched=end, dispatch_from=None
+        )
+        follower = Dispatch(RealFileSystem(), config, again)
+        assert follower.core.position == 0 and not mark.exists()
+        assert follower.step(end).dispatched == end
+        follower.close()
