@@ -51,6 +51,19 @@ def test_requests_of_one_lane_leave_in_order() -> None:
     assert (lanes.waiting_count, lanes.waiting_bytes) == (0, 0)
 
 
+def test_a_round_that_is_ended_goes_on_with_the_other_lanes() -> None:
+    lanes = make_lanes(spec("send", weight=9), spec("pull", weight=9, yields=True))
+    for opaque in range(2):
+        lanes.offer(waiting(PULL, opaque=opaque))
+    first = lanes.take()
+    assert first is not None and first.request.opaque == 0 and lanes.yields
+    lanes.end_round()
+    lanes.offer(waiting(SEND, opaque=7))
+    second = lanes.take()
+    assert second is not None and second.request.code == SEND and not lanes.yields
+    assert take_all(lanes) == [(PULL, 1)]
+
+
 def test_a_round_takes_each_lane_by_its_weight() -> None:
     lanes = make_lanes(spec("send", weight=2), spec("pull", weight=1), spec("admin", weight=1))
     for opaque in range(4):

@@ -48,7 +48,9 @@ class Bench:
                     crowded_count=crowded,
                     wait_seconds_max=0.2,
                 ),
-                LaneSpec(name="pull", capacity_count=100, weight=32, crowded_count=1000),
+                LaneSpec(
+                    name="pull", capacity_count=100, weight=32, crowded_count=1000, yields=True
+                ),
             ],
             lane_of_code={SEND: "send"},
             default_lane="pull",
@@ -165,6 +167,43 @@ def test_the_budget_ends_a_turn_and_the_rest_comes_behind_the_reads() -> None:
     bench.loop.run_until_quiet()
     assert opaques_of(transport) == [1, 2, 3, 4, 5, 6]
     assert bench.handler.processed_at_end == [2, 4, 6]
+
+
+def test_a_send_waits_for_few_pulls_and_not_for_all_that_came_before_it() -> None:
+    bench = Bench(FakeHandler())
+    consumer, pulled = bench.connection()
+    producer, sent = bench.connection()
+
+    def slow(request: RemotingCommand) -> RemotingCommand:
+        bench.clock.seconds += 0.00015
+        return answer(request, 0)
+
+    bench.handler.rule = slow
+    consumer.data_received(frames(1, 2, 3, 4, 5, code=PULL))
+    bench.loop.turn_over()
+    producer.data_received(frames(9))
+    assert opaques_of(pulled) == [1, 2]
+    bench.loop.turn_over()
+    assert opaques_of(sent) == [9]
+    assert opaques_of(pulled) == [1, 2, 3, 4]
+    bench.loop.run_until_quiet()
+    assert opaques_of(pulled) == [1, 2, 3, 4, 5]
+
+
+def test_pulls_get_as_much_of_a_turn_as_sends() -> None:
+    bench = Bench(FakeHandler())
+    consumer, pulled = bench.connection()
+    producer, sent = bench.connection()
+
+    def slow(request: RemotingCommand) -> RemotingCommand:
+        bench.clock.seconds += 0.0001
+        return answer(request, 0)
+
+    bench.handler.rule = slow
+    producer.data_received(frames(*range(100, 106)))
+    consumer.data_received(frames(*range(10), code=PULL))
+    bench.loop.turn_over()
+    assert len(opaques_of(sent)) == len(opaques_of(pulled)) == 6
 
 
 @pytest.mark.parametrize(

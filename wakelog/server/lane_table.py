@@ -32,7 +32,13 @@ def broker_lanes(config: BrokerConfig) -> tuple[LaneSpec, ...]:
     """Return the lanes of a broker; limits on waiting only with ``brokerFastFailureEnable``."""
 
     def lane(
-        name: Lane, capacity: int, *, weight: int, crowded: int, wait_mills: int | None = None
+        name: Lane,
+        capacity: int,
+        *,
+        weight: int,
+        crowded: int,
+        wait_mills: int | None = None,
+        yields: bool = False,
     ) -> LaneSpec:
         limited = wait_mills is not None and config.broker_fast_failure_enable
         return LaneSpec(
@@ -41,6 +47,7 @@ def broker_lanes(config: BrokerConfig) -> tuple[LaneSpec, ...]:
             weight=weight,
             crowded_count=crowded,
             wait_seconds_max=wait_mills / 1000 if limited and wait_mills is not None else None,
+            yields=yields,
         )
 
     return (
@@ -64,6 +71,7 @@ def broker_lanes(config: BrokerConfig) -> tuple[LaneSpec, ...]:
             weight=32,
             crowded=10_000,
             wait_mills=config.wait_time_mills_in_pull_queue,
+            yields=True,
         ),
         lane(
             Lane.END_TRANSACTION,

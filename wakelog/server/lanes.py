@@ -43,7 +43,8 @@ class LaneSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One lane: its name and bounds.
 
     ``weight`` requests are taken in one round. ``crowded_count`` stops the reading of whoever
-    offers, before ``capacity_count`` refuses. ``wait_seconds_max`` None means no limit.
+    offers, before ``capacity_count`` refuses. ``wait_seconds_max`` None means no limit. Of a lane
+    that ``yields`` a turn does no more than of the others, see ``turn``.
     """
 
     name: str
@@ -51,6 +52,7 @@ class LaneSpec(msgspec.Struct, frozen=True, kw_only=True):
     weight: int
     crowded_count: int
     wait_seconds_max: float | None = None
+    yields: bool = False
 
     def __post_init__(self) -> None:
         """Assert the relations."""
@@ -150,6 +152,7 @@ class Lanes(Generic[Owner]):
         self._index = 0
         self._credit = self._lanes[0].spec.weight
         self._paused_count = 0
+        self.yields = False
         self.waiting_count = 0
         self.waiting_bytes = 0
 
@@ -179,7 +182,10 @@ class Lanes(Generic[Owner]):
         return len(self._by_code.get(code, self._default).queue)
 
     def take(self) -> Waiting[Owner] | None:
-        """Remove and return the next request in the weighted order, None when nothing waits."""
+        """Remove and return the next request in the weighted order, None when nothing waits.
+
+        ``yields`` then says whether its lane does.
+        """
         if not self.waiting_count:
             return None
         lane = self._lanes[self._index]
@@ -189,7 +195,12 @@ class Lanes(Generic[Owner]):
             self._credit = lane.spec.weight
         self._credit -= 1
         lane.taken += 1
+        self.yields = lane.spec.yields
         return self._remove_head(lane)
+
+    def end_round(self) -> None:
+        """Take the next request from the lanes behind the one that was taken from last."""
+        self._credit = 0
 
     def _remove_head(self, lane: Lane[Owner]) -> Waiting[Owner]:
         waiting = lane.queue.popleft()

@@ -4,7 +4,8 @@ Connections call ``deliver`` for each chunk they decoded. That asks for one ``ru
 after every readable socket was read, so what arrived together is processed together:
 
     1. refuse what waited too long
-    2. take requests in the lanes' order and process them, until none is left or the budget is spent
+    2. take requests in the lanes' order and process them, until none is left or the budget is
+       spent; of lanes that yield (pulls) for as long as the others took, or ``YIELD_SECONDS``
     3. handler.end_of_turn(): pending appends are written, once for all of them
     4. encode the answers and write each connection once
     5. if requests are left, ask for another run behind the reads of the next iteration
@@ -32,6 +33,10 @@ from wakelog.server.lanes import Lanes, Offer, Waiting
 from wakelog.server.limits import ServerLimits
 from wakelog.server.loop_lag import LoopLag
 from wakelog.telemetry.logs import LineBudget, Log, logger
+
+YIELD_SECONDS = 0.0002
+"""One or two pulls of 32 messages. Answers leave at a turn's end: a send waits for no more pulls
+than these, however many a consumer that catches up has under way."""
 
 
 class TurnStatistics(msgspec.Struct, frozen=True):
@@ -175,7 +180,7 @@ class Turn:
             )
             self._answer(expired.waiting.owner, request, refusal)
             self._release(expired.waiting.owner)
-        self._drain(started_seconds + self._budget_seconds, now_ms)
+        self._drain(started_seconds, now_ms)
         self._report_closed(now_ms)
         self._end()
         for connection in self._lanes.relieved():
@@ -187,14 +192,20 @@ class Turn:
         if self._lanes.waiting_count or self._closed:
             self.schedule()
 
-    def _drain(self, deadline_seconds: float, now_ms: int) -> None:
-        take = self._lanes.take
-        process = self._handler.process
-        clock_seconds = self._clock_seconds
+    def _drain(self, started_seconds: float, now_ms: int) -> None:
+        lanes, clock_seconds = self._lanes, self._clock_seconds
+        take, process = lanes.take, self._handler.process
+        end_seconds = started_seconds + self._budget_seconds
+        now_seconds = started_seconds
+        yielding = False
         while (waiting := take()) is not None:
             connection = waiting.owner
             request = waiting.request
             self._requests_count += 1
+            if lanes.yields and not yielding:
+                yielding = True
+                others_seconds = now_seconds - started_seconds
+                end_seconds = min(end_seconds, now_seconds + max(others_seconds, YIELD_SECONDS))
             try:
                 outcome = process(request, connection, now_ms)
                 if outcome.__class__ is RemotingCommand:
@@ -206,7 +217,10 @@ class Turn:
             except Exception as error:
                 self._fail(connection, request, error)
             self._release(connection)
-            if clock_seconds() >= deadline_seconds:
+            now_seconds = clock_seconds()
+            if now_seconds >= end_seconds:
+                if yielding:
+                    lanes.end_round()
                 return
 
     def _release(self, connection: Connection) -> None:
