@@ -1,3 +1,5 @@
+"""Bits of names: sizes, positions, bitmaps."""
+
 import pytest
 
 from wakelog.filter.bloom import BloomFilter, BloomPositions, murmur3_low_half

@@ -1,3 +1,5 @@
+"""The tree of errors and what it carries."""
+
 from wakelog.filter.errors import EvaluationFailed, FilterError, IllegalExpression
 
 

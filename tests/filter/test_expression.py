@@ -1,3 +1,5 @@
+"""Literals, properties, and how deep expressions nest."""
+
 import pytest
 
 from wakelog.filter.errors import IllegalExpression

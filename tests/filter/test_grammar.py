@@ -1,3 +1,5 @@
+"""Precedence, where an expression ends, and what is said of a wrong word."""
+
 import pytest
 
 from wakelog.filter.errors import IllegalExpression

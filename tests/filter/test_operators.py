@@ -1,3 +1,5 @@
+"""What each operator comes to, and what it refuses."""
+
 import pytest
 
 from wakelog.filter.errors import EvaluationFailed, IllegalExpression

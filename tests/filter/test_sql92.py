@@ -1,3 +1,5 @@
+"""A compiled filter: what matches, what is remembered, how long a text may be."""
+
 import pytest
 
 from wakelog.filter.errors import EvaluationFailed, IllegalExpression

@@ -1,3 +1,5 @@
+"""Words, their places, and what is no word."""
+
 import pytest
 
 from wakelog.filter.errors import IllegalExpression

@@ -1,3 +1,5 @@
+"""Java's comparisons, parsers and texts of values."""
+
 import math
 
 import pytest
