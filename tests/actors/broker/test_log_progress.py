@@ -1,5 +1,6 @@
 """How far the log reaches: who is told of what, and what an answer waits for."""
 
+from collections.abc import Callable
 from typing import Any
 
 from wakelog.actors.broker.log_progress import LogProgress, ToldLines
@@ -21,6 +22,12 @@ class Lines:
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
+        self.soon: list[Callable[[], None]] = []
+
+    def turn_over(self) -> None:
+        soon, self.soon = self.soon, []
+        for run in soon:
+            run()
 
     def take(self) -> list[tuple[Any, ...]]:
         told, self.told = self.told, []
@@ -68,7 +75,9 @@ class Dispatch:
 
 def progress_at(end: int, *, synchronous_flush: bool) -> tuple[LogProgress, Ends, Lines]:
     ends, lines = Ends(end), Lines()
-    progress = LogProgress(ends, lines.as_told(), synchronous_flush=synchronous_flush)
+    progress = LogProgress(
+        ends, lines.as_told(), synchronous_flush=synchronous_flush, call_soon=lines.soon.append
+    )
     return progress, ends, lines
 
 
@@ -88,7 +97,10 @@ def test_asynchronous_flush_lets_read_what_the_segments_hold() -> None:
     progress.begin()
     assert lines.take() == [("dispatch", 100)]
     ends.max_physical_offset = 300
+    progress.note_appended(200)
     progress.note_appended(300)
+    assert lines.take() == []  # answers go first
+    lines.turn_over()
     assert lines.take() == [("commit", 300), ("flush", 300, 300, 7), ("dispatch", 300)]
     progress.note_flushed(300)
     assert lines.take() == [] and progress.flushed == 300
@@ -97,6 +109,7 @@ def test_asynchronous_flush_lets_read_what_the_segments_hold() -> None:
 def test_a_transient_pool_lets_read_what_its_copier_has_copied() -> None:
     progress, ends, lines = progress_at(100, synchronous_flush=False)
     progress.note_appended(300)
+    lines.turn_over()
     assert lines.take() == [("commit", 300), ("flush", 300, 100, 7)]
     ends.max_physical_offset = 200
     progress.note_committed()

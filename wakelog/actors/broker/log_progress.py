@@ -5,6 +5,9 @@
     flushed    what survives the machine                     -> answers that wait for the disk
     readable   what consumers may see                        -> Reput
 
+Under asynchronous flush the telling waits until the turn's answers are on their way: none of them
+rests on it.
+
 Invariants:
     - readable is flushed under synchronous flush, else what the segments hold.
     - appended, flushed and readable only grow; flushed and readable never pass appended.
@@ -14,6 +17,7 @@ Source: org.apache.rocketmq.store.CommitLog.GroupCommitService, handleDiskFlush 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from wakelog.actors.broker.flush_waiters import FlushWaiters
@@ -55,13 +59,25 @@ class ToldLines(NamedTuple):
 class LogProgress:
     """See the module. One loop's thread."""
 
-    def __init__(self, ends: LogEnds, lines: ToldLines, *, synchronous_flush: bool) -> None:
-        """Begin where the log ends: what a recovery has kept is durable and may be read."""
+    def __init__(
+        self,
+        ends: LogEnds,
+        lines: ToldLines,
+        *,
+        synchronous_flush: bool,
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        """Begin where the log ends: what a recovery has kept is durable and may be read.
+
+        call_soon: runs a function once answers that are given now were written.
+        """
         self.appended = self.flushed = self.readable = ends.max_physical_offset
         self.waiters = FlushWaiters()
         self._ends = ends
         self._lines = lines
         self._synchronous_flush = synchronous_flush
+        self._call_soon = call_soon
+        self._is_telling = False
 
     def begin(self) -> None:
         """Have what is there dispatched."""
@@ -71,11 +87,13 @@ class LogProgress:
         """Tell of what a turn has written."""
         assert physical_offset >= self.appended
         self.appended = physical_offset
-        self._lines.commit.appended(physical_offset)
-        self.note_committed()
         if self._synchronous_flush:
+            self._tell()
             # Consumers wait for it even where no producer does, as for a delayed message.
             self._lines.flush.want()
+        elif not self._is_telling:
+            self._is_telling = True
+            self._call_soon(self._tell)
 
     def note_committed(self) -> None:
         """Tell of what the segments hold."""
@@ -103,6 +121,11 @@ class LogProgress:
             # Its turn is over already: a put of the pool's, or of a held request that went on.
             self._lines.flush.want()
         return True
+
+    def _tell(self) -> None:
+        self._is_telling = False
+        self._lines.commit.appended(self.appended)
+        self.note_committed()
 
     def _update_readable(self) -> None:
         readable = self.flushed if self._synchronous_flush else self._ends.max_physical_offset

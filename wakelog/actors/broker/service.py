@@ -75,6 +75,11 @@ from wakelog.storage.errors import NotWriteable, StoreError
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
+SENDS = frozenset(
+    {RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
+)
+"""Whoever sends does not look at queues."""
+
 CATCH_UP_SECONDS_MAX = 30.0
 """How long a stop waits for Reput. A broker that stops earlier recovers as after a crash."""
 
@@ -185,6 +190,7 @@ class BrokerService:
             store,
             ToldLines(links.commit, links.flush, links.dispatch),
             synchronous_flush=self._settings.store.synchronous_flush,
+            call_soon=self._loop.call_soon,
         )
         links.start()
         self._progress.begin()
@@ -255,6 +261,8 @@ class BrokerService:
     def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
         """Ask the core."""
         self._links.dispatch.look()
+        if request.code not in SENDS:
+            self._links.dispatch.hurry()
         began = self._times.began()
         outcome = self.broker.process(request, channel, now_ms)
         self._times.processed(request, began)

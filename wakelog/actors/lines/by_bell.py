@@ -5,11 +5,11 @@ PullHold that starts anew), and for a bell that was lost. That is noticed by a t
 while a word says that work is outstanding, and which finds no progress since it looked last.
 
 While no pull is held Reput's bell waits `PACE_SECONDS`, so that one message after the other does
-not wake a process each: nobody would see the queues sooner. The pull that comes next and has to
-wait rings at once (`hurry`).
+not wake a process each: nobody would see the queues sooner. Whoever asks for anything but to send
+has it rung at once (`hurry`).
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService.run (4.9.3), which sleeps
-as long between any two looks.
+1 ms between any two looks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from wakelog.actors.links.words import Word, WordsPage
 from wakelog.actors.pull_hold import HoldNote
 from wakelog.broker.decision import HoldPull
 
-PACE_SECONDS = 0.001
+PACE_SECONDS = 0.005
+"""A wake of Reput costs as much as 15 messages that it dispatches while awake."""
 
 
 class BellDispatch:
