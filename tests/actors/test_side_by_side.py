@@ -20,8 +20,8 @@ GONE_SECONDS_MAX = 10.0
 """A process that was killed may be in a write that the disk delays."""
 
 START_CPU_SECONDS_MAX = 8.0
-"""Of CPU, which a busy machine leaves alone: 2.4 s, or 4.3 s where Python keeps nothing compiled; it
-is 10 or 25 s when each actor imports for itself."""
+"""Of CPU, which a busy machine leaves alone: 2.4 s, or 4.3 s where Python keeps nothing compiled;
+it is 10 or 25 s when each actor imports for itself."""
 
 FEWEST_PROCESSES = 12
 """The program, Ray's head and two daemons, and an actor for each service, at least."""
