@@ -17,6 +17,7 @@ from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.local import LocalBroker
 from wakelog.protocol.codes import ResponseCode
 from wakelog.server.errors import PortUnavailable
+from wakelog.server.server import Server
 from wakelog.storage.errors import DamagedStore, StoreFailed, StoreLocked
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.state.store_lock import StoreLock
@@ -155,3 +156,27 @@ def test_a_disk_that_refuses_costs_a_scrape_the_queues_only(
             assert await running.broker.measure_queues() == {}
 
     run(main)
+
+
+def test_offsets_beyond_their_queues_are_mended_before_anybody_is_let_in(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mended: list[dict[int, int]] = []
+
+    async def start_listening(server: Server) -> None:
+        mended.append(broker.service.broker.delay_offsets())
+        await listen(server)
+
+    listen = Server.start_listening
+    monkeypatch.setattr(Server, "start_listening", start_listening)
+    offsets = short_path / "store" / "config" / "delayOffset.json"
+    offsets.parent.mkdir(parents=True)
+    offsets.write_text('{"offsetTable":{3:7}}')
+    broker = local_broker(short_path)
+
+    async def main() -> None:
+        await broker.service.start()
+        await broker.stop()
+
+    run(main)
+    assert mended == [{3: 0}]

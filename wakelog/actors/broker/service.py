@@ -195,6 +195,7 @@ class BrokerService:
         links.start()
         self._progress.begin()
         await self._wait_dispatched()
+        self.broker.tick(wall_ms())
         await self._name_servers.register(self.broker, seconds_max=REGISTER_SECONDS_MAX)
         await self._server.start_listening()
         self._log.info("broker accepts", port=self._settings.broker.listen_port)
