@@ -41,7 +41,7 @@ class JavaDriver:
     so, and whether it got their locks. RocketMQ's own 20 s are long for a test that waits for it.
     """
 
-    def __init__(self, folder: Path, name_server: str, *, rebalance_ms: int = 1_000) -> None:
+    def __init__(self, folder: Path, name_server: str, *, rebalance_ms: int = 200) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         runtime = java_runtime()
         self._log_path = folder / "driver.out"
