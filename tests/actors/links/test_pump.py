@@ -94,3 +94,19 @@ def test_a_stop_gives_up_the_run_under_way() -> None:
         await pump.stop()
 
     run(main)
+
+
+def test_a_stop_gives_up_a_run_that_has_not_begun() -> None:
+    async def main() -> None:
+        async def work() -> bool:
+            return False
+
+        pump = Pump("test", work)
+        pump.ask()
+        await pump.stop()
+        assert pump.run_count == 0 and not pump.is_running
+        pump.ask()
+        await pump.wait_idle()
+        assert pump.run_count == 1
+
+    run(main)

@@ -44,8 +44,10 @@ class Pump:
 
     async def wait_idle(self) -> None:
         """Return once nothing is under way."""
-        while self._task is not None:
-            await asyncio.wait([self._task])
+        while (task := self._task) is not None:
+            await asyncio.wait([task])
+            if self._task is task:
+                self._task = None  # given up before its first step: nothing of `_run` ran
 
     async def stop(self) -> None:
         """Give up the run under way; `ask` starts anew."""
