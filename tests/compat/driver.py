@@ -39,9 +39,12 @@ class JavaDriver:
 
     A client looks every `rebalance_ms` which queues it should have, besides when the broker says
     so, and whether it got their locks. RocketMQ's own 20 s are long for a test that waits for it.
+    `header_form` is JSON or ROCKETMQ.
     """
 
-    def __init__(self, folder: Path, name_server: str, *, rebalance_ms: int = 200) -> None:
+    def __init__(
+        self, folder: Path, name_server: str, *, rebalance_ms: int = 200, header_form: str = "JSON"
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         runtime = java_runtime()
         self._log_path = folder / "driver.out"
@@ -50,10 +53,11 @@ class JavaDriver:
             f"-Drocketmq.client.rebalance.{name}={rebalance_ms}"
             for name in ("waitInterval", "lockInterval")
         ]
+        form = f"-Drocketmq.serialize.type={header_form}"
         limits = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData")
         with open(self._log_path, "ab") as log:
             self._process = subprocess.Popen(
-                [runtime.java, *limits, *places, *pace, "Driver", name_server],
+                [runtime.java, *limits, *places, *pace, form, "Driver", name_server],
                 env={**runtime.env, "CLASSPATH": f"{compiled_driver()}:{rocketmq_classpath()}"},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

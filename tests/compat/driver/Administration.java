@@ -13,6 +13,7 @@ import org.apache.rocketmq.common.protocol.body.UnlockBatchRequestBody;
 import org.apache.rocketmq.common.protocol.header.QueryConsumerOffsetRequestHeader;
 import org.apache.rocketmq.common.protocol.route.TopicRouteData;
 import org.apache.rocketmq.common.subscription.SubscriptionGroupConfig;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
 /** What mqadmin and the dashboard do, as far as the tests need it, and queue locks by hand. */
@@ -35,6 +36,8 @@ final class Administration {
         commands.put("consumers", Administration::consumers);
         commands.put("brokerConfig", in -> new TreeMap<>(
                 admin().getBrokerConfig(in.getString("address"))));
+        commands.put("headerForm",
+                in -> RemotingCommand.getSerializeTypeConfigInThisServer().name());
         commands.put("lock", Administration::lock);
         commands.put("unlock", Administration::unlock);
     }
