@@ -11,12 +11,13 @@ from tests.actors.client import Client, brokers_in, records, route_of
 from tests.actors.deployments import running, small_plan, wait_until
 from wakelog.actors.local import LocalBroker, LocalDeployment
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.remoting.errors import ConnectFailed
+from wakelog.remoting.errors import ConnectFailed, SendFailed
 from wakelog.server.server import Server
 from wakelog.storage.errors import StoreLocked
 
 pytestmark = pytest.mark.slow
 
+STOP_SECONDS_MAX = 10.0
 BROKER_PORTS_COUNT = 2  # its own, and the VIP channel's; a name server has one
 
 Body = Callable[[LocalDeployment, Client], Awaitable[None]]
@@ -75,6 +76,26 @@ def test_a_pull_is_held_no_longer_than_it_asked_for(tmp_path: Path) -> None:
         assert 0.25 < time.monotonic() - began < 5
 
     run(tmp_path, body)
+
+
+def test_a_broker_that_holds_pulls_stops_in_order(tmp_path: Path) -> None:
+    async def main() -> None:
+        plan = small_plan(tmp_path)
+        deployment = LocalDeployment(plan)
+        client = Client(plan.brokers[0].address)
+        await deployment.start(lambda what: None)
+        await client.send("t", b"first")
+        await bodies(client, "t", 1)
+        held = [asyncio.ensure_future(client.pull("t", 1, hold_ms=15_000)) for _ in range(3)]
+        pull_hold = broker_of(deployment)._services["pull_hold"]
+        await wait_until(lambda: pull_hold.statistics()["hold_count"] == 3, "the holds")
+        async with asyncio.timeout(STOP_SECONDS_MAX):
+            assert await deployment.stop(lambda what: None)
+        answers = await asyncio.gather(*held, return_exceptions=True)
+        assert all(isinstance(answer, SendFailed) for answer in answers)
+        await client.close()
+
+    asyncio.run(main())
 
 
 def test_a_synchronous_send_is_answered_once_it_is_durable(tmp_path: Path) -> None:

@@ -152,3 +152,16 @@ def test_the_first_segment_is_there_before_the_log_needs_it() -> None:
     harness.line.make_first()
     assert harness.fs.calls["sync"] == synced
     assert not harness.fs.exists(harness.files.path_for(SEGMENT_BYTES))
+
+
+def test_a_stop_waits_for_what_was_asked_for_at_the_same_moment() -> None:
+    async def main() -> None:
+        harness = Harness()
+        await harness.start()
+        harness.take(0)
+        await asyncio.sleep(0)  # the two are asked for, and neither call has begun
+        assert harness.caller.called("make") == []
+        await harness.stop()
+        assert len(harness.caller.called("make")) == 2
+
+    run(main)

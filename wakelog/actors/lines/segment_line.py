@@ -85,19 +85,19 @@ class SegmentLine:
         return {"taken_count": self.taken_count, "own_count": self.own_count}
 
     def _ask_ahead(self, taken_start_offset: int) -> None:
-        if self._allocate is None or not self._allocate.is_attached:
+        allocate = self._allocate
+        if allocate is None or not allocate.is_attached:
             return
         for start_offset in self._core.step(taken_start_offset):
-            task = asyncio.get_running_loop().create_task(self._ask(start_offset))
+            task = asyncio.get_running_loop().create_task(self._ask(allocate, start_offset))
             self._asked[start_offset] = task
         for start_offset in [start for start in self._asked if start <= taken_start_offset]:
             del self._asked[start_offset]
 
-    async def _ask(self, start_offset: int) -> bool:
+    async def _ask(self, allocate: Neighbour, start_offset: int) -> bool:
         path = self._files.path_for(start_offset)
-        assert self._allocate is not None
         try:
-            refusal = await self._allocate.ask("allocate", "make", self._epoch, path)
+            refusal = await allocate.ask("allocate", "make", self._epoch, path)
         except NeighbourLost:
             refusal = "lost"
         if refusal is not None:
