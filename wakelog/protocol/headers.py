@@ -1,9 +1,10 @@
 """The header of each request and response we handle, as Structs.
 
 An attribute is the Java field in snake_case; the wire has the Java name, or a letter in
-SEND_MESSAGE_V2. A field without a default is one upstream marks @CFNotNull: a request without
-it is refused. The two send headers have the same attributes, so that processors need not care
-which one a request brought.
+SEND_MESSAGE_V2. A field without a default is one upstream marks @CFNotNull and needs for every such
+request: one without it is refused. What upstream marks and looks at only sometimes, as what a new
+topic is made after, may be absent, as it may there. The two send headers have the same attributes,
+so that processors need not care which one a request brought.
 
 Source: org.apache.rocketmq.common.protocol.header.* (4.9.3)
 """
@@ -38,10 +39,10 @@ V2_LETTERS: Final = {
 class SendMessageRequestHeader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """10, 324: a send with long names."""
 
-    producer_group: str
+    producer_group: str = ""
     topic: str
-    default_topic: str
-    default_topic_queue_nums: Int32
+    default_topic: str = ""
+    default_topic_queue_nums: Int32 | None = None
     queue_id: Int32
     sys_flag: Int32
     born_timestamp: Int64
@@ -104,9 +105,9 @@ class PullMessageRequestHeader(msgspec.Struct, frozen=True, kw_only=True, rename
     queue_offset: Int64
     max_msg_nums: Int32
     sys_flag: Int32
-    commit_offset: Int64
-    suspend_timeout_millis: Int64
-    sub_version: Int64
+    commit_offset: Int64 | None = None
+    suspend_timeout_millis: Int64 = 0
+    sub_version: Int64 = 0
     subscription: str | None = None
     expression_type: str | None = None
 

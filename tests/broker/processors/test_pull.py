@@ -173,6 +173,15 @@ def test_a_refused_pull_commits_nothing(harness: Harness) -> None:
     assert committed(harness) == -1
 
 
+def test_a_pull_without_what_it_does_not_need_is_answered(harness: Harness) -> None:
+    fill(harness)
+    fields = pull_fields(sysFlag=COMMIT | PULL_SUBSCRIPTION)
+    for name in ("commitOffset", "suspendTimeoutMillis", "subVersion"):
+        del fields[name]
+    assert harness.ask(RequestCode.PULL_MESSAGE, fields).code == ResponseCode.SUCCESS
+    assert committed(harness) == -1
+
+
 def test_a_woken_pull_commits_nothing(harness: Harness) -> None:
     fill(harness)
     note = harness.hold(sysFlag=COMMIT | SUSPEND, queueOffset=3, commitOffset=2)

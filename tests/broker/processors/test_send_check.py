@@ -106,6 +106,27 @@ def test_a_required_field_that_is_not_there_is_named(harness: Harness, missing: 
     assert f"the custom field <{missing}> is null" in (response.remark or "")
 
 
+@pytest.mark.parametrize(
+    ("topic", "queue_id", "default_topic", "code"),
+    [
+        ("T", 0, None, ResponseCode.SUCCESS),
+        ("new", 0, None, ResponseCode.TOPIC_NOT_EXIST),
+        ("new", 3, "TBW102", ResponseCode.SUCCESS),
+        ("new", 4, "TBW102", ResponseCode.SYSTEM_ERROR),
+    ],
+)
+def test_a_send_with_long_names_may_not_say_what_a_topic_is_made_after(
+    harness: Harness, topic: str, queue_id: int, default_topic: str | None, code: int
+) -> None:
+    """A new topic has four queues where nobody says how many."""
+    create(harness)
+    fields = dict.fromkeys(("sysFlag", "bornTimestamp", "flag"), "0")
+    fields |= {"topic": topic, "queueId": str(queue_id)}
+    if default_topic is not None:
+        fields["defaultTopic"] = default_topic
+    assert harness.ask(RequestCode.SEND_MESSAGE, fields).code == code
+
+
 def create(harness: Harness, **changes: str) -> None:
     fields = {
         "topic": "T",

@@ -166,7 +166,8 @@ def _answer(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> 
             code, broker_id = ResponseCode.PULL_RETRY_IMMEDIATELY, pull.group.broker_id
         else:
             write_offset_moved_event(state, header, result.next_begin_offset, now_ms)
-    if pull.held is None and header.sys_flag & PULL_COMMIT_OFFSET and not state.is_slave:
+    wants_commit = pull.held is None and header.sys_flag & PULL_COMMIT_OFFSET
+    if wants_commit and header.commit_offset is not None and not state.is_slave:
         state.offsets.commit(
             header.consumer_group, header.topic, header.queue_id, header.commit_offset
         )

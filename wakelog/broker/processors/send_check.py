@@ -18,6 +18,8 @@ from wakelog.protocol.headers import SendHeader
 from wakelog.protocol.java import boolean_text
 from wakelog.protocol.sys_flag import TOPIC_UNIT, TOPIC_UNIT_SUB, is_writeable, permission_text
 
+QUEUE_COUNT_DEFAULT = 4  # what every client asks for of itself
+
 
 def check_send(
     state: BrokerState, header: SendHeader, channel: Channel, now_ms: int
@@ -54,13 +56,14 @@ def check_send(
 def _create_topic(state: BrokerState, header: SendHeader, now_ms: int) -> TopicConfig:
     topic = header.topic
     retry = topic.startswith(RETRY_PREFIX)
+    wanted_count = header.default_topic_queue_nums
     sys_flag = 0
     if header.unit_mode:
         sys_flag = TOPIC_UNIT_SUB if retry else TOPIC_UNIT
     created = state.topics.create_from_default(
         topic,
         header.default_topic,
-        header.default_topic_queue_nums,
+        QUEUE_COUNT_DEFAULT if wanted_count is None else wanted_count,
         now_ms,
         topic_sys_flag=sys_flag,
     )
