@@ -23,6 +23,7 @@ from wakelog.actors.links.descriptors import DescriptorReceiver
 from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import BROKER_SERVICE, LockByte, Refused, Station, attached
+from wakelog.actors.links.wall_clock import wall_ms
 from wakelog.actors.links.words import Word, WordsPage
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
@@ -97,7 +98,7 @@ class FlushService:
             answer=self._answer,
         )
         self._station = station
-        self._core = Flush(self._store, known.flushed, _now_ms())
+        self._core = Flush(self._store, known.flushed, wall_ms())
         self._segments = SegmentSync(self._fs, self._store.commit_log_file_bytes)
         self._receiver = DescriptorReceiver(descriptor_path(self._plan.runtime_directory))
         self._checkpoint = Checkpoint(self._fs, self._store.paths.checkpoint)
@@ -151,7 +152,7 @@ class FlushService:
         for start_offset, descriptor in self._receiver.drain():
             self._segments.adopt(start_offset, descriptor)
         reach = self._reach(core.flushed_offset)
-        now_ms = _now_ms()
+        now_ms = wall_ms()
         decision = core.step(
             committed_offset=max(core.flushed_offset, min(request.committed, reach)),
             appended_offset=max(core.flushed_offset, request.appended),
@@ -221,14 +222,10 @@ class FlushService:
             self._timer.cancel()
             self._timer = None
         if next_step_ms is not None:
-            seconds = max(1, next_step_ms - _now_ms()) / 1000
+            seconds = max(1, next_step_ms - wall_ms()) / 1000
             self._timer = asyncio.get_running_loop().call_later(seconds, self._timed)
 
 
 def descriptor_path(runtime_directory: str) -> Path:
     """Return where Flush receives descriptors."""
     return Path(runtime_directory, "flush.descriptors")
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

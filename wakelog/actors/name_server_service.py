@@ -18,13 +18,13 @@ Source: org.apache.rocketmq.namesrv.NamesrvController, NamesrvStartup (4.9.3).
 from __future__ import annotations
 
 import asyncio
-import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 
+from wakelog.actors.links.wall_clock import wall_ms
 from wakelog.nameserver.config import NameServerSettings
 from wakelog.nameserver.decision import BrokerJoined, BrokerLeft, CloseChannel, Persist
 from wakelog.nameserver.name_server import NameServer
@@ -64,11 +64,6 @@ class OneFile(NamedTuple):
     def config(self, name: str) -> str:
         """Return the path."""
         return self.path
-
-
-def wall_ms() -> int:
-    """Return milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class NameServerService:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
@@ -21,6 +20,7 @@ from wakelog.actors.links.bells import NoteLine
 from wakelog.actors.links.links import Attachment, read_hold_note
 from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import BROKER_SERVICE, Refused, Station, attached
+from wakelog.actors.links.wall_clock import wall_ms
 from wakelog.broker.pull_hold import PullHold
 from wakelog.dispatchers.reput import Arrival
 from wakelog.storage.file_system import RealFileSystem
@@ -99,7 +99,7 @@ class PullHoldService:
     def expire(self, epoch: int) -> Woken:
         """Return whose deadline has come, and the next deadline."""
         self._check(epoch)
-        return self._core.expire(_now_ms()), self._core.next_deadline_ms()
+        return self._core.expire(wall_ms()), self._core.next_deadline_ms()
 
     def statistics(self) -> dict[str, Any]:
         """Return the core's counters."""
@@ -130,16 +130,12 @@ class PullHoldService:
 
     def _expire(self) -> None:
         self._timer = None
-        self._wake(self._core.expire(_now_ms()))
+        self._wake(self._core.expire(wall_ms()))
 
     def _set_timer(self, deadline_ms: int | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if deadline_ms is not None:
-            delay_seconds = max(0, deadline_ms - _now_ms()) / 1000
+            delay_seconds = max(0, deadline_ms - wall_ms()) / 1000
             self._timer = asyncio.get_running_loop().call_later(delay_seconds, self._expire)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

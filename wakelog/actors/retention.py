@@ -14,6 +14,7 @@ import msgspec
 from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import LockByte, Refused, Station, attached
+from wakelog.actors.links.wall_clock import wall_ms
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
@@ -70,7 +71,7 @@ class RetentionService:
             store=self._store,
             lock_byte=LockByte.RETENTION,
         )
-        self._core = Retention(self._store, _now_ms())
+        self._core = Retention(self._store, wall_ms())
         self._segments = retention_segments(self._fs, self._store)
         return attached()
 
@@ -97,7 +98,7 @@ class RetentionService:
                 appended=appended,
                 dispatched=dispatched,
             )
-            decision = self._core.step(look, _now_ms())
+            decision = self._core.step(look, wall_ms())
             removed = []
             for start_offset in decision.remove:
                 path = remove_segment(self._fs, self._segments, start_offset)
@@ -123,7 +124,3 @@ class RetentionService:
     def statistics(self) -> dict[str, Any]:
         """Return the core's counters."""
         return {} if self._core is None else dict(msgspec.to_builtins(self._core.statistics()))
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -8,13 +8,13 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.load, start (4.9.3).
 from __future__ import annotations
 
 import os
-import time
 import uuid
 from typing import NamedTuple
 
 from wakelog.actors.broker.store_holders import end_holders
 from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.links.station import BROKER_SERVICE, open_logs
+from wakelog.actors.links.wall_clock import wall_ms
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.message_store import MessageStore
@@ -49,13 +49,13 @@ def open_store(
 
     def after_lock() -> None:
         if not plan.in_one_process:
-            open_logs(plan, BROKER_SERVICE, _wall_ms())
+            open_logs(plan, BROKER_SERVICE, wall_ms())
         end_holders(fs, config.paths.lock)
 
     store = MessageStore.open(
         fs,
         config,
-        _wall_ms(),
+        wall_ms(),
         physical_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         options=OpenOptions(
             pool_directory=f"{plan.memory_directory}/wakelog-pool-{new_store_id}",
@@ -76,7 +76,3 @@ def open_store(
         store.close(dispatch_behind_bytes=1)
         raise
     return OpenedStore(store, claimed.store_id)
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000

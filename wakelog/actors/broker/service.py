@@ -42,6 +42,7 @@ from wakelog.actors.lines.broker_links import BrokerLinks
 from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.neighbour import Caller
 from wakelog.actors.links.service_plan import ServicePlan
+from wakelog.actors.links.wall_clock import wall_ms
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import PORTS_BELOW
 from wakelog.broker.decision import (
@@ -91,11 +92,6 @@ MEASURE_SECONDS_MAX = 1.0
 
 REGISTER_SECONDS_MAX = 10.0
 """How long a start waits for the name servers before it accepts without one."""
-
-
-def wall_ms() -> int:
-    """Return milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class BrokerService:
