@@ -33,8 +33,10 @@ def send(plan: ServicePlan, store: MessageStore) -> None:
     assert send_descriptors(descriptor_path(plan.runtime_directory), segments)
 
 
-def sync(service: FlushService, end: int, *, force: bool = True) -> FlushOutcome:
-    request = FlushRequest(committed=end, appended=end, stored_ms=1_000, force=force)
+def sync(service: FlushService, end: int, *, force: bool = True, flushed: int = 0) -> FlushOutcome:
+    request = FlushRequest(
+        flushed=flushed, committed=end, appended=end, stored_ms=1_000, force=force
+    )
     answer: Any = service.sync(EPOCH, dict(msgspec.to_builtins(request)))
     return msgspec.convert(answer, FlushOutcome)
 
@@ -114,6 +116,22 @@ def test_a_flush_reaches_over_the_end_of_a_segment(short_path: Path) -> None:
             end = fill(store, 50)
         send(plan, store)
         assert sync(service, end) == FlushOutcome(end, None, 2 * SEGMENT_BYTES)
+        service.release()
+
+
+def test_what_the_broker_made_durable_needs_no_descriptor(short_path: Path) -> None:
+    plan = service_plan(short_path)
+    service = FlushService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        assert service.attach(known_of(store))["flushed"] == 0
+        while (flushed := fill(store, 50)) < SEGMENT_BYTES:
+            pass
+        end = fill(store, 3)
+        last = store.log.files.files[-1]
+        path = descriptor_path(plan.runtime_directory)
+        assert send_descriptors(path, [(last.start_offset, last.fd)])
+        assert sync(service, end).flushed == 0
+        assert sync(service, end, flushed=flushed) == FlushOutcome(end, None, 2 * SEGMENT_BYTES)
         service.release()
 
 

@@ -42,9 +42,11 @@ whatever the load. Both may lag behind; a second older only lengthens a recovery
 class FlushRequest(msgspec.Struct, frozen=True, kw_only=True):
     """How far the log goes, and whether somebody waits for it to be durable.
 
+    flushed: up to where the Broker knows it to be durable; with Flush away it syncs by itself.
     stored_ms: the store time of a message that ends at or below `appended`, 0 if unknown.
     """
 
+    flushed: int
     committed: int
     appended: int
     stored_ms: int
@@ -111,7 +113,7 @@ class FlushService:
             loop = asyncio.get_running_loop()
             loop.add_reader(self._receiver, self._answer, [])
             loop.call_soon(self._answer, [])
-        return attached()
+        return attached(flushed=known.flushed)
 
     def release(self) -> None:
         """Let everything go; what is not durable stays so."""
@@ -158,6 +160,7 @@ class FlushService:
     def _sync(self, request: FlushRequest) -> tuple[FlushOutcome, int | None]:
         core = self._core
         assert core is not None and self._receiver is not None
+        core.known_durable(request.flushed)
         for start_offset, descriptor in self._receiver.drain():
             self._segments.adopt(start_offset, descriptor)
         reach = self._reach(core.flushed_offset)
@@ -194,7 +197,7 @@ class FlushService:
 
     def _note_durable(self) -> None:
         """Write down how far the log is durable, once in a while, after who waits was answered."""
-        now_ms = _now_ms()
+        now_ms = wall_ms()
         if self._durable is None or now_ms < self._checkpoint_ms + CHECKPOINT_MS:
             return
         assert self._watermark is not None and self._checkpoint is not None
@@ -223,7 +226,11 @@ class FlushService:
             appended = page.get(Word.APPENDED)
             outcome, next_step_ms = self._sync(
                 FlushRequest(
-                    committed=committed, appended=appended, stored_ms=stored_ms, force=False
+                    flushed=0,
+                    committed=committed,
+                    appended=appended,
+                    stored_ms=stored_ms,
+                    force=False,
                 )
             )
             if outcome.flushed == before:

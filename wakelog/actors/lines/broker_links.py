@@ -202,7 +202,7 @@ class BrokerLinks:
             reput.SERVICE: (self._reput_attached, _nothing),
             pull_hold.SERVICE: (lambda _: self._holds_by_reference.hold_all(), _nothing),
             flush.SERVICE: (
-                lambda _: self._flush_by_reference.attached(),
+                lambda answer: self._flush_by_reference.attached(answer["flushed"]),
                 lambda: self.flush.lost(),
             ),
             allocate_mapped_file.SERVICE: (lambda _: self._segments_attached(), _nothing),
