@@ -117,6 +117,7 @@ class Broker:
             "subscriptionGroup": self._state.groups,
             self._state.offsets.file_name: self._state.offsets,
             "delayOffset": self._state.delayed,
+            "consumerFilter": self._state.filters,
         }
 
     @property
@@ -159,6 +160,7 @@ class Broker:
         self._state.producers.channel_closed(channel.id)
         for change in self._state.consumers.channel_closed(channel.id):
             self._state.tell_consumers(change)
+            self._state.forget_filters(change, now_ms)
         hold_ids = self._state.held.forget_channel(channel.id)
         if hold_ids:
             self._state.instructions.append(ForgetHolds(hold_ids))

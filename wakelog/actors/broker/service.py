@@ -178,7 +178,7 @@ class BrokerService:
         write_recovery(store.recovery)
         self._state_log = StateLog(wall_ms())
         self.broker = Broker(self._settings, store, wall_ms())
-        self._tables.load_all(self.broker)
+        self._tables.load_all(self.broker, self.store.kept_config)
         store_id = uuid.UUID(self._store_id)
         self._epoch = self._links.open(self, store, store_id=store_id, epoch_min=wall_ms())
         links = self._links
