@@ -33,6 +33,7 @@ import msgspec
 from wakelog.actors.broker.log_progress import LogProgress, ToldLines
 from wakelog.actors.broker.name_servers import NameServers
 from wakelog.actors.broker.opening import OpenedStore, open_store
+from wakelog.actors.broker.queue_looks import AwaitDispatch, QueueLooks
 from wakelog.actors.broker.recovery_lines import recovery_notices, write_recovery
 from wakelog.actors.broker.request_times import RequestTimes
 from wakelog.actors.broker.state_log import StateLog
@@ -53,6 +54,7 @@ from wakelog.broker.decision import (
     ForgetHolds,
     HoldPull,
     Instruction,
+    Lane,
     Outcome,
     Persist,
     Push,
@@ -76,9 +78,7 @@ from wakelog.storage.errors import NotWriteable, StoreError
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
-SENDS = frozenset(
-    {RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
-)
+SENDS = frozenset(code for code, row in PROCESSORS.items() if row.lane is Lane.SEND)
 """Whoever sends does not look at queues."""
 
 CATCH_UP_SECONDS_MAX = 30.0
@@ -106,6 +106,7 @@ class BrokerService:
         self._name_servers = NameServers(self._settings.broker)
         self._tables = TableFiles(self._fs, self._settings.store.paths)
         self._times = RequestTimes()
+        self._looks = QueueLooks()
         self._notes: list[HoldPull] = []
         self._is_recovery_told = False
         self._has_failed = False
@@ -255,11 +256,24 @@ class BrokerService:
 
     # What the server calls.
 
-    def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
-        """Ask the core."""
+    def process(
+        self, request: RemotingCommand, channel: Channel, now_ms: int
+    ) -> Outcome | AwaitDispatch:
+        """Ask the core, or let the request wait for what was acknowledged before it."""
         self._links.dispatch.look()
         if request.code not in SENDS:
             self._links.dispatch.hurry()
+            until = self._looks.wait(
+                request,
+                dispatched=self.store.dispatched,
+                readable=self._progress.readable,
+                now_ms=now_ms,
+            )
+            if until is not None:
+                return until
+        return self._process(request, channel, now_ms)
+
+    def _process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
         began = self._times.began()
         outcome = self.broker.process(request, channel, now_ms)
         self._times.processed(request, began)
@@ -297,9 +311,16 @@ class BrokerService:
                     self._do(instruction)
 
     def _on_deferred(
-        self, outcome: Deferred, request: RemotingCommand, _channel: Channel, reply: Reply
+        self,
+        outcome: Deferred | AwaitDispatch,
+        request: RemotingCommand,
+        channel: Channel,
+        reply: Reply,
     ) -> None:
         match outcome:
+            case AwaitDispatch():
+                self._looks.add(outcome, partial(self._take_up, request, channel, reply))
+                self._set_timer()
             case HoldPull():
                 self._notes.append(outcome)
             case AwaitFlush():
@@ -312,6 +333,14 @@ class BrokerService:
                 # AwaitRegistration: the instruction to register comes with it.
                 answer = partial(reply, outcome.response)
                 self._name_servers.after_registration(answer, oneway=outcome.oneway)
+
+    def _take_up(self, request: RemotingCommand, channel: Channel, reply: Reply) -> None:
+        """Process a request that has waited for the queues."""
+        try:
+            outcome = self._process(request, channel, wall_ms())
+        except Exception as error:
+            outcome = self.broker.error_answer(request, error)
+        self._settle(request, reply, outcome)
 
     def _settle(self, request: RemotingCommand, reply: Reply, outcome: Outcome) -> None:
         """Take in what work in the pool, or a held pull, came to."""
@@ -381,6 +410,9 @@ class BrokerService:
         self.store.set_dispatched(physical_offset)
         self._links.grown(physical_offset)
         self._dispatched.set()
+        if self._looks.next_deadline_ms is not None:
+            # Behind the turn that may be under way: its puts are written by its own end.
+            self._loop.call_soon(self._looks.dispatched, physical_offset)
 
     def flushed(self, physical_offset: int) -> None:
         """Give the answers that waited for the disk."""
@@ -420,6 +452,7 @@ class BrokerService:
         self._timer = None
         now_ms = wall_ms()
         self._progress.waiters.expire(now_ms)
+        self._looks.expire(now_ms)
         self.broker.tick(now_ms)
         if self._state_log.is_due(now_ms):
             lanes = self._lanes.statistics(time.monotonic())
@@ -431,9 +464,9 @@ class BrokerService:
 
     def _set_timer(self) -> None:
         next_ms = self.broker.next_tick_ms()
-        deadline_ms = self._progress.waiters.next_deadline_ms
-        if deadline_ms is not None:
-            next_ms = min(next_ms, deadline_ms)
+        for deadline_ms in (self._progress.waiters.next_deadline_ms, self._looks.next_deadline_ms):
+            if deadline_ms is not None:
+                next_ms = min(next_ms, deadline_ms)
         if self._timer is not None:
             if self._timer_ms <= next_ms:
                 return
@@ -480,6 +513,7 @@ class BrokerService:
                 "dispatched": self.store.dispatched,
             },
             "pool": self._pool.statistics(),
+            "queue_looks": {"waited_count": self._looks.waited_count},
             "flush_waiters": {
                 "waiting_count": len(self._progress.waiters),
                 "timed_out_count": self._progress.waiters.timed_out_count,
