@@ -47,6 +47,8 @@ def test_a_failed_write_is_acknowledged_to_nobody(
     async def main() -> None:
         async with bell_broker(short_path, monkeypatch) as running:
             assert (await running.client.send("t", b"0")).code == ResponseCode.SUCCESS
+            # Its queue is written before the disk, which the services share here, fails.
+            assert (await running.client.pull("t", 0)).code == ResponseCode.SUCCESS
             with monkeypatch.context() as patched:
                 patched.setattr(os, "pwritev", fail)
                 refused = await running.client.send("t", b"1")
