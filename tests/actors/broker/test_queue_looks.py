@@ -1,5 +1,7 @@
 """QueueLooks: who looks at queues waits for what was acknowledged, and not for long."""
 
+from functools import partial
+
 import pytest
 
 from wakelog.actors.broker import queue_looks
@@ -43,17 +45,15 @@ def test_nobody_waits_for_queues_that_show_everything() -> None:
 def test_a_request_is_taken_up_once_in_the_order_of_coming() -> None:
     looks = QueueLooks()
     taken: list[int] = []
-    for end in (10, 20, 20, 30):
-        looks.add(AwaitDispatch(end, 100 + end), lambda end=end: taken.append(end))
-    assert looks.next_deadline_ms == 110
-    looks.dispatched(25)
-    assert taken == [10, 20, 20] and looks.next_deadline_ms == 130
-    looks.expire(129)
-    assert taken == [10, 20, 20]
-    looks.expire(130)
-    looks.dispatched(1_000)
-    assert taken == [10, 20, 20, 30]
-    assert looks.next_deadline_ms is None and looks.waited_count == 4
+    for number, end in enumerate((10, 20, 20, 30)):
+        looks.add(AwaitDispatch(end, 100 + end), partial(taken.append, number))
+    looks.take_up(dispatched=25, now_ms=0)
+    assert taken == [0, 1, 2] and len(looks) == 1
+    looks.take_up(dispatched=25, now_ms=129)
+    assert len(looks) == 1
+    looks.take_up(dispatched=25, now_ms=130)
+    looks.take_up(dispatched=1_000, now_ms=1_000)
+    assert taken == [0, 1, 2, 3] and not looks and looks.waited_count == 4
 
 
 def test_more_than_the_limit_look_at_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,9 @@ from wakelog.protocol.sys_flag import PULL_SUSPEND
 WAIT_MS_MAX = 50
 """Reput that runs needs a few; somebody who asks is not kept longer from what is there."""
 
+LOOK_SECONDS = 0.001
+"""Between two looks at how far dispatch has come, while somebody waits."""
+
 WAITING_COUNT_MAX = 10_000
 """As many as the lanes hold of one kind; beyond, requests look at what is there."""
 
@@ -52,10 +55,9 @@ class QueueLooks:
         self._looks: deque[_Look] = deque()
         self.waited_count = 0
 
-    @property
-    def next_deadline_ms(self) -> int | None:
-        """When the first is taken up at the latest, None if nobody waits."""
-        return self._looks[0].until.deadline_ms if self._looks else None
+    def __len__(self) -> int:
+        """Return how many requests wait."""
+        return len(self._looks)
 
     def wait(
         self, request: RemotingCommand, *, dispatched: int, readable: int, now_ms: int
@@ -70,15 +72,14 @@ class QueueLooks:
         self.waited_count += 1
         self._looks.append(_Look(until, take_up))
 
-    def dispatched(self, physical_offset: int) -> None:
-        """Take up whoever waits for no more."""
-        while self._looks and self._looks[0].until.physical_offset <= physical_offset:
-            self._looks.popleft().take_up()
-
-    def expire(self, now_ms: int) -> None:
-        """Take up whoever waited long enough."""
-        while self._looks and self._looks[0].until.deadline_ms <= now_ms:
-            self._looks.popleft().take_up()
+    def take_up(self, *, dispatched: int, now_ms: int) -> None:
+        """Take up whoever waits for no more, or waited long enough."""
+        looks = self._looks
+        while looks:
+            until = looks[0].until
+            if until.physical_offset > dispatched and until.deadline_ms > now_ms:
+                return
+            looks.popleft().take_up()
 
 
 def _looks(request: RemotingCommand) -> bool:

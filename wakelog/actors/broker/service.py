@@ -33,7 +33,7 @@ import msgspec
 from wakelog.actors.broker.log_progress import LogProgress, ToldLines
 from wakelog.actors.broker.name_servers import NameServers
 from wakelog.actors.broker.opening import OpenedStore, open_store
-from wakelog.actors.broker.queue_looks import AwaitDispatch, QueueLooks
+from wakelog.actors.broker.queue_looks import LOOK_SECONDS, AwaitDispatch, QueueLooks
 from wakelog.actors.broker.recovery_lines import recovery_notices, write_recovery
 from wakelog.actors.broker.request_times import RequestTimes
 from wakelog.actors.broker.state_log import StateLog
@@ -319,8 +319,9 @@ class BrokerService:
     ) -> None:
         match outcome:
             case AwaitDispatch():
+                if not self._looks:
+                    self._loop.call_later(LOOK_SECONDS, self._look_again)
                 self._looks.add(outcome, partial(self._take_up, request, channel, reply))
-                self._set_timer()
             case HoldPull():
                 self._notes.append(outcome)
             case AwaitFlush():
@@ -333,6 +334,13 @@ class BrokerService:
                 # AwaitRegistration: the instruction to register comes with it.
                 answer = partial(reply, outcome.response)
                 self._name_servers.after_registration(answer, oneway=outcome.oneway)
+
+    def _look_again(self) -> None:
+        """Take up requests that wait for the queues: nobody rings when those have grown."""
+        self._links.dispatch.look()
+        self._looks.take_up(dispatched=self.store.dispatched, now_ms=wall_ms())
+        if self._looks:
+            self._loop.call_later(LOOK_SECONDS, self._look_again)
 
     def _take_up(self, request: RemotingCommand, channel: Channel, reply: Reply) -> None:
         """Process a request that has waited for the queues."""
@@ -410,9 +418,6 @@ class BrokerService:
         self.store.set_dispatched(physical_offset)
         self._links.grown(physical_offset)
         self._dispatched.set()
-        if self._looks.next_deadline_ms is not None:
-            # Behind the turn that may be under way: its puts are written by its own end.
-            self._loop.call_soon(self._looks.dispatched, physical_offset)
 
     def flushed(self, physical_offset: int) -> None:
         """Give the answers that waited for the disk."""
@@ -452,7 +457,6 @@ class BrokerService:
         self._timer = None
         now_ms = wall_ms()
         self._progress.waiters.expire(now_ms)
-        self._looks.expire(now_ms)
         self.broker.tick(now_ms)
         if self._state_log.is_due(now_ms):
             lanes = self._lanes.statistics(time.monotonic())
@@ -464,9 +468,9 @@ class BrokerService:
 
     def _set_timer(self) -> None:
         next_ms = self.broker.next_tick_ms()
-        for deadline_ms in (self._progress.waiters.next_deadline_ms, self._looks.next_deadline_ms):
-            if deadline_ms is not None:
-                next_ms = min(next_ms, deadline_ms)
+        deadline_ms = self._progress.waiters.next_deadline_ms
+        if deadline_ms is not None:
+            next_ms = min(next_ms, deadline_ms)
         if self._timer is not None:
             if self._timer_ms <= next_ms:
                 return
