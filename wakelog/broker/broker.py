@@ -194,6 +194,11 @@ class Broker:
         """Return a note for each held pull, for a PullHold that starts anew."""
         return self._state.held.notes()
 
+    @property
+    def parked_count(self) -> int:
+        """How many messages were put to be delivered later."""
+        return self._state.delayed.parked_count
+
     def delay_offsets(self) -> dict[int, int]:
         """Return the queue offset of the next message to deliver, by delay level."""
         return self._state.delayed.offsets()

@@ -110,6 +110,7 @@ class BrokerService:
         self._notes: list[HoldPull] = []
         self._is_recovery_told = False
         self._has_failed = False
+        self._parked_count = 0
         self._dispatched = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -296,6 +297,9 @@ class BrokerService:
                 self._times.end_turn(has_put=has_put)
                 if has_put:
                     self._progress.note_appended(appended)
+                    if self.broker.parked_count != self._parked_count:
+                        self._parked_count = self.broker.parked_count
+                        self._links.parked(appended)
         except NotWriteable as error:
             self._has_failed = True
             # Their time would run out with code 10, which a client takes for stored.

@@ -144,6 +144,10 @@ class BrokerLinks:
         for neighbour in self._neighbours.values():
             neighbour.keep()
 
+    def parked(self, log_end: int) -> None:
+        """Say that a delayed message was put below `log_end`."""
+        self._delays.parked(log_end)
+
     def grown(self, dispatched: int) -> None:
         """Say that the queues reach further."""
         self._delays.grown(dispatched)
@@ -255,6 +259,7 @@ class BrokerLinks:
             epoch,
             events.deliver,
             lambda: self._store.min_physical_offset,
+            log_end=flushed,
             delivers=config.appends,
         )
         self._retention = RetentionLine(

@@ -24,7 +24,7 @@ from wakelog.actors.links.words import Word, WordsPage
 from wakelog.actors.pull_hold import HoldNote
 from wakelog.broker.decision import HoldPull
 
-PACE_SECONDS = 0.005
+PACE_SECONDS = 0.02
 """A step costs Reput as much as 10 messages do. Whoever looks at queues waits for what was
 acknowledged before (`broker/queue_looks.py`), and has the bell rung."""
 
