@@ -20,6 +20,7 @@ Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -89,6 +90,9 @@ GUARD_SECONDS = 1.0
 
 MEASURE_SECONDS_MAX = 1.0
 """How long the ends of queues are read for one scrape; half of what the Supervisor waits."""
+
+POLL_SECONDS = 0.00015
+"""A producer that sends one by one is back in 0.1 ms. A second processor has the rest to do."""
 
 REGISTER_SECONDS_MAX = 10.0
 """How long a start waits for the name servers before it accepts without one."""
@@ -202,6 +206,7 @@ class BrokerService:
         limits = ServerLimits(
             idle_seconds_max=float(self._settings.broker.server_channel_max_idle_time_seconds),
             backlog=self._settings.broker.server_socket_backlog,
+            poll_seconds=POLL_SECONDS if (os.cpu_count() or 1) > 1 else 0.0,
         )
         lanes = self._lanes = Lanes[Connection](
             broker_lanes(self._settings.broker),
