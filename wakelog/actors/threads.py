@@ -183,7 +183,7 @@ STORE: Final[tuple[Row, ...]] = (
     Thread("CommitRealTimeService", "copies the transient pool to segments",
            "commitIntervalCommitLog, 200 ms",
            "Commit", "storage.commit", "rocketmq_committed_bytes_total"),
-    Thread("ReputMessageService", "has new records dispatched", "at once if a pull waits, else 20 ms",
+    Thread("ReputMessageService", "has new records dispatched", "20 ms, none if a pull waits",
            "Reput", "dispatchers.reput", "rocketmq_dispatched_messages_total"),
     Thread("FlushConsumeQueueService", "makes queues durable, and the checkpoint",
            "flushIntervalConsumeQueue, 1 s",

@@ -1,18 +1,12 @@
-"""BrokerService: the Broker's shell: store, core and server of one broker, and its links.
+"""BrokerService: the Broker's shell: the life of one broker, and what its neighbours tell it.
 
-It carries and does not decide. A request goes from the server to the core; what the core defers is
-kept here until the watermark, the neighbour or the pool answers; what the core instructs is done.
+It carries and does not decide; requests go their own way (`requests.py`).
 
     start    bind the ports; open the store; load the tables; attach the neighbours; have
              everything dispatched; register; only then accept
-    a turn   process ..., then end_of_turn: write what was put, say how far the log reaches
     stop     accept no more; leave the route; have everything dispatched; save; close
 
-Everything but `RunInPool` work, opening, saving and encoding runs on the loop's thread.
-
-Invariants:
-    - no answer leaves before `write_pending` returned after its put: the server's turn sees to
-      that, and whatever else puts calls `end_of_turn` before it lets an answer go.
+Everything but opening, saving and encoding runs on the loop's thread.
 
 Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
 """
@@ -34,9 +28,8 @@ import msgspec
 from wakelog.actors.broker.log_progress import LogProgress, ToldLines
 from wakelog.actors.broker.name_servers import NameServers
 from wakelog.actors.broker.opening import OpenedStore, open_store
-from wakelog.actors.broker.queue_looks import LOOK_SECONDS, AwaitDispatch, QueueLooks
 from wakelog.actors.broker.recovery_lines import recovery_notices, write_recovery
-from wakelog.actors.broker.request_times import RequestTimes
+from wakelog.actors.broker.requests import Requests
 from wakelog.actors.broker.state_log import StateLog
 from wakelog.actors.broker.table_files import TableFiles
 from wakelog.actors.broker.work_pool import WorkPool
@@ -47,40 +40,20 @@ from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.links.wall_clock import wall_ms
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import PORTS_BELOW
-from wakelog.broker.decision import (
-    AwaitFlush,
-    CloseChannel,
-    Continue,
-    Deferred,
-    ForgetHolds,
-    HoldPull,
-    Instruction,
-    Lane,
-    Outcome,
-    Persist,
-    Push,
-    RegisterBroker,
-    RunInPool,
-    WriteLine,
-)
+from wakelog.broker.decision import HoldPull
 from wakelog.broker.error_answer import error_answer
 from wakelog.broker.processors import PROCESSORS
 from wakelog.broker.processors.queue_progress import measure
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.codes import RequestCode
-from wakelog.protocol.command import RemotingCommand
 from wakelog.server.connection import Connection
-from wakelog.server.handler import Channel, Reply
 from wakelog.server.lane_table import broker_lanes
 from wakelog.server.lanes import Lanes
 from wakelog.server.limits import ServerLimits
 from wakelog.server.server import Server
-from wakelog.storage.errors import NotWriteable, StoreError
+from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.telemetry.logs import LineBudget, Log, logger
-
-SENDS = frozenset(code for code, row in PROCESSORS.items() if row.lane is Lane.SEND)
-"""Whoever sends does not look at queues."""
+from wakelog.telemetry.logs import Log, logger
 
 CATCH_UP_SECONDS_MAX = 30.0
 """How long a stop waits for Reput. A broker that stops earlier recovers as after a crash."""
@@ -99,7 +72,7 @@ REGISTER_SECONDS_MAX = 10.0
 
 
 class BrokerService:
-    """One broker. It is the server's Handler and its links' LinkEvents."""
+    """One broker. It is its links' LinkEvents."""
 
     def __init__(self, plan: ServicePlan, callers: Mapping[str, Caller]) -> None:
         """Hold everything, open nothing."""
@@ -109,18 +82,12 @@ class BrokerService:
         self._links = BrokerLinks(plan, callers, self._fs)
         self._name_servers = NameServers(self._settings.broker)
         self._tables = TableFiles(self._fs, self._settings.store.paths)
-        self._times = RequestTimes()
-        self._looks = QueueLooks()
-        self._notes: list[HoldPull] = []
         self._is_recovery_told = False
-        self._has_failed = False
-        self._parked_count = 0
         self._dispatched = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._log = logger(Log.BROKER)
         self._store_errors = logger(Log.STORE_ERROR)
-        self._line_budget = LineBudget()
 
     @property
     def notices(self) -> list[str]:
@@ -145,8 +112,11 @@ class BrokerService:
         Raises: PortUnavailable, StoreError; nothing is left open then.
         """
         self._loop = asyncio.get_running_loop()
+        self._pool = WorkPool(error_answer)
+        self._requests = Requests(
+            self._links, self._pool, self._tables, self._name_servers, set_timer=self._set_timer
+        )
         self._server = self._make_server()
-        self._pool = WorkPool(lambda request, error: self.broker.error_answer(request, error))
         opened: OpenedStore | None = None
         try:
             Path(self._plan.runtime_directory).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -194,6 +164,7 @@ class BrokerService:
             synchronous_flush=self._settings.store.synchronous_flush,
             call_soon=self._loop.call_soon,
         )
+        self._requests.begin(self._server, self.broker, store, self._progress)
         links.start()
         self._progress.begin()
         await self._wait_dispatched()
@@ -214,8 +185,9 @@ class BrokerService:
             default_lane="admin",
             bytes_max=limits.lane_bytes_max,
         )
+        requests = self._requests
         return Server(
-            self, lanes, limits=limits, on_deferred=self._on_deferred, answer_error=error_answer
+            requests, lanes, limits=limits, on_deferred=requests.defer, answer_error=error_answer
         )
 
     async def _wait_dispatched(self) -> None:
@@ -259,141 +231,6 @@ class BrokerService:
             Path(self._plan.runtime_directory).rmdir()
         behind_bytes = self.store.max_physical_offset - self.store.dispatched
         return self.store.close(dispatch_behind_bytes=behind_bytes)
-
-    # What the server calls.
-
-    def process(
-        self, request: RemotingCommand, channel: Channel, now_ms: int
-    ) -> Outcome | AwaitDispatch:
-        """Ask the core, or let the request wait for what was acknowledged before it."""
-        self._links.dispatch.look()
-        if request.code not in SENDS:
-            self._links.dispatch.hurry()
-            until = self._looks.wait(
-                request,
-                dispatched=self.store.dispatched,
-                readable=self._progress.readable,
-                now_ms=now_ms,
-            )
-            if until is not None:
-                return until
-        return self._process(request, channel, now_ms)
-
-    def _process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
-        began = self._times.began()
-        outcome = self.broker.process(request, channel, now_ms)
-        self._times.processed(request, began)
-        return outcome
-
-    def channel_closed(self, channel: Channel, now_ms: int) -> None:
-        """Tell the core."""
-        self.broker.channel_closed(channel, now_ms)
-
-    def end_of_turn(self) -> None:
-        """Write what was put, say how far the log reaches, do what the core instructed.
-
-        Raises: NotWriteable, once; nothing put in this turn may then be acknowledged. Later turns
-            put nothing, and their answers are about what was written before.
-        """
-        try:
-            if not self._has_failed:
-                appended = self.store.write_pending()
-                has_put = appended != self._progress.appended
-                self._times.end_turn(has_put=has_put)
-                if has_put:
-                    self._progress.note_appended(appended)
-                    if self.broker.parked_count != self._parked_count:
-                        self._parked_count = self.broker.parked_count
-                        self._links.parked(appended)
-        except NotWriteable as error:
-            self._has_failed = True
-            # Their time would run out with code 10, which a client takes for stored.
-            self._progress.waiters.unwritten(self._progress.appended, str(error))
-            raise
-        finally:
-            if self._notes:
-                notes, self._notes = self._notes, []
-                self._links.holds.hold(notes)
-                self._links.dispatch.hurry()
-            if self.broker.instructions:
-                for instruction in self.broker.take_instructions():
-                    self._do(instruction)
-
-    def _on_deferred(
-        self,
-        outcome: Deferred | AwaitDispatch,
-        request: RemotingCommand,
-        channel: Channel,
-        reply: Reply,
-    ) -> None:
-        match outcome:
-            case AwaitDispatch():
-                if not self._looks:
-                    self._loop.call_later(LOOK_SECONDS, self._look_again)
-                self._looks.add(outcome, partial(self._take_up, request, channel, reply))
-            case HoldPull():
-                self._notes.append(outcome)
-            case AwaitFlush():
-                if self._progress.await_flush(outcome, reply):
-                    self._set_timer()
-            case RunInPool():
-                done = partial(self._settle, request, reply)
-                self._pool.run(request, outcome, self._times.in_pool(request, done))
-            case _:
-                # AwaitRegistration: the instruction to register comes with it.
-                answer = partial(reply, outcome.response)
-                self._name_servers.after_registration(answer, oneway=outcome.oneway)
-
-    def _look_again(self) -> None:
-        """Take up requests that wait for the queues: nobody rings when those have grown."""
-        self._links.dispatch.look()
-        self._looks.take_up(dispatched=self.store.dispatched, now_ms=wall_ms())
-        if self._looks:
-            self._loop.call_later(LOOK_SECONDS, self._look_again)
-
-    def _take_up(self, request: RemotingCommand, channel: Channel, reply: Reply) -> None:
-        """Process a request that has waited for the queues."""
-        try:
-            outcome = self._process(request, channel, wall_ms())
-        except Exception as error:
-            outcome = self.broker.error_answer(request, error)
-        self._settle(request, reply, outcome)
-
-    def _settle(self, request: RemotingCommand, reply: Reply, outcome: Outcome) -> None:
-        """Take in what work in the pool, or a held pull, came to."""
-        try:
-            self.end_of_turn()
-        except NotWriteable as error:
-            outcome = self.broker.error_answer(request, error)
-        if outcome is None or isinstance(outcome, RemotingCommand):
-            reply(outcome)
-            return
-        self._on_deferred(outcome, request, _GONE, reply)
-        self._server.schedule_turn()
-
-    def _do(self, instruction: Instruction) -> None:
-        match instruction:
-            case Push(channel_id, command):
-                self._server.push(channel_id, command)
-            case Continue(channel_id, request, deferred):
-                reply = partial(self._reply_to, channel_id)
-                self._on_deferred(deferred, request, _GONE, reply)
-                self._server.schedule_turn()
-            case Persist(name):
-                self._tables.save_soon(self.broker, name)
-            case RegisterBroker(oneway=oneway):
-                self._name_servers.register_soon(self.broker, oneway=oneway)
-            case CloseChannel(channel_id):
-                self._server.close_channel(channel_id)
-            case ForgetHolds(hold_ids):
-                self._links.holds.forget(hold_ids)
-            case WriteLine(appender, event, values):
-                if self._line_budget.allows(time.monotonic()):
-                    logger(Log[appender.name]).info(event, **values)
-
-    def _reply_to(self, channel_id: int, response: RemotingCommand | None) -> None:
-        if response is not None:
-            self._server.push(channel_id, response)
 
     # What the links call.
 
@@ -443,17 +280,14 @@ class BrokerService:
         self._progress.note_committed()
 
     def woken(self, hold_ids: Sequence[int]) -> None:
-        """Run held pulls again and send what they found."""
-        began = self._times.began()
-        self.broker.wake(hold_ids, wall_ms())
-        self._times.woken(began, len(hold_ids))
-        self._end_of_turn_logged()
+        """Run held pulls again."""
+        self._requests.wake(hold_ids)
 
     async def deliver(self, due: Sequence[DueMessage]) -> Mapping[int, int]:
         """Read due messages in the pool and put them; return the next queue offset by level."""
         records = await self._pool.submit(partial(self.broker.read_due, due))
         positions = self.broker.deliver_due(due, records, wall_ms())
-        self.end_of_turn()
+        self._requests.end_of_turn()
         return positions
 
     def retained(self, *, begin_offset: int, disk_full: bool) -> None:
@@ -472,7 +306,7 @@ class BrokerService:
             dispatched = self.store.dispatched
             appended = self._progress.appended
             self._state_log.look(now_ms, lanes, appended=appended, dispatched=dispatched)
-        self._end_of_turn_logged()
+        self._requests.end_of_turn_logged()
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -486,12 +320,6 @@ class BrokerService:
             self._timer.cancel()
         self._timer_ms = next_ms
         self._timer = self._loop.call_later(max(0, next_ms - wall_ms()) / 1000, self._tick)
-
-    def _end_of_turn_logged(self) -> None:
-        try:
-            self.end_of_turn()
-        except NotWriteable as error:
-            self._store_errors.error("log not writeable", cause=str(error))
 
     async def measure_queues(self) -> dict[str, Any]:
         """Return where queues end and how far groups are behind, as builtins; read in the pool.
@@ -518,7 +346,7 @@ class BrokerService:
             "broker": msgspec.to_builtins(self.broker.statistics(), str_keys=True),
             "server": msgspec.to_builtins(self._server.statistics(), str_keys=True),
             "store": self.store.statistics(),
-            "durations": self._times.statistics(),
+            **self._requests.statistics(),
             "watermarks": {
                 "appended": self._progress.appended,
                 "flushed": self._progress.flushed,
@@ -526,7 +354,6 @@ class BrokerService:
                 "dispatched": self.store.dispatched,
             },
             "pool": self._pool.statistics(),
-            "queue_looks": {"waited_count": self._looks.waited_count},
             "flush_waiters": {
                 "waiting_count": len(self._progress.waiters),
                 "timed_out_count": self._progress.waiters.timed_out_count,
@@ -538,18 +365,3 @@ class BrokerService:
             },
             "links": self._links.statistics(),
         }
-
-
-class _NoChannel:
-    """Stands for the connection of a request that went on after its turn: nobody looks at it."""
-
-    id = -1
-    remote_host = ""
-    remote_port = 0
-
-    def push(self, command: RemotingCommand) -> bool:
-        """Refuse: what goes on pushes through the server, by the connection's id."""
-        raise AssertionError("a request that went on pushes nothing")
-
-
-_GONE = _NoChannel()
