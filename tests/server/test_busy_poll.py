@@ -21,8 +21,8 @@ class Loop:
             poll_seconds, call_soon=self._soon.append, clock_seconds=lambda: self.now_seconds
         )
 
-    def turn_after(self, gap_seconds: float) -> int:
-        """Let a request come so long after the last turn; return the looks in between."""
+    def turn_after(self, gap_seconds: float, *, answered: bool = True) -> int:
+        """Have a turn so long after the last one; return the looks in between."""
         due = self.now_seconds + gap_seconds
         looks_count = 0
         while self._soon and self.now_seconds < due:
@@ -32,7 +32,7 @@ class Loop:
             assert len(self._soon) <= 1
         began = self.now_seconds = max(self.now_seconds, due)
         self.now_seconds += TURN_SECONDS
-        self._busy_poll.turn_ended(began, self.now_seconds)
+        self._busy_poll.turn_ended(began, self.now_seconds, answered=answered)
         return looks_count
 
 
@@ -49,6 +49,16 @@ class Loop:
 def test_it_polls_while_requests_are_close(gaps: list[float], looks: list[int]) -> None:
     loop = Loop(POLL_SECONDS)
     assert [loop.turn_after(gap) for gap in gaps] == looks
+
+
+def test_only_who_was_answered_is_waited_for() -> None:
+    loop = Loop(POLL_SECONDS)
+    # A request is back in 80, and its answer takes 400 more.
+    looks = [
+        (loop.turn_after(80, answered=False), loop.turn_after(400, answered=True)) for _ in range(4)
+    ]
+    # The one look behind the request ends the poll.
+    assert looks == [(0, 0), (0, 0), (80, 1), (80, 1)]
 
 
 def test_nothing_is_polled_without_a_time() -> None:

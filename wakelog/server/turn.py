@@ -186,7 +186,7 @@ class Turn:
             self._release(expired.waiting.owner)
         self._drain(started_seconds, now_ms)
         self._report_closed(now_ms)
-        self._end()
+        answered = self._end()
         for connection in self._lanes.relieved():
             connection.resume_for_lane()
         self._turns_count += 1
@@ -196,7 +196,7 @@ class Turn:
         self._longest_seconds = max(self._longest_seconds, took_seconds)
         if self._lanes.waiting_count or self._closed:
             self.schedule()
-        self._busy_poll.turn_ended(started_seconds, ended_seconds)
+        self._busy_poll.turn_ended(started_seconds, ended_seconds, answered=answered)
 
     def _drain(self, started_seconds: float, now_ms: int) -> None:
         lanes, clock_seconds = self._lanes, self._clock_seconds
@@ -264,7 +264,8 @@ class Turn:
                 self._failures_count += 1
                 self._log.error("closing failed", peer=connection.peer, exc_info=error)
 
-    def _end(self) -> None:
+    def _end(self) -> bool:
+        """End the turn; tell whether anything was sent."""
         answers, self._answers = self._answers, []
         try:
             self._handler.end_of_turn()
@@ -277,6 +278,7 @@ class Turn:
         unflushed, self._unflushed = self._unflushed, []
         for connection in unflushed:
             self._written_bytes += connection.flush()
+        return bool(unflushed)
 
     def reply(self, connection: Connection, response: RemotingCommand) -> None:
         """Send the answer of a deferred request; what it rests on is its shell's business."""
