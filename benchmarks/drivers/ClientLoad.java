@@ -9,6 +9,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -30,6 +31,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
  */
 public final class ClientLoad {
     private static final int BATCH_MESSAGES = 32;
+    private static final int LOOK_ATTEMPTS_MAX = 20;
+    private static final long LOOK_PAUSE_MILLIS = 100;
     private static final long WAIT_NANOS_MAX = 120_000_000_000L;
     private static final long STANDSTILL_NANOS_MAX = 3_000_000_000L;
 
@@ -57,7 +60,13 @@ public final class ClientLoad {
         int count = Integer.parseInt(arguments[4]);
         int bodyBytes = Integer.parseInt(arguments[5]);
         ClientLoad load = new ClientLoad(arguments[0], workers, warmup, bodyBytes, arguments[6]);
-        System.out.println(load.run(mode, count));
+        try {
+            System.out.println(load.run(mode, count));
+        } catch (Exception error) {
+            // The client's own threads would keep the process alive.
+            error.printStackTrace();
+            System.exit(1);
+        }
         System.exit(0);
     }
 
@@ -180,9 +189,23 @@ public final class ClientLoad {
         }
         long sum = 0;
         for (MessageQueue queue : queues) {
-            sum += producer.maxOffset(queue);
+            sum += end(queue);
         }
         return sum;
+    }
+
+    /** A broker that is flooded one-way may drop the connection, and the client makes another. */
+    private long end(MessageQueue queue) throws Exception {
+        for (int attempt = 1; ; attempt++) {
+            try {
+                return producer.maxOffset(queue);
+            } catch (MQClientException error) {
+                if (attempt == LOOK_ATTEMPTS_MAX) {
+                    throw error;
+                }
+                Thread.sleep(LOOK_PAUSE_MILLIS);
+            }
+        }
     }
 
     private void batch(int count, long[] latencies) throws Exception {
