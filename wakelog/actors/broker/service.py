@@ -13,6 +13,7 @@ Everything but `RunInPool` work, opening, saving and encoding runs on the loop's
 Invariants:
     - no answer leaves before `write_pending` returned after its put: the server's turn sees to
       that, and whatever else puts calls `end_of_turn` before it lets an answer go.
+    - Reput knows a filter before it may read what was put after the filter was registered.
 
 Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
 """
@@ -30,6 +31,7 @@ from typing import Any
 
 import msgspec
 
+from wakelog.actors.broker.filter_file import FilterPublisher
 from wakelog.actors.broker.log_progress import LogProgress, ToldLines
 from wakelog.actors.broker.name_servers import NameServers
 from wakelog.actors.broker.opening import OpenedStore, open_store
@@ -107,6 +109,7 @@ class BrokerService:
         self._tables = TableFiles(self._fs, self._settings.store.paths)
         self._times = RequestTimes()
         self._notes: list[HoldPull] = []
+        self._published: FilterPublisher | None = None
         self._is_recovery_told = False
         self._has_failed = False
         self._dispatched = asyncio.Event()
@@ -181,6 +184,10 @@ class BrokerService:
         self._tables.load_all(self.broker, self.store.kept_config)
         store_id = uuid.UUID(self._store_id)
         self._epoch = self._links.open(self, store, store_id=store_id, epoch_min=wall_ms())
+        if self._settings.broker.enable_calc_filter_bit_map:
+            paths = self._settings.store.paths
+            self._published = FilterPublisher(self._fs, paths, self._epoch)
+            self._published.publish(self.broker.filters)
         links = self._links
         self._progress = LogProgress(
             store,
@@ -245,6 +252,8 @@ class BrokerService:
         except TimeoutError:
             self._log.warning("stopped before the queues reached the log's end")
         await self._links.stop()
+        if self._published is not None:
+            self._published.remove()
         self._tables.save_all(self.broker)
         await self._name_servers.close()
         self._pool.close()
@@ -275,6 +284,8 @@ class BrokerService:
         Raises: NotWriteable, once; nothing put in this turn may then be acknowledged. Later turns
             put nothing, and their answers are about what was written before.
         """
+        if self._published is not None:
+            self._published.publish(self.broker.filters)
         try:
             if not self._has_failed:
                 appended = self.store.write_pending()
@@ -419,6 +430,8 @@ class BrokerService:
     def _tick(self) -> None:
         self._timer = None
         now_ms = wall_ms()
+        if self._published is not None:
+            self._published.retry(self.broker.filters)
         self._progress.waiters.expire(now_ms)
         self.broker.tick(now_ms)
         if self._state_log.is_due(now_ms):
