@@ -53,21 +53,31 @@ def test_the_bitmap_of_a_message(
         table = decode_filters(encode_filters(made.all(), BLOOM.bit_count))
     assert table is not None
     assert len(table) == 3
-    assert table.bitmap(topic, properties) == bitmap
+    assert table.bitmap(topic, properties, 1) == bitmap
 
 
 def test_the_dead_are_tried_too() -> None:
     made = filters(**THREE)
     made.unregister("a", 9)
     table = decode_filters(encode_filters(made.all(), BLOOM.bit_count))
-    assert table.bitmap("T", {"x": "2"}) == bits("a#T")
+    assert table.bitmap("T", {"x": "2"}, 1) == bits("a#T")
 
 
 def test_what_the_table_before_compiled_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
     data = encode_filters(filters(**THREE).all(), BLOOM.bit_count)
     before = decode_filters(data)
     monkeypatch.setattr("wakelog.filter.filter_table.compile_filter", None)
-    assert decode_filters(data, before).bitmap("U", {"x": "2"}) == bits("c#U")
+    assert decode_filters(data, before).bitmap("U", {"x": "2"}, 1) == bits("c#U")
+
+
+@pytest.mark.parametrize(("store_timestamp_ms", "is_needed"), [(5, False), (6, True)])
+def test_the_bits_that_a_message_needs_are_of_filters_before_it(
+    store_timestamp_ms: int, is_needed: bool
+) -> None:
+    table = stored_filters(filters(**THREE).snapshot()(), needed_only=True)
+    assert table is not None
+    found = table.bitmap("T", {"x": "2"}, store_timestamp_ms)
+    assert found == (bits("a#T") if is_needed else bits())
 
 
 def stored(change: dict[str, Any]) -> str:

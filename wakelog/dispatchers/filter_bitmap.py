@@ -49,7 +49,10 @@ class FilterBitmap:
         filters = self._filters()
         if not filters or not len(batch):
             return
-        batch.bitmaps = [filters.bitmap(one.topic, one.properties) for one in batch.requests]
+        batch.bitmaps = [
+            filters.bitmap(one.topic, one.properties, one.store_timestamp_ms)
+            for one in batch.requests
+        ]
         self._bitmaps_count += sum(map(bool, batch.bitmaps))
 
     def flush(self) -> None:

@@ -248,13 +248,25 @@ class ConsumerFilters:
         self.dirty = True
 
 
-def read_stored(text: str) -> Iterator[tuple[str, str, str, BloomPositions]]:
-    """Yield topic, expression type, expression and bits of each filter in a consumerFilter.json.
+class StoredFilter(NamedTuple):
+    """One filter in a consumerFilter.json, whether it compiles or not."""
+
+    topic: str
+    expression_type: str
+    expression: str
+    positions: BloomPositions
+    born_ms: int
+
+
+def read_stored(text: str) -> Iterator[StoredFilter]:
+    """Yield the filters in a consumerFilter.json.
 
     Raises: RemoteProtocolError if the text is no table of filters.
     """
     for data, positions in _read(decode_body(_FileContent, text.encode())):
-        yield data.topic, data.expression_type, data.expression, positions
+        yield StoredFilter(
+            data.topic, data.expression_type, data.expression, positions, data.born_time
+        )
 
 
 def _compiled(expression_type: str, expression: str) -> Sql92Filter | None:

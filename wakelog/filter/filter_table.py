@@ -28,11 +28,12 @@ from wakelog.filter.sql92 import TYPE, Sql92Filter, compile_filter
 
 
 class _Row(msgspec.Struct, array_like=True):
-    """One filter as it travels."""
+    """One filter as it travels; messages that are not younger than born_ms are not tried."""
 
     topic: str
     expression: str
     bits: tuple[int, ...]
+    born_ms: int = -1
 
 
 class _Rows(msgspec.Struct, array_like=True):
@@ -45,6 +46,7 @@ class _Filter(NamedTuple):
 
     compiled: Sql92Filter
     mask: int
+    born_ms: int
 
 
 class FilterTable:
@@ -66,20 +68,20 @@ class FilterTable:
             mask = 0
             for bit in row.bits:
                 mask |= 1 << bit
-            self._by_topic.setdefault(row.topic, []).append(_Filter(compiled, mask))
+            self._by_topic.setdefault(row.topic, []).append(_Filter(compiled, mask, row.born_ms))
 
     def __len__(self) -> int:
         """Return how many filters there are."""
         return sum(map(len, self._by_topic.values()))
 
-    def bitmap(self, topic: str, properties: Properties) -> bytes:
+    def bitmap(self, topic: str, properties: Properties, store_timestamp_ms: int) -> bytes:
         """Return the bitmap of a message, b"" if nobody filters its topic."""
         filters = self._by_topic.get(topic)
         if filters is None:
             return b""
         found = 0
-        for compiled, mask in filters:
-            if compiled.matches(properties):
+        for compiled, mask, born_ms in filters:
+            if store_timestamp_ms > born_ms and compiled.matches(properties):
                 found |= mask
         return found.to_bytes(self._bitmap_bytes, "little")
 
@@ -95,20 +97,22 @@ def decode_filters(data: bytes, known: FilterTable | None = None) -> FilterTable
     return FilterTable(msgspec.msgpack.decode(data, type=_Rows), known)
 
 
-def stored_filters(text: str) -> FilterTable | None:
+def stored_filters(text: str, *, needed_only: bool = False) -> FilterTable | None:
     """Return the table of a consumerFilter.json; None if its bits are of no one filter.
 
+    needed_only: try no message against a filter that was registered later; no pull asks for that.
     Raises: RemoteProtocolError if the text is no table of filters.
     """
     rows = []
     bit_counts = set()
-    for topic, expression_type, expression, positions in read_stored(text):
-        if expression_type != TYPE:
+    for one in read_stored(text):
+        if one.expression_type != TYPE:
             continue
-        if not _is_whole(positions):
+        if not _is_whole(one.positions):
             return None
-        bit_counts.add(positions.bit_count)
-        rows.append(_Row(topic, expression, positions.bits))
+        bit_counts.add(one.positions.bit_count)
+        born_ms = one.born_ms if needed_only else -1
+        rows.append(_Row(one.topic, one.expression, one.positions.bits, born_ms))
     if len(bit_counts) != 1:
         return None
     return FilterTable(_Rows(bit_counts.pop(), rows))
