@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -41,6 +42,36 @@ def test_what_is_due_is_named_once_it_is_dispatched(tmp_path: Path) -> None:
         assert schedule.statistics()["positions"]["1"] == 3
         schedule.release()
         reput.release()
+
+
+@pytest.mark.parametrize("written", ["true", "false"])
+@pytest.mark.parametrize("are_there", [True, False])
+def test_a_time_of_delivery_may_stand_in_an_extension_unit(
+    tmp_path: Path, written: str, are_there: bool
+) -> None:
+    with_units = service_plan(tmp_path, messageDelayLevel="1s 1h", enableConsumeQueueExt="true")
+    later = service_plan(tmp_path, messageDelayLevel="1s 1h", enableConsumeQueueExt=written)
+    reput, schedule = ReputService(with_units.to_builtins()), ScheduleService(later.to_builtins())
+    delayed: dict[str, Any] = {"topic": SCHEDULE_TOPIC, "properties_text": "DELAY\x011"}
+    with open_plan_store(with_units) as store:
+        reput.attach(known_of(store))
+        put_ms = now_ms()
+        fill(store, 1, now_ms=put_ms - 2_000, **delayed)
+        end = fill(store, 1, begin=1, now_ms=put_ms + 3_600_000, **delayed)
+        reput.step(EPOCH, end)
+        reput.release()
+        units = Path(with_units.settings.store.paths.consume_queue_extension_root)
+        assert units.exists()
+        if not are_there:
+            # The log says when they were put, and the level how long they wait.
+            rmtree(units)
+        schedule.attach(known_of(store))
+        queues = schedule._queues
+        assert queues is not None
+        assert queues.ends(1, log_begin=0, dispatched=end) == (0, 2)
+        due_ms = [due for _, _, due in queues.entries(1, 0, 2)]
+        assert due_ms == [put_ms - 1_000, put_ms + 3_601_000]
+        schedule.release()
 
 
 def test_it_begins_at_the_brokers_positions(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
 from wakelog.storage.results import GetResult, GetStatus, PutResult, PutStatus, QueryResult
 
 Match = Callable[[int], bool]
+MatchUnit = Callable[[int, bytes], bool]
 MatchRecord = Callable[[bytes], bool]
 
 
@@ -54,6 +55,8 @@ class FakeStore:
         self.tags_code: Callable[[str], int] = lambda properties: 0
         self.asked: list[tuple[str, int, int]] = []
         self.extension_units: dict[int, ExtensionUnit] = {}
+        self.look_count_max = 1_000_000
+        self.bitmaps: dict[int, bytes] = {}  # by physical offset: these messages have units
         self.query_result = QueryResult((), (), 0, 0)
         self.queries: list[tuple[str, str, int, int, int]] = []
 
@@ -109,6 +112,12 @@ class FakeStore:
         for queue in self.queues_by_name.values():
             queue.readable = len(queue.messages)
 
+    def _unit_matches(self, stored: Stored, match_unit: MatchUnit | None) -> bool:
+        bitmap = self.bitmaps.get(stored.physical_offset)
+        if bitmap is None or match_unit is None:
+            return True
+        return match_unit(decode_record(stored.record).store_timestamp_ms, bitmap)
+
     def get_message(
         self,
         topic: str,
@@ -118,6 +127,7 @@ class FakeStore:
         *,
         match: Match | None = None,
         match_record: MatchRecord | None = None,
+        match_unit: MatchUnit | None = None,
         blocking: bool = True,
     ) -> GetResult | None:
         self.asked.append((topic, queue_id, queue_offset))
@@ -128,15 +138,17 @@ class FakeStore:
         status, next_offset = self._position(queue, queue_offset)
         if status is not GetStatus.FOUND:
             return GetResult(status, next_offset, begin, end, suggest_slave=self.far_behind)
+        end = min(queue.readable, queue_offset + self.look_count_max)
         wanted = [
             m
             for m in queue.messages[queue_offset:end]
             if (match is None or match(m.tags_code))
+            and self._unit_matches(m, match_unit)
             and (match_record is None or match_record(m.record))
         ]
         taken = wanted[: max(count_max, 1)]
         if not taken:
-            return GetResult(GetStatus.NO_MATCHED_MESSAGE, end, begin, end)
+            return GetResult(GetStatus.NO_MATCHED_MESSAGE, end, begin, queue.readable)
         last = taken[-1].queue_offset + 1 if len(taken) < len(wanted) else end
         return GetResult(
             GetStatus.FOUND,

@@ -18,9 +18,13 @@ from wakelog.broker.config_file import read_broker_conf
 from wakelog.broker.decision import RunInPool
 from wakelog.protocol.bodies import (
     ConsumeQueueData,
+    ConsumerData,
+    HeartbeatData,
     QueryConsumeQueueResponseBody,
+    SubscriptionData,
     decode_body,
 )
+from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.message_record import decode_record
@@ -116,6 +120,56 @@ def physical_offsets(body: bytes) -> list[int]:
         found.append(record.physical_offset)
         position += record.size_bytes
     return found
+
+
+def test_each_group_gets_what_its_expression_wants(tmp_path: Path) -> None:
+    served = Served("filter_ext", tmp_path)
+    extra = served.manifest["extra"]
+    topic = extra["subscribedTopic"]
+    judged = 0
+    for group, expected in extra["receivedCommitLogOffsets"].items():
+        kept = served.broker.filters.get(topic, group)
+        assert kept is not None and kept.is_dead
+        assert kept.compiled.text == extra["subscriptions"][group]
+        beat = HeartbeatData(
+            "c1",
+            [],
+            [
+                ConsumerData(
+                    group,
+                    subscription_data_set=[
+                        SubscriptionData(
+                            topic=topic,
+                            sub_string=kept.compiled.text,
+                            sub_version=kept.version,
+                            expression_type="SQL92",
+                        )
+                    ],
+                )
+            ],
+        )
+        request = make_request(RequestCode.HEART_BEAT, {}, encode_body(beat), opaque=1)
+        served.broker.process(request, FakeChannel(1), NOW_MS)
+        assert served.broker.filters.get(topic, group) is kept
+        found = []
+        for queue_id in range(4):
+            offset = 0
+            while True:
+                fields = {"sysFlag": 0, "subscription": "", "subVersion": kept.version}
+                place = {"topic": topic, "queueId": queue_id, "queueOffset": offset}
+                response = served.ask(
+                    RequestCode.PULL_MESSAGE, pull_fields(consumerGroup=group, **place, **fields)
+                )
+                found += physical_offsets(response.body)
+                if response.code == ResponseCode.PULL_NOT_FOUND:
+                    break
+                offset = int(response.ext_fields["nextBeginOffset"])
+            judged += offset
+        assert sorted(found) == expected
+    assert judged == 3 * sum(
+        queue["maxOffset"] for queue in served.manifest["queues"] if queue["topic"] == topic
+    )
+    served.store.close(dispatch_behind_bytes=0)
 
 
 @pytest.fixture(scope="module", params=NAMES)

@@ -53,6 +53,16 @@ def test_a_request_put_back_keeps_its_note(held: HeldRequests) -> None:
     assert len(held) == 1
 
 
+def test_a_request_put_back_may_wait_for_what_comes_later(held: HeldRequests) -> None:
+    note = hold(held)
+    taken = held.take(1)
+    assert taken is not None and note is not None
+    later = held.put_back(taken, queue_offset=12)
+    assert later == held.note(1) == HoldPull(1, "T", 3, 12, 99, frozenset({1}))
+    again = held.take(1)
+    assert again is not None and again.request is REQUEST
+
+
 def test_ids_are_never_used_twice(held: HeldRequests) -> None:
     hold(held)
     held.take(1)

@@ -17,6 +17,18 @@ def test_lengths_come_from_the_files(tmp_path: Path) -> None:
     assert found.store_path_root == str(store)
 
 
+def test_units_are_taken_for_wanted_where_there_are_some(tmp_path: Path) -> None:
+    store, manifest = open_golden("filter_ext", tmp_path)
+    settings = manifest["brokerConfig"]
+    found = store_config(str(store), None, [])
+    assert found.enable_consume_queue_extension
+    size_bytes = int(settings["mappedFileSizeConsumeQueueExt"])
+    assert found.consume_queue_extension_file_bytes == size_bytes
+    assert not store_config(
+        str(store), None, ["enableConsumeQueueExt=false"]
+    ).enable_consume_queue_extension
+
+
 def test_a_short_file_does_not_count(tmp_path: Path) -> None:
     store, manifest = open_golden("ipv6", tmp_path)
     last = max((store / "commitlog").iterdir())

@@ -151,3 +151,21 @@ def test_the_extensions_of_a_topic_go_with_it(fs: MemoryFileSystem) -> None:
         fs.close(fs.open(f"{directory}/{0:020}", create=True))
     dispatcher.delete_topic("A")
     assert fs.list_directory("/store/consumequeue_ext") == ["B"]
+
+
+def test_a_topic_that_comes_back_has_units_of_its_own(
+    fs: MemoryFileSystem, kernels: Kernels | None
+) -> None:
+    config = dispatch_config(
+        enable_consume_queue_extension=True, consume_queue_extension_file_bytes=1024
+    )
+    dispatcher = ConsumeQueueDispatcher(fs, config)
+    dispatcher.dispatch(batch_of(log_of_queues(), kernels))
+    before = queue_entries(fs, config, "A")
+    dispatcher.delete_topic("A")
+    assert fs.list_directory("/store/consumequeue_ext") == ["B"]
+    dispatcher.dispatch(batch_of(log_of_queues(), kernels))
+    assert queue_entries(fs, config, "A") == before
+    assert {tags_code for _, _, tags_code in before} == {-(1 << 63)}
+    dispatcher.close()
+    assert fs.descriptor_count == 0

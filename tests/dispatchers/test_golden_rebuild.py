@@ -6,6 +6,7 @@ others, what it built while it took the messages.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from tests.golden_stores import open_golden
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
+from wakelog.filter.filter_table import FilterTable, stored_filters
 from wakelog.storage.bulk.loader import Kernels, compile_kernels
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import BrokerRole, StoreConfig
@@ -43,11 +45,15 @@ def config_of(manifest: dict[str, Any], store: Path) -> StoreConfig:
         broker_role=BrokerRole(settings["brokerRole"]),
         enable_multi_dispatch=settings.get("enableMultiDispatch") == "true",
         enable_lmq=settings.get("enableLmq") == "true",
+        enable_consume_queue_extension=settings.get("enableConsumeQueueExt") == "true",
+        consume_queue_extension_file_bytes=int(
+            settings.get("mappedFileSizeConsumeQueueExt", 48 << 20)
+        ),
     )
 
 
-def queue_files(store: Path) -> dict[str, bytes]:
-    root = store / "consumequeue"
+def queue_files(store: Path, folder: str = "consumequeue") -> dict[str, bytes]:
+    root = store / folder
     paths = (path for path in sorted(root.rglob("*")) if path.is_file())
     return {str(path.relative_to(root)): path.read_bytes() for path in paths}
 
@@ -103,4 +109,39 @@ def test_the_log_of_a_live_store(name: str, kernels: Kernels | None, tmp_path: P
     (expected / "commitlog").rename(copied / "commitlog")
     rebuild(copied, manifest, kernels, bytes_max=1 << 30)
     assert queue_files(copied) == queue_files(expected)
+    assert index_files(copied) == index_files(expected)
+
+
+def test_the_units_of_a_live_store_with_filters(kernels: Kernels | None, tmp_path: Path) -> None:
+    expected, manifest = open_golden("filter_ext", tmp_path)
+    copied = tmp_path / "copied"
+    copied.mkdir()
+    (expected / "commitlog").rename(copied / "commitlog")
+    text = (expected / "config" / "consumerFilter.json").read_text()
+    table = stored_filters(text)
+    topics = json.loads(text)["filterDataByTopic"].values()
+    born_ms = max(
+        data["bornTime"] for topic in topics for data in topic["groupFilterData"].values()
+    )
+    registered_at = min(
+        message["commitLogOffset"]
+        for message in manifest["messages"]
+        if message["storeTimestamp"] > born_ms
+    )
+    fs, config = RealFileSystem(), config_of(manifest, copied)
+    log = CommitLogReader(fs, config)
+    found: list[FilterTable | None] = [None]
+    dispatchers = core_dispatchers(fs, config, log, filters=lambda: found[0])
+    reput = Reput(fs, log, dispatchers, config, kernels=lambda: kernels)
+    end = log_end(copied)
+    reput.start(end, clean_exit=True)
+    for limit, now in ((registered_at, None), (end, table)):
+        found[0] = now
+        while reput.step(limit, 1 << 30, NOW_MS).more:
+            pass
+    reput.flush()
+    assert reput.position == end
+    assert queue_files(copied) == queue_files(expected)
+    assert queue_files(copied, "consumequeue_ext") == queue_files(expected, "consumequeue_ext")
+    assert len(queue_files(copied, "consumequeue_ext")) == 14
     assert index_files(copied) == index_files(expected)

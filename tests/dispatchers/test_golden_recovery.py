@@ -14,11 +14,13 @@ from tests.dispatchers.test_golden_rebuild import NOW_MS, config_of, queue_files
 from tests.golden_stores import open_golden
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
+from wakelog.filter.filter_table import stored_filters
 from wakelog.storage.bulk.loader import Kernels
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.index.index_service import IndexReader
 from wakelog.storage.recovery.steps import recover
+from wakelog.storage.state.checkpoint import CheckpointTimes, encode_checkpoint
 
 pytestmark = pytest.mark.golden
 
@@ -53,3 +55,33 @@ def test_queues_and_keys(name: str, kernels: Kernels | None, tmp_path: Path) -> 
         answer = index.query(query["topic"], query["key"], 64, query["begin"], query["end"])
         assert sorted(answer.physical_offsets) == sorted(set(query["commitLogOffsets"]))
     index.close()
+
+
+def test_units_that_a_crash_has_torn_are_made_anew(kernels: Kernels | None, tmp_path: Path) -> None:
+    store, manifest = open_golden("filter_ext", tmp_path)
+    expected, _ = open_golden("filter_ext", tmp_path / "whole")
+    table = stored_filters((store / "config" / "consumerFilter.json").read_text())
+    fs, config = RealFileSystem(), config_of(manifest, store)
+    (store / "abort").touch()
+    # Recovery goes back by three seconds, which is most of what this store holds.
+    later_ms = max(message["storeTimestamp"] for message in manifest["messages"]) + 3_000
+    checkpoint = encode_checkpoint(CheckpointTimes(later_ms, later_ms, later_ms))
+    (store / "checkpoint").write_bytes(checkpoint)
+    torn = 0
+    for path in sorted((store / "consumequeue_ext").rglob("0*2048")):
+        data = bytearray(path.read_bytes())
+        end = len(data.rstrip(b"\0"))
+        data[end - 80 : end - 34] = bytes(46)  # entries are whole, and so are units behind
+        path.write_bytes(data)
+        torn += 1
+    assert torn == 4
+    report = recover(fs, config, NOW_MS).report
+    assert report.dispatch_from == 131_072
+    log = CommitLogReader(fs, config)
+    dispatchers = core_dispatchers(fs, config, log, filters=lambda: table)
+    reput = Reput(fs, log, dispatchers, config, kernels=lambda: kernels)
+    reput.start(report.log_end, clean_exit=False, dispatch_from=report.dispatch_from)
+    while reput.step(report.log_end, 1 << 30, NOW_MS).more:
+        pass
+    for folder in ("consumequeue", "consumequeue_ext"):
+        assert queue_files(store, folder) == queue_files(expected, folder)

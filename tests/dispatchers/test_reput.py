@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.dispatchers.stores import NOW_MS, dispatch_config, queue_entries
-from tests.fakes.logs import read_file
+from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
 from wakelog.dispatchers import core_dispatchers, log_cursor
@@ -255,7 +255,7 @@ def test_a_failure_repeats_the_batch_for_all(fs: MemoryFileSystem) -> None:
         f"recover {log.end}",
         f"dispatch 0 {log.end}",
         f"recover {log.end}",
-        f"truncate {log.end}",
+        "truncate 0",
         f"dispatch 0 {log.end}",
     ]
     assert second.seen == log.offsets
@@ -387,3 +387,36 @@ def test_trim_keeps_what_the_log_still_has(fs: MemoryFileSystem, kernels: Kernel
     reput.step(log.end, EVERYTHING, NOW_MS)
     assert entries(fs) == log.offsets[100:]
     assert find(fs, "more") == log.offsets[-1:]
+
+
+def queue_files(fs: MemoryFileSystem) -> dict[str, bytes]:
+    directories = ("/store/consumequeue/T/0", "/store/consumequeue_ext/T/0")
+    paths = [f"{folder}/{name}" for folder in directories for name in fs.list_directory(folder)]
+    return {path: read_file(fs, path) for path in paths}
+
+
+@pytest.mark.parametrize("torn", ["entry", "unit"])
+def test_what_a_kill_has_torn_above_the_word_is_made_anew(
+    fs: MemoryFileSystem, kernels: Kernels | None, torn: str
+) -> None:
+    log = log_of()
+    units: dict[str, Any] = {
+        "enable_consume_queue_extension": True,
+        "consume_queue_extension_file_bytes": 1024,
+    }
+    reput = open_reput(fs, log, kernels, **units)
+    reput.start(log.end, clean_exit=True)
+    reput.step(log.end, EVERYTHING, NOW_MS)
+    whole = queue_files(fs)
+    name = "consumequeue" if torn == "entry" else "consumequeue_ext"
+    path = f"/store/{name}/T/0/{0:020d}"
+    # The last bytes: of an entry the address, of a unit the time and what follows.
+    begin = 20 * 29 + (12 if torn == "entry" else 10)
+    data = whole[path]
+    write_file(fs, path, data[:begin] + bytes(8) + data[begin + 8 :])
+    assert queue_files(fs) != whole
+    again = open_reput(fs, log, kernels, **units)
+    word = log.offsets[25]
+    assert again.start(log.end, clean_exit=False, dispatched=word) <= word
+    again.step(log.end, EVERYTHING, NOW_MS)
+    assert queue_files(fs) == whole

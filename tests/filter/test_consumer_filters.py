@@ -51,7 +51,6 @@ def test_a_subscription_by_expression_is_kept_with_the_bits_of_its_group() -> No
     assert kept.compiled.matches({"a": "2"}) and not kept.compiled.matches({"a": "1"})
     assert kept.positions == DEFAULT.positions("g#T")
     assert (kept.version, kept.born_ms, kept.is_dead) == (5, NOW_MS, False)
-    assert not kept.counts_at(NOW_MS) and kept.counts_at(NOW_MS + 1)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +86,7 @@ def test_a_newer_version_counts(
 def test_a_newer_expression_that_does_not_compile_leaves_none() -> None:
     table = registered(wanted())
     table.register("g", [wanted("a >", 6)], NOW_MS)
-    assert table.get("T", "g") is None and table.of_topic("T") == []
+    assert table.get("T", "g") is None and not list(table.all())
     table.validate()
 
 
@@ -106,9 +105,10 @@ def test_a_topic_that_is_no_longer_subscribed_to_is_dead_and_others_are_not() ->
     table.register("h", [wanted(topic="T")], NOW_MS)
     table.register("g", [wanted(topic="U")], NOW_MS + 1)
     assert of(table, "T").dead_ms == NOW_MS + 1 and not of(table, "U").is_dead
-    assert [(kept.group, kept.is_dead) for kept in table.of_topic("T")] == [
-        ("g", True),
-        ("h", False),
+    assert [(kept.topic, kept.group, kept.is_dead) for kept in table.all()] == [
+        ("T", "g", True),
+        ("T", "h", False),
+        ("U", "g", False),
     ]
     assert table.of_group("g").keys() == {"T", "U"}
 
@@ -144,7 +144,7 @@ def test_the_file_of_a_real_broker_is_written_as_it_was_read(file_text: str) -> 
     table = filters()
     table.load(file_text)
     table.validate()
-    assert len(table) == 3 and all(kept.is_dead for kept in table.of_topic("FilterTopic"))
+    assert len(table) == 3 and all(kept.is_dead for kept in table.all())
     assert table.snapshot()() == file_text
 
 
@@ -167,7 +167,7 @@ def test_nothing_is_taken_over_if_the_bits_are_of_another_filter(file_text: str)
 def test_an_expression_in_the_file_that_does_not_compile_is_left_out(file_text: str) -> None:
     table = filters()
     table.load(file_text.replace("a > 5 AND b = 'x'", "a > 5 AND"))
-    assert {kept.group for kept in table.of_topic("FilterTopic")} == {"sql_g2", "sql_g3"}
+    assert {kept.group for kept in table.all()} == {"sql_g2", "sql_g3"}
     table.validate()
 
 
@@ -191,3 +191,15 @@ def test_only_changes_have_to_be_written() -> None:
     assert not table.dirty
     table.unregister("g", NOW_MS + 40_000)
     assert table.dirty
+
+
+def test_what_changes_the_bits_of_messages_is_counted() -> None:
+    table = registered(wanted(topic="T"))
+    first = table.change_count
+    table.register("g", [wanted(topic="T")], NOW_MS + 1)
+    table.unregister("g", NOW_MS + 2)
+    assert table.change_count == first
+    table.register("h", [wanted(topic="T")], NOW_MS + 3)
+    second = table.change_count
+    table.clean(NOW_MS + 2 * DAY_MS)
+    assert first < second < table.change_count

@@ -5,7 +5,7 @@ import pytest
 from tests.protocol.golden_records import raw_records
 from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.consumer_filters import ConsumerFilters, Wanted
-from wakelog.filter.record_filter import match_expression, match_origin
+from wakelog.filter.record_filter import match_bitmap, match_expression, match_origin
 from wakelog.filter.sql92 import compile_filter
 from wakelog.protocol.message_record import encode_record
 
@@ -34,6 +34,31 @@ def record(properties: str) -> bytes:
 )
 def test_the_properties_of_the_record_decide(properties: str, passes: bool) -> None:
     assert match_expression(compile_filter("a > 1"))(record(properties)) is passes
+
+
+@pytest.mark.parametrize(
+    ("store_timestamp_ms", "groups", "passes"),
+    [
+        (5, "", True),  # stored before the filter was known, or in the same millisecond
+        (6, "", False),
+        (6, "g", True),
+        (6, "h", False),
+        (6, "gh", True),
+    ],
+)
+def test_a_bitmap_says_who_does_not_want_a_message(
+    store_timestamp_ms: int, groups: str, passes: bool
+) -> None:
+    bloom = BloomFilter(error_percent=20, names_count=32)
+    filters = ConsumerFilters(bloom, 1, dead_ms_max=1)
+    filters.register("g", [Wanted("T", "a > 1", "SQL92", 1)], 5)
+    kept = filters.get("T", "g")
+    assert kept is not None
+    bitmap = bloom.bitmap(bloom.positions(f"{group}#T") for group in groups)
+    may_pass = match_bitmap(bloom, kept)
+    assert may_pass(store_timestamp_ms, bitmap) is passes
+    for of_another_length in (b"", bitmap[:-1], bitmap + b"\0"):
+        assert may_pass(store_timestamp_ms, of_another_length)
 
 
 def test_a_damaged_record_does_not_pass() -> None:

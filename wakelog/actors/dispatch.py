@@ -18,6 +18,7 @@ from wakelog.actors.extensions.plugin_threads import PluginThreads
 from wakelog.actors.links.links import Attachment
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.dispatcher import CoreDispatcher
+from wakelog.dispatchers.filter_bitmap import FilterFile
 from wakelog.dispatchers.plugins import PluginCursor, find_plugins
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
 from wakelog.storage.bulk.loader import KernelLoader
@@ -45,11 +46,22 @@ _LOADER = KernelLoader(_spawn)
 class Dispatch:
     """The core with its files and its checkpoint: what `attach` opens and `release` closes."""
 
-    def __init__(self, fs: FileSystem, config: StoreConfig, known: Attachment) -> None:
+    def __init__(
+        self,
+        fs: FileSystem,
+        config: StoreConfig,
+        known: Attachment,
+        *,
+        calculates_bitmaps: bool = False,
+    ) -> None:
         """Open the derived files and find where dispatch begins. Raises: StoreError."""
         self._log = CommitLogReader(fs, config)
         self._dispatchers: list[CoreDispatcher] = core_dispatchers(
-            fs, config, self._log, skip_segment=config.compat_skip_segment
+            fs,
+            config,
+            self._log,
+            skip_segment=config.compat_skip_segment,
+            filters=FilterFile(fs, config.paths.filters) if calculates_bitmaps else None,
         )
         self._checkpoint = Checkpoint(fs, config.paths.checkpoint)
         self.core = Reput(

@@ -74,7 +74,12 @@ class ReputService:
             answer=self._answer,
         )
         try:
-            self._dispatch = Dispatch(self._fs, self._store, known)
+            self._dispatch = Dispatch(
+                self._fs,
+                self._store,
+                known,
+                calculates_bitmaps=self._plan.settings.broker.enable_calc_filter_bit_map,
+            )
         except StoreError as error:
             station.close()
             raise Refused(str(error)) from None

@@ -21,11 +21,13 @@ from wakelog.actors.links.station import Refused, Station, attached
 from wakelog.broker.delay_level import DelayLevels
 from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.schedule import BATCH_MAX, Schedule
+from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, RealFileSystem
 from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.queue.consume_queue import ENTRY, ConsumeQueue
+from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt, is_extension_address
 from wakelog.storage.reading.readable import ReadableQueue
 
 SERVICE = "schedule"
@@ -41,16 +43,26 @@ class DelayQueues:
     """The queues of the schedule topic, one a level, as far as they are readable."""
 
     def __init__(self, fs: FileSystem, config: StoreConfig, levels: DelayLevels) -> None:
-        """Look at no file yet."""
+        """Look at no queue yet."""
         open_files = OpenFiles()
+        paths = config.paths
+        self._levels = levels
+        self._log = CommitLogReader(fs, config, open_files=open_files)
         self._queues = {
             level: ReadableQueue(
                 ConsumeQueue(
                     fs,
-                    config.paths.consume_queue(SCHEDULE_TOPIC, level - 1),
+                    paths.consume_queue(SCHEDULE_TOPIC, level - 1),
                     file_bytes=config.consume_queue_bytes,
                     open_files=open_files,
-                )
+                ),
+                # Whether or not units are written now, there may be some of before.
+                ConsumeQueueExt(
+                    fs,
+                    paths.consume_queue_extension(SCHEDULE_TOPIC, level - 1),
+                    file_bytes=config.consume_queue_extension_file_bytes,
+                    open_files=open_files,
+                ),
             )
             for level in range(1, levels.level_max + 1)
         }
@@ -67,10 +79,24 @@ class DelayQueues:
         if count <= 0:
             return []
         data = self._queues[level].entries(begin, count, blocking=True)
-        return list(ENTRY.iter_unpack(data or b""))
+        return [
+            (physical_offset, size_bytes, self._due_ms(level, physical_offset, tags_code))
+            for physical_offset, size_bytes, tags_code in ENTRY.iter_unpack(data or b"")
+        ]
+
+    def _due_ms(self, level: int, physical_offset: int, tags_code: int) -> int:
+        """Return an entry's time of delivery, which may stand in its extension unit."""
+        if not is_extension_address(tags_code):
+            return tags_code
+        extension = self._queues[level].extension
+        unit = None if extension is None else extension.unit(tags_code)
+        if unit is not None:
+            return unit.tags_code
+        return self._log.store_time(physical_offset) + self._levels.delay_ms(level)
 
     def close(self) -> None:
         """Close the files."""
+        self._log.close()
         for queue in self._queues.values():
             queue.close()
 

@@ -53,6 +53,7 @@ from wakelog.broker.state import BrokerState
 from wakelog.broker.subscription_groups import SubscriptionGroupStatistics
 from wakelog.broker.topics import TopicStatistics
 from wakelog.broker.traffic import TrafficStatistics
+from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand, answer
 from wakelog.protocol.errors import ProtocolError
@@ -119,6 +120,11 @@ class Broker:
             "delayOffset": self._state.delayed,
             "consumerFilter": self._state.filters,
         }
+
+    @property
+    def filters(self) -> ConsumerFilters:
+        """The filters that messages are tried against when dispatched; not to be changed."""
+        return self._state.filters
 
     @property
     def instructions(self) -> list[Instruction]:

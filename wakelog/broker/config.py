@@ -71,6 +71,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     filter_data_clean_time_span: int = 86_400_000
     max_error_rate_of_bloom_filter: int = 20
     expect_consumer_num_use_filter: int = 32
+    enable_calc_filter_bit_map: bool = False
 
     # What is written and registered, and how often.
     flush_consumer_offset_interval: int = 5_000
@@ -159,7 +160,6 @@ _DEFAULTS_WITHOUT_EFFECT = """
     consumerManageThreadPoolNums=32
     debugLockEnable=false
     disableConsumeIfConsumerReadSlowly=false
-    enableCalcFilterBitMap=false
     enableDetailStat=true
     endTransactionThreadPoolNums=10
     fetchNamesrvAddrByAddressServer=false

@@ -60,8 +60,14 @@ class HeldRequests:
         self._add(HeldRequest(request, channel, note))
         return note
 
-    def put_back(self, held: HeldRequest) -> HoldPull:
-        """Keep a request that was woken in vain; its id and deadline stay what they were."""
+    def put_back(self, held: HeldRequest, *, queue_offset: int | None = None) -> HoldPull:
+        """Keep a request that was woken in vain; its id and deadline stay what they were.
+
+        queue_offset: behind what it has looked at, if it is to be woken by what comes there.
+        """
+        if queue_offset is not None:
+            note = msgspec.structs.replace(held.note, queue_offset=queue_offset)
+            held = msgspec.structs.replace(held, note=note)
         self._add(held)
         return held.note
 

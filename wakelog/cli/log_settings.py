@@ -55,6 +55,10 @@ def _guessed(asked: StoreConfig) -> dict[str, str]:
     queue_bytes = _usual_size(_queue_directories(paths.consume_queue_root))
     if queue_bytes:
         guessed["mappedFileSizeConsumeQueue"] = str(queue_bytes)
+    units_bytes = _usual_size(_queue_directories(paths.consume_queue_extension_root))
+    if units_bytes:
+        guessed["enableConsumeQueueExt"] = "true"
+        guessed["mappedFileSizeConsumeQueueExt"] = str(units_bytes)
     index_bytes = _usual_size([paths.index_directory], index=True)
     slots, rest = divmod(index_bytes - _INDEX_HEADER_BYTES, _INDEX_BYTES_PER_SLOT)
     if index_bytes and slots > 0 and rest == 0:

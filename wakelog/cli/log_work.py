@@ -27,6 +27,8 @@ from wakelog.actors.errors import PlanRefused
 from wakelog.dispatchers.read_ahead import Worker
 from wakelog.dispatchers.rebuild import LogReport, Rebuild
 from wakelog.dispatchers.verify import VerifyReport, verify_files, verify_store
+from wakelog.filter.filter_table import FilterTable, stored_filters
+from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.storage.bulk.loader import Kernels, compile_kernels
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore, StoreError
@@ -35,6 +37,8 @@ from wakelog.storage.paths import StorePaths
 from wakelog.storage.recovery.quarantine import QuarantinedPiece
 from wakelog.storage.recovery.steps import recover
 from wakelog.storage.recovery.swap import REBUILD_NAME, Move, swap_in, undo
+from wakelog.storage.state.config_files import ConfigFiles
+from wakelog.storage.state.start_guard import GUARDED, KEPT
 from wakelog.storage.state.store_lock import BROKER_BYTE, StoreLock, holder_pid
 
 # Below, the plain scan is done before numba is imported.
@@ -78,6 +82,8 @@ def verify(
     fs = ScratchFileSystem()
     # Asking for the holder would drop a lock of this process.
     is_live = not holds_lock and _is_live(fs, config)
+    # A broker that runs may know of filters that its file does not have yet.
+    filters = None if is_live else _filters(fs, config, needed_only=True)
     with (
         tempfile.TemporaryDirectory(prefix="wakelog-verify-", dir=scratch) as folder,
         _second_core() as worker,
@@ -85,7 +91,7 @@ def verify(
         return verify_store(
             fs,
             config,
-            lambda: _rebuild(fs, config, folder, worker),
+            lambda: _rebuild(fs, config, folder, worker, filters),
             lambda made: _run(made, "verify", show_progress),
             is_live=is_live,
         )
@@ -161,14 +167,41 @@ def _rebuild_paths(config: StoreConfig) -> StorePaths:
 
 def _rebuilt(fs: FileSystem, config: StoreConfig, target: str, *, show_progress: bool) -> LogReport:
     with _second_core() as worker:
-        made = _rebuild(fs, config, target, worker)
+        made = _rebuild(fs, config, target, worker, _filters(fs, config))
         try:
             return _run(made, "rebuild", show_progress)
         finally:
             made.close()
 
 
-def _rebuild(fs: FileSystem, config: StoreConfig, target: str, worker: Worker) -> Rebuild:
+def _filters(
+    fs: FileSystem, config: StoreConfig, *, needed_only: bool = False
+) -> FilterTable | None:
+    """Return the filters that the store's broker keeps, None if there are none to be read."""
+    if not config.enable_consume_queue_extension:
+        return None
+    paths = config.paths
+    is_guarded = fs.read_link(paths.config(GUARDED)) is not None
+
+    def decode(text: str) -> FilterTable | None:
+        try:
+            return stored_filters(text, needed_only=needed_only)
+        except RemoteProtocolError as error:
+            raise ValueError(str(error)) from None
+
+    try:
+        return ConfigFiles(fs, paths).load(KEPT if is_guarded else GUARDED, decode)
+    except DamagedStore:
+        return None  # bitmaps may be missing, and the check of the files says why
+
+
+def _rebuild(
+    fs: FileSystem,
+    config: StoreConfig,
+    target: str,
+    worker: Worker,
+    filters: FilterTable | None,
+) -> Rebuild:
     loaded: list[Kernels] = []
 
     def kernels() -> Kernels | None:
@@ -178,7 +211,8 @@ def _rebuild(fs: FileSystem, config: StoreConfig, target: str, worker: Worker) -
             loaded.append(compile_kernels())
         return loaded[0]
 
-    made = Rebuild(fs, config, target, kernels=kernels, worker=worker)
+    source = None if filters is None else lambda: filters
+    made = Rebuild(fs, config, target, kernels=kernels, worker=worker, filters=source)
     return made
 
 

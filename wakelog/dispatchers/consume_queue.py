@@ -4,6 +4,10 @@ Prepared and rolled back messages get none (fact 7). A message for several queue
 (`multi_dispatch.py`), behind the one of its own. A record whose topic may not become a path, as
 only a foreign log has it, is counted and left out.
 
+With `enableConsumeQueueExt` each entry of a message's own queue has an extension unit, with the
+bitmap that `filter_bitmap.py` has set in the batch. Entries of further queues have none, as in
+4.9.3. Records are then taken one by one: properties have to be decoded for the filters anyhow.
+
 Invariants:
 - After `dispatch` returned every entry of the batch is in its file, so that the readers of
   another process find it as soon as the watermark says so.
@@ -14,6 +18,7 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildCo
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
@@ -36,6 +41,7 @@ from wakelog.storage.dispatch_request import DispatchRequest
 from wakelog.storage.errors import IllegalName, store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
 from wakelog.storage.queue_offsets import QueueKey
 from wakelog.storage.recovery.queue_repair import list_queues
@@ -62,10 +68,12 @@ class ConsumeQueueDispatcher:
     def dispatch(self, batch: DispatchBatch) -> None:
         """Put an entry of each visible message into each of its queues, and write them."""
         touched: dict[QueueKey, ConsumeQueueWriter] = {}
-        if batch.columns is None or self._has_multi(batch.columns):
+        has_units = self._config.enable_consume_queue_extension
+        if has_units or batch.columns is None or self._has_multi(batch.columns):
             # A queue can get entries from several topics: only the plain way keeps log order.
-            for request in batch.requests:
-                self._put(request, touched)
+            bitmaps = batch.bitmaps or [b""] * len(batch)
+            for request, bitmap in zip(batch.requests, bitmaps, strict=True):
+                self._put(request, bitmap, touched)
         else:
             self._put_columns(batch.columns, touched)
         for queue in touched.values():
@@ -102,8 +110,8 @@ class ConsumeQueueDispatcher:
     def delete_topic(self, topic: str) -> int:
         """Remove the queues of a topic, and return how many there were.
 
-        Their extensions go too, which a 4.9.3 broker has written: queues that begin anew under the
-        name must not point into old units. Raises: IllegalName, StoreFailed.
+        Their extensions go too, whoever has written them: queues that begin anew under the name
+        must not point into old units. Raises: IllegalName, StoreFailed.
         """
         keys = [key for key in self._queues if key[0] == topic]
         for key in keys:
@@ -158,10 +166,17 @@ class ConsumeQueueDispatcher:
             return False
         return bool((columns.numbers[: columns.count, REFINE] & REFINE_MULTI).any())
 
-    def _put(self, request: DispatchRequest, touched: dict[QueueKey, ConsumeQueueWriter]) -> None:
+    def _put(
+        self,
+        request: DispatchRequest,
+        bitmap: bytes,
+        touched: dict[QueueKey, ConsumeQueueWriter],
+    ) -> None:
         if transaction_type(request.sys_flag) not in _VISIBLE:
             return
-        self._put_entry((request.topic, request.queue_id), request.queue_offset, request, touched)
+        key = (request.topic, request.queue_id)
+        unit = (request.store_timestamp_ms, bitmap)
+        self._put_entry(key, request.queue_offset, request, touched, unit)
         if self._config.enable_multi_dispatch:
             for target in multi_targets(
                 request.properties, request.queue_id, enable_lmq=self._config.enable_lmq
@@ -175,6 +190,7 @@ class ConsumeQueueDispatcher:
         queue_offset: int,
         request: DispatchRequest,
         touched: dict[QueueKey, ConsumeQueueWriter],
+        unit: tuple[int, bytes] | None = None,
     ) -> None:
         queue = touched.get(key)
         if queue is None:
@@ -182,7 +198,13 @@ class ConsumeQueueDispatcher:
             if queue is None:
                 return
             touched[key] = queue
-        queue.put(request.physical_offset, request.size_bytes, request.tags_code, queue_offset)
+        queue.put(
+            request.physical_offset,
+            request.size_bytes,
+            request.tags_code,
+            queue_offset,
+            unit=unit,
+        )
 
     def _put_columns(self, columns: Columns, touched: dict[QueueKey, ConsumeQueueWriter]) -> None:
         entries = columns.entries.data
@@ -225,12 +247,25 @@ class ConsumeQueueDispatcher:
             open_files=self._open_files,
             make_file=self._make_file,
             fill_gaps=self._fill_gaps,
+            extension=self._extension(key),
         )
         queue.recover()
         self._queues[key] = queue
         return queue
 
-    def _make_file(self, path: str, size_bytes: int) -> None:
+    def _extension(self, key: QueueKey) -> ConsumeQueueExtWriter | None:
+        if not self._config.enable_consume_queue_extension:
+            return None
+        return ConsumeQueueExtWriter(
+            self._fs,
+            self._config.paths.consume_queue_extension(*key),
+            file_bytes=self._config.consume_queue_extension_file_bytes,
+            open_files=self._open_files,
+            # 48 MiB a queue by default, of which a million messages take half.
+            make_file=partial(self._make_file, sparse=True),
+        )
+
+    def _make_file(self, path: str, size_bytes: int, *, sparse: bool = False) -> None:
         temporary_path = self._config.paths.new_file(path, FILE_OWNER)
-        make_segment(self._fs, path, size_bytes, temporary_path=temporary_path)
+        make_segment(self._fs, path, size_bytes, temporary_path=temporary_path, sparse=sparse)
         self._files_made_count += 1

@@ -28,10 +28,12 @@ class DispatchBatch:
     """Sound records in log order, all between the physical offsets [begin, end).
 
     columns: the same records in columns, when the step was a bulk one, else None.
+    bitmaps: for each of `requests` which filters it passes, b"" where nobody filters; None before
+        `filter_bitmap.py` has set it. Of what is taken in, the only part that a dispatcher adds.
     caught_up: nothing more is readable right now, so what waits in memory should be written.
     """
 
-    __slots__ = ("_requests", "begin", "caught_up", "columns", "end", "now_ms")
+    __slots__ = ("_requests", "begin", "bitmaps", "caught_up", "columns", "end", "now_ms")
 
     def __init__(
         self,
@@ -50,6 +52,7 @@ class DispatchBatch:
         self.now_ms = now_ms
         self.columns = columns
         self.caught_up = caught_up
+        self.bitmaps: list[bytes] | None = None
         self._requests = requests
 
     @property

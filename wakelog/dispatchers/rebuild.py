@@ -21,6 +21,7 @@ import msgspec
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.body_check import BodyCheck, DamagedBody
 from wakelog.dispatchers.dispatcher import CoreDispatcher
+from wakelog.dispatchers.filter_bitmap import FilterSource
 from wakelog.dispatchers.log_cursor import BadStretch
 from wakelog.dispatchers.read_ahead import Worker
 from wakelog.dispatchers.reput import Reput
@@ -65,8 +66,12 @@ class Rebuild:
         *,
         kernels: Callable[[], Kernels | None] = lambda: None,
         worker: Worker | None = None,
+        filters: FilterSource | None = None,
     ) -> None:
-        """Open the log; `target` is the folder that gets consumequeue/ and index/."""
+        """Open the log; `target` is the folder that gets consumequeue/ and index/.
+
+        filters: what the bitmaps of extension units are calculated of, where there are units.
+        """
         self.config = msgspec.structs.replace(
             config,
             store_path_root=target,
@@ -74,7 +79,7 @@ class Rebuild:
         )
         self._log = CommitLogReader(fs, self.config)
         self._bodies = BodyCheck(self._log)
-        derived = core_dispatchers(fs, self.config, self._log)
+        derived = core_dispatchers(fs, self.config, self._log, filters=filters)
         self._dispatchers: list[CoreDispatcher] = [self._bodies, *derived]
         self._reput = Reput(
             fs, self._log, self._dispatchers, self.config, kernels=kernels, worker=worker

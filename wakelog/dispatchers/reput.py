@@ -148,7 +148,11 @@ class Reput:
         self._cursor.settle()
         needed = [dispatcher.recover(max_physical_offset) for dispatcher in self._dispatchers]
         if not clean_exit:
-            needed = [dispatcher.truncate(max_physical_offset) for dispatcher in self._dispatchers]
+            # What was half written above the word is made anew: nobody has seen it.
+            end = (
+                max_physical_offset if dispatched is None else min(max_physical_offset, dispatched)
+            )
+            needed = [dispatcher.truncate(end) for dispatcher in self._dispatchers]
         known = [position for position in (dispatch_from, dispatched) if position is not None]
         self._cursor.move_to(min(max_physical_offset, *needed, *known), max_physical_offset)
         self._log_end = max_physical_offset

@@ -22,14 +22,21 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_service import index_shape
+from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.paths import StorePaths
+from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt
 from wakelog.storage.queue_offsets import QueueKey
 from wakelog.storage.recovery.durable import known_durable
 from wakelog.storage.recovery.queue_repair import list_queues
 from wakelog.storage.state.checkpoint import read_times
 from wakelog.storage.verification.findings import Finding, Findings, Severity
 from wakelog.storage.verification.index_compare import compare_index
-from wakelog.storage.verification.queue_compare import QueueDifference, Span, compare_queue
+from wakelog.storage.verification.queue_compare import (
+    Extensions,
+    QueueDifference,
+    Span,
+    compare_queue,
+)
 from wakelog.storage.verification.store_files import StoreFiles
 
 Run = Callable[[Rebuild], LogReport]
@@ -163,11 +170,28 @@ class _Comparison:
             self.queues_count += 1
             found, expected = paths.consume_queue(*key), self._rebuilt.consume_queue(*key)
             size = self._config.consume_queue_bytes
-            for result in compare_queue(self._fs, found, expected, size, self._log):
+            units = self._extensions(key)
+            for result in compare_queue(self._fs, found, expected, size, self._log, units):
                 if isinstance(result, int):
                     self.entries_count += result
                 else:
                     self._queue_finding(key, result)
+            for side in units or ():
+                side.close()
+
+    def _extensions(self, key: QueueKey) -> Extensions | None:
+        if not self._config.enable_consume_queue_extension:
+            return None
+        found, expected = (
+            ConsumeQueueExt(
+                self._fs,
+                paths.consume_queue_extension(*key),
+                file_bytes=self._config.consume_queue_extension_file_bytes,
+                open_files=OpenFiles(),
+            )
+            for paths in (self._config.paths, self._rebuilt)
+        )
+        return Extensions(found, expected)
 
     def _queue_finding(self, key: QueueKey, found: QueueDifference) -> None:
         if self._is_live and found.reason in (

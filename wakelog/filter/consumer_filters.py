@@ -17,6 +17,7 @@ lives with a dead time of 0. After a start all are dead until their groups come.
 Invariants:
     - every filter that is kept has compiled, and its bits are of this table's bloom filter.
     - at most FILTERS_MAX filters are kept; no topic is kept without one.
+    - `change_count` goes up whenever the expressions that messages are tried against change.
 
 Source: org.apache.rocketmq.broker.filter.{ConsumerFilterManager, ConsumerFilterData} (4.9.3). A
 filter in the file that does not compile is kept there, and lets every message pass.
@@ -66,10 +67,6 @@ class ConsumerFilter(msgspec.Struct):
         """Whether nobody of the group is there to filter for."""
         return self.dead_ms >= self.born_ms
 
-    def counts_at(self, store_timestamp_ms: int) -> bool:
-        """Tell whether the bitmap of a message stored then was made with this filter known."""
-        return store_timestamp_ms > self.born_ms
-
 
 class _BloomData(msgspec.Struct, rename="camel"):
     bit_num: int = 0
@@ -110,6 +107,7 @@ class ConsumerFilters:
         """
         self.bloom = bloom
         self.dirty = False
+        self.change_count = 0
         self._start_ms = now_ms
         self._dead_ms_max = dead_ms_max
         self._by_topic: dict[str, dict[str, ConsumerFilter]] = {}
@@ -123,9 +121,10 @@ class ConsumerFilters:
         """Return the filter of a group, dead or not."""
         return self._by_topic.get(topic, {}).get(group)
 
-    def of_topic(self, topic: str) -> list[ConsumerFilter]:
-        """Return the filters that a message of this topic is tried against."""
-        return list(self._by_topic.get(topic, {}).values())
+    def all(self) -> Iterator[ConsumerFilter]:
+        """Yield the filters that messages are tried against, dead ones included."""
+        for groups in self._by_topic.values():
+            yield from groups.values()
 
     def of_group(self, group: str) -> dict[str, ConsumerFilter]:
         """Return the filters of a group by topic."""
@@ -235,6 +234,7 @@ class ConsumerFilters:
                 return
             self._count += 1
         groups[kept.group] = kept
+        self.change_count += 1
         self._by_topic[kept.topic] = groups
         self.dirty = True
 
@@ -244,7 +244,29 @@ class ConsumerFilters:
         if not groups:
             del self._by_topic[topic]
         self._count -= 1
+        self.change_count += 1
         self.dirty = True
+
+
+class StoredFilter(NamedTuple):
+    """One filter in a consumerFilter.json, whether it compiles or not."""
+
+    topic: str
+    expression_type: str
+    expression: str
+    positions: BloomPositions
+    born_ms: int
+
+
+def read_stored(text: str) -> Iterator[StoredFilter]:
+    """Yield the filters in a consumerFilter.json.
+
+    Raises: RemoteProtocolError if the text is no table of filters.
+    """
+    for data, positions in _read(decode_body(_FileContent, text.encode())):
+        yield StoredFilter(
+            data.topic, data.expression_type, data.expression, positions, data.born_time
+        )
 
 
 def _compiled(expression_type: str, expression: str) -> Sql92Filter | None:

@@ -1,16 +1,20 @@
-"""Filters over a record's properties: what a pull by SQL92, or of a retry topic, lets pass.
+"""Filters over a record: what a pull by SQL92, or of a retry topic, lets pass.
+
+First by the bitmap in the extension unit of its entry, where it has one, which says of most records
+that they do not pass; then by its properties, which say it for sure.
 
 Made on the Broker's thread, called on any: they look at nothing but the record and what they were
 made with.
 
 Source: org.apache.rocketmq.broker.filter.{ExpressionMessageFilter,
-ExpressionForRetryMessageFilter}.isMatchedByCommitLog (4.9.3).
+ExpressionForRetryMessageFilter} (4.9.3).
 """
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeAlias
 
+from wakelog.filter.bloom import BloomFilter, BloomPositions
 from wakelog.filter.consumer_filters import ConsumerFilter
 from wakelog.filter.sql92 import Sql92Filter
 from wakelog.protocol.errors import RemoteProtocolError
@@ -18,11 +22,21 @@ from wakelog.protocol.message_record import decode_properties_text
 from wakelog.protocol.properties import RETRY_TOPIC, decode_properties
 
 MatchRecord: TypeAlias = Callable[[bytes], bool]
+MatchUnit: TypeAlias = Callable[[int, bytes], bool]
+"""Called with the store time of a message, and its bitmap."""
 
 
 def match_expression(compiled: Sql92Filter) -> MatchRecord:
     """Return the filter by one expression."""
     return partial(_passes, compiled)
+
+
+def match_bitmap(bloom: BloomFilter, kept: ConsumerFilter) -> MatchUnit:
+    """Return the filter by bitmaps for a group; what one does not speak of passes.
+
+    A message that was stored before the filter was known has none of its bits.
+    """
+    return partial(_may_pass, bloom, kept.positions, kept.born_ms)
 
 
 def match_origin(filters: Mapping[str, ConsumerFilter]) -> MatchRecord:
@@ -31,6 +45,18 @@ def match_origin(filters: Mapping[str, ConsumerFilter]) -> MatchRecord:
     filters: of the group, by topic. A message of a topic without one passes.
     """
     return partial(_passes_at_origin, filters)
+
+
+def _may_pass(
+    bloom: BloomFilter,
+    positions: BloomPositions,
+    born_ms: int,
+    store_timestamp_ms: int,
+    bitmap: bytes,
+) -> bool:
+    if store_timestamp_ms <= born_ms or len(bitmap) * 8 != bloom.bit_count:
+        return True
+    return bloom.may_hold(bitmap, positions)
 
 
 def _passes(compiled: Sql92Filter, record: bytes) -> bool:

@@ -88,10 +88,13 @@ class InlineSegments:
         return path
 
 
-def make_segment(fs: FileSystem, path: str, size_bytes: int, *, temporary_path: str) -> bool:
+def make_segment(
+    fs: FileSystem, path: str, size_bytes: int, *, temporary_path: str, sparse: bool = False
+) -> bool:
     """Make a zero file of full length appear at `path` in one step; False if one was there.
 
     temporary_path: where it is built, see `StorePaths.new_file`.
+    sparse: take no room on the disk before it is written to.
     Raises: StoreFull, StoreFailed, DamagedStore when a file of another length has the name.
     """
     try:
@@ -100,11 +103,11 @@ def make_segment(fs: FileSystem, path: str, size_bytes: int, *, temporary_path: 
             return False
         fs.make_directories(dirname(path))
         try:
-            return _make_beside(fs, path, size_bytes, temporary_path)
+            return _make_beside(fs, path, size_bytes, temporary_path, sparse=sparse)
         except OSError as error:
             if error.errno not in _CANNOT_BUILD_BESIDE:
                 raise
-        return _make_in_place(fs, path, size_bytes)
+        return _make_in_place(fs, path, size_bytes, sparse=sparse)
     except OSError as error:
         raise store_failure(path, "allocate", error) from error
 
@@ -130,9 +133,11 @@ def clean_unfinished(fs: FileSystem, paths: StorePaths, owner: str) -> list[str]
     return removed
 
 
-def _make_beside(fs: FileSystem, path: str, size_bytes: int, temporary_path: str) -> bool:
+def _make_beside(
+    fs: FileSystem, path: str, size_bytes: int, temporary_path: str, *, sparse: bool
+) -> bool:
     try:
-        _build(fs, temporary_path, size_bytes, empty=True)
+        _build(fs, temporary_path, size_bytes, empty=True, sparse=sparse)
         fs.rename_new(temporary_path, path)
     except FileExistsError:
         # Somebody else was faster, and may have written to it already.
@@ -147,22 +152,25 @@ def _make_beside(fs: FileSystem, path: str, size_bytes: int, temporary_path: str
     return True
 
 
-def _make_in_place(fs: FileSystem, path: str, size_bytes: int) -> bool:
+def _make_in_place(fs: FileSystem, path: str, size_bytes: int, *, sparse: bool) -> bool:
     """Build under the final name: a crash can leave a short file, which our recovery extends.
 
     What the file holds by then is kept: another maker's log may be in it.
     """
-    _build(fs, path, size_bytes, empty=False)
+    _build(fs, path, size_bytes, empty=False, sparse=sparse)
     fs.sync_directory(dirname(path))
     return True
 
 
-def _build(fs: FileSystem, path: str, size_bytes: int, *, empty: bool) -> None:
+def _build(fs: FileSystem, path: str, size_bytes: int, *, empty: bool, sparse: bool) -> None:
     fd = fs.open(path, create=True)
     try:
         if empty:
             fs.truncate(fd, 0)
-        fs.allocate(fd, size_bytes)
+        if not sparse:
+            fs.allocate(fd, size_bytes)
+        elif fs.size(fd) < size_bytes:
+            fs.truncate(fd, size_bytes)
         fs.sync(fd)
     finally:
         fs.close(fd)

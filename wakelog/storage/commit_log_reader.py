@@ -20,6 +20,7 @@ from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file import MappedFile, OpenFiles
 from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.record_check import HEAD_BY_HOST_FLAGS, HOST_FLAGS, HOST_FLAGS_OFFSET
 
 
 def commit_log_files(
@@ -120,6 +121,17 @@ class CommitLogReader:
         except StoreFailed as error:
             self._absent(error)
             return 0
+
+    def store_time(self, physical_offset: int) -> int:
+        """Return the store time that the record at a place states, unchecked; -1 without one.
+
+        Raises: StoreFailed.
+        """
+        head = self.read_span(physical_offset, HEAD_BY_HOST_FLAGS[HOST_FLAGS].size)
+        if len(head) < HEAD_BY_HOST_FLAGS[HOST_FLAGS].size:
+            return -1
+        fields = HEAD_BY_HOST_FLAGS[head[HOST_FLAGS_OFFSET] & HOST_FLAGS].unpack_from(head)
+        return int(fields[6])
 
     def segment_end(self, physical_offset: int) -> int:
         """Return the offset behind the segment that `physical_offset` falls into."""

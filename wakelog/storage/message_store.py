@@ -33,7 +33,13 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.queue.consume_queue import ENTRY, QueueEntry
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
-from wakelog.storage.reading.reader import GetRequest, LogView, Match, MatchRecord
+from wakelog.storage.reading.reader import (
+    GetRequest,
+    LogView,
+    Match,
+    MatchRecord,
+    MatchUnit,
+)
 from wakelog.storage.reading.store_readers import StoreReaders
 from wakelog.storage.recovery.queue_repair import list_queues
 from wakelog.storage.recovery.steps import RecoveryReport
@@ -221,6 +227,7 @@ class MessageStore:
         *,
         match: Match | None = None,
         match_record: MatchRecord | None = None,
+        match_unit: MatchUnit | None = None,
         blocking: bool = True,
     ) -> GetResult | None:
         """Read messages of one queue from `queue_offset` on.
@@ -229,12 +236,14 @@ class MessageStore:
             None lets every entry pass.
         match_record: called with the stored record of an entry that passed; None lets every
             record pass, and reads none but those that are sent.
+        match_unit: called with store time and bitmap of an entry's extension unit; None lets every
+            entry pass, and so does an entry without one.
         blocking: False never waits for the disk; the answer is then None if it would have to.
 
         Raises: IllegalName, StoreFailed.
         """
         request = GetRequest(
-            topic, queue_id, queue_offset, count_max, match, blocking, match_record
+            topic, queue_id, queue_offset, count_max, match, blocking, match_record, match_unit
         )
         readers = self._readers.take()
         try:

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from tests.broker.harness import NOW_MS, Harness, sql_subscription, subscription
+from wakelog.broker.decision import Continue, HoldPull, Push
 from wakelog.protocol.bodies import MODEL_BROADCASTING, SubscriptionData, SubscriptionGroupConfig
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -117,6 +119,87 @@ def test_a_record_is_read_in_a_pool_if_the_disk_is_needed(with_properties: Harne
 def test_a_pull_by_expression_waits_for_any_message(with_properties: Harness) -> None:
     note = with_properties.hold(queueOffset=4, **SQL)
     assert note.codes is None
+
+
+def woken(harness: Harness, note: HoldPull, now_ms: int) -> Push | Continue:
+    """Wake a held pull and return what becomes of it."""
+    harness.instructions()
+    harness.broker.wake([note.hold_id], now_ms)
+    [instruction] = harness.instructions()
+    assert isinstance(instruction, Push | Continue)
+    return instruction
+
+
+@pytest.mark.parametrize("wants", [SQL, {"subscription": "A"}], ids=["SQL92", "TAG"])
+def test_a_pull_that_is_woken_by_what_it_does_not_want_waits_on(
+    with_properties: Harness, wants: dict[str, str]
+) -> None:
+    harness = with_properties
+    note = harness.hold(queueOffset=4, suspendTimeoutMillis=20_000, **wants)
+    harness.send("T", b"1", i="a\x011")
+    instruction = woken(harness, note, NOW_MS + 1)
+    # Under its id, and to be woken by what comes behind.
+    later = replace(note, queue_offset=5)
+    assert isinstance(instruction, Continue) and instruction.deferred == later
+    assert harness.broker.held() == [later]
+    harness.validate()
+    harness.send("T", b"A", i="a\x012\x02TAGS\x01A")
+    harness.store.tags_code = lambda properties: 65
+    harness.send("T", b"B", i="a\x012\x02TAGS\x01A")
+    pushed = woken(harness, note, NOW_MS + 2)
+    assert isinstance(pushed, Push)
+    assert pushed.command.code == ResponseCode.SUCCESS
+    assert pushed.command.ext_fields["nextBeginOffset"] == "7"
+    assert harness.broker.held() == []
+
+
+def test_when_its_time_is_over_it_is_told_how_far_to_go_on(with_properties: Harness) -> None:
+    note = with_properties.hold(queueOffset=4, **SQL)
+    with_properties.send("T", b"1", i="a\x011")
+    pushed = woken(with_properties, note, note.deadline_ms)
+    assert isinstance(pushed, Push)
+    assert pushed.command.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+    assert pushed.command.ext_fields["nextBeginOffset"] == "5"
+
+
+def test_what_has_more_behind_it_than_one_look_is_answered(with_properties: Harness) -> None:
+    note = with_properties.hold(queueOffset=4, **SQL)
+    with_properties.store.look_count_max = 2
+    for _ in range(3):
+        with_properties.send("T", b"1", i="a\x011")
+    pushed = woken(with_properties, note, NOW_MS + 1)
+    assert isinstance(pushed, Push)
+    assert pushed.command.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+    assert pushed.command.ext_fields["nextBeginOffset"] == "6"
+
+
+def test_a_bitmap_spares_a_look_at_what_a_group_does_not_want(with_properties: Harness) -> None:
+    harness = with_properties
+    harness.now_ms = NOW_MS + 1  # those before were stored before the filter was known
+    harness.beat("g", sql_subscription("a > 1"))
+    filters = harness.broker._state.filters
+    kept = filters.get("T", "g")
+    assert kept is not None
+    mine, none = filters.bloom.bitmap([kept.positions]), filters.bloom.bitmap([])
+    harness.now_ms = NOW_MS + 2
+    for bitmap in (none, mine, b"", none + b"\0"):
+        harness.store.bitmaps[harness.store.end] = bitmap
+        harness.send("T", b"%d" % len(bitmap), i="a\x012")
+    for stored in list(harness.store.log.values())[:4]:
+        harness.store.bitmaps[stored.physical_offset] = none
+    expected = [b"2", b"3", b"14", b"0", b"15"]
+    assert pulled(harness, sysFlag=0, subscription="", subVersion=1) == expected
+    # With an expression of its own, of which no bitmap speaks.
+    assert pulled(harness, **SQL) == [b"2", b"3", b"14", b"14", b"0", b"15"]
+
+
+def test_a_bitmap_does_not_stand_in_for_the_properties(with_properties: Harness) -> None:
+    harness = with_properties
+    harness.beat("g", sql_subscription("a > 1"))
+    harness.now_ms = NOW_MS + 1
+    harness.store.bitmaps[harness.store.end] = b"\xff" * 14
+    harness.send("T", b"no", i="a\x011")
+    assert pulled(harness, sysFlag=0, subscription="", queueOffset=4) == []
 
 
 # With the flag: settings, expression, code and remark.

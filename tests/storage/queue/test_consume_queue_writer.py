@@ -16,6 +16,8 @@ from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.paths import offset_name
 from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue
+from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
+from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
 from wakelog.storage.queue.consume_queue_writer import GAP_ENTRIES_MAX, ConsumeQueueWriter
 
 DIRECTORY = "/store/consumequeue/T/0"
@@ -398,3 +400,161 @@ def test_delete(fs: MemoryFileSystem) -> None:
     assert not fs.exists(DIRECTORY)
     put(writer, (20, 0))
     assert numbers(fs) == [20]
+
+
+EXTENSION = "/store/consumequeue_ext/T/0"
+EXTENSION_BYTES = 64
+
+
+def open_with_units(fs: MemoryFileSystem) -> tuple[ConsumeQueueWriter, ConsumeQueueExtWriter]:
+    def make_file(path: str, size_bytes: int) -> None:
+        make_segment(fs, path, size_bytes, temporary_path=f"/store/{path.replace('/', '.')}")
+
+    files = OpenFiles(4)
+    extension = ConsumeQueueExtWriter(
+        fs, EXTENSION, file_bytes=EXTENSION_BYTES, open_files=files, make_file=make_file
+    )
+    writer = ConsumeQueueWriter(
+        fs,
+        DIRECTORY,
+        file_bytes=FILE_BYTES,
+        open_files=files,
+        make_file=make_file,
+        extension=extension,
+    )
+    writer.recover()
+    return writer, extension
+
+
+def put_units(writer: ConsumeQueueWriter, begin: int, end: int) -> None:
+    for i in range(begin, end):
+        writer.put(i * SIZE, SIZE, i, i, unit=(1000 + i, bytes([i])))
+    writer.write_pending()
+
+
+def units(writer: ConsumeQueueWriter, extension: ConsumeQueueExtWriter) -> list[int]:
+    """Return the tags codes of the units that the queue's entries point to."""
+    found = []
+    for i in range(writer.first_queue_offset, writer.max_queue_offset):
+        entry = writer.entry(i)
+        assert entry is not None
+        unit = extension.unit(entry.tags_code)
+        assert unit is not None and unit.size_bytes == 20 + len(unit.bitmap)
+        found.append(unit.tags_code)
+    return found
+
+
+def all_files(fs: MemoryFileSystem) -> dict[str, bytes]:
+    directories = (DIRECTORY, EXTENSION)
+    paths = [f"{folder}/{name}" for folder in directories for name in fs.list_directory(folder)]
+    return {path: read_file(fs, path) for path in paths}
+
+
+def test_each_entry_points_to_its_unit(fs: MemoryFileSystem) -> None:
+    writer, extension = open_with_units(fs)
+    put_units(writer, 0, 25)
+    assert units(writer, extension) == list(range(25))
+    assert {path.split("/")[2] for path in writer.dirty_paths()} == {
+        "consumequeue",
+        "consumequeue_ext",
+    }
+    writer.close()
+    assert fs.descriptor_count == 0
+
+
+def test_what_is_dispatched_again_gets_no_second_unit(fs: MemoryFileSystem) -> None:
+    writer, _ = open_with_units(fs)
+    put_units(writer, 0, 12)
+    before = all_files(fs)
+    put_units(writer, 3, 9)
+    again, extension = open_with_units(fs)
+    put_units(again, 0, 12)
+    assert all_files(fs) == before
+    assert units(again, extension) == list(range(12))
+
+
+def test_a_gap_shares_the_unit_of_the_record_that_fills_it(fs: MemoryFileSystem) -> None:
+    writer, extension = open_with_units(fs)
+    put_units(writer, 0, 2)
+    writer.put(5 * SIZE, SIZE, 5, 4, unit=(1, b""))
+    writer.write_pending()
+    assert units(writer, extension) == [0, 1, 5, 5, 5]
+
+
+def test_without_a_place_for_its_unit_an_entry_has_its_tags_code(fs: MemoryFileSystem) -> None:
+    writer, extension = open_with_units(fs)
+    writer.put(0, SIZE, 7, 0, unit=(1, bytes(EXTENSION_BYTES)))
+    writer.put(SIZE, SIZE, 8, 1)
+    writer.write_pending()
+    assert numbers_of(writer) == [7, 8]
+    assert extension.end == 0
+
+
+def numbers_of(writer: ConsumeQueueWriter) -> list[int]:
+    entries = [writer.entry(i) for i in range(writer.max_queue_offset)]
+    return [entry.tags_code for entry in entries if entry is not None]
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 25), st.booleans())
+def test_a_cut_takes_the_units_along(kept: int, reopened: bool) -> None:
+    fs = MemoryFileSystem()
+    fs.make_directories("/store")
+    writer, extension = open_with_units(fs)
+    put_units(writer, 0, 25)
+    expected = all_files(fs)
+    writer.truncate_physical(kept * SIZE)
+    if reopened:
+        writer.close()
+        writer, extension = open_with_units(fs)
+    assert units(writer, extension) == list(range(kept))
+    put_units(writer, kept, 25)
+    assert all_files(fs) == expected
+
+
+def test_units_of_entries_that_were_lost_go_at_the_next_start(fs: MemoryFileSystem) -> None:
+    writer, _ = open_with_units(fs)
+    put_units(writer, 0, 10)
+    expected = all_files(fs)
+    put_units(writer, 10, 25)
+    plain = open_writer(fs)  # recovery cuts entries and leaves units alone
+    plain.truncate_physical(10 * SIZE)
+    again, extension = open_with_units(fs)
+    assert units(again, extension) == list(range(10))
+    assert all_files(fs) == expected
+
+
+def test_a_unit_is_found_behind_files_of_entries_without_one(fs: MemoryFileSystem) -> None:
+    writer, _ = open_with_units(fs)
+    put_units(writer, 0, 3)
+    put_range(writer, 3, 60)
+    again, extension = open_with_units(fs)
+    put_units(again, 60, 61)
+    entry = again.entry(60)
+    assert entry is not None
+    assert entry.tags_code == -(1 << 63) + EXTENSION_BYTES + 21
+    assert extension.end == EXTENSION_BYTES + 42
+
+
+def test_retention_takes_the_units_along(fs: MemoryFileSystem) -> None:
+    writer, extension = open_with_units(fs)
+    put_units(writer, 0, 25)  # units of 21 bytes, two in a file
+    assert writer.remove_files_before(15 * SIZE) == 1 + 7
+    entry = writer.entry(15)
+    assert entry is not None
+    assert extension.unit(entry.tags_code) == ExtensionUnit(21, 15, 1015, b"\x0f")
+    assert fs.list_directory(EXTENSION)[0] == offset_name(7 * EXTENSION_BYTES)
+    writer.delete()
+    assert fs.descriptor_count == 0
+
+
+def test_a_failed_write_of_units_leaves_the_entries_unwritten(fs: MemoryFileSystem) -> None:
+    writer, _ = open_with_units(fs)
+    put_units(writer, 0, 1)
+    fs.fail("pwrite", number=errno.ENOSPC)
+    with pytest.raises(StoreFull):
+        put_units(writer, 1, 2)
+    reader = ConsumeQueue(fs, DIRECTORY, file_bytes=FILE_BYTES, open_files=OpenFiles(4))
+    assert reader.end_of_written() == 1
+    writer.write_pending()
+    assert reader.end_of_written() == 2

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import (
     MEMORY_BYTES,
@@ -23,7 +24,8 @@ from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.queue.consume_queue import ConsumeQueue
+from wakelog.storage.queue.consume_queue import ENTRY, ConsumeQueue
+from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
 from wakelog.storage.reading import reader
 from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.reading.reader import BatchLimits, GetRequest, LogView, Reader
@@ -394,6 +396,68 @@ def test_a_filter_that_reads_extension_units_is_left_to_a_thread(fs: MemoryFileS
     assert store.get_message(TOPIC, 0, 0, 32, match=anything, blocking=False) is None
     assert store.get_message(TOPIC, 0, 0, 32, match=anything) is not None
     assert get(store, 0, blocking=False).count == 10
+
+
+def with_units(fs: MemoryFileSystem, bitmaps: list[bytes | None]) -> MessageStore:
+    """A store whose queue's entries have units of these bitmaps, written at 100, 101, ...
+
+    None: an entry that points to a unit that is not there.
+    """
+    store = filled(fs, len(bitmaps))
+    paths = store.config.paths
+    extension = ConsumeQueueExtWriter(
+        fs,
+        paths.consume_queue_extension(TOPIC, 0),
+        file_bytes=1024,
+        open_files=OpenFiles(),
+        make_file=lambda path, size_bytes: write_file(fs, path, bytes(size_bytes)),
+    )
+    extension.recover(None)
+    path = f"{paths.consume_queue(TOPIC, 0)}/{0:020d}"
+    entries = b""
+    for i, (bitmap, entry) in enumerate(zip(bitmaps, entries_of(fs, path), strict=False)):
+        address = extension.put(i, 100 + i, bitmap or b"")
+        entries += ENTRY.pack(*entry[:2], -(1 << 62) if bitmap is None else address)
+    extension.write_pending()
+    write_file(fs, path, entries.ljust(20 * FILE_ENTRIES, b"\0"))
+    store.close(dispatch_behind_bytes=0)
+    units: dict[str, object] = {
+        "enable_consume_queue_extension": True,
+        "consume_queue_extension_file_bytes": 1024,
+    }
+    store = open_store(fs, config(**units))
+    store.set_dispatched(store.max_physical_offset)
+    return store
+
+
+def entries_of(fs: MemoryFileSystem, path: str) -> list[tuple[int, int, int]]:
+    return list(ENTRY.iter_unpack(read_file(fs, path)))
+
+
+def test_a_unit_can_decide(fs: MemoryFileSystem) -> None:
+    store = with_units(fs, [b"a", b"b", b"", None, b"a"])
+    seen = []
+
+    def wants_a(store_timestamp_ms: int, bitmap: bytes) -> bool:
+        seen.append((store_timestamp_ms, bitmap))
+        return bitmap == b"a"
+
+    # Nothing is known of the message whose unit is lost: it passes.
+    assert bodies(get(store, 0, match_unit=wants_a)) == [0, 3, 4]
+    assert seen == [(100, b"a"), (101, b"b"), (102, b""), (104, b"a")]
+    both = get(store, 0, match={1, 4}.__contains__, match_unit=wants_a)
+    assert bodies(both) == [3, 4]
+    none = get(store, 1, 1, match={0}.__contains__, match_record=numbered(4))
+    assert (none.status, none.next_begin_offset) == (GetStatus.NO_MATCHED_MESSAGE, 5)
+    assert store.get_message(TOPIC, 0, 0, 32, match_unit=wants_a, blocking=False) is None
+
+
+def test_without_units_an_entry_that_points_to_one_passes(fs: MemoryFileSystem) -> None:
+    with_units(fs, [b"a", b"b"]).close(dispatch_behind_bytes=0)
+    store = open_store(fs, config())
+    store.set_dispatched(store.max_physical_offset)
+    assert bodies(get(store, 0, match={1}.__contains__)) == [0, 1]
+    assert bodies(get(store, 0, match={1}.__contains__, match_record=numbered(1))) == [1]
 
 
 def test_limits_count_what_is_sent() -> None:

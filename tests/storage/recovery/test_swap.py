@@ -12,7 +12,7 @@ from wakelog.storage.paths import StorePaths
 from wakelog.storage.recovery.swap import Move, swap_in, undo
 
 FS = RealFileSystem()
-FOLDERS = ("consumequeue", "index")
+FOLDERS = ("consumequeue_ext", "consumequeue", "index")
 
 
 @pytest.fixture
@@ -34,15 +34,25 @@ def texts(root: Path) -> list[str]:
 
 def test_the_new_is_in_place_and_the_old_is_kept(store: Path) -> None:
     moves = swap_in(FS, paths_of(store), paths_of(store / "wakelog.rebuild"), 5)
-    assert len(moves) == 4
-    assert texts(store) == ["new", "new"]
-    assert texts(store / "wakelog.quarantine" / "replaced.5") == ["old", "old"]
+    assert len(moves) == 6
+    assert texts(store) == ["new", "new", "new"]
+    assert texts(store / "wakelog.quarantine" / "replaced.5") == ["old", "old", "old"]
 
 
 def test_undo_puts_everything_back(store: Path) -> None:
     undo(FS, swap_in(FS, paths_of(store), paths_of(store / "wakelog.rebuild"), 5))
-    assert texts(store) == ["old", "old"]
-    assert texts(store / "wakelog.rebuild") == ["new", "new"]
+    assert texts(store) == ["old", "old", "old"]
+    assert texts(store / "wakelog.rebuild") == ["new", "new", "new"]
+
+
+def test_no_queue_points_to_units_of_another(store: Path) -> None:
+    moves = swap_in(FS, paths_of(store), paths_of(store / "wakelog.rebuild"), 5)
+    for done in range(1, len(moves)):
+        undo(FS, moves[-1:])
+        moves.pop()
+        found = [store / folder / "file" for folder in FOLDERS[:2]]
+        texts_there = {path.read_text() for path in found if path.exists()}
+        assert len(texts_there) <= 1, done
 
 
 def test_what_is_not_there_is_not_moved(store: Path) -> None:

@@ -6,8 +6,15 @@ import pytest
 
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY
-from wakelog.storage.verification.queue_compare import QueueDifference, Span, compare_queue
+from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
+from wakelog.storage.verification.queue_compare import (
+    Extensions,
+    QueueDifference,
+    Span,
+    compare_queue,
+)
 
 FILE_BYTES = 5 * ENTRY.size
 LOG = Span(100, 1000)
@@ -78,6 +85,57 @@ def test_a_difference(
 )
 def test_no_difference(found: list[bytes], expected: list[bytes]) -> None:
     assert differences(found, expected) == []
+
+
+LOST, WRONG = (
+    "no extension unit where the entry points to",
+    "another extension unit than the record's",
+)
+UNIT = (7, 5, b"")  # of A: tags code, store time, bitmap
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "reason"),
+    [
+        (UNIT, UNIT, None),
+        (None, UNIT, LOST),
+        (7, UNIT, None),  # written while there were no units
+        (8, UNIT, WRONG),
+        (UNIT, 7, None),
+        ((8, 5, b""), UNIT, WRONG),
+        ((7, 6, b""), UNIT, WRONG),
+        ((7, 5, b"\x03"), (7, 5, b"\x01"), None),  # of a filter that is gone since
+        ((7, 5, b"\x02"), (7, 5, b"\x01"), WRONG),
+        ((7, 5, b""), (7, 5, b"\x01"), None),
+        ((7, 5, b"\x02\0"), (7, 5, b"\x01"), None),  # no pull asks a bitmap of another length
+    ],
+)
+def test_what_an_entry_points_to(
+    found: tuple[int, int, bytes] | int | None,
+    expected: tuple[int, int, bytes] | int | None,
+    reason: str | None,
+) -> None:
+    fs = MemoryFileSystem()
+    sides = []
+    for side, unit in (("found", found), ("expected", expected)):
+        writer = ConsumeQueueExtWriter(
+            fs,
+            f"/{side}_ext",
+            file_bytes=64,
+            open_files=OpenFiles(2),
+            make_file=lambda path, size_bytes: write_file(fs, path, bytes(size_bytes)),
+        )
+        writer.recover(None)
+        tags_code = unit if isinstance(unit, int) else writer.put(*(unit or UNIT))
+        assert tags_code is not None
+        if unit is not None:
+            writer.write_pending()
+        data = entry(100, tags_code=tags_code) + entry(50, tags_code=tags_code)
+        write_file(fs, f"/{side}/{0:020d}", data.ljust(FILE_BYTES, b"\0"))
+        sides.append(writer)
+    results = compare_queue(fs, "/found", "/expected", FILE_BYTES, LOG, Extensions(*sides))
+    differences = [result for result in results if not isinstance(result, int)]
+    assert differences == ([] if reason is None else [QueueDifference(0, 1, 100, reason)])
 
 
 def test_entries_are_counted_by_file() -> None:

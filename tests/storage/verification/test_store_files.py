@@ -64,6 +64,14 @@ def test_a_name_that_is_no_multiple_of_the_length(store: Path) -> None:
     assert found == [(f"commitlog/{7:020d}", "its name is no multiple of 4096")]
 
 
+def test_files_of_extension_units_are_looked_at(store: Path) -> None:
+    (store / "consumequeue_ext" / "GoldTopicA" / "0").mkdir(parents=True)
+    path = store / "consumequeue_ext" / "GoldTopicA" / "0" / f"{7:020d}"
+    path.write_bytes(b"short")
+    found, _ = look(store)
+    assert len(found) == 2, found
+
+
 def test_folders_and_files_in_each_others_place(store: Path) -> None:
     (store / "consumequeue" / "T" / "x").mkdir(parents=True)
     (store / "consumequeue" / "file").write_bytes(b"")

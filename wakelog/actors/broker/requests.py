@@ -8,6 +8,7 @@ kept here until the watermark, the neighbour or the pool answers; what the core 
 Everything but the work of `RunInPool` runs on the loop's thread.
 
 Invariants:
+    - Reput knows a filter before it may read what was put after the filter was registered.
     - no answer leaves before `write_pending` returned after its put: the server's turn sees to
       that, and whatever else puts calls `end_of_turn` before it lets an answer go.
 
@@ -22,6 +23,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from wakelog.actors.broker.filter_file import FilterPublisher
 from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.actors.broker.name_servers import NameServers
 from wakelog.actors.broker.queue_looks import LOOK_SECONDS, AwaitDispatch, QueueLooks
@@ -91,9 +93,19 @@ class Requests:
         self._store_errors = logger(Log.STORE_ERROR)
 
     def begin(
-        self, server: Server, broker: Broker, store: MessageStore, progress: LogProgress
+        self,
+        server: Server,
+        broker: Broker,
+        store: MessageStore,
+        progress: LogProgress,
+        *,
+        published: FilterPublisher | None,
     ) -> None:
-        """Take requests of `server` to `broker` from now on."""
+        """Take requests of `server` to `broker` from now on.
+
+        published: where Reput reads the filters of groups, if it is to calculate bitmaps.
+        """
+        self._published = published
         self._server = server
         self._broker = broker
         self._store = store
@@ -132,6 +144,8 @@ class Requests:
         Raises: NotWriteable, once; nothing put in this turn may then be acknowledged. Later turns
             put nothing, and their answers are about what was written before.
         """
+        if self._published is not None:
+            self._published.publish(self._broker.filters)
         try:
             if not self._has_failed:
                 appended = self._store.write_pending()

@@ -6,7 +6,6 @@ It carries and does not decide; requests go their own way (`requests.py`).
              everything dispatched; register; only then accept
     stop     accept no more; leave the route; have everything dispatched; save; close
 
-Everything but opening, saving and encoding runs on the loop's thread.
 
 Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
 """
@@ -25,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from wakelog.actors.broker.filter_file import FilterPublisher
 from wakelog.actors.broker.log_progress import LogProgress, ToldLines
 from wakelog.actors.broker.name_servers import NameServers
 from wakelog.actors.broker.opening import OpenedStore, open_store
@@ -82,6 +82,7 @@ class BrokerService:
         self._links = BrokerLinks(plan, callers, self._fs)
         self._name_servers = NameServers(self._settings.broker)
         self._tables = TableFiles(self._fs, self._settings.store.paths)
+        self._published: FilterPublisher | None = None
         self._is_recovery_told = False
         self._dispatched = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -157,6 +158,10 @@ class BrokerService:
         self._tables.load_all(self.broker, self.store.kept_config)
         store_id = uuid.UUID(self._store_id)
         self._epoch = self._links.open(self, store, store_id=store_id, epoch_min=wall_ms())
+        if self._settings.broker.enable_calc_filter_bit_map:
+            paths = self._settings.store.paths
+            self._published = FilterPublisher(self._fs, paths, self._epoch)
+            self._published.publish(self.broker.filters)
         links = self._links
         self._progress = LogProgress(
             store,
@@ -164,7 +169,9 @@ class BrokerService:
             synchronous_flush=self._settings.store.synchronous_flush,
             call_soon=self._loop.call_soon,
         )
-        self._requests.begin(self._server, self.broker, store, self._progress)
+        self._requests.begin(
+            self._server, self.broker, store, self._progress, published=self._published
+        )
         links.start()
         self._progress.begin()
         await self._wait_dispatched()
@@ -224,6 +231,8 @@ class BrokerService:
         except TimeoutError:
             self._log.warning("stopped before the queues reached the log's end")
         await self._links.stop()
+        if self._published is not None:
+            self._published.remove()
         self._tables.save_all(self.broker)
         await self._name_servers.close()
         self._pool.close()
@@ -299,6 +308,8 @@ class BrokerService:
     def _tick(self) -> None:
         self._timer = None
         now_ms = wall_ms()
+        if self._published is not None:
+            self._published.retry(self.broker.filters)
         self._progress.waiters.expire(now_ms)
         self.broker.tick(now_ms)
         if self._state_log.is_due(now_ms):

@@ -6,8 +6,9 @@ thread if that is not enough. ``_answer`` turns what was found into a code, hold
 may wait, and takes over the offset that the client commits with it.
 
 A held pull that was woken goes through all of it again, because permissions and subscriptions
-may have changed meanwhile; it commits no offset, and holds once more if its deadline has not
-come.
+may have changed meanwhile; it commits no offset. If its deadline has not come and there was nothing
+for it, it is held again: where it was when its queue has no more, behind what it does not want when
+that is all that came.
 
     status of the store                            code
     FOUND                                          SUCCESS
@@ -17,8 +18,10 @@ come.
     OFFSET_TOO_SMALL, OFFSET_OVERFLOW_BADLY        PULL_OFFSET_MOVED; on a slave, which corrects
                                                    nobody, PULL_RETRY_IMMEDIATELY
 
-Source: org.apache.rocketmq.broker.processor.PullMessageProcessor (4.9.3). On a wake upstream never
-holds again, so that a wake in vain costs the client a round trip; here it does not.
+Source: org.apache.rocketmq.broker.processor.PullMessageProcessor (4.9.3). There whoever wakes has
+looked at the filter, by the properties too (PullRequestHoldService#notifyMessageArriving), and the
+look every five seconds, which has not, wakes in vain: then the client is answered without messages.
+Here whoever wakes knows of tags at most, and a pull that was woken looks for itself.
 """
 
 from functools import partial
@@ -99,6 +102,7 @@ def _run(
         max(header.max_msg_nums, 0),
         match=None if pull.wanted.codes is None else pull.wanted.codes.__contains__,
         match_record=pull.wanted.match_record,
+        match_unit=pull.wanted.match_unit,
     )
     result = read(blocking=False)
     if result is None:
@@ -172,10 +176,9 @@ def _answer(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> 
         state.offsets.commit(
             header.consumer_group, header.topic, header.queue_id, header.commit_offset
         )
-    if code is ResponseCode.PULL_NOT_FOUND and header.sys_flag & PULL_SUSPEND:
-        note = _hold(state, pull, now_ms)
-        if note is not None:
-            return note
+    note = _hold(state, pull, result, code, now_ms)
+    if note is not None:
+        return note
     body = b""
     if code is ResponseCode.SUCCESS:
         body = b"".join(result.frames)
@@ -197,11 +200,15 @@ def _suggested_broker_id(
     return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
 
 
-def _hold(state: BrokerState, pull: _Pull, now_ms: int) -> Outcome:
-    """Keep the pull until its queue grows or its time is over; None if that cannot be."""
+def _hold(
+    state: BrokerState, pull: _Pull, result: GetResult, code: ResponseCode, now_ms: int
+) -> Outcome:
+    """Keep the pull until its queue grows or its time is over; None if it is to be answered."""
     if pull.held is not None:
-        return state.held.put_back(pull.held) if now_ms < pull.held.note.deadline_ms else None
+        return _hold_again(state, pull.held, result, code, now_ms)
     header, config = pull.header, state.config
+    if code is not ResponseCode.PULL_NOT_FOUND or not header.sys_flag & PULL_SUSPEND:
+        return None
     wait_ms = header.suspend_timeout_millis
     if not config.long_polling_enable:
         wait_ms = config.short_polling_time_mills
@@ -216,3 +223,17 @@ def _hold(state: BrokerState, pull: _Pull, now_ms: int) -> Outcome:
         deadline_ms=now_ms + min(wait_ms, SUSPEND_MS_MAX),
         codes=pull.wanted.codes,
     )
+
+
+def _hold_again(
+    state: BrokerState, held: HeldRequest, result: GetResult, code: ResponseCode, now_ms: int
+) -> Outcome:
+    """Keep a pull that was woken in vain, None if it has found something or waited long enough."""
+    if now_ms >= held.note.deadline_ms:
+        return None
+    if code is ResponseCode.PULL_NOT_FOUND:
+        return state.held.put_back(held)
+    looked_at_all = result.next_begin_offset >= result.max_offset
+    if result.status is GetStatus.NO_MATCHED_MESSAGE and looked_at_all:
+        return state.held.put_back(held, queue_offset=result.next_begin_offset)
+    return None

@@ -7,7 +7,8 @@ whatever it subscribes to, so the header's expression counts only with the flag.
 
 By tag, consume queue entries decide. By expression (SQL92, with enablePropertyFilter) the
 properties of each record do; the expression is the header's, or what `ConsumerFilters` keeps of the
-heartbeat. With filterSupportRetry the pulls of a retry topic are filtered by the expression for the
+heartbeat. Only the one that is kept has bits in the bitmaps of extension units, which are looked at
+first. With filterSupportRetry the pulls of a retry topic are filtered by the expression for the
 topic that a message first came from.
 
 Source: org.apache.rocketmq.broker.processor.PullMessageProcessor,
@@ -20,8 +21,15 @@ from typing import NamedTuple, TypeAlias
 from wakelog.broker.names import FAQ_HINT, RETRY_PREFIX
 from wakelog.broker.state import BrokerState
 from wakelog.filter import sql92
+from wakelog.filter.consumer_filters import ConsumerFilter
 from wakelog.filter.errors import IllegalExpression
-from wakelog.filter.record_filter import MatchRecord, match_expression, match_origin
+from wakelog.filter.record_filter import (
+    MatchRecord,
+    MatchUnit,
+    match_bitmap,
+    match_expression,
+    match_origin,
+)
 from wakelog.filter.sql92 import Sql92Filter, compile_filter
 from wakelog.protocol.bodies import (
     MODEL_BROADCASTING,
@@ -40,10 +48,11 @@ TagCodes: TypeAlias = frozenset[int] | None
 
 
 class PullFilter(NamedTuple):
-    """What passes: an entry by its tags code, and then its record by its contents."""
+    """What passes: an entry by its tags code or its unit, and then its record by its contents."""
 
     codes: TagCodes = None
     match_record: MatchRecord | None = None
+    match_unit: MatchUnit | None = None
 
 
 def find_filter(
@@ -52,17 +61,18 @@ def find_filter(
     """Return what passes. Raises: RemoteProtocolError with 4.9.3's code if nobody can tell."""
     with_flag = header.sys_flag & PULL_SUBSCRIPTION
     subscription = _from_header(header) if with_flag else _from_heartbeat(state, header, group)
-    expression = None
+    expression, match_unit = None, None
     if not is_tag_type(subscription.expression_type):
         # In 4.9.3's order of refusals, which is not the same for both.
         kept = None if with_flag else _kept_filter(state, header)
         check_filters_by(state, subscription.expression_type)
-        expression = kept or _compiled(header)
+        expression = _compiled(header) if kept is None else kept.compiled
+        match_unit = None if kept is None else match_bitmap(state.filters.bloom, kept)
     if subscription.class_filter_mode:
         return PullFilter()
     by_origin = _by_origin(state, header.topic)
     if expression is not None:
-        return PullFilter(None, by_origin or match_expression(expression))
+        return PullFilter(None, by_origin or match_expression(expression), match_unit)
     if subscription.sub_string == SUBSCRIBE_ALL:
         return PullFilter(None, by_origin)
     return PullFilter(frozenset(subscription.code_set), by_origin)
@@ -93,7 +103,7 @@ def _compiled(header: PullMessageRequestHeader) -> Sql92Filter:
     raise _unparsable()
 
 
-def _kept_filter(state: BrokerState, header: PullMessageRequestHeader) -> Sql92Filter:
+def _kept_filter(state: BrokerState, header: PullMessageRequestHeader) -> ConsumerFilter:
     kept = state.filters.get(header.topic, header.consumer_group)
     if kept is None:
         raise RemoteProtocolError(
@@ -104,7 +114,7 @@ def _kept_filter(state: BrokerState, header: PullMessageRequestHeader) -> Sql92F
         raise RemoteProtocolError(
             ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest"
         )
-    return kept.compiled
+    return kept
 
 
 def _from_header(header: PullMessageRequestHeader) -> SubscriptionData:

@@ -11,8 +11,8 @@ files. All numbers are big endian.
     18        2    bytes of the bit map, 0 if none
     20        n    bit map: which consumers' filters the message passed
 
-Units never cross a file's end, of which at least 4 bytes stay free. Nothing here writes them: a
-queue entry with a plain tags code is right with and without units.
+Units never cross a file's end, of which at least 4 bytes stay free. A queue entry with a plain
+tags code is right with and without units; `consume_queue_ext_writer` writes them.
 
 Source: org.apache.rocketmq.store.ConsumeQueueExt (4.9.3).
 """
@@ -28,8 +28,10 @@ from wakelog.storage.mapped_file_queue import MappedFileQueue
 
 EXTENSION_ADDRESS_MAX: Final = -(1 << 31) - 1
 """The greatest address. Smaller numbers are addresses, all others tags codes; on disk for good."""
-_ADDRESS_BASE: Final = -(1 << 63)
-_UNIT = struct.Struct(">hqqh")
+ADDRESS_BASE: Final = -(1 << 63)
+UNIT: Final = struct.Struct(">hqqh")
+# Read with the fixed part: the default bitmap has 14 bytes, and few have more than these.
+_BITMAP_BYTES_AHEAD: Final = 44
 
 
 class ExtensionUnit(NamedTuple):
@@ -47,36 +49,45 @@ def is_extension_address(tags_code: int) -> bool:
 
 
 class ConsumeQueueExt:
-    """The units of one queue, read only."""
+    """The units of one queue, read; `directory` is `paths.consume_queue_extension(...)`."""
 
     def __init__(
-        self, fs: FileSystem, directory: str, *, file_bytes: int, open_files: OpenFiles
+        self,
+        fs: FileSystem,
+        directory: str,
+        *,
+        file_bytes: int,
+        open_files: OpenFiles,
+        read_only: bool = True,
     ) -> None:
-        """Touch no file: `directory` is `paths.consume_queue_extension(...)`."""
+        """Touch no file; the first unit asked for lists them."""
+        self.directory = directory
         self._files = MappedFileQueue(
-            fs, (directory,), file_bytes, read_only=True, open_files=open_files
+            fs, (directory,), file_bytes, read_only=read_only, open_files=open_files
         )
 
     def unit(self, address: int) -> ExtensionUnit | None:
         """Return the unit at an address, None if there is none."""
         if not is_extension_address(address):
             return None
-        offset = address - _ADDRESS_BASE
+        offset = address - ADDRESS_BASE
         file = self._files.find(offset)
         if file is None and self._files.refresh():
             file = self._files.find(offset)
         if file is None:
             return None
         position = offset - file.start_offset
-        head = file.read(position, _UNIT.size)
-        if len(head) < _UNIT.size:
+        data = file.read(position, UNIT.size + _BITMAP_BYTES_AHEAD)
+        if len(data) < UNIT.size:
             return None
-        size_bytes, tags_code, store_timestamp_ms, bitmap_bytes = _UNIT.unpack(head)
+        size_bytes, tags_code, store_timestamp_ms, bitmap_bytes = UNIT.unpack_from(data)
         if size_bytes < 1:
             return None
-        bitmap = file.read(position + _UNIT.size, bitmap_bytes) if bitmap_bytes > 0 else b""
+        bitmap = data[UNIT.size : UNIT.size + max(bitmap_bytes, 0)]
+        if len(bitmap) < bitmap_bytes:
+            bitmap = file.read(position + UNIT.size, bitmap_bytes)
         return ExtensionUnit(size_bytes, tags_code, store_timestamp_ms, bitmap)
 
     def close(self) -> None:
-        """Close all descriptors."""
+        """Close all descriptors and forget the files."""
         self._files.close()

@@ -17,8 +17,11 @@ The last line is ours: 4.9.3 takes the next free place, and from then on places 
 differ, so that consumers commit wrong offsets. With `fill_gaps=False` we do the same. A gap of
 more than GAP_ENTRIES_MAX is never filled: a damaged queue offset must not fill the disk.
 
+With an extension each record that gets an entry gets a unit too, whose address the entry has.
+
 Invariants:
 - `max_physical_offset` and `max_queue_offset` count what was put, written or not.
+- A unit is written before the entry that points to it.
 - After `recover` and `truncate_physical` every byte behind the last entry is zero on the disk.
 
 Source: org.apache.rocketmq.store.ConsumeQueue (4.9.3). There, recovery and truncation only move
@@ -38,6 +41,8 @@ from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.mapped_file import MappedFile, OpenFiles
 from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue, QueueEntry
+from wakelog.storage.queue.consume_queue_ext import EXTENSION_ADDRESS_MAX, is_extension_address
+from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
 
 # One file of the default size. A longer gap would be a lost segment, or a damaged number.
 GAP_ENTRIES_MAX: Final = 300_000
@@ -64,6 +69,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         open_files: OpenFiles,
         make_file: Callable[[str, int], None],
         fill_gaps: bool = True,
+        extension: ConsumeQueueExtWriter | None = None,
     ) -> None:
         """Keep `make_file(path, size_bytes)`, which makes a zeroed file and its directory."""
         super().__init__(
@@ -71,6 +77,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         )
         self._make_file = make_file
         self._fill_gaps = fill_gaps
+        self._extension = extension
         self._pending: list[Buffer] = []
         self._pending_begin = 0
         self._dirty: set[str] = set()
@@ -95,13 +102,32 @@ class ConsumeQueueWriter(ConsumeQueue):
         if careful:
             self._read_anew()
         self._set_end(self._careful_end() if careful else self.end_of_written())
+        if self._extension is not None:
+            self._extension.recover(self._last_address())
 
-    def put(self, physical_offset: int, size_bytes: int, tags_code: int, queue_offset: int) -> None:
-        """Append one entry, or do what the table above says."""
+    def put(
+        self,
+        physical_offset: int,
+        size_bytes: int,
+        tags_code: int,
+        queue_offset: int,
+        *,
+        unit: tuple[int, bytes] | None = None,
+    ) -> None:
+        """Append one entry, or do what the table above says.
+
+        unit: store time and bitmap for the extension, if there is one.
+        """
         entry = ENTRY.pack(physical_offset, size_bytes, tags_code)
-        if self._place(physical_offset + size_bytes, queue_offset, entry):
-            self._append(entry, 1)
-            self.max_physical_offset = physical_offset + size_bytes
+        missing = self._place(physical_offset + size_bytes, queue_offset, entry)
+        if missing is None:
+            return
+        if unit is not None and self._extension is not None:
+            address = self._extension.put(tags_code, *unit)
+            if address is not None:
+                entry = ENTRY.pack(physical_offset, size_bytes, address)
+        self._append(entry * (missing + 1), missing + 1)
+        self.max_physical_offset = physical_offset + size_bytes
 
     def put_run(
         self,
@@ -169,6 +195,8 @@ class ConsumeQueueWriter(ConsumeQueue):
         """Write what was put; making files where they are missing."""
         if not self._pending:
             return
+        if self._extension is not None:
+            self._extension.write_pending()
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         offset = self._pending_begin
         view = memoryview(data)
@@ -193,6 +221,8 @@ class ConsumeQueueWriter(ConsumeQueue):
         if kept == end:
             return False
         self._set_end(kept)
+        if self._extension is not None:
+            self._extension.truncate(self._last_address())
         return True
 
     def remove_files_before(self, min_physical_offset: int) -> int:
@@ -203,15 +233,34 @@ class ConsumeQueueWriter(ConsumeQueue):
             if last_physical_offset >= min_physical_offset:
                 break
             cut = file.end_offset
-        return len(self._files.remove_before(cut))
+        removed_count = len(self._files.remove_before(cut))
+        if self._extension is not None:
+            first = self.min_queue_offset(min_physical_offset, self.max_queue_offset)
+            entry = self.entry(first)
+            if entry is not None and is_extension_address(entry.tags_code):
+                removed_count += self._extension.remove_before(entry.tags_code)
+        return removed_count
 
     def dirty_paths(self) -> list[str]:
         """Return the files written since the last call, whose data is not yet synced."""
         dirty, self._dirty = sorted(self._dirty), set()
+        if self._extension is not None:
+            dirty += self._extension.dirty_paths()
         return dirty
 
+    def close(self) -> None:
+        """Close all descriptors and forget the files, those of the units too."""
+        super().close()
+        if self._extension is not None:
+            self._extension.close()
+
     def delete(self) -> None:
-        """Remove the queue's files and its directory. Raises: StoreFailed."""
+        """Remove the queue's files and its directory; those of its units stay.
+
+        Raises: StoreFailed.
+        """
+        if self._extension is not None:
+            self._extension.close()
         self._pending = []
         self._dirty.clear()
         self._files.remove_all()
@@ -242,27 +291,31 @@ class ConsumeQueueWriter(ConsumeQueue):
         except OSError as error:
             raise store_failure(path, "remove", error) from error
 
-    def _place(self, physical_offset_end: int, queue_offset: int, entry: bytes) -> bool:
-        """Make room for an entry as the table says; False if there is none to be made."""
+    def _place(self, physical_offset_end: int, queue_offset: int, entry: bytes) -> int | None:
+        """Find the place of an entry as the table says.
+
+        Returns: how many places before it get the same entry, None if it gets none itself.
+        """
         if physical_offset_end <= self.max_physical_offset:
             self.repeated_count += 1
             self._mend(queue_offset, entry)
-            return False
+            return None
         if not 0 <= queue_offset <= QUEUE_OFFSET_MAX:
             self.refused_count += 1
-            return False
+            return None
+        missing = 0
         if self._is_empty:
             self._start_at(queue_offset)
         elif queue_offset != 0:
             missing = queue_offset - self.max_queue_offset
             if missing < 0:
                 self.repeated_count += 1
-                return False
+                return None
             if missing > 0:
                 self.gaps_count += 1
-                if self._fill_gaps and missing <= GAP_ENTRIES_MAX:
-                    self._append(entry * missing, missing)
-        return True
+                if not self._fill_gaps or missing > GAP_ENTRIES_MAX:
+                    return 0
+        return missing
 
     def _mend(self, queue_offset: int, entry: bytes) -> None:
         # A kill in the middle of a write can leave an entry with its place and size and without
@@ -272,6 +325,8 @@ class ConsumeQueueWriter(ConsumeQueue):
             return
         position = queue_offset * ENTRY_BYTES - file.start_offset
         stored = file.read(position, ENTRY_BYTES)
+        if len(stored) < ENTRY_BYTES or is_extension_address(ENTRY.unpack(stored)[2]):
+            return  # what has a unit was cut and made anew, if it could be torn
         if stored != entry and stored[:8] == entry[:8]:
             file.write(position, entry)
             self._dirty.add(file.path)
@@ -332,6 +387,21 @@ class ConsumeQueueWriter(ConsumeQueue):
         self.max_physical_offset = -1
         self.max_queue_offset = self.first_queue_offset
         self._pending_begin = self.max_queue_offset * ENTRY_BYTES
+
+    def _last_address(self) -> int | None:
+        """Return the address of the last entry that has a unit, None if none has.
+
+        4.9.3 looks at the last three files only: it may be told to write units for a while, and
+        then again.
+        """
+        for file in reversed(self._files.files):
+            end = min(self.max_queue_offset * ENTRY_BYTES, file.end_offset) - file.start_offset
+            if end > 0:
+                entries = np.frombuffer(file.read(0, end), _ENTRY_DTYPE)
+                found = np.flatnonzero(entries["tags_code"] <= EXTENSION_ADDRESS_MAX)
+                if len(found):
+                    return int(entries["tags_code"][found[-1]])
+        return None
 
     def _careful_end(self) -> int:
         """Return the first place of the last three files whose entry is not one (fact 47)."""

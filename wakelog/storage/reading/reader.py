@@ -31,6 +31,7 @@ from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.results import Frame, GetResult, GetStatus
 
 Match = Callable[[int], bool]
+MatchUnit = Callable[[int, bytes], bool]
 MatchRecord = Callable[[bytes], bool]
 
 # One get looks at this many entries at least, whatever count it was asked for (fact 31).
@@ -59,6 +60,7 @@ class GetRequest(NamedTuple):
     match: Match | None = None
     blocking: bool = True
     match_record: MatchRecord | None = None
+    match_unit: MatchUnit | None = None
 
 
 class _Selection(NamedTuple):
@@ -169,11 +171,8 @@ class Reader:
         data = self._entries(queue, request, end, view)
         if data is None:
             return None
-        match, count_max, max_physical_offset = (
-            request.match,
-            request.count_max,
-            view.max_physical_offset,
-        )
+        count_max, max_physical_offset = request.count_max, view.max_physical_offset
+        looks = request.match is not None or request.match_unit is not None
         judges = request.match_record is not None or self._damaged
         judge = _Judge(self._log, self._damaged, request) if judges else None
         is_full = self._limits.is_full
@@ -193,7 +192,7 @@ class Reader:
             ):
                 break
             scanned += 1
-            if match is not None and not _matches(queue, tags_code, match):
+            if looks and not _passes(queue, tags_code, request):
                 status = status if places else GetStatus.NO_MATCHED_MESSAGE
                 continue
             if physical_offset < view.min_physical_offset:
@@ -218,11 +217,12 @@ class Reader:
         """Read the entries that one get may look at; b"" if no file holds them."""
         offset = request.queue_offset
         count = min(end - offset, max(SCAN_COUNT_MIN, request.count_max))
-        reads_units = request.match is not None and queue.extension is not None
+        looks = request.match is not None or request.match_unit is not None
+        reads_units = looks and queue.extension is not None
         if not request.blocking and (count > LOOP_SCAN_COUNT_MAX or reads_units):
             return None
         few = count
-        if request.match is None and request.match_record is None:
+        if not looks and request.match_record is None:
             # Every entry takes a place, and one more is looked at: the one that is put off.
             few = min(count, max(request.count_max, 1) + 1, self._limits.count_max() + 1)
         data = queue.entries(offset, few, blocking=request.blocking)
@@ -304,10 +304,17 @@ def _beyond(offset: int, *, begin: int, end: int) -> tuple[GetStatus, int]:
     return GetStatus.OFFSET_OVERFLOW_BADLY, 0 if begin == 0 else end
 
 
-def _matches(queue: ReadableQueue, tags_code: int, match: Match) -> bool:
-    """Ask the filter, with the tags code of the extension unit where the entry points to one."""
-    if queue.extension is not None and is_extension_address(tags_code):
-        unit = queue.extension.unit(tags_code)
-        # Without its unit the entry passes: the client compares tags as well.
-        return unit is None or match(unit.tags_code)
-    return match(tags_code)
+def _passes(queue: ReadableQueue, tags_code: int, request: GetRequest) -> bool:
+    """Ask the filters, with the tags code of the extension unit where the entry points to one."""
+    unit = None
+    if is_extension_address(tags_code):
+        unit = None if queue.extension is None else queue.extension.unit(tags_code)
+        if unit is None:
+            # Nothing is known of the message: whoever pulls looks at its tags, or its properties.
+            return True
+        tags_code = unit.tags_code
+    if request.match is not None and not request.match(tags_code):
+        return False
+    if unit is None or request.match_unit is None:
+        return True
+    return request.match_unit(unit.store_timestamp_ms, unit.bitmap)

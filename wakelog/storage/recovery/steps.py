@@ -7,8 +7,10 @@ open. In this order, which a further crash at any point only repeats (`docs/reco
  2. Cut each consume queue behind its last written entry.
  3. Choose where to check from. Clean exit (no abort file): the third last segment. Otherwise the
     last segment of the log's front part whose first message is not younger than the checkpoint.
- 4. After a crash let the page cache forget the log from there on: of a sync that failed it shows
-    what the disk never got. Check records to the log's end (`log_end.py`).
+ 4. After a crash cut queues with extension units there too: their units may be torn where the
+    entries are not, and dispatch makes both anew. Let the page cache forget the log from there on:
+    of a sync that failed it shows what the disk never got. Check records to the log's end
+    (`log_end.py`).
  5. Copy what lies behind the end to the quarantine, then zero or remove it, durably: an old record
     must not come back when a later crash exposes it behind a new one.
  6. Cut each consume queue at the log's end, and say durably that the log is durable up to there.
@@ -124,6 +126,8 @@ def recover(
         queues.cut_unwritten(careful=not clean_exit)
         plan = _plan(config, files, times, queues.max_physical_offset, clean_exit=clean_exit)
         if not clean_exit:
+            if config.enable_consume_queue_extension:
+                queues.cut_at(plan.dispatch_from)
             read_anew(fs, files, plan.checked_from)
         ends = _no_ends(config)
         end = LogEndSearch(

@@ -1,7 +1,11 @@
 """Puts rebuilt queues and index in the place of a store's own, which are kept.
 
     <root>/wakelog.quarantine/replaced.<milliseconds>/consumequeue  what was there
+    <root>/wakelog.quarantine/replaced.<milliseconds>/consumequeue_ext
     <root>/wakelog.quarantine/replaced.<milliseconds>/index
+
+Extension units go first and come last: entries may for a while lack the units that they point to,
+and never point to those of others.
 
 Each folder moves in two renames. A crash between them leaves the folder missing, and the next start
 of a broker makes it from the log; nothing is lost either way.
@@ -10,7 +14,7 @@ of a broker makes it from the log; nothing is lost either way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from posixpath import dirname, join
+from posixpath import basename, dirname, join
 from typing import Final, NamedTuple
 
 from wakelog.storage.errors import store_failure
@@ -36,17 +40,21 @@ def swap_in(fs: FileSystem, paths: StorePaths, rebuilt: StorePaths, now_ms: int)
     """
     kept = join(paths.root, QUARANTINE_NAME, f"replaced.{now_ms}")
     moves = []
-    pairs = (
-        (paths.consume_queue_root, rebuilt.consume_queue_root),
-        (paths.index_directory, rebuilt.index_directory),
+    units, queues = paths.consume_queue_extension_root, paths.consume_queue_root
+    index = paths.index_directory
+    wanted = (
+        (units, join(kept, basename(units))),
+        (queues, join(kept, basename(queues))),
+        (rebuilt.consume_queue_root, queues),
+        (rebuilt.consume_queue_extension_root, units),
+        (index, join(kept, basename(index))),
+        (rebuilt.index_directory, index),
     )
     try:
         fs.make_directories(kept)
-        for ours, theirs in pairs:
-            if fs.exists(ours):
-                moves.append(_move(fs, ours, join(kept, ours.rpartition("/")[2])))
-            if fs.exists(theirs):
-                moves.append(_move(fs, theirs, ours))
+        for source, target in wanted:
+            if fs.exists(source):
+                moves.append(_move(fs, source, target))
     except OSError as error:
         raise store_failure(kept, "move", error) from error
     return moves

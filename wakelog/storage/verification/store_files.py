@@ -29,6 +29,7 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_service import index_shape
 from wakelog.storage.paths import is_index_name, parse_offset_name, parse_queue_id
 from wakelog.storage.state.checkpoint import CHECKPOINT_BYTES
+from wakelog.storage.state.start_guard import GUARDED
 from wakelog.storage.verification.findings import Finding, Findings, Severity
 
 # Linux gives up after as many.
@@ -56,6 +57,9 @@ class StoreFiles:
         for topic in self._folders(paths.consume_queue_root):
             for queue in self._folders(topic, lambda name: parse_queue_id(name) is not None):
                 self._check_sequence(queue, self._config.consume_queue_bytes)
+        for topic in self._folders(paths.consume_queue_extension_root):
+            for queue in self._folders(topic, lambda name: parse_queue_id(name) is not None):
+                self._check_sequence(queue, self._config.consume_queue_extension_file_bytes)
         self._check_index()
         self._check_checkpoint()
         self._check_configuration()
@@ -114,6 +118,8 @@ class StoreFiles:
         directory = self._paths.config_directory
         for name in self._names(directory):
             path = join(directory, name)
+            if name.removesuffix(".bak") == GUARDED and self._fs.read_link(path) is not None:
+                continue  # of a broker of ours that runs or was killed; nobody reads through it
             if not self._is_plain(path) or not self._is_file(path) or not name.endswith(".json"):
                 continue
             if not self._is_json(path):

@@ -1,0 +1,91 @@
+"""What dispatch is told of the filters: all of them, at once, or that there is nothing to know."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.actors.broker.filter_file import FilterPublisher
+from wakelog.dispatchers.filter_bitmap import FilterFile
+from wakelog.filter.bloom import BloomFilter
+from wakelog.filter.consumer_filters import ConsumerFilters, Wanted
+from wakelog.storage.paths import StorePaths
+
+PATHS = StorePaths("/store")
+
+
+@pytest.fixture
+def fs() -> MemoryFileSystem:
+    fs = MemoryFileSystem()
+    fs.make_directories("/store")
+    return fs
+
+
+@pytest.fixture
+def filters() -> ConsumerFilters:
+    return ConsumerFilters(BloomFilter(error_percent=20, names_count=32), 0, dead_ms_max=1)
+
+
+def register(filters: ConsumerFilters, group: str) -> None:
+    filters.register(group, [Wanted("T", "a > 1", "SQL92", 1)], 5)
+
+
+def told(fs: MemoryFileSystem) -> int | None:
+    table = FilterFile(fs, PATHS.filters)()
+    return None if table is None else len(table)
+
+
+def test_changes_are_told_and_nothing_else(fs: MemoryFileSystem, filters: ConsumerFilters) -> None:
+    publisher = FilterPublisher(fs, PATHS, 7)
+    publisher.publish(filters)
+    assert told(fs) == 0
+    reader = FilterFile(fs, PATHS.filters)
+    for group, count in (("g", 1), ("h", 2), ("h", 2)):
+        register(filters, group)
+        publisher.publish(filters)
+        table = reader()
+        assert table is not None and len(table) == count
+    filters.unregister("g", 9)
+    publisher.publish(filters)
+    publisher.retry(filters)
+    assert publisher.published_count == 3
+    assert fs.list_directory("/store") == ["wakelog.filters"]
+    publisher.remove()
+    publisher.remove()
+    assert told(fs) is None
+
+
+def test_another_broker_s_table_is_another(fs: MemoryFileSystem, filters: ConsumerFilters) -> None:
+    FilterPublisher(fs, PATHS, 7).publish(filters)
+    reader = FilterFile(fs, PATHS.filters)
+    first = reader()
+    FilterPublisher(fs, PATHS, 8).publish(filters)
+    assert reader() is not first
+
+
+@pytest.mark.parametrize("operation", ["open", "pwrite", "rename"])
+def test_what_cannot_be_told_leaves_nothing_to_go_by(
+    fs: MemoryFileSystem, filters: ConsumerFilters, operation: str
+) -> None:
+    publisher = FilterPublisher(fs, PATHS, 7)
+    publisher.publish(filters)
+    register(filters, "g")
+    fs.fail(operation, number=errno.ENOSPC)
+    publisher.publish(filters)
+    assert told(fs) is None
+    publisher.publish(filters)  # a turn does not try again, a tick does
+    assert told(fs) is None
+    publisher.retry(filters)
+    assert told(fs) == 1
+
+
+def test_a_file_that_cannot_be_removed_is_logged(
+    fs: MemoryFileSystem, filters: ConsumerFilters
+) -> None:
+    publisher = FilterPublisher(fs, PATHS, 7)
+    publisher.publish(filters)
+    fs.fail("unlink")
+    publisher.remove()
+    assert told(fs) == 0

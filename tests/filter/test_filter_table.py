@@ -1,0 +1,108 @@
+"""A table of filters as it travels, and as a file of the real broker has it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from wakelog.filter.bloom import BloomFilter
+from wakelog.filter.consumer_filters import ConsumerFilters, Wanted
+from wakelog.filter.filter_table import decode_filters, encode_filters, stored_filters
+from wakelog.filter.sql92 import TYPE
+from wakelog.protocol.errors import RemoteProtocolError
+
+BLOOM = BloomFilter(error_percent=20, names_count=32)
+
+
+def filters(**wanted: tuple[str, str]) -> ConsumerFilters:
+    """Return filters by group: topic and expression."""
+    made = ConsumerFilters(BLOOM, 0, dead_ms_max=1)
+    for group, (topic, expression) in wanted.items():
+        made.register(group, [Wanted(topic, expression, TYPE, 1)], 5)
+    return made
+
+
+def bits(*names: str) -> bytes:
+    return BLOOM.bitmap(map(BLOOM.positions, names))
+
+
+THREE = {"a": ("T", "x > 1"), "b": ("T", "x IS NULL"), "c": ("U", "x > 1")}
+
+
+@pytest.mark.parametrize(
+    ("topic", "properties", "bitmap"),
+    [
+        ("T", {"x": "2"}, bits("a#T")),
+        ("T", {"x": "1"}, bits()),
+        ("T", {}, bits("b#T")),
+        ("T", {"x": "no number"}, bits()),
+        ("U", {"x": "2"}, bits("c#U")),
+        ("V", {"x": "2"}, b""),
+    ],
+)
+@pytest.mark.parametrize("way", ["travelled", "stored"])
+def test_the_bitmap_of_a_message(
+    topic: str, properties: dict[str, str], bitmap: bytes, way: str
+) -> None:
+    made = filters(**THREE)
+    if way == "stored":
+        table = stored_filters(made.snapshot()())
+    else:
+        table = decode_filters(encode_filters(made.all(), BLOOM.bit_count))
+    assert table is not None
+    assert len(table) == 3
+    assert table.bitmap(topic, properties, 1) == bitmap
+
+
+def test_the_dead_are_tried_too() -> None:
+    made = filters(**THREE)
+    made.unregister("a", 9)
+    table = decode_filters(encode_filters(made.all(), BLOOM.bit_count))
+    assert table.bitmap("T", {"x": "2"}, 1) == bits("a#T")
+
+
+def test_what_the_table_before_compiled_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = encode_filters(filters(**THREE).all(), BLOOM.bit_count)
+    before = decode_filters(data)
+    monkeypatch.setattr("wakelog.filter.filter_table.compile_filter", None)
+    assert decode_filters(data, before).bitmap("U", {"x": "2"}, 1) == bits("c#U")
+
+
+@pytest.mark.parametrize(("store_timestamp_ms", "is_needed"), [(5, False), (6, True)])
+def test_the_bits_that_a_message_needs_are_of_filters_before_it(
+    store_timestamp_ms: int, is_needed: bool
+) -> None:
+    table = stored_filters(filters(**THREE).snapshot()(), needed_only=True)
+    assert table is not None
+    found = table.bitmap("T", {"x": "2"}, store_timestamp_ms)
+    assert found == (bits("a#T") if is_needed else bits())
+
+
+def stored(change: dict[str, Any]) -> str:
+    content = json.loads(filters(**THREE).snapshot()())
+    content["filterDataByTopic"]["T"]["groupFilterData"]["a"].update(change)
+    return json.dumps(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        ({"expression": "x >"}, 2),
+        ({"expressionType": "CLASS"}, 2),
+        ({"bloomFilterData": {"bitNum": 120, "bitPos": [1, 2, 3]}}, None),
+        ({"bloomFilterData": {"bitNum": 112, "bitPos": [1, 2, 112]}}, None),
+        ({"bloomFilterData": {"bitNum": 0, "bitPos": []}}, None),
+        ({"bloomFilterData": None}, None),
+    ],
+)
+def test_a_foreign_file(change: dict[str, Any], count: int | None) -> None:
+    table = stored_filters(stored(change))
+    assert (None if table is None else len(table)) == count
+
+
+def test_a_file_without_filters_is_no_table() -> None:
+    assert stored_filters("{}") is None
+    with pytest.raises(RemoteProtocolError):
+        stored_filters("[")

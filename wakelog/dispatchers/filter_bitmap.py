@@ -1,0 +1,124 @@
+"""Calculates which filters each message passes, for the extension units of its queue.
+
+The filters are the Broker's, and the Broker is another process. It writes what it has to a file,
+by a rename, before anything that is put later may be read (`actors/broker/filter_file.py`). A batch
+was readable before it came here, and the file is looked at after that: so whatever filter was
+registered before a message was stored is in the table, and its bits are in the message's bitmap.
+
+    the file            bitmaps
+    is there            of its filters
+    is as it was        of the table that was read from it
+    is not there        none: whoever pulls looks at the properties
+    is no such file     none
+
+Source: org.apache.rocketmq.broker.filter.CommitLogDispatcherCalcBitMap (4.9.3), which shares the
+memory of the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Final, TypeAlias
+
+import msgspec
+
+from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
+from wakelog.filter.filter_table import FilterTable, decode_filters
+from wakelog.storage.errors import store_failure
+from wakelog.storage.file_system import FileSystem
+
+FilterSource: TypeAlias = Callable[[], FilterTable | None]
+
+VERSION: Final = Struct(">qq")
+"""What the file begins with: the epoch of the Broker, and how often it has written."""
+
+
+class FilterBitmap:
+    """Sets the bitmaps of each batch; keeps no files."""
+
+    name = "filter_bitmap"
+
+    def __init__(self, filters: FilterSource) -> None:
+        """Keep where the filters come from, which is asked for each batch."""
+        self._filters = filters
+        self._bitmaps_count = 0
+
+    def dispatch(self, batch: DispatchBatch) -> None:
+        """Try each message against the filters of its topic. Raises: StoreFailed."""
+        filters = self._filters()
+        if not filters or not len(batch):
+            return
+        batch.bitmaps = [
+            filters.bitmap(one.topic, one.properties, one.store_timestamp_ms)
+            for one in batch.requests
+        ]
+        self._bitmaps_count += sum(map(bool, batch.bitmaps))
+
+    def flush(self) -> None:
+        """Do nothing: there are no files."""
+
+    def prepare_flush(self) -> FlushPart:
+        """Name no file."""
+        return FlushPart([])
+
+    def recover(self, max_physical_offset: int) -> int:
+        """Ask for nothing: what is not dispatched to others needs no bitmap."""
+        return max_physical_offset
+
+    def truncate(self, physical_offset: int) -> int:
+        """Ask for nothing."""
+        return physical_offset
+
+    def statistics(self) -> dict[str, int]:
+        """Return counters."""
+        return {"bitmaps_count": self._bitmaps_count}
+
+    def remove_before(self, physical_offset: int) -> int:
+        """Remove nothing."""
+        return 0
+
+    def delete_topic(self, topic: str) -> int:
+        """Remove nothing."""
+        return 0
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
+class FilterFile:
+    """The Broker's file, read again when it has changed: a FilterSource."""
+
+    def __init__(self, fs: FileSystem, path: str) -> None:
+        """Read nothing yet."""
+        self._fs = fs
+        self._path = path
+        self._version = b""
+        self._table: FilterTable | None = None
+
+    def __call__(self) -> FilterTable | None:
+        """Return the table, None if there is none. Raises: StoreFailed."""
+        try:
+            fd = self._fs.open(self._path, read_only=True)
+        except FileNotFoundError:
+            self._version, self._table = b"", None
+            return None
+        except OSError as error:
+            raise store_failure(self._path, "open", error) from error
+        try:
+            version = self._fs.pread(fd, VERSION.size, 0)
+            if version != self._version:
+                size = self._fs.size(fd)
+                self._table = self._read(self._fs.pread(fd, size, 0)[VERSION.size :])
+                self._version = version
+        except OSError as error:
+            raise store_failure(self._path, "read", error) from error
+        finally:
+            self._fs.close(fd)
+        return self._table
+
+    def _read(self, data: bytes) -> FilterTable | None:
+        try:
+            return decode_filters(data, self._table)
+        except msgspec.MsgspecError:
+            return None
