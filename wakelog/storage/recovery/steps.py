@@ -143,12 +143,7 @@ def recover(
             may_be_torn=not clean_exit,
             watermark=known.watermark,
         ).run(plan.checked_from)
-        with closing(Watermark(fs, config.paths.watermark)) as watermark:
-            watermark.lower(end.physical_offset)
-            quarantined, removed = _cut_log(fs, config.paths, files, end.physical_offset, now_ms)
-            # What a killed process wrote may still be in the page cache alone.
-            sync_segments(files, plan.checked_from)
-            watermark.note(end.physical_offset, times.physic_ms, _seal(fs, config, files, end))
+        quarantined, removed = _end_log(fs, config, files, end, times, plan.checked_from, now_ms)
         queues_cut = queues.cut_at(end.physical_offset)
         queue_offsets = queues.next_offsets(ends.table())
     finally:
@@ -177,6 +172,25 @@ def recover(
         index_files_removed=index_removed,
     )
     return Recovered(report, files)
+
+
+def _end_log(
+    fs: FileSystem,
+    config: StoreConfig,
+    files: MappedFileQueue,
+    end: LogEnd,
+    times: CheckpointTimes,
+    checked_from: int,
+    now_ms: int,
+) -> tuple[tuple[QuarantinedPiece, ...], tuple[str, ...]]:
+    """Cut the log at its end, and make what is kept durable before that is noted."""
+    with closing(Watermark(fs, config.paths.watermark)) as watermark:
+        watermark.lower(end.physical_offset)
+        cut = _cut_log(fs, config.paths, files, end.physical_offset, now_ms)
+        # What a killed process wrote may still be in the page cache alone.
+        sync_segments(files, checked_from)
+        watermark.note(end.physical_offset, times.physic_ms, _seal(fs, config, files, end))
+    return cut
 
 
 def recover_derived(fs: FileSystem, config: StoreConfig) -> int:
