@@ -81,6 +81,7 @@ class FlushService:
         self._checkpoint: Checkpoint | None = None
         self._watermark: Watermark | None = None
         self._checkpoint_ms = 0
+        self._reach = 0
         self._durable: tuple[int, int] | None = None
         self._sync_seconds = Histogram()
         self._errors = logger(Log.STORE_ERROR)
@@ -104,6 +105,7 @@ class FlushService:
         )
         self._station = station
         self._core = Flush(self._store, known.flushed, wall_ms())
+        self._reach = 0
         self._segments = SegmentSync(self._fs, self._store.commit_log_file_bytes)
         self._receiver = DescriptorReceiver(descriptor_path(self._plan.runtime_directory))
         self._checkpoint = Checkpoint(self._fs, self._store.paths.checkpoint)
@@ -111,7 +113,7 @@ class FlushService:
         if station.has_bells:
             self._broker = station.line_to(BROKER_SERVICE)
             loop = asyncio.get_running_loop()
-            loop.add_reader(self._receiver, self._answer, [])
+            loop.add_reader(self._receiver, self._received)
             loop.call_soon(self._answer, [])
         return attached(flushed=known.flushed)
 
@@ -161,9 +163,9 @@ class FlushService:
         core = self._core
         assert core is not None and self._receiver is not None
         core.known_durable(request.flushed)
-        for start_offset, descriptor in self._receiver.drain():
-            self._segments.adopt(start_offset, descriptor)
-        reach = self._reach(core.flushed_offset)
+        if request.committed > self._reach:
+            self._take_descriptors(core.flushed_offset)
+        reach = max(self._reach, core.flushed_offset)
         now_ms = wall_ms()
         decision = core.step(
             committed_offset=max(core.flushed_offset, min(request.committed, reach)),
@@ -186,14 +188,17 @@ class FlushService:
                     self._durable = (decision.flush_to, request.stored_ms)
         return FlushOutcome(core.flushed_offset, core.failure, reach), decision.next_step_ms
 
-    def _reach(self, begin_offset: int) -> int:
-        """Return up to where every segment's descriptor is there, from `begin_offset` on."""
+    def _take_descriptors(self, begin_offset: int) -> None:
+        """Adopt what has come, and see up to where every segment's is there from `begin_offset`."""
+        assert self._receiver is not None
+        for start_offset, descriptor in self._receiver.drain():
+            self._segments.adopt(start_offset, descriptor)
         segment_bytes = self._store.commit_log_file_bytes
         held = set(self._segments.start_offsets)
         end = begin_offset - begin_offset % segment_bytes
         while end in held:
             end += segment_bytes
-        return max(begin_offset, end)
+        self._reach = end
 
     def _note_durable(self) -> None:
         """Write down how far the log is durable, once in a while, after who waits was answered."""
@@ -209,6 +214,12 @@ class FlushService:
         except StoreError as error:
             # An older one is true as well; the log itself is durable.
             self._errors.error("watermark not written", offset=physical_offset, cause=str(error))
+
+    def _received(self) -> None:
+        """Take descriptors off the socket, which would be readable for ever, and use them."""
+        if self._core is not None:
+            self._take_descriptors(self._core.flushed_offset)
+            self._answer([])
 
     def _answer(self, _notes: list[tuple[Any, ...]]) -> None:
         """Answer the bell, or the timer: flush until nothing is left that is due."""
@@ -240,6 +251,8 @@ class FlushService:
             assert self._broker is not None
             self._broker.ring()
             self._note_durable()
+            if next_step_ms is None and page.get(Word.COMMITTED) == outcome.flushed:
+                return self._next_look_ms(None)  # what comes later is rung for
 
     def _next_look_ms(self, next_step_ms: int | None) -> int | None:
         """Return when to look again: for the core, or for what is not written down yet."""

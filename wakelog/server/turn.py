@@ -106,6 +106,7 @@ class Turn:
         self._log = logger(Log.REMOTING)
         self._line_budget = LineBudget()
         self._scheduled = False
+        self._is_replying = False
         self._answers: list[tuple[Connection, RemotingCommand]] = []
         self._unflushed: list[Connection] = []
         self._closed: list[Connection] = []
@@ -275,6 +276,9 @@ class Turn:
             answers = [(to, self._answer_error(response, error)) for to, response in answers]
         for connection, response in answers:
             self._send(connection, response)
+        return self._write()
+
+    def _write(self) -> bool:
         unflushed, self._unflushed = self._unflushed, []
         for connection in unflushed:
             self._written_bytes += connection.flush()
@@ -283,7 +287,19 @@ class Turn:
     def reply(self, connection: Connection, response: RemotingCommand) -> None:
         """Send the answer of a deferred request; what it rests on is its shell's business."""
         self._send(connection, response)
-        self.schedule()
+        if not (self._scheduled or self._is_replying):
+            self._is_replying = True
+            self._call_soon(self._write_replies)
+
+    def _write_replies(self) -> None:
+        """Write what was answered between turns, together for each connection."""
+        self._is_replying = False
+        if self._unflushed:
+            began_seconds = self._clock_seconds()
+            self._write()
+            ended_seconds = self._clock_seconds()
+            self._busy_seconds += ended_seconds - began_seconds
+            self._busy_poll.turn_ended(began_seconds, ended_seconds, answered=True)
 
     def push(self, connection: Connection, command: RemotingCommand) -> bool:
         """Send a request of ours with this turn's answers; False if the connection is gone."""
