@@ -1,0 +1,79 @@
+"""What a store answers about itself, from its queues or, without them, from its log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.golden_stores import open_golden
+from tests.spark.logs import FS
+from wakelog.spark.errors import StoreUnreadable
+from wakelog.spark.reader import make_walk
+from wakelog.spark.records.record_walk import RecordWalk
+from wakelog.spark.store_view import QueueRange, StoreView
+from wakelog.spark.stores import open_store
+
+pytestmark = pytest.mark.golden
+
+
+def no_walk() -> RecordWalk:
+    raise AssertionError("the queues know")
+
+
+def view_of(path: Path, *, walks: bool = False) -> StoreView:
+    return StoreView(FS, open_store(FS, str(path)), make_walk if walks else no_walk)
+
+
+@pytest.mark.parametrize("name", ["basic", "copied_log_basic"])
+def test_queues_and_their_ends(name: str, tmp_path: Path) -> None:
+    store, _ = open_golden(name, tmp_path)
+    _, manifest = open_golden("basic", tmp_path)
+    view = view_of(store, walks=name != "basic")
+    for queue in manifest["queues"]:
+        found = view.queue_range(queue["topic"], queue["queueId"], queue["maxOffset"])
+        expected = QueueRange(queue["minOffset"], queue["maxOffset"])
+        assert found == (expected if queue["maxOffset"] else None)
+    assert view.queue_range("Nobody", 0, 0) is None
+
+
+def test_topics(tmp_path: Path) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    topics = view_of(store).topics()
+    assert topics is not None
+    assert {message["topic"] for message in manifest["messages"]} <= topics
+    copied, _ = open_golden("copied_log_basic", tmp_path)
+    assert view_of(copied).topics() is None
+
+
+def test_a_message_is_found_where_its_queue_says(tmp_path: Path) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    view = view_of(store)
+    for message in manifest["messages"][::50]:
+        begin = message["commitLogOffset"]
+        key = message["topic"], message["queueId"], message["queueOffset"]
+        assert view.place_of(*key) == (begin, begin + message["storeSize"])
+    assert view.place_of("G", 0, 83) is None
+    assert view.place_of("G", 9, 0) is None
+
+
+def test_the_first_message_of_a_time(tmp_path: Path) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    view = view_of(store, walks=True)
+    messages = manifest["messages"]
+    for time_ms in {message["storeTimestamp"] for message in messages[::40]}:
+        expected = next(x for x in messages if x["storeTimestamp"] >= time_ms)
+        assert view.place_of_time(time_ms) == expected["commitLogOffset"]
+    assert view.place_of_time(messages[-1]["storeTimestamp"] + 1) is None
+
+
+def test_a_configuration_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    (store / "config").mkdir(exist_ok=True)
+    for name in ("topics.json", "consumerOffset.json"):
+        (store / "config" / name).write_text("{")
+        (store / "config" / f"{name}.bak").write_text("{")
+    with pytest.raises(StoreUnreadable, match="topics"):
+        view_of(store).topics()
+    with pytest.raises(StoreUnreadable, match="consumerOffset"):
+        view_of(store).committed("g")
