@@ -18,7 +18,8 @@ def no_walk(file: OpenSegment, begin: int, end: int) -> int | None:
 
 
 def end_of(folder: Path, known: int = 0) -> int:
-    return find_log_end(FS, open_store(FS, str(folder)), no_walk, known=known)
+    store = open_store(FS, str(folder))
+    return find_log_end(FS, store, no_walk, known=known, repeated=known > 0)
 
 
 def log_of(count: int, **values: bytes) -> LogBytes:
@@ -78,6 +79,21 @@ def test_a_look_at_a_log_that_grew(tmp_path: Path) -> None:
     log.add()
     assert end_of(rewrite(tmp_path, log), known) == log.end
     assert end_of(tmp_path, log.end) == log.end
+
+
+def test_records_behind_a_hole_are_found_by_a_first_look(tmp_path: Path) -> None:
+    log = LogBytes(segment_bytes=1 << 20)
+    for size in (10, 300_000, 10):
+        log.add(body=bytes(size))
+    folder = write_segments(tmp_path, log)
+    with open(folder / f"{0:020d}", "r+b") as segment:
+        segment.truncate(log.offsets[1])
+        segment.truncate(log.offsets[2])
+        segment.seek(log.offsets[2])
+        segment.write(log.data[log.offsets[2] :])
+    assert end_of(folder) == log.end
+    # It was looked at before: so many zeros have come since, and nothing behind them.
+    assert end_of(folder, known=log.offsets[1]) == log.offsets[1]
 
 
 def test_records_larger_than_what_is_read_at_once(

@@ -37,6 +37,28 @@ def test_queues_and_their_ends(name: str, tmp_path: Path) -> None:
     assert view.queue_range("Nobody", 0, 0) is None
 
 
+def test_the_end_of_a_log_is_looked_for_behind_its_queues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    last = max(manifest["messages"], key=lambda message: int(message["commitLogOffset"]))
+    known: list[int] = []
+
+    def look(*args: object, known_end: list[int] = known, **values: int) -> int:
+        known_end.append(values["known"])
+        return values["known"]
+
+    monkeypatch.setattr("wakelog.spark.store_view.find_log_end", look)
+    view_of(store)
+    end = last["commitLogOffset"] + last["storeSize"]
+    assert 0 < known[0] <= end
+    # A queue that knows of a record that is not sound does not count.
+    for segment in (store / "commitlog").iterdir():
+        segment.write_bytes(bytes(segment.stat().st_size))
+    view_of(store)
+    assert known[1] == 0
+
+
 def test_topics(tmp_path: Path) -> None:
     store, manifest = open_golden("basic", tmp_path)
     topics = view_of(store).topics()

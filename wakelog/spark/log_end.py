@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from wakelog.protocol.message_record import BLANK_BYTES
 from wakelog.spark.records.record_walk import adds_up, next_sound
 from wakelog.spark.stores import OpenSegment, StoreLog
 from wakelog.storage.file_system import FileSystem
@@ -35,10 +36,13 @@ WalkEnd = Callable[[OpenSegment, int, int], int | None]
 """The compiled search: (segment, begin, end) to the end of the last sound record, None for none."""
 
 
-def find_log_end(fs: FileSystem, store: StoreLog, walk_end: WalkEnd, *, known: int = 0) -> int:
+def find_log_end(
+    fs: FileSystem, store: StoreLog, walk_end: WalkEnd, *, known: int = 0, repeated: bool = False
+) -> int:
     """Return the physical offset behind the last sound record, the log's begin if there is none.
 
-    known: the end that an earlier look found: then only what came behind it is looked at.
+    known: a place behind a sound record: only what follows it is looked at.
+    repeated: that is where an earlier look ended; many zeros behind it are not looked through.
     Raises: OSError.
     """
     known = max(known, store.begin)
@@ -47,7 +51,7 @@ def find_log_end(fs: FileSystem, store: StoreLog, walk_end: WalkEnd, *, known: i
             break
         file = OpenSegment(fs, segment)
         try:
-            search = _EndSearch(file, repeated=known > store.begin)
+            search = _EndSearch(file, repeated=repeated)
             found = search.run(max(known, segment.begin), segment.end, walk_end)
         finally:
             file.close()
@@ -100,7 +104,9 @@ class _EndSearch:
             data = self._file.read(position, min(ZEROS_BYTES, end - position))
             if not any(data):
                 return end
-        return next_sound(self._file, position + 1, end)
+        # Files have holes where nothing was written, and copies have them for any zeros.
+        data_begin = self._file.next_data(position)
+        return next_sound(self._file, max(position + 1, data_begin - BLANK_BYTES), end)
 
 
 def _check(file: OpenSegment, data: bytes, position: int, at: int) -> RecordCheck:

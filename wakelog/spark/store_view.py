@@ -40,7 +40,13 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.paths import parse_offset_name, parse_queue_id
 from wakelog.storage.queue.consume_queue import ConsumeQueue, QueueEntry
-from wakelog.storage.record_check import HEAD_BY_HOST_FLAGS, HOST_FLAGS, HOST_FLAGS_OFFSET
+from wakelog.storage.record_check import (
+    HEAD_BY_HOST_FLAGS,
+    HOST_FLAGS,
+    HOST_FLAGS_OFFSET,
+    CheckKind,
+    check_record,
+)
 from wakelog.storage.state.config_files import ConfigFiles
 
 WALKED_SEGMENTS_MAX: Final = 8
@@ -84,7 +90,13 @@ class StoreView:
         self._open_files = OpenFiles()
         self._largest: list[ConsumeQueue] | None = None
         try:
-            self.end = find_log_end(fs, store, self._walk_end, known=known)
+            self.end = find_log_end(
+                fs,
+                store,
+                self._walk_end,
+                known=known or self._dispatched(),
+                repeated=known > 0,
+            )
         except OSError as error:
             raise StoreUnreadable(f"the log of {store.broker} cannot be read: {error}") from error
 
@@ -250,6 +262,25 @@ class StoreView:
         except (StoreError, OSError):
             return None
         return queue
+
+    def _dispatched(self) -> int:
+        """Return the end of the last record that large queues know and that is sound, 0 if none."""
+        ends = [0]
+        for queue in self._largest_queues():
+            entry = queue.entry(queue.end_of_written() - 1)
+            if entry is None or entry.is_padding:
+                continue
+            begin, end = entry.physical_offset, entry.physical_offset + entry.size_bytes
+            for segment in self.store.segments:
+                if segment.begin <= begin and end <= segment.end:
+                    with closing(OpenSegment(self._fs, segment)) as file:
+                        data = file.read(begin, entry.size_bytes)
+                    check = check_record(
+                        data, 0, begin, len(data), segment_end=segment.end, check_body=True
+                    )
+                    if (check.kind, check.size_bytes) == (CheckKind.SOUND, entry.size_bytes):
+                        ends.append(end)
+        return max(ends)
 
     def _largest_queues(self) -> list[ConsumeQueue]:
         """Return the consume queues with most entries, among the first of the store."""

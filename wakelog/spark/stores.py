@@ -158,6 +158,11 @@ class OpenSegment:
         length = min(length_max, self.end - physical_offset)
         return self._fs.pread(self._fd, length, physical_offset - self._begin)
 
+    def next_data(self, physical_offset: int) -> int:
+        """Return where bytes that may not be zero go on, the segment's end if nowhere."""
+        found = self._fs.next_data(self._fd, physical_offset - self._begin)
+        return self.end if found is None else min(self._begin + found, self.end)
+
     def close(self) -> None:
         """Close the descriptor."""
         self._fs.close(self._fd)
