@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.records import LogBytes
+from tests.fakes.records import LogBytes, properties
 from tests.golden_stores import open_golden
 from tests.spark.logs import FS, columns, query_rows, task_reader, write_segments
 from wakelog.spark.errors import DataLost
@@ -116,3 +116,22 @@ def test_views_take_ends_that_are_known(tmp_path: Path) -> None:
     path = str(write_segments(tmp_path / "b", log))
     [view] = Query(read_options({"path": path}), FS).views({"b": log.end})
     assert view.end == log.end
+
+
+@pytest.mark.slow
+def test_a_log_that_is_being_written_is_read_up_to_a_whole_record(
+    walk: RecordWalk, tmp_path: Path
+) -> None:
+    """At every moment of writing a record, byte by byte, the rows are a front part."""
+    log = LogBytes(segment_bytes=1 << 14)
+    for i in range(3):
+        log.add(body=bytes([1 + i]) * 60, properties=properties(KEYS="k" * 20))
+    [segment] = write_segments(tmp_path / "commitlog", log).iterdir()
+    whole = segment.read_bytes()
+    with open(tmp_path / "lock", "w") as lock:
+        assert FS.lock_byte(lock.fileno(), 0)
+        for written in range(log.offsets[2], log.end + 1):
+            segment.write_bytes(whole[:written].ljust(len(whole), b"\0"))
+            rows = query_rows(SCHEMA, walk, path=str(tmp_path))
+            found = [row["commitLogOffset"] for row in rows]
+            assert found == (log.offsets if written == log.end else log.offsets[:2])

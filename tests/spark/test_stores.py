@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.records import LogBytes
 from tests.spark.logs import FS, write_segments
 from wakelog.spark.errors import OptionError, SourceError, StoreUnreadable
-from wakelog.spark.stores import OpenSegment, find_stores, open_store
+from wakelog.spark.stores import OpenSegment, find_stores, is_being_written, open_store
 
 
 def make_store(root: Path, broker: str = "") -> Path:
@@ -76,6 +76,17 @@ def test_an_identity_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     (root / "wakelog.store").write_text("{")
     with pytest.raises(SourceError, match="identity"):
         open_store(FS, str(root))
+
+
+def test_a_store_is_being_written_while_its_lock_is_held(tmp_path: Path) -> None:
+    store = open_store(FS, str(make_store(tmp_path)))
+    assert not is_being_written(store)
+    with open(tmp_path / "lock", "w") as lock:
+        assert not is_being_written(store)
+        assert FS.lock_byte(lock.fileno(), 0)
+        assert is_being_written(store)
+    assert not is_being_written(store)
+    assert not is_being_written(open_store(FS, str(tmp_path / "commitlog")))
 
 
 def test_an_open_segment_is_read_by_physical_offset(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ Source: org.apache.rocketmq.store.MappedFileQueue#load (4.9.3).
 from __future__ import annotations
 
 import itertools
+import os
 from glob import glob, has_magic
 from os.path import basename, isdir, join, normpath
 from typing import NamedTuple
@@ -137,6 +138,23 @@ def _size(fs: FileSystem, path: str) -> int:
         return fs.size(fd)
     finally:
         fs.close(fd)
+
+
+def is_being_written(store: StoreLog) -> bool:
+    """Tell whether a broker on this machine holds the store's lock; False where nobody knows.
+
+    The system's list is read: to open the lock file, in the broker's own process, would free it.
+    """
+    if store.paths is None:
+        return False
+    try:
+        lock = os.stat(store.paths.lock)
+        with open("/proc/locks", encoding="ascii") as file:
+            held = [line.split() for line in file]
+    except OSError:
+        return False
+    device = f"{os.major(lock.st_dev):02x}:{os.minor(lock.st_dev):02x}:{lock.st_ino}"
+    return any("WRITE" in words and device in words for words in held)
 
 
 class OpenSegment:
