@@ -140,18 +140,23 @@ def costs(before: Cost, after: Cost, run: Run, counted: int) -> Run:
     """Return what so many messages of a run cost, and how busy which process was."""
     millions = counted / 1e6
     used = {
-        role: seconds - before.cpu_by_role.get(role, 0.0)
+        role: _spent(before.cpu_by_role.get(role, 0.0), seconds)
         for role, seconds in after.cpu_by_role.items()
     }
     seconds = run["driver_seconds"]
     busy = {role: 100 * cpu_seconds / seconds for role, cpu_seconds in used.items()}
     busy["the driver"] = 100 * run["driver_cpu_seconds"] / seconds
     return {
-        "cpu": (after.cpu_seconds - before.cpu_seconds) / millions,
-        "broker_cpu": (after.broker_cpu_seconds - before.broker_cpu_seconds) / millions,
+        "cpu": _spent(before.cpu_seconds, after.cpu_seconds) / millions,
+        "broker_cpu": _spent(before.broker_cpu_seconds, after.broker_cpu_seconds) / millions,
         **memory(after),
         "busy_percent": {role: round(share, 1) for role, share in busy.items() if share >= 1},
     }
+
+
+def _spent(before_seconds: float, after_seconds: float) -> float:
+    """Return the difference of two sums of what the kernel counts in hundredths of a second."""
+    return round(after_seconds - before_seconds, 2)
 
 
 def memory(cost: Cost) -> Run:

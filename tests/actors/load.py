@@ -37,6 +37,10 @@ class Account:
     failed_at: list[float] = field(default_factory=list)
     """When a send had no answer."""
 
+    def answered_since(self, since: float) -> bool:
+        """Return whether a send was acknowledged after `since`."""
+        return bool(self.gaps_ms) and self.gaps_ms[-1][0] > since
+
     def longest_gap_ms(self, since: float) -> float:
         """Return the longest time without any acknowledgement that ended after `since`."""
         return max((gap for end, gap in self.gaps_ms if end >= since), default=0.0)

@@ -65,6 +65,8 @@ async def struck(
         await asyncio.sleep(BEFORE_SECONDS)
     finally:
         account = await load.stop()
+    # Before the readback, whose wait would say nothing of the cause.
+    assert account.answered_since(times.struck_at), f"refused with {account.refused_codes}"
     queues = await read_back(supervised.address, topic, account)
     stall_end = account.longest_gap_end(times.struck_at)
     back_at = stall_end if times.back_at is None else times.back_at
@@ -159,7 +161,7 @@ class Victim:
             return next((at for at in account.failed_at if at >= times.struck_at), 0.0)
 
         def is_answered() -> bool:
-            return account.gaps_ms[-1][0] > failed_at
+            return account.answered_since(failed_at)
 
         failed_at: float = await wait_until(noticed, "a client that notices")
         times.noticed_at = failed_at

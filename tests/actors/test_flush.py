@@ -20,8 +20,11 @@ from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.links.station import Refused
 from wakelog.actors.links.words import Watermarks, Word, make_page
 from wakelog.actors.plan import Transport
+from wakelog.storage.errors import StoreFailed
+from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.state.checkpoint import decode_checkpoint
+from wakelog.storage.state.watermark import Watermark, read_mark
 
 
 def send(plan: ServicePlan, store: MessageStore) -> None:
@@ -30,8 +33,10 @@ def send(plan: ServicePlan, store: MessageStore) -> None:
     assert send_descriptors(descriptor_path(plan.runtime_directory), segments)
 
 
-def sync(service: FlushService, end: int, *, force: bool = True) -> FlushOutcome:
-    request = FlushRequest(committed=end, appended=end, stored_ms=1_000, force=force)
+def sync(service: FlushService, end: int, *, force: bool = True, flushed: int = 0) -> FlushOutcome:
+    request = FlushRequest(
+        flushed=flushed, committed=end, appended=end, stored_ms=1_000, force=force
+    )
     answer: Any = service.sync(EPOCH, dict(msgspec.to_builtins(request)))
     return msgspec.convert(answer, FlushOutcome)
 
@@ -46,6 +51,46 @@ def test_a_call_syncs_and_writes_the_checkpoint(short_path: Path) -> None:
         assert sync(service, end) == FlushOutcome(end, None, SEGMENT_BYTES)
         checkpoint = Path(plan.settings.store.paths.checkpoint).read_bytes()
         assert decode_checkpoint(checkpoint).physic_ms == 1_000
+        mark = read_mark(RealFileSystem(), plan.settings.store.paths.watermark)
+        assert (mark.physical_offset, mark.physic_ms, mark.seal) == (end, 1_000, None)
+        service.release()
+
+
+def test_the_watermark_lags_behind_rather_than_costing_a_sync_each_time(short_path: Path) -> None:
+    plan = service_plan(short_path)
+    service = FlushService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        begin = read_mark(RealFileSystem(), plan.settings.store.paths.watermark).sequence
+        first = fill(store, 3)
+        send(plan, store)
+        assert sync(service, first).flushed == first
+        for _ in range(20):
+            sync(service, fill(store, 1))
+        mark = read_mark(RealFileSystem(), plan.settings.store.paths.watermark)
+        assert (mark.sequence, mark.physical_offset) == (begin + 1, first)
+        service.release()
+
+
+def test_a_watermark_that_cannot_be_written_stops_no_flush(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = service_plan(short_path)
+    service = FlushService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        end = fill(store, 3)
+        send(plan, store)
+
+        def fail(_self: Watermark, _offset: int, _stored_ms: int) -> None:
+            raise StoreFailed("wakelog.watermark", "write", OSError(errno.EIO, "no"))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Watermark, "note", fail)
+            assert sync(service, end) == FlushOutcome(end, None, SEGMENT_BYTES)
+        checkpoint = Path(plan.settings.store.paths.checkpoint).read_bytes()
+        # It never runs ahead of the watermark.
+        assert decode_checkpoint(checkpoint).physic_ms == 0
         service.release()
 
 
@@ -71,6 +116,22 @@ def test_a_flush_reaches_over_the_end_of_a_segment(short_path: Path) -> None:
             end = fill(store, 50)
         send(plan, store)
         assert sync(service, end) == FlushOutcome(end, None, 2 * SEGMENT_BYTES)
+        service.release()
+
+
+def test_what_the_broker_made_durable_needs_no_descriptor(short_path: Path) -> None:
+    plan = service_plan(short_path)
+    service = FlushService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        assert service.attach(known_of(store))["flushed"] == 0
+        while (flushed := fill(store, 50)) < SEGMENT_BYTES:
+            pass
+        end = fill(store, 3)
+        last = store.log.files.files[-1]
+        path = descriptor_path(plan.runtime_directory)
+        assert send_descriptors(path, [(last.start_offset, last.fd)])
+        assert sync(service, end).flushed == 0
+        assert sync(service, end, flushed=flushed) == FlushOutcome(end, None, 2 * SEGMENT_BYTES)
         service.release()
 
 

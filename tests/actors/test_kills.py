@@ -18,6 +18,9 @@ pytestmark = [pytest.mark.ray, pytest.mark.kill, pytest.mark.slow]
 
 SEED = 20_493
 
+BODY_BYTES = 4_000
+"""So large that the log rolls several times while a role is away."""
+
 BACK_MS_MAX = 10_000
 """How long a role may be away on a machine that does other things as well."""
 
@@ -39,7 +42,9 @@ def test_a_kill_loses_and_doubles_nothing(
         victim.kill(times)
         await victim.wait_back(load, times)
 
-    incident = asyncio.run(struck(supervised, kill, case="kill", role=role, number=number))
+    incident = asyncio.run(
+        struck(supervised, kill, case="kill", role=role, number=number, body_bytes=BODY_BYTES)
+    )
     if pytestconfig.getoption("--long"):
         note(incident)
     stall_ms_max = BROKER_STALL_MS_MAX if role == "Broker" else supervised.kind.stall_ms_max

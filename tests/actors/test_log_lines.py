@@ -16,6 +16,7 @@ from wakelog.broker.processors.client_manage import CheckClientRequestBody
 from wakelog.protocol.bodies import LockBatchRequestBody, SubscriptionData, encode_body
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.telemetry.logs import (
     FILES_OF_BROKER,
     Log,
@@ -114,3 +115,26 @@ def test_a_copy_of_what_was_cut_is_said_at_the_start(tmp_path: Path) -> None:
     [line] = asyncio.run(main())
     assert line.startswith("broker-a: 13 bytes at ")
     assert os.path.getsize(line.rpartition(" ")[2]) == len(b"not a message")
+
+
+def test_damage_to_the_last_message_is_said_and_the_broker_goes_on(tmp_path: Path) -> None:
+    plan = small_plan(tmp_path / "store")
+    segment = Path(plan.brokers[0].store_directory, "commitlog", f"{0:020}")
+
+    async def main() -> tuple[list[str], int, int]:
+        async with running(plan) as (deployment, client):
+            for _ in range(2):
+                assert (await client.send("T", BODY)).code == ResponseCode.SUCCESS
+            [broker] = (await deployment.statistics())["brokers"].values()
+        end = broker["watermarks"]["appended"]
+        magic = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
+        place = segment.read_bytes().rindex(magic) - MAGIC_OFFSET
+        with segment.open("r+b") as file:
+            file.seek(place)
+            file.write(bytes(20))
+        async with running(plan) as (deployment, client):
+            assert (await client.send("T", BODY)).code == ResponseCode.SUCCESS
+            return deployment.notices(), place, end
+
+    [line], place, end = asyncio.run(main())
+    assert line.startswith(f"broker-a: bytes {place} to {end} of the log are damaged")

@@ -15,6 +15,7 @@ from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
 from wakelog.storage.results import GetResult, GetStatus, PutResult, PutStatus, QueryResult
 
 Match = Callable[[int], bool]
+MatchRecord = Callable[[bytes], bool]
 
 
 @dataclass
@@ -116,6 +117,7 @@ class FakeStore:
         count_max: int,
         *,
         match: Match | None = None,
+        match_record: MatchRecord | None = None,
         blocking: bool = True,
     ) -> GetResult | None:
         self.asked.append((topic, queue_id, queue_offset))
@@ -127,7 +129,10 @@ class FakeStore:
         if status is not GetStatus.FOUND:
             return GetResult(status, next_offset, begin, end, suggest_slave=self.far_behind)
         wanted = [
-            m for m in queue.messages[queue_offset:end] if match is None or match(m.tags_code)
+            m
+            for m in queue.messages[queue_offset:end]
+            if (match is None or match(m.tags_code))
+            and (match_record is None or match_record(m.record))
         ]
         taken = wanted[: max(count_max, 1)]
         if not taken:

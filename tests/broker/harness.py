@@ -164,6 +164,12 @@ def subscription(topic: str = "T", expression: str = "*", version: int = 1) -> S
     return msgspec.structs.replace(build_subscription(topic, expression), sub_version=version)
 
 
+def sql_subscription(expression: str, topic: str = "T", version: int = 1) -> SubscriptionData:
+    """Return a subscription by SQL92."""
+    found = build_subscription(topic, expression, "SQL92")
+    return msgspec.structs.replace(found, sub_version=version)
+
+
 def send_fields(topic: str = "T", **changes: str) -> dict[str, str]:
     """Return the header of SEND_MESSAGE_V2."""
     fields = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.broker.harness import NOW_MS, Harness, subscription
+from tests.broker.harness import NOW_MS, Harness, sql_subscription, subscription
 from wakelog.broker import housekeeping
 from wakelog.broker.decision import CloseChannel, Instruction, Persist, Push, RegisterBroker
 from wakelog.broker.membership import CLIENT_EXPIRED_MS
@@ -38,6 +38,24 @@ def test_offsets_that_were_written_are_not_written_again(harness: Harness) -> No
     assert Persist("consumerOffset") in tick(harness, 5_000)
     harness.broker.to_json("consumerOffset")
     assert Persist("consumerOffset") not in tick(harness, 10_000)
+
+
+def test_filters_are_written_every_10_s_if_they_changed(harness: Harness) -> None:
+    harness.beat("g", sql_subscription("a > 1"))
+    harness.instructions()
+    assert Persist("consumerFilter") not in tick(harness, 9_999)
+    assert Persist("consumerFilter") in tick(harness, 10_000)
+    harness.broker.to_json("consumerFilter")
+    assert Persist("consumerFilter") not in tick(harness, 20_000)
+
+
+def test_filters_that_are_dead_for_a_day_go(harness: Harness) -> None:
+    harness.beat("g", sql_subscription("a > 1"))
+    harness.broker.channel_closed(harness.channel, harness.now_ms)
+    harness.broker.to_json("consumerFilter")
+    assert Persist("consumerFilter") not in tick(harness, 86_390_000)
+    assert Persist("consumerFilter") in tick(harness, 86_400_000)
+    assert len(harness.broker._state.filters) == 0
 
 
 @pytest.mark.parametrize(

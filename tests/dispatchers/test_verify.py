@@ -12,7 +12,9 @@ from tests.dispatchers.test_golden_rebuild import config_of
 from tests.golden_stores import open_golden
 from wakelog.dispatchers.rebuild import LogReport, Rebuild
 from wakelog.dispatchers.verify import VerifyReport, verify_store
+from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.recovery.steps import recover
 
 pytestmark = pytest.mark.golden
 
@@ -55,7 +57,7 @@ def look(name: str, store: Path, tmp_path: Path, *, is_live: bool = False) -> Ve
     _, manifest = open_golden(name, tmp_path / "manifest")
     fs, config = RealFileSystem(), config_of(manifest, store)
     target = tmp_path / "rebuilt"
-    target.mkdir()
+    target.mkdir(parents=True)
     before = contents(store)
     report = verify_store(
         fs, config, lambda: Rebuild(fs, config, str(target)), run, is_live=is_live
@@ -139,3 +141,33 @@ def test_one_flipped_bit_is_found_and_located(
     assert not found.is_sound
     [first, *_] = [finding for finding in found.kept if finding.kind == kind]
     assert offset is None or first.physical_offset == offset
+
+
+def test_below_the_watermark_the_last_record_is_no_tail(tmp_path: Path) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    recovered = recover(RealFileSystem(), config_of(manifest, store), NOW_MS)
+    end = recovered.report.log_end
+    segment = recovered.files.find(end - 1)
+    assert segment is not None
+    recovered.files.close()
+    path = Path(segment.path)
+    magic = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
+    place = segment.start_offset + path.read_bytes().rindex(magic) - MAGIC_OFFSET
+    flip(path, place - segment.start_offset + MAGIC_OFFSET)
+    kept = look("basic", store, tmp_path).findings.kept
+    [record] = [finding for finding in kept if finding.kind == "record"]
+    assert record.physical_offset == place
+    assert record.reason == f"{end - place} bytes that were durable hold no record"
+    assert not [finding for finding in kept if finding.kind == "tail"]
+    (store / "wakelog.watermark").unlink()
+    kept = look("basic", store, tmp_path / "again").findings.kept
+    assert [finding.physical_offset for finding in kept if finding.kind == "tail"] == [place]
+
+
+def test_segments_missing_below_the_watermark_are_damage(tmp_path: Path) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    recovered = recover(RealFileSystem(), config_of(manifest, store), NOW_MS)
+    recovered.files.close()
+    sorted((store / "commitlog").iterdir())[-1].unlink()
+    kept = look("basic", store, tmp_path).findings.kept
+    assert any("its segments end at" in finding.reason for finding in kept)

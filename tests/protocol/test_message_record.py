@@ -17,6 +17,7 @@ from wakelog.protocol.message_record import (
     Host,
     MessageRecord,
     body_crc,
+    decode_properties_text,
     decode_record,
     encode_blank,
     encode_record,
@@ -282,3 +283,15 @@ def test_golden_records_hold_what_the_manifest_says() -> None:
         assert record.store_timestamp_ms == message["storeTimestamp"]
         combinations.add(record.sys_flag & V6_BITS)
     assert combinations == {0x00, 0x10, 0x20, 0x30}
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_the_properties_alone_are_those_of_the_whole_record(name: str) -> None:
+    for raw in raw_records(name):
+        assert decode_properties_text(raw) == decode_record(raw).properties_text
+
+
+@given(st.binary(max_size=300))
+def test_the_properties_of_what_is_no_record_are_refused(data: bytes) -> None:
+    with pytest.raises(RemoteProtocolError):
+        decode_properties_text(data + b"\xff\xff")

@@ -1,4 +1,4 @@
-"""What is not a crash: a second broker at the door, and bits that change below what is durable.
+"""What is not a crash: another broker on the store, and bits that change.
 
 Each experiment raises Violation if a promise is broken.
 """
@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from random import Random
 
+from tests.simulation.client import Sent
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.journal import Synced, SyncedDirectory
 from tests.simulation.machine import BEGIN_MS, Machine
 from tests.simulation.oracle import Violation
 from tests.simulation.trial import RECOVERED_LATER_MS
 from tests.simulation.workloads import apply
+from wakelog.protocol.message_record import STORE_TIMESTAMP_OFFSET_V4
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreLocked
 
 STEPS = ("put", "put", "flush", "batch", "flush", "dispatch", "derive", "put", "flush", "dispatch")
-LATER_RECORDS_MIN = 2
-"""Damage is told from a torn tail by a record behind it that the checkpoint knows to be durable."""
 
 
 def second_broker(config: StoreConfig) -> None:
@@ -64,13 +64,16 @@ def flipped_bit(config: StoreConfig, seed: int) -> None:
     view = disk.view.copy()
     machine.abandon()
     records = [record for record in view.sent.values() if record.end <= view.acknowledged]
-    victim = rng.choice(records[:-LATER_RECORDS_MIN])
-    segment = victim.physical_offset - victim.physical_offset % config.commit_log_file_bytes
-    path = f"{config.paths.commit_log_directories[0]}/{segment:020d}"
-    bit = rng.randrange(8 * len(victim.record))
-    disk.flip(path, 8 * (victim.physical_offset - segment) + bit)
+    victim = rng.choice(records)
+    bit = _flip(disk, config, victim, rng)
     machine = Machine(disk, config, BEGIN_MS + RECOVERED_LATER_MS)
     try:
+        recovery = machine.store.recovery
+        if recovery.log_end < view.acknowledged or recovery.quarantined:
+            raise Violation("I8", f"bit {bit} at {victim.physical_offset} cut the log: {recovery}")
+        for stretch in recovery.damaged:
+            if (stretch.begin, stretch.end) != (victim.physical_offset, victim.end):
+                raise Violation("I8", f"bit {bit} at {victim.physical_offset} hides {stretch}")
         for record in records:
             if record is victim:
                 continue
@@ -80,6 +83,67 @@ def flipped_bit(config: StoreConfig, seed: int) -> None:
                 raise Violation("I8", f"bit {bit} at {victim.physical_offset} took {place} away")
     finally:
         machine.abandon()
+
+
+def torn_bit(config: StoreConfig, seed: int) -> None:
+    """Change a bit of what was never synced: that is a torn tail, and all before it stays."""
+    rng = Random(seed)
+    disk = SimulatedDisk()
+    machine = _lived(disk, config)
+    for _ in range(1 + seed % 3):
+        machine = apply(machine, "put", config)
+    view = disk.view.copy()
+    machine.abandon()
+    victim = rng.choice([one for one in view.sent.values() if one.end > view.acknowledged])
+    bit = _flip(disk, config, victim, rng)
+    machine = Machine(disk, config, BEGIN_MS + RECOVERED_LATER_MS)
+    try:
+        recovery = machine.store.recovery
+        where = f"bit {bit} at {victim.physical_offset}"
+        if recovery.damaged:
+            raise Violation("I9", f"{where} is taken for damage: {recovery.damaged}")
+        if recovery.log_end not in (victim.physical_offset, max(view.sent.values()).end):
+            raise Violation("I8", f"{where} ends the log at {recovery.log_end}")
+    finally:
+        machine.abandon()
+
+
+def another_owner(config: StoreConfig, seed: int) -> None:
+    """Let a broker that knows no watermark cut below it and write on: nothing old comes back.
+
+    Like 4.9.3 it ends the log at damage, in memory only, and writes over what lies there.
+    """
+    disk = SimulatedDisk()
+    machine = _lived(disk, config)
+    view = disk.view.copy()
+    machine.abandon()
+    victim = Random(seed).choice(list(view.sent.values())[:4])
+    fs = disk.process()
+    segment = victim.physical_offset - victim.physical_offset % config.commit_log_file_bytes
+    path = f"{config.paths.commit_log_directories[0]}/{segment:020d}"
+    fd = fs.open(path)
+    later_ms = BEGIN_MS + RECOVERED_LATER_MS
+    record = bytearray(victim.record)
+    record[STORE_TIMESTAMP_OFFSET_V4 : STORE_TIMESTAMP_OFFSET_V4 + 8] = later_ms.to_bytes(8, "big")
+    fs.pwrite(fd, bytes(record), victim.physical_offset - segment)
+    # The next one is torn, behind which lie those of before.
+    fs.pwrite(fd, bytes(20), victim.end - segment)
+    fs.close(fd)
+    fs.kill()
+    machine = Machine(disk, config, later_ms + RECOVERED_LATER_MS)
+    try:
+        if machine.store.recovery.log_end != victim.end:
+            raise Violation("I2", f"behind {victim.end} old messages came back")
+    finally:
+        machine.abandon()
+
+
+def _flip(disk: SimulatedDisk, config: StoreConfig, victim: Sent, rng: Random) -> int:
+    segment = victim.physical_offset - victim.physical_offset % config.commit_log_file_bytes
+    path = f"{config.paths.commit_log_directories[0]}/{segment:020d}"
+    bit = rng.randrange(8 * len(victim.record))
+    disk.flip(path, 8 * (victim.physical_offset - segment) + bit)
+    return bit
 
 
 def _lived(disk: SimulatedDisk, config: StoreConfig) -> Machine:

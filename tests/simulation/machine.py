@@ -10,6 +10,7 @@ Source: wakelog.actors.broker.service, wakelog.actors.flush, wakelog.actors.disp
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -41,6 +42,7 @@ from wakelog.storage.results import PutStatus
 from wakelog.storage.retention.retention_files import remove_segment, retention_segments
 from wakelog.storage.state.checkpoint import Checkpoint
 from wakelog.storage.state.config_files import ConfigFiles
+from wakelog.storage.state.watermark import Watermark
 from wakelog.storage.store_parts import OpenOptions
 
 ROOT = "/store"
@@ -100,6 +102,7 @@ class Machine:
         self.segments = SegmentSync(self.fs, config.commit_log_file_bytes)
         try:
             self._checkpoint = Checkpoint(self.fs, config.paths.checkpoint)
+            self._watermark = Watermark(self.fs, config.paths.watermark)
             self.dispatch = self._open_dispatch()
             self._adopt()
         except StoreError:
@@ -176,12 +179,18 @@ class Machine:
             self.store.log.fail(str(error))
             return False
         core.succeeded(decision.flush_to)
-        if self._stored_ms:
-            self._checkpoint.set_physic(self._stored_ms)
         self.flushed = decision.flush_to
         self.disk.mark(Acknowledged(self.flushed, is_synchronous=True))
         self._update_readable()
+        self._note_durable()
         return True
+
+    def _note_durable(self) -> None:
+        """Do as Flush after a sync, but each time."""
+        if self._stored_ms:
+            with suppress(StoreError):
+                self._watermark.note(self.flushed, self._stored_ms)
+                self._checkpoint.set_physic(self._stored_ms)
 
     def dispatch_step(self) -> None:
         """Dispatch what is readable and let the consumers see it. Raises: StoreError."""
@@ -240,6 +249,7 @@ class Machine:
             behind = max(behind, 1)
         self.segments.close()
         self._checkpoint.close()
+        self._watermark.close()
         return self.store.close(dispatch_behind_bytes=behind)
 
     def abandon(self) -> None:

@@ -24,7 +24,8 @@ from wakelog.storage.flush import SegmentSync
 from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
-from wakelog.storage.recovery import log_end, steps
+from wakelog.storage.recovery import durable, log_end, steps
+from wakelog.storage.recovery.durable import Durable
 from wakelog.storage.recovery.log_end import LogEndSearch
 from wakelog.storage.recovery.queue_ends import QueueEnds
 from wakelog.storage.state.abort_file import AbortFile
@@ -203,6 +204,21 @@ def _damage_ends_the_log(self: LogEndSearch, position: int) -> None:
     return None
 
 
+def _watermark_ahead(self: Machine) -> bool:
+    if self.store.log.failure is None and self._stored_ms:
+        self._watermark.note(self.store.log.appended_offset, self._stored_ms)
+    return _FLUSH(self)
+
+
+def _watermark_unheeded(*_: Any) -> Durable:
+    return Durable(0)
+
+
+def _resume_anywhere(self: LogEndSearch, position: int) -> int:
+    found = self._next_sound(position)
+    return self._watermark if found is None else min(found[0], self._watermark)
+
+
 def _begin_where_the_broker_says(
     really: Callable[[IndexDispatcher, int], int],
 ) -> Callable[[IndexDispatcher, int], int]:
@@ -295,6 +311,19 @@ MUTANTS: dict[str, Mutant] = {
         (steps, "_index_end", lambda *_: 1 << 62),
         (IndexDispatcher, "recover", _begin_where_the_broker_says(IndexDispatcher.recover)),
         (IndexDispatcher, "truncate", _begin_where_the_broker_says(IndexDispatcher.truncate)),
+    ),
+    "watermark_ahead_of_the_log": _mutant(
+        "the watermark is written before the sync that it tells of",
+        (Machine, "flush", _watermark_ahead),
+    ),
+    "watermark_unheeded": _mutant(
+        "damage to the last durable records is taken for a torn tail (4.9.3)",
+        (steps, "known_durable", _watermark_unheeded),
+    ),
+    "watermark_of_another_broker": _mutant(
+        "the watermark is believed whoever had the store since",
+        (durable, "_doubt", _nothing),
+        (LogEndSearch, "_resume_below_watermark", _resume_anywhere),
     ),
     "queues_not_checked_after_a_crash": _mutant(
         "a hole in a queue stays",

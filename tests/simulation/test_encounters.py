@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.encounters import flipped_bit, foreign_broker, second_broker
+from tests.simulation.encounters import (
+    another_owner,
+    flipped_bit,
+    foreign_broker,
+    second_broker,
+    torn_bit,
+)
 from tests.simulation.machine import simulated_config
 
 pytestmark = pytest.mark.simulation
@@ -20,5 +26,16 @@ def test_the_lock_of_a_real_broker_is_seen() -> None:
 
 @pytest.mark.slow
 def test_a_changed_bit_takes_no_other_message_away() -> None:
-    for seed in range(200):
+    for seed in range(2_000):
         flipped_bit(simulated_config(), seed)
+
+
+@pytest.mark.slow
+def test_a_bit_changed_above_the_watermark_is_a_torn_tail() -> None:
+    for seed in range(2_000):
+        torn_bit(simulated_config(), seed)
+
+
+def test_what_another_broker_wrote_over_does_not_come_back() -> None:
+    for seed in range(20):
+        another_owner(simulated_config(), seed)

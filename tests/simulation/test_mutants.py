@@ -7,7 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from tests.simulation.campaign import Found, case_of, run_case
-from tests.simulation.encounters import flipped_bit, foreign_broker, second_broker
+from tests.simulation.encounters import (
+    another_owner,
+    flipped_bit,
+    foreign_broker,
+    second_broker,
+)
 from tests.simulation.fault_trial import Fault, run_fault
 from tests.simulation.faults import Failure, SyncFailure
 from tests.simulation.images import Model
@@ -40,15 +45,18 @@ def changed_bit(seed: int) -> Callable[[], None]:
 
 
 CAUGHT_BY: dict[str, Callable[[], None]] = {
-    "acknowledge_failed_sync": failed_sync(7),
-    "retry_failed_sync": failed_sync(7),
-    "reopen_after_failed_sync": failed_sync(7),
-    "believe_the_page_cache": failed_sync(7),
+    "acknowledge_failed_sync": failed_sync(11),
+    "retry_failed_sync": failed_sync(11),
+    "reopen_after_failed_sync": failed_sync(11),
+    "believe_the_page_cache": failed_sync(11),
     "sync_newest_segment": crashes(66),
     "acknowledge_what_is_written": crashes(0),
     "truncate_in_memory": crashes(0),
     "end_at_the_first_bad_record": changed_bit(0),
-    "believe_what_the_crc_leaves_out": crashes(43),
+    "watermark_ahead_of_the_log": crashes(0),
+    "watermark_unheeded": changed_bit(10),
+    "watermark_of_another_broker": lambda: another_owner(simulated_config(), 0),
+    "believe_what_the_crc_leaves_out": crashes(243),
     "lock_after_recovery": lambda: second_broker(simulated_config()),
     "flock_instead_of_record_lock": lambda: foreign_broker(simulated_config()),
     "checkpoint_ahead_of_queues": crashes(22_220),
@@ -75,13 +83,13 @@ def test_the_mutant_is_caught(name: str) -> None:
     [
         crashes(0),
         crashes(8),
-        crashes(42),
+        crashes(243),
         crashes(12),
         crashes(18_288),
-        failed_sync(7),
+        failed_sync(11),
         changed_bit(0),
     ],
-    ids=["seed0", "seed8", "seed43", "seed12", "seed18288", "sync", "bit"],
+    ids=["seed0", "seed8", "seed243", "seed12", "seed18288", "sync", "bit"],
 )
 def test_what_catches_them_finds_nothing_without(experiment: Callable[[], None]) -> None:
     experiment()

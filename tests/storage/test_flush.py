@@ -80,6 +80,18 @@ def test_after_a_failure_nothing_counts_as_flushed(synchronous: bool) -> None:
     assert core.failure == "sync of segment 0 failed: Input/output error"
 
 
+def test_what_somebody_else_made_durable_is_not_flushed_again() -> None:
+    core = flush(synchronous=True)
+    core.known_durable(100)
+    assert core.flushed_offset == 100
+    core.known_durable(50)
+    assert step(core, 100, 0).flush_to is None and core.flushed_offset == 100
+    assert step(core, 110, 0).flush_to == 110
+    core.failed("sync of segment 0 failed: Input/output error")
+    core.known_durable(200)
+    assert core.flushed_offset == 100
+
+
 def test_only_what_the_segments_hold_is_flushed() -> None:
     core = flush(synchronous=True)
     decision = core.step(committed_offset=10, appended_offset=50, now_ms=0)

@@ -149,6 +149,7 @@ def test_opening_changes_no_byte_that_counts(golden: Golden) -> None:
     assert {path.split("/")[0] for path in after.keys() - golden.before.keys()} <= {
         "abort",
         "wakelog.quarantine",
+        "wakelog.watermark",
     }
 
 

@@ -29,21 +29,24 @@ from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.flush import Flush, SegmentSync
 from wakelog.storage.state.checkpoint import Checkpoint
+from wakelog.storage.state.watermark import Watermark
 from wakelog.telemetry.histogram import Histogram
 from wakelog.telemetry.logs import Log, logger
 
 SERVICE = "flush"
 CHECKPOINT_MS = 1_000
-"""How often the checkpoint is written; it is advice, and a second older only lengthens a
-recovery."""
+"""How often watermark and checkpoint are written, and the first synced: one sync a second more,
+whatever the load. Both may lag behind; a second older only lengthens a recovery."""
 
 
 class FlushRequest(msgspec.Struct, frozen=True, kw_only=True):
     """How far the log goes, and whether somebody waits for it to be durable.
 
+    flushed: up to where the Broker knows it to be durable; with Flush away it syncs by itself.
     stored_ms: the store time of a message that ends at or below `appended`, 0 if unknown.
     """
 
+    flushed: int
     committed: int
     appended: int
     stored_ms: int
@@ -76,7 +79,9 @@ class FlushService:
         self._broker: NoteLine | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._checkpoint: Checkpoint | None = None
+        self._watermark: Watermark | None = None
         self._checkpoint_ms = 0
+        self._durable: tuple[int, int] | None = None
         self._sync_seconds = Histogram()
         self._errors = logger(Log.STORE_ERROR)
 
@@ -102,12 +107,13 @@ class FlushService:
         self._segments = SegmentSync(self._fs, self._store.commit_log_file_bytes)
         self._receiver = DescriptorReceiver(descriptor_path(self._plan.runtime_directory))
         self._checkpoint = Checkpoint(self._fs, self._store.paths.checkpoint)
+        self._watermark = Watermark(self._fs, self._store.paths.watermark)
         if station.has_bells:
             self._broker = station.line_to(BROKER_SERVICE)
             loop = asyncio.get_running_loop()
             loop.add_reader(self._receiver, self._answer, [])
             loop.call_soon(self._answer, [])
-        return attached()
+        return attached(flushed=known.flushed)
 
     def release(self) -> None:
         """Let everything go; what is not durable stays so."""
@@ -123,6 +129,10 @@ class FlushService:
         if self._checkpoint is not None:
             self._checkpoint.close()
             self._checkpoint = None
+        if self._watermark is not None:
+            self._watermark.close()
+            self._watermark = None
+        self._durable = None
         self._core = self._broker = None
         if self._station is not None:
             self._station.close()
@@ -134,6 +144,7 @@ class FlushService:
             raise Refused("not attached")
         self._station.check(epoch)
         outcome, _ = self._sync(msgspec.convert(request, FlushRequest))
+        self._note_durable()
         page = self._station.page
         if page is not None:
             page.set(Word.FLUSHED, max(outcome.flushed, page.get(Word.FLUSHED)))
@@ -149,6 +160,7 @@ class FlushService:
     def _sync(self, request: FlushRequest) -> tuple[FlushOutcome, int | None]:
         core = self._core
         assert core is not None and self._receiver is not None
+        core.known_durable(request.flushed)
         for start_offset, descriptor in self._receiver.drain():
             self._segments.adopt(start_offset, descriptor)
         reach = self._reach(core.flushed_offset)
@@ -169,8 +181,9 @@ class FlushService:
             else:
                 self._sync_seconds.observe(time.perf_counter() - began_seconds)
                 core.succeeded(decision.flush_to)
-                if decision.flush_to >= request.appended:
-                    self._note_checkpoint(request.stored_ms, now_ms)
+                # What is written down is the end of a record, whose time is known.
+                if decision.flush_to >= request.appended and request.stored_ms:
+                    self._durable = (decision.flush_to, request.stored_ms)
         return FlushOutcome(core.flushed_offset, core.failure, reach), decision.next_step_ms
 
     def _reach(self, begin_offset: int) -> int:
@@ -182,11 +195,20 @@ class FlushService:
             end += segment_bytes
         return max(begin_offset, end)
 
-    def _note_checkpoint(self, stored_ms: int, now_ms: int) -> None:
-        if stored_ms and now_ms >= self._checkpoint_ms + CHECKPOINT_MS:
-            assert self._checkpoint is not None
-            self._checkpoint_ms = now_ms
+    def _note_durable(self) -> None:
+        """Write down how far the log is durable, once in a while, after who waits was answered."""
+        now_ms = wall_ms()
+        if self._durable is None or now_ms < self._checkpoint_ms + CHECKPOINT_MS:
+            return
+        assert self._watermark is not None and self._checkpoint is not None
+        physical_offset, stored_ms = self._durable
+        self._durable, self._checkpoint_ms = None, now_ms
+        try:
+            self._watermark.note(physical_offset, stored_ms)
             self._checkpoint.set_physic(stored_ms)
+        except StoreError as error:
+            # An older one is true as well; the log itself is durable.
+            self._errors.error("watermark not written", offset=physical_offset, cause=str(error))
 
     def _answer(self, _notes: list[tuple[Any, ...]]) -> None:
         """Answer the bell, or the timer: flush until nothing is left that is due."""
@@ -204,14 +226,27 @@ class FlushService:
             appended = page.get(Word.APPENDED)
             outcome, next_step_ms = self._sync(
                 FlushRequest(
-                    committed=committed, appended=appended, stored_ms=stored_ms, force=False
+                    flushed=0,
+                    committed=committed,
+                    appended=appended,
+                    stored_ms=stored_ms,
+                    force=False,
                 )
             )
             if outcome.flushed == before:
-                return next_step_ms
+                self._note_durable()
+                return self._next_look_ms(next_step_ms)
             page.set(Word.FLUSHED, outcome.flushed)
             assert self._broker is not None
             self._broker.ring()
+            self._note_durable()
+
+    def _next_look_ms(self, next_step_ms: int | None) -> int | None:
+        """Return when to look again: for the core, or for what is not written down yet."""
+        if self._durable is None:
+            return next_step_ms
+        note_ms = self._checkpoint_ms + CHECKPOINT_MS
+        return note_ms if next_step_ms is None else min(note_ms, next_step_ms)
 
     def _timed(self) -> None:
         self._timer = None

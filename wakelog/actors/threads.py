@@ -128,8 +128,8 @@ TASKS: Final[tuple[Row, ...]] = (
     Thread(TASK + "consumerOffset.persist", "writes consumerOffset.json",
            "flushConsumerOffsetInterval, 5 s",
            "Broker", "broker.housekeeping", "rocketmq_table_saves_total"),
-    AbsentThread(TASK + "consumerFilter.persist", "writes consumerFilter.json", "10 s",
-                 "SQL92 filters are not there yet; the file of a 4.9.3 broker is left as it is"),
+    Thread(TASK + "consumerFilter.persist", "writes consumerFilter.json", "10 s",
+           "Broker", "broker.housekeeping", "rocketmq_table_saves_total"),
     AbsentThread(TASK + "protectBroker", "bars groups that fell far behind", "3 min",
                  "off by default (disableConsumeIfConsumerReadSlowly), and cold reads do not hold "
                  "up the others here; its log tells of refused requests and of a full disk"),

@@ -117,6 +117,7 @@ class Broker:
             "subscriptionGroup": self._state.groups,
             self._state.offsets.file_name: self._state.offsets,
             "delayOffset": self._state.delayed,
+            "consumerFilter": self._state.filters,
         }
 
     @property
@@ -159,6 +160,7 @@ class Broker:
         self._state.producers.channel_closed(channel.id)
         for change in self._state.consumers.channel_closed(channel.id):
             self._state.tell_consumers(change)
+            self._state.forget_filters(change, now_ms)
         hold_ids = self._state.held.forget_channel(channel.id)
         if hold_ids:
             self._state.instructions.append(ForgetHolds(hold_ids))
@@ -191,6 +193,11 @@ class Broker:
     def held(self) -> list[HoldPull]:
         """Return a note for each held pull, for a PullHold that starts anew."""
         return self._state.held.notes()
+
+    @property
+    def parked_count(self) -> int:
+        """How many messages were put to be delivered later."""
+        return self._state.delayed.parked_count
 
     def delay_offsets(self) -> dict[int, int]:
         """Return the queue offset of the next message to deliver, by delay level."""

@@ -65,6 +65,13 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     slave_read_enable: bool = False
     notify_consumer_ids_changed_enable: bool = True
 
+    # Filters by expression.
+    enable_property_filter: bool = False
+    filter_support_retry: bool = False
+    filter_data_clean_time_span: int = 86_400_000
+    max_error_rate_of_bloom_filter: int = 20
+    expect_consumer_num_use_filter: int = 32
+
     # What is written and registered, and how often.
     flush_consumer_offset_interval: int = 5_000
     register_name_server_period: int = 30_000
@@ -107,6 +114,8 @@ RANGES = {
     "listenPort": (1 + PORTS_BELOW, 65_535 - PORTS_ABOVE),
     "brokerPermission": (0, 15),
     "defaultTopicQueueNums": (0, 65_535),
+    "maxErrorRateOfBloomFilter": (1, 99),
+    "expectConsumerNumUseFilter": (1, 10_000),  # a message's bitmap has at most 12 KB then
     "startAcceptSendRequestTimeStamp": (0, 0x7FFFFFFFFFFFFFFF),
     "serverChannelMaxIdleTimeSeconds": (1, 86_400),
 }
@@ -152,13 +161,9 @@ _DEFAULTS_WITHOUT_EFFECT = """
     disableConsumeIfConsumerReadSlowly=false
     enableCalcFilterBitMap=false
     enableDetailStat=true
-    enablePropertyFilter=false
     endTransactionThreadPoolNums=10
-    expectConsumerNumUseFilter=32
     fetchNamesrvAddrByAddressServer=false
-    filterDataCleanTimeSpan=86400000
     filterServerNums=0
-    filterSupportRetry=false
     flushCommitLogTimed=true
     flushConsumerOffsetHistoryInterval=60000
     flushLeastPagesWhenWarmMapedFile=4096
@@ -167,7 +172,6 @@ _DEFAULTS_WITHOUT_EFFECT = """
     isEnableBatchPush=false
     isolateLogEnable=false
     maxDelayTime=40
-    maxErrorRateOfBloomFilter=20
     messageStorePlugIn=
     processReplyMessageThreadPoolNums=18
     pullMessageThreadPoolNums=18

@@ -96,8 +96,8 @@ class AwaitFlush(msgspec.Struct):
 class HoldPull(msgspec.Struct, frozen=True):
     """A note for PullHold: wake ``hold_id`` when the queue reaches beyond ``queue_offset``.
 
-    ``codes`` are the tag hashes the pull accepts, None for all. It is a hint that saves wakes: the
-    Broker filters again.
+    ``codes`` are the tag hashes the pull accepts, None for all, and for a filter by properties. It
+    is a hint that saves wakes: the Broker filters again.
     """
 
     hold_id: int
@@ -169,7 +169,7 @@ class Persist(msgspec.Struct, frozen=True):
     """Write what ``Broker.snapshot(name)`` makes to the config file of that name.
 
     The names are the stems of 4.9.3's files: topics, subscriptionGroup, consumerOffset (or
-    lmqConsumerOffset), delayOffset.
+    lmqConsumerOffset), delayOffset, consumerFilter.
     """
 
     name: str

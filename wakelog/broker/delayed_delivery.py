@@ -59,6 +59,11 @@ class DelayedDelivery:
         self._undeliverable_count = 0
         self._refused_count = 0
         self._corrected_count = 0
+        self.parked_count = 0
+
+    def note_parked(self) -> None:
+        """Note that a message was put into a queue of the schedule topic."""
+        self.parked_count += 1
 
     def offsets(self) -> dict[int, int]:
         """Return the next queue offset of each level that was ever used."""

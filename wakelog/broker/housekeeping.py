@@ -4,6 +4,7 @@
     flushConsumerOffsetInterval      have the consumer offsets written, if they moved
     flushDelayOffsetInterval, at     have the delay offsets written, if they moved
     most 1 s
+    10 s                             have the filters by expression written, if they changed
     registerNameServerPeriod         register again, at least every 60 s and at most every 10 s
     10 s                             close the connections of clients without a heartbeat
     60 s                             drop queue locks that anyone could take
@@ -26,6 +27,7 @@ PERSIST_DELAYS_MS_MAX = 1_000  # what was delivered since is delivered again aft
 EXPIRE_CLIENTS_MS = 10_000
 EXPIRE_LOCKS_MS = 60_000
 LOOK_AFTER_HELD_MS = 1_000
+PERSIST_FILTERS_MS = 10_000
 REGISTER_MS_MIN = 10_000
 REGISTER_MS_MAX = 60_000
 
@@ -46,6 +48,7 @@ class Housekeeping:
         self._tasks: list[tuple[Callable[[], int], Callable[[int], None]]] = [
             (lambda: state.config.flush_consumer_offset_interval, self._persist_offsets),
             (self._delays_period_ms, self._persist_delays),
+            (lambda: PERSIST_FILTERS_MS, self._persist_filters),
             (self._register_period_ms, self._register),
             (lambda: EXPIRE_CLIENTS_MS, self._expire_clients),
             (lambda: EXPIRE_LOCKS_MS, state.locks.expire),
@@ -79,6 +82,11 @@ class Housekeeping:
     def _persist_delays(self, now_ms: int) -> None:
         if self._state.delayed.dirty:
             self._state.instructions.append(Persist("delayOffset"))
+
+    def _persist_filters(self, now_ms: int) -> None:
+        self._state.filters.clean(now_ms)
+        if self._state.filters.dirty:
+            self._state.instructions.append(Persist("consumerFilter"))
 
     def _register(self, now_ms: int) -> None:
         self._state.instructions.append(RegisterBroker(oneway=False))

@@ -21,6 +21,8 @@ from wakelog.broker.names import FAQ_HINT
 from wakelog.broker.subscription_groups import SubscriptionGroups
 from wakelog.broker.topics import Topics
 from wakelog.broker.traffic import Traffic
+from wakelog.filter.bloom import BloomFilter
+from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.protocol.bodies import DataVersion, SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import make_request
@@ -47,6 +49,13 @@ class BrokerState:
         self.groups = SubscriptionGroups(self.config, self.instructions, now_ms, lmq=lmq)
         self.offsets = ConsumerOffsets(lmq=lmq)
         self.consumers = Consumers()
+        bloom = BloomFilter(
+            error_percent=self.config.max_error_rate_of_bloom_filter,
+            names_count=self.config.expect_consumer_num_use_filter,
+        )
+        self.filters = ConsumerFilters(
+            bloom, now_ms, dead_ms_max=self.config.filter_data_clean_time_span
+        )
         self.producers = Producers()
         self.locks = LockTable()
         self.held = HeldRequests()
@@ -88,12 +97,18 @@ class BrokerState:
             )
             self.instructions.append(Push(channel_id, notification))
 
+    def forget_filters(self, change: GroupChange | None, now_ms: int) -> None:
+        """Take over that clients left a group: without any, nothing is filtered for it."""
+        if change is not None and not change.channel_ids:
+            self.filters.unregister(change.group, now_ms)
+
     def validate(self) -> None:
         """Assert the invariants of every table."""
         self.topics.validate()
         self.groups.validate()
         self.offsets.validate()
         self.consumers.validate()
+        self.filters.validate()
         self.producers.validate()
         self.locks.validate()
         self.held.validate()

@@ -4,6 +4,8 @@ Names, kinds and lengths first (`storage/verification/store_files.py`); a link o
 it there. Then the log is read once: each record's place, lengths and CRC, and the queues and the
 index that follow from it. Then those are held against the store's own, both ways.
 
+Below the durable watermark nothing is a tail: what holds no record there is damage.
+
 Of a store whose broker runs, the log grows behind our back and Reput follows it: what is missing at
 the ends, and a tail, is no damage then (`is_live`).
 """
@@ -15,12 +17,16 @@ from posixpath import join
 from typing import NamedTuple
 
 from wakelog.dispatchers.rebuild import LogReport, Rebuild
+from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import DamagedStore
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_service import index_shape
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.queue_offsets import QueueKey
+from wakelog.storage.recovery.durable import known_durable
 from wakelog.storage.recovery.queue_repair import list_queues
+from wakelog.storage.state.checkpoint import read_times
 from wakelog.storage.verification.findings import Finding, Findings, Severity
 from wakelog.storage.verification.index_compare import compare_index
 from wakelog.storage.verification.queue_compare import QueueDifference, Span, compare_queue
@@ -64,12 +70,13 @@ def verify_store(
     findings, may_read = verify_files(fs, config)
     if not may_read:
         return VerifyReport(findings, is_live)
+    watermark = _watermark(fs, config, findings, is_live=is_live)
     made = rebuild()
     try:
         log = run(made)
     finally:
         made.close()
-    for finding in _log_findings(log, is_live=is_live):
+    for finding in _log_findings(log, watermark, is_live=is_live):
         findings.add(finding)
     span = Span(log.begin, log.end)
     comparison = _Comparison(fs, config, made.config.paths, findings, span, is_live=is_live)
@@ -86,7 +93,26 @@ def verify_store(
     )
 
 
-def _log_findings(log: LogReport, *, is_live: bool) -> Iterator[Finding]:
+def _watermark(fs: FileSystem, config: StoreConfig, findings: Findings, *, is_live: bool) -> int:
+    """Return how far the log is known to be durable; 0 if nothing is known."""
+    small = (config.paths.checkpoint, config.paths.watermark)
+    if any(fs.exists(path) and not fs.is_file(path) for path in small):
+        return 0
+    # Read before the watermark: a broker that runs writes both, that one first.
+    times = read_times(fs, config.paths.checkpoint)
+    files = commit_log_files(fs, config, read_only=True)
+    files.refresh()
+    try:
+        return known_durable(fs, config, files, times).watermark
+    except DamagedStore as error:
+        if not is_live:  # else segments were made since they were listed
+            findings.add(Finding(Severity.DAMAGE, "file", "commitlog", error.reason))
+        return 0
+    finally:
+        files.close()
+
+
+def _log_findings(log: LogReport, watermark: int, *, is_live: bool) -> Iterator[Finding]:
     damage = Severity.DAMAGE
     for stretch in log.bad_stretches:
         reason = f"{stretch.end - stretch.begin} bytes hold no record: {stretch.reason}"
@@ -98,7 +124,10 @@ def _log_findings(log: LogReport, *, is_live: bool) -> Iterator[Finding]:
         offset, topic, queue_id, queue_offset = body
         reason = "the body's CRC differs"
         yield Finding(damage, "body", "commitlog", reason, offset, topic, queue_id, queue_offset, 1)
-    if log.tail_bytes and not is_live:
+    if log.end < watermark:
+        reason = f"{watermark - log.end} bytes that were durable hold no record"
+        yield Finding(damage, "record", "commitlog", reason, log.end)
+    if log.end + log.tail_bytes > max(log.end, watermark) and not is_live:
         reason = f"{log.tail_bytes} bytes are written behind the last sound record"
         yield Finding(damage, "tail", "commitlog", reason, log.end)
 

@@ -91,6 +91,7 @@ _HEAD_BY_HOST_FLAGS: Final = {
 _BLANK = struct.Struct(">ii")
 _PROPERTIES_SIZE = struct.Struct(">h")
 _SYS_FLAG = struct.Struct(">i")
+_BODY_SIZE = struct.Struct(">i")
 
 assert _HEAD_BY_HOST_FLAGS[0].size == BODY_SIZE_OFFSET_V4 + 4 == RECORD_BYTES_MIN - 3
 assert _HEAD_BY_HOST_FLAGS[_HOST_FLAGS].size == BODY_SIZE_OFFSET_V4 + 4 + 2 * V6_EXTRA_BYTES
@@ -258,6 +259,30 @@ def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> 
         topic,
         properties_text,
     )
+
+
+def decode_properties_text(record: bytes) -> str:
+    """Return the properties of a whole record, and decode nothing else of it.
+
+    Raises:
+        RemoteProtocolError: if its lengths do not add up.
+    """
+    try:
+        (sys_flag,) = _SYS_FLAG.unpack_from(record, SYS_FLAG_OFFSET)
+        topic_at = _HEAD_BY_HOST_FLAGS[sys_flag & _HOST_FLAGS].size
+        (body_bytes,) = _BODY_SIZE.unpack_from(record, topic_at - _BODY_SIZE.size)
+        if body_bytes < 0:
+            raise _malformed(f"body length {body_bytes}")
+        topic_at += body_bytes
+        properties_at = topic_at + 1 + record[topic_at] + _PROPERTIES_SIZE.size
+        (properties_bytes,) = _PROPERTIES_SIZE.unpack_from(
+            record, properties_at - _PROPERTIES_SIZE.size
+        )
+    except (struct.error, IndexError):
+        raise _malformed(f"{len(record)} bytes are no record") from None
+    if properties_bytes < 0 or properties_at + properties_bytes != len(record):
+        raise _malformed(f"properties length {properties_bytes}")
+    return str(record[properties_at:], "utf-8", "replace")
 
 
 def _decode_tail(tail: memoryview, body_bytes: int) -> tuple[bytes, str, str]:

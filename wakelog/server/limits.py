@@ -15,6 +15,9 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     turn_budget_seconds: float = 0.002
     """The loop does nothing longer than 2 ms: a pull never waits behind a burst of sends."""
 
+    poll_seconds: float = 0.0
+    """How long the loop looks for the next request before it sleeps, while they are close."""
+
     lane_bytes_max: int = 64 * MEBIBYTE
     """Bytes received and waiting in all lanes; 4.9.3 bounds frames only, 10,000 of which could be
     40 GB. Above it connections are not read until half of it is gone."""
@@ -51,6 +54,7 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Assert the relations."""
         assert 0 < self.turn_budget_seconds < 1
+        assert 0 <= self.poll_seconds < 0.001
         assert self.write_buffer_bytes_high < self.write_buffer_bytes_max
         assert self.frame_seconds_max > 0
         assert 0 < self.connections_per_host_max <= self.connections_max

@@ -27,6 +27,7 @@ import msgspec
 from wakelog.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.server import refusals
+from wakelog.server.busy_poll import BusyPoll
 from wakelog.server.connection import Connection
 from wakelog.server.handler import AnswerError, Handler, OnDeferred
 from wakelog.server.lanes import Lanes, Offer, Waiting
@@ -98,6 +99,9 @@ class Turn:
         self._answer_error = answer_error
         self._call_soon = call_soon
         self._clock_seconds = clock_seconds
+        self._busy_poll = BusyPoll(
+            limits.poll_seconds, call_soon=call_soon, clock_seconds=clock_seconds
+        )
         self._wall_ms = wall_ms
         self._log = logger(Log.REMOTING)
         self._line_budget = LineBudget()
@@ -186,11 +190,13 @@ class Turn:
         for connection in self._lanes.relieved():
             connection.resume_for_lane()
         self._turns_count += 1
-        took_seconds = self._clock_seconds() - started_seconds
+        ended_seconds = self._clock_seconds()
+        took_seconds = ended_seconds - started_seconds
         self._busy_seconds += took_seconds
         self._longest_seconds = max(self._longest_seconds, took_seconds)
         if self._lanes.waiting_count or self._closed:
             self.schedule()
+        self._busy_poll.turn_ended(started_seconds, ended_seconds)
 
     def _drain(self, started_seconds: float, now_ms: int) -> None:
         lanes, clock_seconds = self._lanes, self._clock_seconds

@@ -117,6 +117,12 @@ class Flush:
             return self._begin(committed_offset, self._next_step_ms)
         return FlushDecision(None, self._next_step_ms)
 
+    def known_durable(self, physical_offset: int) -> None:
+        """Note that somebody else made the log durable up to here: there is less to flush."""
+        if self._failure is None:
+            assert self._under_way is None
+            self._flushed = max(self._flushed, physical_offset)
+
     def succeeded(self, physical_offset: int) -> None:
         """Note that the flush under way ended well."""
         assert self._under_way == physical_offset and self._failure is None

@@ -23,7 +23,7 @@ replication. 4.9.3 takes the lock after recovery has changed the store.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from wakelog.protocol.message_record import MessageRecord
@@ -33,7 +33,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.queue.consume_queue import ENTRY, QueueEntry
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
-from wakelog.storage.reading.reader import GetRequest, LogView, Match
+from wakelog.storage.reading.reader import GetRequest, LogView, Match, MatchRecord
 from wakelog.storage.reading.store_readers import StoreReaders
 from wakelog.storage.recovery.queue_repair import list_queues
 from wakelog.storage.recovery.steps import RecoveryReport
@@ -160,6 +160,11 @@ class MessageStore:
             self._parts.guard.renew()
 
     @property
+    def kept_config(self) -> Mapping[str, str]:
+        """Config files that have another name while the store is open, by their own name."""
+        return {} if self._parts.guard is None else self._parts.guard.kept
+
+    @property
     def writable(self) -> bool:
         """Whether puts are accepted: open, not a slave, disk not full, no write failed."""
         return self._accepts and self.log.failure is None
@@ -215,17 +220,22 @@ class MessageStore:
         count_max: int,
         *,
         match: Match | None = None,
+        match_record: MatchRecord | None = None,
         blocking: bool = True,
     ) -> GetResult | None:
         """Read messages of one queue from `queue_offset` on.
 
         match: called with the tags code of an entry, which may be a time or any 64-bit number;
             None lets every entry pass.
+        match_record: called with the stored record of an entry that passed; None lets every
+            record pass, and reads none but those that are sent.
         blocking: False never waits for the disk; the answer is then None if it would have to.
 
         Raises: IllegalName, StoreFailed.
         """
-        request = GetRequest(topic, queue_id, queue_offset, count_max, match, blocking)
+        request = GetRequest(
+            topic, queue_id, queue_offset, count_max, match, blocking, match_record
+        )
         readers = self._readers.take()
         try:
             result = readers.reader.get(request, self._view())

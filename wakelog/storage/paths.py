@@ -85,6 +85,7 @@ class StorePaths:
         "root",
         "store_identity",
         "transient_pool_header",
+        "watermark",
     )
 
     def __init__(self, root: str, commit_log: str | None = None) -> None:
@@ -101,6 +102,7 @@ class StorePaths:
         self.lock = join(self.root, "lock")
         self.store_identity = join(self.root, _OWN_PREFIX + "store")
         self.transient_pool_header = join(self.root, _OWN_PREFIX + "transient_pool")
+        self.watermark = join(self.root, _OWN_PREFIX + "watermark")
 
     def consume_queue(self, topic: str, queue_id: int) -> str:
         """Return the directory of one consume queue. Raises: IllegalName."""

@@ -2,7 +2,7 @@
 
     open    lock; guard; unfinished files; a dead broker's transient pool; recovery; abort mark;
             the log
-    close   write; commit; sync; checkpoint; the log's files; abort mark; guard; lock
+    close   write; commit; sync; watermark and checkpoint; the log's files; abort mark; guard; lock
 
 The lock comes first, so that a broker that comes second has changed nothing, and goes last. The
 abort mark is durable before the log can be written and goes only when all else is durable: whatever
@@ -15,7 +15,7 @@ first and takes the lock after.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Final, NamedTuple
 
 from wakelog.storage.allocate import InlineSegments, clean_unfinished
@@ -24,6 +24,7 @@ from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.recovery.durable import seal_log, unseal_log
 from wakelog.storage.recovery.segments import sync_segments
 from wakelog.storage.recovery.steps import RECOVERY_OWNER, RecoveryReport, recover
 from wakelog.storage.state.abort_file import AbortFile
@@ -31,6 +32,7 @@ from wakelog.storage.state.checkpoint import Checkpoint
 from wakelog.storage.state.failed_sync import FailedSyncMark
 from wakelog.storage.state.start_guard import StartGuard
 from wakelog.storage.state.store_lock import StoreLock
+from wakelog.storage.state.watermark import Watermark
 from wakelog.storage.transient_pool import TransientPool, copy_range, restore_buffers
 
 BROKER_OWNER: Final = "broker"
@@ -93,6 +95,7 @@ def open_parts(
         report, files = recover(fs, config, now_ms, cut_at_damage=config.compat_cut_at_damage)
         undo.callback(files.close)
         AbortFile(fs, paths.abort).create()
+        unseal_log(fs, config)
         # What it told is done, and a crash from here on shows in the abort mark.
         FailedSyncMark(fs, paths).clear()
         pool = None
@@ -140,7 +143,7 @@ def close_parts(parts: StoreParts, *, last_store_timestamp_ms: int, clean: bool)
                 parts.log.write_pending()
                 _commit(parts)
                 sync_segments(parts.log.files, parts.report.checked_from)
-                _note_checkpoint(parts, last_store_timestamp_ms)
+                _note_durable(parts, last_store_timestamp_ms, clean=clean)
         clean = clean and parts.log.failure is None
         if clean:
             AbortFile(parts.fs, parts.config.paths.abort).remove()
@@ -159,14 +162,19 @@ def _commit(parts: StoreParts) -> None:
         pool.note_committed(piece.end)
 
 
-def _note_checkpoint(parts: StoreParts, store_timestamp_ms: int) -> None:
-    checkpoint = Checkpoint(parts.fs, parts.config.paths.checkpoint)
-    try:
+def _note_durable(parts: StoreParts, store_timestamp_ms: int, *, clean: bool) -> None:
+    """Write watermark and checkpoint; sealed, if the abort mark is about to go."""
+    fs, paths, end = parts.fs, parts.config.paths, parts.log.appended_offset
+    with (
+        closing(Watermark(fs, paths.watermark)) as watermark,
+        closing(Checkpoint(fs, paths.checkpoint)) as checkpoint,
+    ):
+        watermark.note(end, store_timestamp_ms)
         if store_timestamp_ms > 0:
             checkpoint.set_physic(store_timestamp_ms)
         checkpoint.sync()
-    finally:
-        checkpoint.close()
+    if clean:
+        seal_log(fs, parts.config, parts.log.files, end)
 
 
 def _segment_paths(fs: FileSystem, config: StoreConfig) -> Callable[[int], str]:

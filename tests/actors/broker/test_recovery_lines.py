@@ -55,3 +55,10 @@ def test_a_person_is_not_shown_a_thousand_lines() -> None:
     lines = recovery_notices(SOUND._replace(damaged=(STRETCH,) * 1_000))
     assert len(lines) == LINES_MAX + 1
     assert lines[-1].startswith(f"{1_000 - LINES_MAX} more places")
+
+
+def test_a_watermark_that_is_not_believed_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    report = SOUND._replace(watermark_doubt="another broker had the store")
+    write_recovery(report)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert recovery_notices(report) == []

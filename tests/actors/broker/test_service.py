@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.actors.bell_broker import bell_broker
-from tests.actors.client import Client
+from tests.actors.client import Client, records
 from tests.actors.deployments import small_plan
 from tests.actors.plans import service_plan
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.local import LocalBroker
-from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.server.errors import PortUnavailable
 from wakelog.server.server import Server
 from wakelog.storage.errors import DamagedStore, StoreFailed, StoreLocked
@@ -47,6 +47,8 @@ def test_a_failed_write_is_acknowledged_to_nobody(
     async def main() -> None:
         async with bell_broker(short_path, monkeypatch) as running:
             assert (await running.client.send("t", b"0")).code == ResponseCode.SUCCESS
+            # Its queue is written before the disk, which the services share here, fails.
+            assert (await running.client.pull("t", 0)).code == ResponseCode.SUCCESS
             with monkeypatch.context() as patched:
                 patched.setattr(os, "pwritev", fail)
                 refused = await running.client.send("t", b"1")
@@ -73,6 +75,39 @@ def test_a_failed_sync_is_acknowledged_to_nobody(
                 refused = await running.client.send("t", b"1")
                 assert refused.code == ResponseCode.SYSTEM_ERROR
             assert (await running.client.send("t", b"2")).code != ResponseCode.SUCCESS
+
+    run(main)
+
+
+def test_who_sends_and_then_looks_finds_it(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with bell_broker(short_path, monkeypatch) as running:
+            client = running.client
+            for number in range(50):
+                assert (await client.send("t", b"%d" % number)).code == ResponseCode.SUCCESS
+                pulled = await client.pull("t", number)
+                assert [record.body for record in records(pulled)] == [b"%d" % number]
+                await client.send("t", b"other", queue_id=1)
+                end = await client.call(RequestCode.GET_MAX_OFFSET, {"topic": "t", "queueId": 1})
+                assert end.ext_fields["offset"] == str(number + 1)
+
+    run(main)
+
+
+def test_who_looks_at_queues_that_stand_still_is_answered_from_what_is_there(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with bell_broker(short_path, monkeypatch) as running:
+            await running.client.send("t", b"0")
+            await running.client.pull("t", 0)
+            running.services["reput"].release()
+            await running.client.send("t", b"1")
+            fields = {"topic": "t", "queueId": 0}
+            end = await running.client.call(RequestCode.GET_MAX_OFFSET, fields)
+            assert end.ext_fields["offset"] == "1"
 
     run(main)
 

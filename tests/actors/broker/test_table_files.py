@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.broker.harness import Harness
+from tests.broker.harness import Harness, sql_subscription
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.actors.broker.table_files import TableFiles
 from wakelog.storage.paths import StorePaths
@@ -45,7 +45,21 @@ def test_everything_is_saved_at_the_end_and_loaded_at_the_start() -> None:
     make_tables(fs).save_all(harness.broker)
     names = {f"{name}.json" for name in harness.broker.file_names()}
     assert names <= set(fs.list_directory("/store/config"))
-    make_tables(fs).load_all(Harness().broker)
+    make_tables(fs).load_all(Harness().broker, {})
+
+
+def test_a_file_has_the_name_it_is_kept_under() -> None:
+    fs, harness = MemoryFileSystem(), Harness()
+    kept = {"consumerFilter.json": "consumerFilterKept.json"}
+    tables = make_tables(fs)
+    tables.load_all(harness.broker, kept)
+    harness.beat("g", sql_subscription("a > 1"))
+    tables.save_all(harness.broker)
+    names = fs.list_directory("/store/config")
+    assert "consumerFilterKept.json" in names and "consumerFilter.json" not in names
+    again = Harness()
+    make_tables(fs).load_all(again.broker, kept)
+    assert len(again.broker._state.filters) == 1
 
 
 def test_a_table_that_cannot_be_saved_does_not_keep_the_others_back(

@@ -41,7 +41,7 @@ class FakeSchedule(FakeCaller):
 
 async def line_to(schedule: FakeSchedule, events: Events) -> DelayLine:
     neighbour = await attached_neighbour(schedule)
-    return DelayLine(neighbour, EPOCH, events.deliver, lambda: 5)
+    return DelayLine(neighbour, EPOCH, events.deliver, lambda: 5, log_end=0)
 
 
 def test_everything_due_is_delivered_and_told_back() -> None:
@@ -67,6 +67,7 @@ def test_queues_that_grow_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyP
         schedule, events = FakeSchedule(0), Events()
         line = await line_to(schedule, events)
         line.attached()
+        line.parked(1000)
         for dispatched in range(1, 1001):
             line.grown(dispatched)
         while not any(arguments[2] == 1000 for arguments in schedule.called("look")):
@@ -77,11 +78,33 @@ def test_queues_that_grow_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyP
     run(main)
 
 
+@pytest.mark.parametrize(("parked_end", "asked_at"), [(100, [200]), (0, [])])
+def test_queues_that_hold_no_other_delayed_message_are_not_looked_at(
+    monkeypatch: pytest.MonkeyPatch, parked_end: int, asked_at: list[int]
+) -> None:
+    monkeypatch.setattr(delay_line, "GROWN_SECONDS", 0.0)
+
+    async def main() -> None:
+        schedule, events = FakeSchedule(0), Events()
+        line = await line_to(schedule, events)
+        line.attached()
+        while len(schedule.called("look")) < 1:
+            await asyncio.sleep(0)
+        line.parked(parked_end)
+        for dispatched in (200, 300):
+            line.grown(dispatched)
+            await asyncio.sleep(0.01)
+        assert [arguments[2] for arguments in schedule.called("look")[1:]] == asked_at
+        await line.stop()
+
+    run(main)
+
+
 def test_a_slave_delivers_nothing() -> None:
     async def main() -> None:
         schedule, events = FakeSchedule(5), Events()
         neighbour = await attached_neighbour(schedule)
-        line = DelayLine(neighbour, EPOCH, events.deliver, lambda: 5, delivers=False)
+        line = DelayLine(neighbour, EPOCH, events.deliver, lambda: 5, log_end=0, delivers=False)
         line.attached()
         line.grown(100)
         for _ in range(20):

@@ -103,7 +103,13 @@ def test_flush_is_asked_and_believed(harness: Harness) -> None:
         await harness.wait_flushed(100)
         assert harness.line.own_count == 0 and harness.fs.calls["datasync"] == 0
         [(_, request)] = harness.flush.called("sync")
-        assert request == {"committed": 100, "appended": 100, "stored_ms": 1, "force": True}
+        assert request == {
+            "flushed": 0,
+            "committed": 100,
+            "appended": 100,
+            "stored_ms": 1,
+            "force": True,
+        }
         await harness.stop()
 
     run(main)
@@ -193,7 +199,7 @@ def test_descriptors_are_sent_again_to_a_flush_that_lacks_them(harness: Harness)
     async def main() -> None:
         await harness.start()
         sent: list[int] = []
-        harness.line.send_descriptors = lambda: sent.append(1)  # type: ignore[method-assign]
+        harness.line.send_descriptors = lambda begin=None: sent.append(1)  # type: ignore[method-assign]
         harness.append(100)
         harness.flush.outcome = FlushOutcome(0, None, 0)
         harness.line.want()
@@ -202,6 +208,39 @@ def test_descriptors_are_sent_again_to_a_flush_that_lacks_them(harness: Harness)
         harness.flush.outcome = None
         harness.line.want()
         await harness.wait_flushed(100)
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_flush_that_was_away_while_the_log_rolled_is_told(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[list[int]] = []
+
+    def send(_path: Path, segments: list[tuple[int, int]]) -> bool:
+        sent.append([start for start, _ in segments])
+        return True
+
+    monkeypatch.setattr(flush_line, "send_descriptors", send)
+
+    async def main() -> None:
+        await harness.start(attached=False)
+        harness.append(100)
+        harness.add_segment(SEGMENT_BYTES)
+        end = SEGMENT_BYTES + 10
+        harness.append(end)
+        harness.line.want()
+        await harness.wait_flushed(end)
+        harness.neighbour.keep()
+        await harness.neighbour.wait_attached()
+        # It was attached with what the Broker knew before the log rolled.
+        harness.line.attached(100)
+        assert sent[-1] == [0, SEGMENT_BYTES]
+        harness.append(end + 10)
+        harness.line.want()
+        await harness.wait_flushed(end + 10)
+        assert harness.flush.called("sync")[-1][1]["flushed"] == end
         await harness.stop()
 
     run(main)

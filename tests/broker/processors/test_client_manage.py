@@ -4,9 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker.harness import NOW_MS, FakeChannel, Harness, subscription
-from wakelog.broker.decision import Persist, RegisterBroker
-from wakelog.protocol.bodies import HeartbeatData, SubscriptionGroupConfig, encode_body
+from tests.broker.harness import NOW_MS, FakeChannel, Harness, sql_subscription, subscription
+from wakelog.broker.decision import Appender, Persist, RegisterBroker, WriteLine
+from wakelog.broker.processors.client_manage import CheckClientRequestBody
+from wakelog.protocol.bodies import (
+    HeartbeatData,
+    SubscriptionData,
+    SubscriptionGroupConfig,
+    encode_body,
+)
 from wakelog.protocol.codes import RequestCode, ResponseCode
 
 MakeHarness = Callable[..., Harness]
@@ -144,6 +150,46 @@ CHECKS = [
     (b'{"subscriptionData":{"topic":"T","subString":"A"}}', ResponseCode.SUCCESS),
     (b'{"subscriptionData":{"topic":"T","expressionType":"SQL92"}}', ResponseCode.SYSTEM_ERROR),
 ]
+
+
+# Code 46 with enablePropertyFilter: type, expression, code, remark.
+EXPRESSIONS = [
+    ("SQL92", "a > 1", 0, None),
+    ("SQL92", "a = NULL", 23, "java.lang.RuntimeException: 'NULL' cannot be compared."),
+    ("XX", "a > 1", 23, "there is no filter language XX"),
+    ("TAG", "a >", 0, None),
+]
+
+
+@pytest.mark.parametrize(("kind", "expression", "code", "remark"), EXPRESSIONS)
+def test_an_expression_is_compiled_to_see_whether_it_can_be(
+    make_harness: MakeHarness, kind: str, expression: str, code: int, remark: str | None
+) -> None:
+    harness = make_harness(enablePropertyFilter="true")
+    checked = SubscriptionData(topic="T", sub_string=expression, expression_type=kind)
+    body = encode_body(CheckClientRequestBody(checked))
+    response = harness.ask(RequestCode.CHECK_CLIENT_CONFIG, body=body)
+    assert response.code == code
+    assert (response.remark or "").startswith(remark or "")
+    lines = [i for i in harness.instructions() if isinstance(i, WriteLine)]
+    assert [line.appender for line in lines] == [Appender.FILTER] * bool(code)
+
+
+def test_filters_live_as_long_as_the_group_has_clients(harness: Harness) -> None:
+    filters, second = harness.broker._state.filters, FakeChannel(2)
+    for channel in (harness.channel, second):
+        harness.beat("g", sql_subscription("a > 1"), channel=channel)
+    kept = filters.get("T", "g")
+    assert kept is not None
+    fields = {"clientID": "c1", "consumerGroup": "g"}
+    harness.ask(RequestCode.UNREGISTER_CLIENT, fields)
+    assert not kept.is_dead
+    harness.ask(RequestCode.UNREGISTER_CLIENT, fields, channel=second)
+    assert kept.is_dead
+    harness.beat("g", sql_subscription("a > 1"))
+    assert not kept.is_dead
+    harness.broker.channel_closed(harness.channel, harness.now_ms)
+    assert kept.is_dead
 
 
 @pytest.mark.parametrize(("body", "code"), CHECKS)

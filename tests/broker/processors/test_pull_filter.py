@@ -1,10 +1,10 @@
-"""Which tags a pull wants (rocketmq.md 1.1 code 11, 4.1, section 12)."""
+"""Which messages a pull wants (rocketmq.md 1.1 code 11, 4.1, section 12)."""
 
 from collections.abc import Callable
 
 import pytest
 
-from tests.broker.harness import NOW_MS, Harness, subscription
+from tests.broker.harness import NOW_MS, Harness, sql_subscription, subscription
 from wakelog.protocol.bodies import MODEL_BROADCASTING, SubscriptionData, SubscriptionGroupConfig
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -80,6 +80,108 @@ def test_sql_is_not_supported(tagged: Harness, flag: int) -> None:
     assert isinstance(outcome, RemotingCommand)
     assert outcome.code == ResponseCode.SYSTEM_ERROR
     assert outcome.remark == "The broker does not support consumer to filter message by SQL92"
+
+
+@pytest.fixture
+def with_properties(make_harness: MakeHarness) -> Harness:
+    """A broker that filters by properties; its queue holds messages whose a is 1, 2, 3 and none."""
+    harness = make_harness(enablePropertyFilter="true")
+    for properties in ("a\x011", "a\x012", "a\x013", "b\x012"):
+        harness.send("T", properties.encode()[-1:], i=properties)
+    return harness
+
+
+SQL = {"subscription": "a > 1", "expressionType": "SQL92"}
+
+
+def test_a_pull_with_the_flag_brings_its_own_expression(with_properties: Harness) -> None:
+    assert pulled(with_properties, **SQL) == [b"2", b"3"]
+    assert pulled(with_properties, **SQL | {"subscription": "b IS NOT NULL"}) == [b"2"]
+    assert pulled(with_properties, **SQL | {"subscription": "a > 3"}) == []
+
+
+def test_a_pull_without_the_flag_is_filtered_by_the_heartbeats_expression(
+    with_properties: Harness,
+) -> None:
+    with_properties.beat("g", sql_subscription("a > 1"))
+    assert pulled(with_properties, sysFlag=0, subscription="") == [b"2", b"3"]
+    with_properties.beat("g", sql_subscription("a < 3", version=2))
+    assert pulled(with_properties, sysFlag=0, subscription="", subVersion=2) == [b"1", b"2"]
+
+
+def test_a_record_is_read_in_a_pool_if_the_disk_is_needed(with_properties: Harness) -> None:
+    with_properties.store.cold = True
+    assert pulled(with_properties, **SQL) == [b"2", b"3"]
+
+
+def test_a_pull_by_expression_waits_for_any_message(with_properties: Harness) -> None:
+    note = with_properties.hold(queueOffset=4, **SQL)
+    assert note.codes is None
+
+
+# With the flag: settings, expression, code and remark.
+UNUSABLE = [
+    ("true", "a >", 23, "parse the consumer's subscription failed"),
+    ("true", "", 23, "parse the consumer's subscription failed"),
+    ("false", "", 23, "parse the consumer's subscription failed"),
+    ("false", "a >", 1, "The broker does not support consumer to filter message by SQL92"),
+]
+
+
+@pytest.mark.parametrize(("enabled", "expression", "code", "remark"), UNUSABLE)
+def test_an_expression_that_does_not_compile_is_refused(
+    make_harness: MakeHarness, enabled: str, expression: str, code: int, remark: str
+) -> None:
+    harness = make_harness(enablePropertyFilter=enabled)
+    harness.send("T")
+    outcome = harness.pull(**SQL | {"subscription": expression})
+    assert isinstance(outcome, RemotingCommand)
+    assert (outcome.code, outcome.remark) == (code, remark)
+
+
+def test_a_language_nobody_knows_is_refused(with_properties: Harness) -> None:
+    outcome = with_properties.pull(subscription="a", expressionType="XX")
+    assert isinstance(outcome, RemotingCommand)
+    assert outcome.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+
+
+NO_FILTER = "The broker's consumer filter data is not exist!Your expression may be wrong!"
+
+
+@pytest.mark.parametrize("enabled", ["true", "false"])
+def test_a_heartbeat_whose_expression_does_not_compile_leaves_no_filter(
+    make_harness: MakeHarness, enabled: str
+) -> None:
+    """4.9.3 looks for the filter before it looks whether it may filter."""
+    harness = make_harness(enablePropertyFilter=enabled)
+    harness.send("T")
+    harness.beat("g", sql_subscription("a >"))
+    outcome = harness.pull(sysFlag=0, subscription="")
+    assert isinstance(outcome, RemotingCommand)
+    assert (outcome.code, outcome.remark) == (ResponseCode.FILTER_DATA_NOT_EXIST, NO_FILTER)
+
+
+def test_a_filter_that_is_older_than_the_pull_is_not_used(with_properties: Harness) -> None:
+    with_properties.beat("g", sql_subscription("a > 1", version=2))
+    state = with_properties.broker._state
+    kept = state.filters.get("T", "g")
+    assert kept is not None
+    kept.version = 1
+    outcome = with_properties.pull(sysFlag=0, subscription="", subVersion=2)
+    assert isinstance(outcome, RemotingCommand)
+    assert outcome.code == ResponseCode.FILTER_DATA_NOT_LATEST
+    assert outcome.remark == "the consumer's consumer filter data not latest"
+
+
+@pytest.mark.parametrize(("supports", "bodies"), [("true", [b"2"]), ("false", [b"1", b"2"])])
+def test_retries_are_filtered_again_if_that_is_asked_for(
+    make_harness: MakeHarness, supports: str, bodies: list[bytes]
+) -> None:
+    harness = make_harness(enablePropertyFilter="true", filterSupportRetry=supports)
+    harness.beat("g", sql_subscription("a > 1"), subscription("%RETRY%g"))
+    for a in "12":
+        harness.send("%RETRY%g", a.encode(), i=f"a\x01{a}\x02RETRY_TOPIC\x01T")
+    assert pulled(harness, topic="%RETRY%g", sysFlag=0) == bodies
 
 
 # Without the flag: what the group's heartbeat was, code and begin of the remark.

@@ -157,6 +157,9 @@ def test_a_delayed_message_is_parked_and_answered_with_the_queue_that_was_asked_
         "REAL_QID": "1",
     }
     assert harness.store.messages("T", 1) == []
+    assert harness.broker.parked_count == 1
+    harness.send("T", i="", e="1")
+    assert harness.broker.parked_count == 1
 
 
 def test_a_level_that_is_no_number_is_refused(harness: Harness) -> None:

@@ -6,6 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -55,8 +56,12 @@ final class Consuming {
         }
         JSONArray topics = in.getJSONArray("topics");
         for (int i = 0; i < topics.size(); i++) {
-            consumer.subscribe(topics.getString(i),
-                    in.containsKey("expression") ? in.getString("expression") : "*");
+            if (in.containsKey("sql")) {
+                consumer.subscribe(topics.getString(i), MessageSelector.bySql(in.getString("sql")));
+            } else {
+                consumer.subscribe(topics.getString(i),
+                        in.containsKey("expression") ? in.getString("expression") : "*");
+            }
         }
         gatherer.listen(in.getBooleanValue("orderly"));
         consumer.start();

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -22,6 +24,7 @@ from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.queue.consume_queue import ConsumeQueue
+from wakelog.storage.reading import reader
 from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.reading.reader import BatchLimits, GetRequest, LogView, Reader
 from wakelog.storage.reading.store_readers import StoreReaders
@@ -328,6 +331,61 @@ def test_no_get_of_a_loop_waits_for_the_disk_even_if_the_queue_is_new_to_it(offs
     assert fs.descriptor_count <= len(store.log.files.files) + 1, "a queue left open"
     get(store, offset)
     assert fs.waits_count > 0
+
+
+def numbered(*wanted: int) -> Callable[[bytes], bool]:
+    """A filter by contents: records with these numbers pass."""
+    return lambda record: int.from_bytes(decode_record(record).body[:4], "big") in wanted
+
+
+def test_a_record_can_decide_by_its_contents(fs: MemoryFileSystem) -> None:
+    store = filled(fs, 10)
+    for blocking in (True, False):
+        result = get(store, 2, match_record=numbered(1, 3, 7), blocking=blocking)
+        assert (bodies(result), result.next_begin_offset) == ([3, 7], 10)
+        none = get(store, 2, match_record=numbered(), blocking=blocking)
+        assert (none.status, none.next_begin_offset) == (GetStatus.NO_MATCHED_MESSAGE, 10)
+
+
+def test_a_batch_is_full_by_what_matched(fs: MemoryFileSystem) -> None:
+    store = filled(fs, 60, consume_queue_file_bytes=20 * 100)
+    result = get(store, 0, 4, match_record=numbered(*range(1, 60, 10)))
+    assert bodies(result) == [1, 11, 21, 31]
+    assert result.next_begin_offset == 32, "what the last one looked past is not looked at again"
+
+
+def test_a_record_is_judged_only_if_its_entry_passed(fs: MemoryFileSystem) -> None:
+    store = filled(fs, 5)
+    seen: list[bytes] = []
+
+    def judged(record: bytes) -> bool:
+        seen.append(record)
+        return True
+
+    get(store, 0, match={1}.__contains__, match_record=judged)
+    assert seen == []
+    get(store, 0, match={0}.__contains__, match_record=judged)
+    assert b"".join(seen) == b"".join(get(store, 0).frames)
+
+
+def test_what_is_long_to_judge_is_left_to_a_thread(
+    fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(fs, 10)
+    monkeypatch.setattr(reader, "LOOP_JUDGED_COUNT_MAX", 3)
+    last = numbered(9)
+    assert store.get_message(TOPIC, 0, 0, 32, match_record=last, blocking=False) is None
+    assert bodies(get(store, 0, match_record=last)) == [9]
+    assert bodies(get(store, 7, match_record=last, blocking=False)) == [9]
+
+
+def test_a_record_that_is_cold_is_judged_by_a_thread(fs: MemoryFileSystem) -> None:
+    store = filled(fs, 3)
+    get(store, 0)
+    fs.cold = True
+    anything = numbered(0, 1, 2)
+    assert store.get_message(TOPIC, 0, 0, 32, match_record=anything, blocking=False) is None
+    assert get(store, 0, match_record=anything).count == 3
 
 
 def test_a_filter_that_reads_extension_units_is_left_to_a_thread(fs: MemoryFileSystem) -> None:

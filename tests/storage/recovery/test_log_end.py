@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.fakes.logs import draft, open_log
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, store_config
-from wakelog.protocol.message_record import MAGIC_OFFSET
+from wakelog.protocol.message_record import MAGIC_OFFSET, encode_blank
 from wakelog.storage.commit_log import CommitLog
 from wakelog.storage.recovery.log_end import LogEnd, LogEndSearch
 from wakelog.storage.recovery.queue_ends import QueueEnds
@@ -171,3 +171,31 @@ def test_any_damage_is_survived(place: int, data: bytes, durable_ms: int, piece_
     sound = {p for p in log.places if p < end.physical_offset}
     passed_over = {p for p in sound if any(s.begin <= p < s.end for s in end.damaged)}
     assert end.records_checked_count == len(sound) - len(passed_over)
+
+
+@pytest.mark.parametrize("victim", [3, 8, 18, 19])
+def test_below_the_watermark_only_damage_can_be(victim: int) -> None:
+    log = Log(20)
+    place = log.places[victim]
+    resume = log.end if victim == 19 else log.places[victim + 1]
+    kinds = [b"\x55" * 80, bytes(80)]
+    if log.end - place < BYTES // 2:
+        # A blank where the log's last records were; in front of another segment it may be one.
+        kinds.append(encode_blank(BYTES - place % BYTES)[:8])
+    for data in kinds:
+        log.overwrite(place, data)
+        end = log.search(watermark=log.end)
+        assert end.physical_offset == log.end
+        assert [stretch[:2] for stretch in end.damaged] == [(place, resume)]
+        assert log.search(watermark=log.end, cut_at_damage=True).damaged == ()
+        # At the watermark or above it is a torn tail as ever.
+        assert log.search(watermark=place).damaged == ()
+
+
+def test_what_another_broker_wrote_over_below_the_watermark_ends_the_log() -> None:
+    log = Log(20)
+    newer = NOW_MS + 500_000
+    for i in (3, 4):
+        log.overwrite(log.places[i] + 56, newer.to_bytes(8, "big"))
+    log.overwrite(log.places[5], b"\x55" * 8)
+    assert log.search(watermark=log.end).physical_offset == log.places[5]

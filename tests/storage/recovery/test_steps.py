@@ -21,6 +21,7 @@ from wakelog.storage.recovery.steps import (
     recover,
 )
 from wakelog.storage.state.checkpoint import CheckpointTimes, encode_checkpoint
+from wakelog.storage.state.watermark import read_mark
 
 BYTES = 4096
 KEY = ("TopicTest", 0)
@@ -28,9 +29,14 @@ CONFIG = store_config(commit_log_file_bytes=BYTES)
 
 
 class CrashedStore:
-    """A store of 30 messages, one a second, eight to a segment, whose broker is gone."""
+    """A store of 30 messages, one a second, eight to a segment, whose broker is gone.
 
-    def __init__(self, *, clean: bool = False, dispatched: int = 30, **times: int) -> None:
+    Unless the stop was clean nothing is known to be durable, but by the checkpoint.
+    """
+
+    def __init__(
+        self, *, clean: bool = False, dispatched: int = 30, watermark: bool = False, **times: int
+    ) -> None:
         self.fs = MemoryFileSystem()
         self.store: MessageStore = open_store(self.fs, CONFIG)
         self.places: list[int] = []
@@ -52,6 +58,8 @@ class CrashedStore:
             times = {"physic_ms": 0, "logics_ms": 0, "index_ms": 0} | times
             checkpoint = encode_checkpoint(CheckpointTimes(**times))
             write_file(self.fs, CONFIG.paths.checkpoint, checkpoint)
+            if not watermark:
+                self.fs.unlink(CONFIG.paths.watermark)
 
     def overwrite(self, physical_offset: int, data: bytes) -> None:
         start = physical_offset - physical_offset % BYTES
@@ -160,6 +168,7 @@ def test_a_record_whose_properties_were_never_written_ends_the_log() -> None:
     (torn,) = put(store, b"b" * 340, properties_text="KEYS\x01" + "k" * 100)
     store.close(dispatch_behind_bytes=1)
     write_file(fs, CONFIG.paths.checkpoint, encode_checkpoint(CheckpointTimes()))
+    fs.unlink(CONFIG.paths.watermark)
     border = torn.physical_offset_end - torn.physical_offset_end % 512
     assert border > torn.physical_offset_end - 100
     crashed.overwrite(border, bytes(torn.physical_offset_end - border))
@@ -191,6 +200,7 @@ def test_recovering_twice_changes_nothing_more() -> None:
         commit_log_files_removed=(),
         consume_queues_cut=(),
         index_files_removed=(),
+        watermark=first.log_end,
     )
 
 
@@ -267,9 +277,45 @@ def test_queues_without_a_log_are_emptied() -> None:
     crashed = CrashedStore(clean=True)
     for name in crashed.fs.list_directory("/store/commitlog"):
         crashed.fs.unlink(f"/store/commitlog/{name}")
+    with pytest.raises(DamagedStore, match="put the missing segments back"):
+        crashed.recover()
+    crashed.fs.unlink(CONFIG.paths.watermark)
     report = crashed.recover()
     assert (report.log_begin, report.log_end, report.dispatch_from) == (0, 0, 0)
     assert report.queue_offsets.get(KEY, 0) == 0
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("victim", [8, 20, 28, 29])
+def test_damage_below_the_watermark_is_never_cut(victim: int, clean: bool) -> None:
+    crashed = CrashedStore(clean=clean, watermark=True)
+    place = crashed.places[victim]
+    crashed.overwrite(place, b"\x55" * 100)
+    report = crashed.recover()
+    end = crashed.end if victim == 29 else crashed.places[victim + 1]
+    assert [stretch[:2] for stretch in report.damaged] == [(place, end)]
+    assert (report.watermark, report.log_end) == (crashed.end, crashed.end)
+    assert (report.quarantined, report.commit_log_files_removed) == ((), ())
+    assert report.queue_offsets == {KEY: 30}
+    assert crashed.recover().damaged == report.damaged
+
+
+def test_what_lies_above_the_watermark_is_cut() -> None:
+    crashed = CrashedStore(watermark=True)
+    crashed.overwrite(crashed.end, b"\x55" * 100)
+    report = crashed.recover()
+    assert (report.log_end, report.damaged) == (crashed.end, ())
+    assert [piece.physical_offset for piece in report.quarantined] == [crashed.end]
+
+
+def test_a_cut_below_the_watermark_lowers_it_first() -> None:
+    crashed = CrashedStore(watermark=True)
+    crashed.overwrite(crashed.places[21], b"\x55" * 100)
+    report = crashed.recover(cut_at_damage=True)
+    assert report.log_end == crashed.places[21]
+    assert read_mark(crashed.fs, CONFIG.paths.watermark).physical_offset == report.log_end
+    slave = store_config(commit_log_file_bytes=BYTES, broker_role=BrokerRole.SLAVE)
+    assert crashed.recover(slave).watermark == 0
 
 
 def test_a_log_that_is_cut_whole_keeps_its_place() -> None:

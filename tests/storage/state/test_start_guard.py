@@ -15,6 +15,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.paths import StorePaths
+from wakelog.storage.state.config_files import ConfigFiles
 from wakelog.storage.state.start_guard import StartGuard
 from wakelog.storage.state.store_lock import StoreLock
 
@@ -57,6 +58,18 @@ def test_what_was_there_is_put_back(config: Path, lock: StoreLock) -> None:
     assert {name: (config / name).read_text() for name in os.listdir(config)} == {
         name: f"{{}} {name}" for name in NAMES
     }
+
+
+def test_what_is_written_to_the_kept_file_is_there_after_the_stop(
+    config: Path, lock: StoreLock
+) -> None:
+    guard = StartGuard(RealFileSystem(), paths_of(config), lock)
+    files = ConfigFiles(RealFileSystem(), paths_of(config))
+    for text in ("{} older", "{} newer"):
+        files.save(guard.kept[NAMES[0]], text)
+    guard.remove()
+    assert sorted(os.listdir(config)) == list(NAMES)
+    assert [(config / name).read_text() for name in NAMES] == ["{} newer", "{} older"]
 
 
 def test_what_a_refused_broker_writes_is_replaced_and_not_kept(

@@ -23,7 +23,10 @@ def write_recovery(report: RecoveryReport) -> None:
         end=report.log_end,
         end_reason=report.end_reason,
         records_checked=report.records_checked_count,
+        watermark=report.watermark,
     )
+    if report.watermark_doubt is not None:
+        log.warning("watermark not believed", cause=report.watermark_doubt)
     for piece in report.quarantined:
         errors.warning("bytes behind the log's end kept aside", **piece._asdict())
     for stretch in report.damaged:

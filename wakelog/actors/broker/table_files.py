@@ -7,7 +7,7 @@ it is then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -26,15 +26,22 @@ class TableFiles:
         self._files = ConfigFiles(fs, paths)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="broker-save")
         self._saving: dict[str, bool] = {}
+        self._kept: Mapping[str, str] = {}
         self._closed = False
         self._log = logger(Log.BROKER)
         self.saved_count = 0
         self.failed_count = 0
 
-    def load_all(self, broker: Broker) -> None:
-        """Load every table there is a file of. Raises: DamagedStore, StoreFailed."""
+    def load_all(self, broker: Broker, kept: Mapping[str, str]) -> None:
+        """Load every table there is a file of.
+
+        kept: files that have another name while the store is open.
+
+        Raises: DamagedStore, StoreFailed.
+        """
+        self._kept = kept
         for name in broker.file_names():
-            self._files.load(f"{name}.json", partial(broker.load, name))
+            self._files.load(self._file_name(name), partial(broker.load, name))
 
     def save_soon(self, broker: Broker, name: str) -> None:
         """Save a table without being waited for."""
@@ -61,7 +68,10 @@ class TableFiles:
         self._thread.shutdown()
 
     def _save(self, name: str, encode: Callable[[], str]) -> None:
-        self._files.save(f"{name}.json", encode())
+        self._files.save(self._file_name(name), encode())
+
+    def _file_name(self, name: str) -> str:
+        return self._kept.get(f"{name}.json", f"{name}.json")
 
     def _saved(self, broker: Broker, name: str, done: asyncio.Future[None]) -> None:
         again = self._saving.pop(name)

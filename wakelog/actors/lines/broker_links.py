@@ -144,6 +144,10 @@ class BrokerLinks:
         for neighbour in self._neighbours.values():
             neighbour.keep()
 
+    def parked(self, log_end: int) -> None:
+        """Say that a delayed message was put below `log_end`."""
+        self._delays.parked(log_end)
+
     def grown(self, dispatched: int) -> None:
         """Say that the queues reach further."""
         self._delays.grown(dispatched)
@@ -202,7 +206,7 @@ class BrokerLinks:
             reput.SERVICE: (self._reput_attached, _nothing),
             pull_hold.SERVICE: (lambda _: self._holds_by_reference.hold_all(), _nothing),
             flush.SERVICE: (
-                lambda _: self._flush_by_reference.attached(),
+                lambda answer: self._flush_by_reference.attached(answer["flushed"]),
                 lambda: self.flush.lost(),
             ),
             allocate_mapped_file.SERVICE: (lambda _: self._segments_attached(), _nothing),
@@ -255,6 +259,7 @@ class BrokerLinks:
             epoch,
             events.deliver,
             lambda: self._store.min_physical_offset,
+            log_end=flushed,
             delivers=config.appends,
         )
         self._retention = RetentionLine(

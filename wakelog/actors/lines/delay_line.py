@@ -1,7 +1,7 @@
 """The Broker's end of delayed messages: ask Schedule what is due, deliver, say how far that came.
 
-Schedule is asked when it said it should be, and when the queues have grown, but then no more
-often than every `GROWN_SECONDS`, which is how often 4.9.3 looks at its queues.
+Schedule is asked when it said it should be, and when delayed messages have reached the queues, but
+then no more often than every `GROWN_SECONDS`, which is how often 4.9.3 looks at its queues.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ class DelayLine:
         deliver: Deliver,
         log_begin: Callable[[], int],
         *,
+        log_end: int,
         delivers: bool = True,
     ) -> None:
         """Ask nothing until the queues are known to reach somewhere.
 
+        log_end: where the log ends; below it there may be delayed messages not in queues yet.
         delivers: False on a slave, whose master delivers.
         """
         self._delivers = delivers
@@ -45,17 +47,22 @@ class DelayLine:
         self._log_begin = log_begin
         self._dispatched = 0
         self._asked_dispatched = -1
+        self._parked_end = log_end
         self._positions: dict[int, int] = {}
         self._pump = Pump("delay", self._look)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self.delivered_count = 0
 
+    def parked(self, log_end: int) -> None:
+        """Note that a delayed message was put, somewhere below `log_end`."""
+        self._parked_end = log_end
+
     def grown(self, dispatched: int) -> None:
         """Note how far the queues reach."""
         self._dispatched = dispatched
         if self._delivers and not self._pump.is_running:
-            self._look_in(GROWN_SECONDS)
+            self._look_for_parked()
 
     def attached(self) -> None:
         """Begin with a Schedule that was attached."""
@@ -88,9 +95,13 @@ class DelayLine:
             self.delivered_count += len(listed)
             return True
         self._look_in(max(0.0, next_look_ms / 1000 - time.time()))
-        if self._dispatched > self._asked_dispatched:
-            self._look_in(GROWN_SECONDS)
+        self._look_for_parked()
         return False
+
+    def _look_for_parked(self) -> None:
+        asked = self._asked_dispatched
+        if asked < self._parked_end and asked < self._dispatched:
+            self._look_in(GROWN_SECONDS)
 
     def _look_in(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()

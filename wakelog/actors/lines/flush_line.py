@@ -7,6 +7,10 @@ description tells the truth: what Flush was told and took to its grave is told h
 
 Synchronous flush: `want` is answered within `STALL_SECONDS`, whatever became of Flush.
 
+While Flush is away the log may roll into further segments that the Broker makes durable. Flush then
+knows less than the Broker and lacks the descriptions in between: it is told how far the log is
+durable in every call, and a Flush that was attached gets all from where it begins.
+
 Invariants:
 - `flushed` moves only after a sync that covers it returned without an error, here or in Flush.
 - after one failed sync there is no other, and `flushed` stays where it is.
@@ -140,9 +144,12 @@ class ReferenceFlush:
         self._wanted = True
         self._pump.ask()
 
-    def attached(self) -> None:
-        """Give a Flush that was attached what it needs."""
-        self.send_descriptors()
+    def attached(self, begin: int) -> None:
+        """Give a Flush that was attached, and knows the log to be durable up to `begin`, its part.
+
+        begin: what it was attached with; the Broker may have made more durable since.
+        """
+        self.send_descriptors(begin)
         if self._wanted:
             self._pump.ask()
 
@@ -151,9 +158,12 @@ class ReferenceFlush:
         if self._wanted:
             self._pump.ask()
 
-    def send_descriptors(self) -> None:
-        """Open what is new, and send Flush the Broker's descriptions of what is not durable."""
-        segments = self._own.adopt(self._flushed)
+    def send_descriptors(self, begin: int | None = None) -> None:
+        """Open what is new, and send Flush the Broker's descriptions of what is not durable.
+
+        begin: where Flush begins, if that is below what the Broker knows to be durable.
+        """
+        segments = self._own.adopt(self._flushed if begin is None else min(begin, self._flushed))
         if self._is_attached and send_descriptors(self._descriptor_path, segments):
             self._sent_end = self._own.held_end
 
@@ -197,6 +207,7 @@ class ReferenceFlush:
         if self._outstanding is not None and not self._outstanding.done():
             raise NeighbourLost("flush has not answered the call before")
         request = FlushRequest(
+            flushed=self._flushed,
             committed=self._committed,
             appended=self._appended,
             stored_ms=self._stored_ms,

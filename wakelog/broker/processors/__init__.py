@@ -50,10 +50,11 @@ Handle: TypeAlias = Callable[[BrokerState, RemotingCommand, Channel, int], Outco
 
 
 class Processor(NamedTuple):
-    """Who answers a request, and in which lane it waits."""
+    """Who answers a request, in which lane it waits, and whether it shows what queues hold."""
 
     handle: Handle
     lane: Lane
+    looks_at_queues: bool = False
 
 
 PROCESSORS: dict[int, Processor] = {
@@ -61,8 +62,8 @@ PROCESSORS: dict[int, Processor] = {
     RequestCode.SEND_MESSAGE_V2: Processor(send_message_v2, Lane.SEND),
     RequestCode.SEND_BATCH_MESSAGE: Processor(send_message_v2, Lane.SEND),
     RequestCode.CONSUMER_SEND_MSG_BACK: Processor(send_back, Lane.SEND),
-    RequestCode.PULL_MESSAGE: Processor(pull_message, Lane.PULL),
-    RequestCode.QUERY_MESSAGE: Processor(query_message, Lane.QUERY),
+    RequestCode.PULL_MESSAGE: Processor(pull_message, Lane.PULL, looks_at_queues=True),
+    RequestCode.QUERY_MESSAGE: Processor(query_message, Lane.QUERY, looks_at_queues=True),
     RequestCode.VIEW_MESSAGE_BY_ID: Processor(view_message_by_id, Lane.QUERY),
     RequestCode.HEART_BEAT: Processor(heartbeat, Lane.HEARTBEAT),
     RequestCode.UNREGISTER_CLIENT: Processor(unregister_client, Lane.CLIENT_MANAGE),
@@ -72,17 +73,23 @@ PROCESSORS: dict[int, Processor] = {
     RequestCode.QUERY_CONSUMER_OFFSET: Processor(query_consumer_offset, Lane.CONSUMER_MANAGE),
     RequestCode.UPDATE_AND_CREATE_TOPIC: Processor(update_and_create_topic, Lane.ADMIN),
     RequestCode.GET_ALL_TOPIC_CONFIG: Processor(get_all_topic_config, Lane.ADMIN),
-    RequestCode.GET_TOPIC_STATS_INFO: Processor(get_topic_stats_info, Lane.ADMIN),
+    RequestCode.GET_TOPIC_STATS_INFO: Processor(
+        get_topic_stats_info, Lane.ADMIN, looks_at_queues=True
+    ),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Processor(update_and_create_group, Lane.ADMIN),
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Processor(get_all_groups, Lane.ADMIN),
     RequestCode.GET_CONSUMER_CONNECTION_LIST: Processor(get_consumer_connections, Lane.ADMIN),
     RequestCode.UPDATE_BROKER_CONFIG: Processor(update_broker_config, Lane.ADMIN),
     RequestCode.GET_BROKER_CONFIG: Processor(get_broker_config, Lane.ADMIN),
-    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Processor(search_offset_by_timestamp, Lane.ADMIN),
-    RequestCode.GET_MAX_OFFSET: Processor(get_max_offset, Lane.ADMIN),
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Processor(
+        search_offset_by_timestamp, Lane.ADMIN, looks_at_queues=True
+    ),
+    RequestCode.GET_MAX_OFFSET: Processor(get_max_offset, Lane.ADMIN, looks_at_queues=True),
     RequestCode.GET_MIN_OFFSET: Processor(get_min_offset, Lane.ADMIN),
     RequestCode.GET_EARLIEST_MSG_STORETIME: Processor(get_earliest_store_time, Lane.ADMIN),
-    RequestCode.QUERY_CONSUME_QUEUE: Processor(query_consume_queue, Lane.ADMIN),
+    RequestCode.QUERY_CONSUME_QUEUE: Processor(
+        query_consume_queue, Lane.ADMIN, looks_at_queues=True
+    ),
     RequestCode.LOCK_BATCH_MQ: Processor(lock_queues, Lane.ADMIN),
     RequestCode.UNLOCK_BATCH_MQ: Processor(unlock_queues, Lane.ADMIN),
 }

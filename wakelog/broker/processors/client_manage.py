@@ -12,7 +12,12 @@ import msgspec
 from wakelog.broker.decision import Appender, Channel, Outcome, WriteLine
 from wakelog.broker.membership import Client
 from wakelog.broker.names import check_group, is_legal_topic, retry_topic
+from wakelog.broker.processors.pull_filter import check_filters_by
 from wakelog.broker.state import BrokerState
+from wakelog.filter import sql92
+from wakelog.filter.consumer_filters import Wanted
+from wakelog.filter.errors import IllegalExpression
+from wakelog.filter.sql92 import compile_filter
 from wakelog.protocol.bodies import (
     ConsumerData,
     HeartbeatData,
@@ -22,6 +27,7 @@ from wakelog.protocol.bodies import (
 )
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers import UnregisterClientRequestHeader, read_header
 from wakelog.protocol.subscription import is_tag_type
 from wakelog.protocol.sys_flag import TOPIC_UNIT_SUB
@@ -46,6 +52,8 @@ def heartbeat(
             _make_retry_topic(state, consumer, group, now_ms)
         change = state.consumers.register(client, consumer)
         state.tell_consumers(change, enabled=_may_tell(group))
+        wanted = [_wanted(data) for data in consumer.subscription_data_set]
+        state.filters.register(consumer.group_name, wanted, now_ms)
     for producer in data.producer_data_set:
         check_group(producer.group_name)
         state.producers.register(client, producer.group_name)
@@ -63,24 +71,42 @@ def unregister_client(
         group = state.groups.find(header.consumer_group, now_ms)
         change = state.consumers.unregister(header.consumer_group, channel.id)
         state.tell_consumers(change, enabled=_may_tell(group))
+        state.forget_filters(change, now_ms)
     return answer(request, ResponseCode.SUCCESS)
 
 
 def check_client_config(
     state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
 ) -> Outcome:
-    """Say whether a subscription can be served (code 46): by tags only."""
+    """Say whether a subscription can be served (code 46): whether its expression compiles."""
     subscription = decode_body(CheckClientRequestBody, request.body).subscription_data
     if subscription is None or is_tag_type(subscription.expression_type):
         return answer(request, ResponseCode.SUCCESS)
-    values = {"topic": subscription.topic, "type": subscription.expression_type}
-    line = WriteLine(Appender.FILTER, "subscription refused, only tags are filtered by", values)
-    state.instructions.append(line)
-    return answer(
-        request,
-        ResponseCode.SYSTEM_ERROR,
-        f"The broker does not support consumer to filter message by {subscription.expression_type}",
-    )
+    try:
+        check_filters_by(state, subscription.expression_type)
+        if subscription.expression_type != sql92.TYPE:
+            raise IllegalExpression(f"there is no filter language {subscription.expression_type}")
+        compile_filter(subscription.sub_string)
+    except RemoteProtocolError:
+        _write_refusal(state, subscription, "enablePropertyFilter is off")
+        raise
+    except IllegalExpression as error:
+        _write_refusal(state, subscription, error.remark)
+        return answer(request, ResponseCode.SUBSCRIPTION_PARSE_FAILED, error.remark)
+    return answer(request, ResponseCode.SUCCESS)
+
+
+def _write_refusal(state: BrokerState, subscription: SubscriptionData, cause: str) -> None:
+    values = {
+        "topic": subscription.topic,
+        "type": subscription.expression_type,
+        "cause": cause,
+    }
+    state.instructions.append(WriteLine(Appender.FILTER, "subscription refused", values))
+
+
+def _wanted(data: SubscriptionData) -> Wanted:
+    return Wanted(data.topic, data.sub_string, data.expression_type, data.sub_version)
 
 
 def _make_retry_topic(

@@ -29,7 +29,7 @@ from wakelog.broker.decision import Channel, Outcome, RunInPool
 from wakelog.broker.held_requests import HeldRequest
 from wakelog.broker.names import FAQ_HINT
 from wakelog.broker.processors.offset_moved import write_offset_moved_event
-from wakelog.broker.processors.pull_filter import TagCodes, find_tag_codes
+from wakelog.broker.processors.pull_filter import PullFilter, find_filter
 from wakelog.broker.state import BrokerState
 from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.codes import ResponseCode
@@ -66,7 +66,7 @@ class _Pull(msgspec.Struct):
     channel: Channel
     header: PullMessageRequestHeader
     group: SubscriptionGroupConfig
-    codes: TagCodes
+    wanted: PullFilter
     held: HeldRequest | None
 
 
@@ -97,7 +97,8 @@ def _run(
         header.queue_id,
         header.queue_offset,
         max(header.max_msg_nums, 0),
-        match=None if pull.codes is None else pull.codes.__contains__,
+        match=None if pull.wanted.codes is None else pull.wanted.codes.__contains__,
+        match_record=pull.wanted.match_record,
     )
     result = read(blocking=False)
     if result is None:
@@ -131,8 +132,8 @@ def _admit(
             f"subscription group no permission, {header.consumer_group}",
         )
     _check_queue(state, header, channel)
-    codes = find_tag_codes(state, header, group)
-    return _Pull(request, channel, header, group, codes, held)
+    wanted = find_filter(state, header, group)
+    return _Pull(request, channel, header, group, wanted, held)
 
 
 def _check_queue(state: BrokerState, header: PullMessageRequestHeader, channel: Channel) -> None:
@@ -213,5 +214,5 @@ def _hold(state: BrokerState, pull: _Pull, now_ms: int) -> Outcome:
         queue_id=header.queue_id,
         queue_offset=header.queue_offset,
         deadline_ms=now_ms + min(wait_ms, SUSPEND_MS_MAX),
-        codes=pull.codes,
+        codes=pull.wanted.codes,
     )

@@ -1,20 +1,28 @@
-"""Which tags a pull wants: from its own header, or from the group's heartbeat.
+"""Which messages a pull wants: from its own header, or from the group's heartbeat.
 
 A pull with the subscription flag brings its expression. One without it, as every push
 consumer's, is served by what the group's last heartbeat said, if that is not older than what
 the pull knows of. The Go client sends type TAG and an empty expression without the flag
 whatever it subscribes to, so the header's expression counts only with the flag.
 
-Expressions other than tags (SQL92) are refused, as by a 4.9.3 broker without enablePropertyFilter.
+By tag, consume queue entries decide. By expression (SQL92, with enablePropertyFilter) the
+properties of each record do; the expression is the header's, or what `ConsumerFilters` keeps of the
+heartbeat. With filterSupportRetry the pulls of a retry topic are filtered by the expression for the
+topic that a message first came from.
 
 Source: org.apache.rocketmq.broker.processor.PullMessageProcessor,
-org.apache.rocketmq.broker.filter.ExpressionMessageFilter (4.9.3).
+org.apache.rocketmq.broker.filter.ExpressionMessageFilter (4.9.3). A header with an expression that
+does not compile is refused here; there it lets every message pass, its check being an `assert`.
 """
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from wakelog.broker.names import FAQ_HINT
+from wakelog.broker.names import FAQ_HINT, RETRY_PREFIX
 from wakelog.broker.state import BrokerState
+from wakelog.filter import sql92
+from wakelog.filter.errors import IllegalExpression
+from wakelog.filter.record_filter import MatchRecord, match_expression, match_origin
+from wakelog.filter.sql92 import Sql92Filter, compile_filter
 from wakelog.protocol.bodies import (
     MODEL_BROADCASTING,
     SUBSCRIBE_ALL,
@@ -31,32 +39,85 @@ TagCodes: TypeAlias = frozenset[int] | None
 """The tag hashes that pass; None lets every message pass."""
 
 
-def find_tag_codes(
+class PullFilter(NamedTuple):
+    """What passes: an entry by its tags code, and then its record by its contents."""
+
+    codes: TagCodes = None
+    match_record: MatchRecord | None = None
+
+
+def find_filter(
     state: BrokerState, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
-) -> TagCodes:
+) -> PullFilter:
     """Return what passes. Raises: RemoteProtocolError with 4.9.3's code if nobody can tell."""
-    if header.sys_flag & PULL_SUBSCRIPTION:
-        subscription = _from_header(header)
-    else:
-        subscription = _from_heartbeat(state, header, group)
+    with_flag = header.sys_flag & PULL_SUBSCRIPTION
+    subscription = _from_header(header) if with_flag else _from_heartbeat(state, header, group)
+    expression = None
     if not is_tag_type(subscription.expression_type):
+        # In 4.9.3's order of refusals, which is not the same for both.
+        kept = None if with_flag else _kept_filter(state, header)
+        check_filters_by(state, subscription.expression_type)
+        expression = kept or _compiled(header)
+    if subscription.class_filter_mode:
+        return PullFilter()
+    by_origin = _by_origin(state, header.topic)
+    if expression is not None:
+        return PullFilter(None, by_origin or match_expression(expression))
+    if subscription.sub_string == SUBSCRIBE_ALL:
+        return PullFilter(None, by_origin)
+    return PullFilter(frozenset(subscription.code_set), by_origin)
+
+
+def check_filters_by(state: BrokerState, expression_type: str) -> None:
+    """Check that expressions are filtered by. Raises: RemoteProtocolError with 4.9.3's remark."""
+    if not state.config.enable_property_filter:
         raise RemoteProtocolError(
             ResponseCode.SYSTEM_ERROR,
-            "The broker does not support consumer to filter message by "
-            f"{subscription.expression_type}",
+            f"The broker does not support consumer to filter message by {expression_type}",
         )
-    if subscription.class_filter_mode or subscription.sub_string == SUBSCRIBE_ALL:
+
+
+def _by_origin(state: BrokerState, topic: str) -> MatchRecord | None:
+    """Return the filter of a retry topic, None if its messages are not filtered again."""
+    if not state.config.filter_support_retry or not topic.startswith(RETRY_PREFIX):
         return None
-    return frozenset(subscription.code_set)
+    return match_origin(state.filters.of_group(topic.removeprefix(RETRY_PREFIX)))
+
+
+def _compiled(header: PullMessageRequestHeader) -> Sql92Filter:
+    try:
+        if header.expression_type == sql92.TYPE:
+            return compile_filter(header.subscription or "")
+    except IllegalExpression:
+        pass
+    raise _unparsable()
+
+
+def _kept_filter(state: BrokerState, header: PullMessageRequestHeader) -> Sql92Filter:
+    kept = state.filters.get(header.topic, header.consumer_group)
+    if kept is None:
+        raise RemoteProtocolError(
+            ResponseCode.FILTER_DATA_NOT_EXIST,
+            "The broker's consumer filter data is not exist!Your expression may be wrong!",
+        )
+    if kept.version < header.sub_version:
+        raise RemoteProtocolError(
+            ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest"
+        )
+    return kept.compiled
 
 
 def _from_header(header: PullMessageRequestHeader) -> SubscriptionData:
     try:
         return build_subscription(header.topic, header.subscription, header.expression_type)
     except RemoteProtocolError:
-        raise RemoteProtocolError(
-            ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
-        ) from None
+        raise _unparsable() from None
+
+
+def _unparsable() -> RemoteProtocolError:
+    return RemoteProtocolError(
+        ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
+    )
 
 
 def _from_heartbeat(

@@ -135,6 +135,8 @@ def _send_single(
     if result.status is not PutStatus.PUT_OK:
         return put_refusal(request, result.status, trace_fields(state))
     state.traffic.count_put(topic, 1, result.size_bytes)
+    if parked is not None:
+        state.delayed.note_parked()
     message_id = create_message_id(*state.store_host, result.physical_offset)
     wait = properties.get(WAIT)
     return _accepted(state, request, result, message_id, answered_queue_id, now_ms, wait=wait)

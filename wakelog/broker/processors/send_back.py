@@ -114,6 +114,8 @@ def _put_again(
     if result.status is not PutStatus.PUT_OK:
         return answer(request, ResponseCode.SYSTEM_ERROR, result.status.value)
     state.traffic.count_put(topic, 1, result.size_bytes)
+    if parked is not None:
+        state.delayed.note_parked()
     state.traffic.count_send_back(origin_topic, header.group)
     return answer(request, ResponseCode.SUCCESS)
 

@@ -1,7 +1,8 @@
 """Serve pulls: messages of one queue from a queue offset on, with 4.9.3's status for every case.
 
 Between the processors and the files. A get looks at consume queue entries first and decides by
-them alone which records to send; `frames.py` then reads those from the log.
+them which records to send, and by the records themselves if the filter is about their contents;
+`frames.py` then reads those from the log.
 
 With `blocking=False`, for an event loop, no call waits for the disk; the result is None where one
 would have to, and the same get is then asked again in a thread.
@@ -10,6 +11,7 @@ Invariants:
 - No record that ends above `LogView.dispatched` is sent.
 - A get never crosses a consume queue file, even if the next one exists (fact 34).
 - `next_begin_offset` is past every entry that was looked at, but for the one a full batch put off.
+- A batch is full by what matched; what a filter leaves out takes no place.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.getMessage, isTheBatchFull,
 checkInDiskByCommitOffset, nextOffsetCorrection (4.9.3). `rocketmq.md` 4.1 is the table of statuses.
@@ -29,11 +31,14 @@ from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.results import Frame, GetResult, GetStatus
 
 Match = Callable[[int], bool]
+MatchRecord = Callable[[bytes], bool]
 
 # One get looks at this many entries at least, whatever count it was asked for (fact 31).
 SCAN_COUNT_MIN: Final = 16_000 // ENTRY.size
 # On an event loop: about 1 ms of looking at entries. A client may ask for any number.
 LOOP_SCAN_COUNT_MAX: Final = 4_000
+# And at this many records: reading one and judging its properties takes some 10 us.
+LOOP_JUDGED_COUNT_MAX: Final = 100
 
 
 class LogView(NamedTuple):
@@ -53,6 +58,7 @@ class GetRequest(NamedTuple):
     count_max: int
     match: Match | None = None
     blocking: bool = True
+    match_record: MatchRecord | None = None
 
 
 class _Selection(NamedTuple):
@@ -159,7 +165,7 @@ class Reader:
     def _select(
         self, queue: ReadableQueue, request: GetRequest, end: int, view: LogView
     ) -> _Selection | None:
-        """Choose records by their entries; None if the entries would have to come from the disk."""
+        """Choose records by their entries; None if any of it would have to come from the disk."""
         data = self._entries(queue, request, end, view)
         if data is None:
             return None
@@ -168,7 +174,9 @@ class Reader:
             request.count_max,
             view.max_physical_offset,
         )
-        is_full, damaged = self._limits.is_full, self._damaged
+        judges = request.match_record is not None or self._damaged
+        judge = _Judge(self._log, self._damaged, request) if judges else None
+        is_full = self._limits.is_full
         status = GetStatus.NO_MATCHED_MESSAGE
         places: list[tuple[int, int]] = []
         scanned = total_bytes = 0
@@ -186,17 +194,19 @@ class Reader:
                 break
             scanned += 1
             if match is not None and not _matches(queue, tags_code, match):
-                if not places:
-                    status = GetStatus.NO_MATCHED_MESSAGE
+                status = status if places else GetStatus.NO_MATCHED_MESSAGE
                 continue
             if physical_offset < view.min_physical_offset:
-                if not places:
-                    status = GetStatus.MESSAGE_WAS_REMOVING
+                status = status if places else GetStatus.MESSAGE_WAS_REMOVING
                 # The rest of a removed segment is passed over unseen (fact 35).
                 skip_below = self._log.segment_end(physical_offset)
                 continue
-            if damaged and any(physical_offset in stretch for stretch in damaged):
-                continue
+            if judge is not None:
+                refusal = judge.refusal(physical_offset, size_bytes)
+                if refusal is not None:
+                    status = status if places else refusal
+                    skip_below = judge.skip_below
+                    continue
             places.append((physical_offset, size_bytes))
             total_bytes += size_bytes
             status = GetStatus.FOUND
@@ -212,7 +222,7 @@ class Reader:
         if not request.blocking and (count > LOOP_SCAN_COUNT_MAX or reads_units):
             return None
         few = count
-        if request.match is None:
+        if request.match is None and request.match_record is None:
             # Every entry takes a place, and one more is looked at: the one that is put off.
             few = min(count, max(request.count_max, 1) + 1, self._limits.count_max() + 1)
         data = queue.entries(offset, few, blocking=request.blocking)
@@ -250,6 +260,41 @@ class Reader:
             behind_bytes > self._limits.memory_bytes,
             behind_bytes,
         )
+
+
+class _Judge:
+    """Decides about records by more than their entries: by damage, and by their contents.
+
+    skip_below: where entries count again after a refusal, -1 if the next one does.
+    """
+
+    __slots__ = ("_damaged", "_left", "_log", "_match", "_read", "skip_below")
+
+    def __init__(self, log: CommitLogReader, damaged: Sequence[range], request: GetRequest) -> None:
+        self.skip_below = -1
+        self._log = log
+        self._damaged = damaged
+        self._match = request.match_record
+        self._read = log.read if request.blocking else log.read_nowait
+        self._left = None if request.blocking else LOOP_JUDGED_COUNT_MAX
+
+    def refusal(self, physical_offset: int, size_bytes: int) -> GetStatus | None:
+        """Return the status if it is the only record, None to send it. Raises: ColdEntry."""
+        if any(physical_offset in stretch for stretch in self._damaged):
+            return GetStatus.NO_MATCHED_MESSAGE
+        if self._match is None:
+            return None
+        if self._left is not None:
+            if self._left == 0:
+                raise ColdEntry
+            self._left -= 1
+        record = self._read(physical_offset, size_bytes)
+        if record is not None:
+            return None if self._match(record) else GetStatus.NO_MATCHED_MESSAGE
+        if self._left is not None:
+            raise ColdEntry  # without waiting, absent and not cached look the same
+        self.skip_below = self._log.segment_end(physical_offset)
+        return GetStatus.MESSAGE_WAS_REMOVING
 
 
 def _beyond(offset: int, *, begin: int, end: int) -> tuple[GetStatus, int]:

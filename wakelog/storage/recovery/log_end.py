@@ -8,11 +8,14 @@ after record, bodies included. A place that is not sound has one of two causes:
 - Bytes that were durable have changed since. The log goes on behind the damage, and to end it here
   would throw away messages that were acknowledged and synced.
 
-The first sound record behind the place tells which: it was durable if its store time lies between
-that of the last sound record before and the checkpoint's time of the log. Damage is then reported
-and passed over. 4.9.3 always ends the log; `cut_at_damage` does the same.
+Below the durable watermark it is the second. Elsewhere the first sound record behind the place
+tells: it was durable if its store time lies between that of the last sound record before and the
+checkpoint's time of the log. Damage is then reported and passed over. 4.9.3 always ends the log;
+`cut_at_damage` does the same.
 
 Invariants:
+- The end lies at the watermark or above, unless records of another broker lie below it: within a
+  segment times never go down, but where a log was cut in memory and written over.
 - The end lies at `cut_from` or above: what is below was durable long ago and is never cut.
 - Without damage the end is the one 4.9.3 finds, but that a record that lacks sectors behind its
   body ends the log: 4.9.3 looks at the CRC of the body alone.
@@ -46,6 +49,7 @@ from wakelog.storage.record_check import (
     is_torn_behind_body,
 )
 from wakelog.storage.recovery.queue_ends import QueueEnds
+from wakelog.storage.recovery.segments import check_at
 
 # Bytes read at once: large reads from a cold disk are fast, and this much stays in memory once.
 PIECE_BYTES: Final = 8 << 20
@@ -89,6 +93,7 @@ class LogEndSearch:
         check_body: bool,
         cut_at_damage: bool = False,
         may_be_torn: bool = True,
+        watermark: int = 0,
     ) -> None:
         """Prepare to read `files`.
 
@@ -97,6 +102,7 @@ class LogEndSearch:
         durable_ms: the checkpoint's store time of the log.
         check_body: compare the CRC of bodies at or above `cut_from`.
         may_be_torn: whether records not older than `durable_ms` may lack sectors.
+        watermark: below it everything is known to have been durable.
         """
         self._fs = fs
         self._files = files
@@ -106,6 +112,7 @@ class LogEndSearch:
         self._torn_from_ms = durable_ms if may_be_torn and check_body else _NEVER_MS
         self._check_body = check_body
         self._cut_at_damage = cut_at_damage
+        self._watermark = 0 if cut_at_damage else watermark
         self._buffer = bytearray(min(PIECE_BYTES, files.file_size_bytes))
         self._records_count = 0
         self._last_ms = 0
@@ -120,7 +127,9 @@ class LogEndSearch:
             file.release()  # a long log has more segments than a process has descriptors
             if stopped_by is None:
                 continue
-            if stopped_by.kind is CheckKind.END_OF_FILE:
+            # A blank in front of what was durable in its segment is no end of it.
+            is_hidden = position < self._watermark < file.end_offset
+            if stopped_by.kind is CheckKind.END_OF_FILE and not is_hidden:
                 if self._files.find(file.end_offset) is None:
                     # The blank is written anew when the log rolls, as in 4.9.3.
                     reason = "the last segment is full"
@@ -188,8 +197,10 @@ class LogEndSearch:
                 (crc,) = _CRC.unpack_from(buffer, at + BODY_CRC_OFFSET)
                 if crc != crc32(buffer[body_begin:body_end]) & 0x7FFFFFFF:
                     break
-            if store_ms >= self._torn_from_ms and is_torn_behind_body(
-                buffer, body_end, record_end, physical_offset
+            if (
+                store_ms >= self._torn_from_ms
+                and physical_offset + at >= self._watermark
+                and is_torn_behind_body(buffer, body_end, record_end, physical_offset)
             ):
                 return physical_offset + at, _TORN
             note(
@@ -228,8 +239,12 @@ class LogEndSearch:
             )
             if check.kind is not CheckKind.SOUND:
                 return physical_offset + at, check
-            if check.store_timestamp_ms >= self._torn_from_ms and is_torn_behind_body(
-                buffer, _body_end(buffer, at), at + check.size_bytes, physical_offset
+            if (
+                check.store_timestamp_ms >= self._torn_from_ms
+                and physical_offset + at >= self._watermark
+                and is_torn_behind_body(
+                    buffer, _body_end(buffer, at), at + check.size_bytes, physical_offset
+                )
             ):
                 return physical_offset + at, _TORN
             self._ends.note_record(buffer, at)
@@ -240,6 +255,10 @@ class LogEndSearch:
 
     def _resume_at(self, position: int) -> int | None:
         """Return where a log that is damaged at `position` goes on; None if it ends there."""
+        if position < self._watermark:
+            resume = self._resume_below_watermark(position)
+            if resume is not None:
+                return resume
         if position >= self._cut_from and (
             self._cut_at_damage or self._last_ms >= self._durable_ms
         ):
@@ -252,6 +271,19 @@ class LogEndSearch:
         if position >= self._cut_from:
             return None
         return self._cut_from if found is None else min(found[0], self._cut_from)
+
+    def _resume_below_watermark(self, position: int) -> int | None:
+        """Return the next sound record, or the watermark; None if another broker wrote here."""
+        found = self._next_sound(position)
+        if found is None or found[0] >= self._watermark:
+            return self._watermark
+        resume, store_timestamp_ms = found
+        file = self._files.find(position)
+        assert file is not None
+        in_one_segment = file.start_offset < position and resume < file.end_offset
+        if in_one_segment and store_timestamp_ms < self._last_ms:
+            return None
+        return resume
 
     def _next_sound(self, position: int) -> tuple[int, int] | None:
         """Return place and store time of the first sound record behind `position`."""
@@ -276,26 +308,13 @@ class LogEndSearch:
             data = file.read(position, PIECE_BYTES)
             at = data.find(_MAGIC_BYTES, MAGIC_OFFSET)
             while at >= 0:
-                check = self._check_at(file, position + at - MAGIC_OFFSET)
+                check = check_at(file, position + at - MAGIC_OFFSET)
                 if check.kind is CheckKind.SOUND:
                     place = file.start_offset + position + at - MAGIC_OFFSET
                     return place, check.store_timestamp_ms
                 at = data.find(_MAGIC_BYTES, at + 1)
             position += len(data) - overlap if len(data) == PIECE_BYTES else len(data)
         return None
-
-    def _check_at(self, file: MappedFile, position: int) -> RecordCheck:
-        """Check one record that may be anywhere, and may be none."""
-        physical_offset = file.start_offset + position
-        data = file.read(position, 4096)
-        for _ in range(2):
-            check = check_record(
-                data, 0, physical_offset, len(data), segment_end=file.end_offset, check_body=True
-            )
-            if check.kind is not CheckKind.INCOMPLETE:
-                break
-            data = file.read(position, max(check.size_bytes, 2 * 4096))
-        return check
 
 
 def _body_end(buffer: memoryview, at: int) -> int:

@@ -12,9 +12,13 @@ from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore, store_failure
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.record_check import CheckKind, RecordCheck, check_record
 
 _PIECE_BYTES: Final = 8 << 20
+# Most records are shorter; a longer one is read once more.
+_RECORD_PIECE_BYTES: Final = 4096
 
 
 def load_segments(fs: FileSystem, config: StoreConfig) -> MappedFileQueue:
@@ -70,6 +74,20 @@ def sync_segments(files: MappedFileQueue, physical_offset: int) -> None:
             file.datasync()
             if file is not files.last:
                 file.release()  # a long log has more segments than a process has descriptors
+
+
+def check_at(file: MappedFile, position: int) -> RecordCheck:
+    """Check one record that may be anywhere, and may be none. Raises: StoreFailed."""
+    physical_offset = file.start_offset + position
+    data = file.read(position, _RECORD_PIECE_BYTES)
+    for _ in range(2):
+        check = check_record(
+            data, 0, physical_offset, len(data), segment_end=file.end_offset, check_body=True
+        )
+        if check.kind is not CheckKind.INCOMPLETE:
+            break
+        data = file.read(position, max(check.size_bytes, 2 * _RECORD_PIECE_BYTES))
+    return check
 
 
 def _is_blank(fs: FileSystem, path: str) -> bool:

@@ -11,7 +11,7 @@ open. In this order, which a further crash at any point only repeats (`docs/reco
     what the disk never got. Check records to the log's end (`log_end.py`).
  5. Copy what lies behind the end to the quarantine, then zero or remove it, durably: an old record
     must not come back when a later crash exposes it behind a new one.
- 6. Cut each consume queue at the log's end.
+ 6. Cut each consume queue at the log's end, and say durably that the log is durable up to there.
  7. After a crash remove the index files that the checkpoint does not vouch for.
  8. Say where dispatch has to begin so that queues and index are whole again.
 
@@ -27,6 +27,7 @@ index.IndexService.load (4.9.3).
 
 from __future__ import annotations
 
+from contextlib import closing
 from posixpath import join
 from typing import Final, NamedTuple
 
@@ -47,7 +48,8 @@ from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.queue_offsets import QueueKey
 from wakelog.storage.record_check import HEAD_BY_HOST_FLAGS, HOST_FLAGS_OFFSET
-from wakelog.storage.recovery.log_end import DamagedStretch, LogEndSearch
+from wakelog.storage.recovery.durable import known_durable, seal_of
+from wakelog.storage.recovery.log_end import DamagedStretch, LogEnd, LogEndSearch
 from wakelog.storage.recovery.quarantine import QuarantinedPiece, keep_aside
 from wakelog.storage.recovery.queue_ends import QueueEnds
 from wakelog.storage.recovery.queue_repair import QueueRepair
@@ -55,6 +57,7 @@ from wakelog.storage.recovery.segments import load_segments, read_anew, sync_seg
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.checkpoint import Checkpoint, CheckpointTimes
 from wakelog.storage.state.failed_sync import FailedSyncMark
+from wakelog.storage.state.watermark import Seal, Watermark
 
 # A clean stop leaves everything durable; 4.9.3 looks at this many segments all the same.
 SEGMENTS_CHECKED_AFTER_CLEAN_EXIT: Final = 3
@@ -72,6 +75,8 @@ class RecoveryReport(NamedTuple):
     queue_offsets: the next queue offset of each (topic, queue id), LMQ queues included.
     damaged: places in the log that were durable once and are passed over by every reader.
     quarantined: what was cut; empty if only zeros were.
+    watermark: below it everything was known to be durable; 0 if nothing was.
+    watermark_doubt: why a watermark that was there is not believed.
     """
 
     clean_exit: bool
@@ -88,6 +93,8 @@ class RecoveryReport(NamedTuple):
     commit_log_files_removed: tuple[str, ...]
     consume_queues_cut: tuple[QueueKey, ...]
     index_files_removed: tuple[str, ...]
+    watermark: int = 0
+    watermark_doubt: str | None = None
 
 
 class Recovered(NamedTuple):
@@ -111,15 +118,14 @@ def recover(
     clean_exit = not AbortFile(fs, config.paths.abort).exists() and not failed_sync
     files = load_segments(fs, config)
     times = _read_checkpoint(fs, config.paths.checkpoint)
+    known = known_durable(fs, config, files, times)
     queues = QueueRepair(fs, config)
     try:
         queues.cut_unwritten(careful=not clean_exit)
         plan = _plan(config, files, times, queues.max_physical_offset, clean_exit=clean_exit)
         if not clean_exit:
             read_anew(fs, files, plan.checked_from)
-        ends = QueueEnds(
-            enable_multi_dispatch=config.enable_multi_dispatch, enable_lmq=config.enable_lmq
-        )
+        ends = _no_ends(config)
         end = LogEndSearch(
             fs,
             files,
@@ -131,21 +137,23 @@ def recover(
             check_body=config.check_crc_on_recover,
             cut_at_damage=cut_at_damage,
             may_be_torn=not clean_exit,
+            watermark=known.watermark,
         ).run(plan.checked_from)
-        quarantined, removed = _cut_log(fs, config.paths, files, end.physical_offset, now_ms)
-        # What a killed process wrote may still be in the page cache alone.
-        sync_segments(files, plan.checked_from)
+        with closing(Watermark(fs, config.paths.watermark)) as watermark:
+            watermark.lower(end.physical_offset)
+            quarantined, removed = _cut_log(fs, config.paths, files, end.physical_offset, now_ms)
+            # What a killed process wrote may still be in the page cache alone.
+            sync_segments(files, plan.checked_from)
+            watermark.note(end.physical_offset, times.physic_ms, _seal(fs, config, files, end))
         queues_cut = queues.cut_at(end.physical_offset)
         queue_offsets = queues.next_offsets(ends.table())
     finally:
         queues.close()
     dispatch_from = min(plan.dispatch_from, end.physical_offset)
-    index_removed: tuple[str, ...] = ()
-    if not clean_exit:
-        index_removed = _remove_index_files(fs, config, times.index_ms)
-        if config.message_index_enable:
-            # Also when nothing was removed: an earlier recovery may have come no further than that.
-            dispatch_from = max(files.min_offset, min(dispatch_from, _index_end(fs, config)))
+    index_removed = () if clean_exit else _remove_index_files(fs, config, times.index_ms)
+    if config.message_index_enable and not clean_exit:
+        # Also when nothing was removed: an earlier recovery may have come no further than that.
+        dispatch_from = max(files.min_offset, min(dispatch_from, _index_end(fs, config)))
     report = RecoveryReport(
         clean_exit=clean_exit,
         checked_from=plan.checked_from,
@@ -156,6 +164,8 @@ def recover(
         queue_offsets=queue_offsets,
         records_checked_count=end.records_checked_count,
         last_store_timestamp_ms=end.last_store_timestamp_ms,
+        watermark=known.watermark,
+        watermark_doubt=known.doubt,
         damaged=end.damaged,
         quarantined=quarantined,
         commit_log_files_removed=removed,
@@ -267,6 +277,19 @@ def _cut_log(
     quarantined = keep_aside(fs, paths.root, files.files, log_end, now_ms)
     removed = files.truncate(log_end, keep_empty=log_end > 0)
     return quarantined, tuple(removed)
+
+
+def _no_ends(config: StoreConfig) -> QueueEnds:
+    return QueueEnds(
+        enable_multi_dispatch=config.enable_multi_dispatch, enable_lmq=config.enable_lmq
+    )
+
+
+def _seal(fs: FileSystem, config: StoreConfig, files: MappedFileQueue, end: LogEnd) -> Seal | None:
+    """Keep a store that was left in order sealed until the abort mark is made: we may not live."""
+    if AbortFile(fs, config.paths.abort).exists():
+        return None
+    return seal_of(fs, config, files, end.physical_offset)
 
 
 def _read_checkpoint(fs: FileSystem, path: str) -> CheckpointTimes:

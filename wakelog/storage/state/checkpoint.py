@@ -113,6 +113,23 @@ class Checkpoint:
             raise store_failure(self._path, "write", error) from error
 
 
+def read_times(fs: FileSystem, path: str) -> CheckpointTimes:
+    """Return the times of a checkpoint that is only looked at, zeros without one.
+
+    Raises: StoreFailed.
+    """
+    try:
+        fd = fs.open(path, read_only=True)
+        try:
+            return decode_checkpoint(fs.pread(fd, _FIELDS.size, 0))
+        finally:
+            fs.close(fd)
+    except FileNotFoundError:
+        return CheckpointTimes()
+    except OSError as error:
+        raise store_failure(path, "read", error) from error
+
+
 def encode_checkpoint(times: CheckpointTimes) -> bytes:
     """Build the whole file."""
     fields = _FIELDS.pack(times.physic_ms, times.logics_ms, times.index_ms)

@@ -14,7 +14,8 @@ our process is gone, however that came about, the first link leads nowhere. To 4
 then absent, which it accepts, and it replaces the links when it first writes.
 
 A broker that was refused writes consumerFilter.json anew on its way out, so the links are renewed.
-What a real broker left there is kept beside it and put back by an ordered stop.
+Meanwhile the file and its backup have other names, to which our broker writes too: `kept`. An
+ordered stop gives them their own names back.
 
 Systems without /proc do without; there the lock is all there is, as between two 4.9.3 brokers.
 
@@ -33,7 +34,7 @@ from wakelog.storage.paths import StorePaths
 from wakelog.storage.state.store_lock import StoreLock
 
 GUARDED: Final = "consumerFilter.json"
-KEPT_SUFFIX: Final = ".kept"
+KEPT: Final = "consumerFilterKept.json"
 
 
 class StartGuard:
@@ -59,6 +60,11 @@ class StartGuard:
             raise store_failure(self._directory, "guard", error) from error
         self.renew()
 
+    @property
+    def kept(self) -> dict[str, str]:
+        """The file that has another name meanwhile, by its own; its backup is `.bak` beside it."""
+        return {GUARDED: KEPT} if self._links else {}
+
     def renew(self) -> None:
         """Make the links again where something replaced them; cheap where nothing did.
 
@@ -80,8 +86,8 @@ class StartGuard:
             for path in self._links:
                 with suppress(FileNotFoundError):
                     self._fs.unlink(path)
-                if self._fs.exists(path + KEPT_SUFFIX):
-                    self._fs.rename(path + KEPT_SUFFIX, path)
+                if self._fs.exists(_kept(path)):
+                    self._fs.rename(_kept(path), path)
         except OSError as error:
             raise store_failure(self._directory, "guard", error) from error
 
@@ -89,4 +95,9 @@ class StartGuard:
         for path in self._links:
             # Links are those of a broker of ours that died, which has put the file away before.
             if self._fs.read_link(path) is None and self._fs.exists(path):
-                self._fs.rename(path, path + KEPT_SUFFIX)
+                self._fs.rename(path, _kept(path))
+
+
+def _kept(path: str) -> str:
+    directory, _, name = path.rpartition(GUARDED)
+    return directory + KEPT + name

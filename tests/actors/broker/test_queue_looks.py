@@ -1,0 +1,66 @@
+"""QueueLooks: who looks at queues waits for what was acknowledged, and not for long."""
+
+from functools import partial
+
+import pytest
+
+from wakelog.actors.broker import queue_looks
+from wakelog.actors.broker.queue_looks import WAIT_MS_MAX, AwaitDispatch, QueueLooks
+from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.command import RemotingCommand, make_request
+
+
+def request(code: int, **fields: str) -> RemotingCommand:
+    return make_request(code, fields, b"", opaque=1)
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "waits"),
+    [
+        (RequestCode.PULL_MESSAGE, {"sysFlag": "4"}, True),
+        (RequestCode.PULL_MESSAGE, {"sysFlag": "6"}, False),  # it is held, and woken
+        (RequestCode.PULL_MESSAGE, {"sysFlag": "many"}, True),  # the processor refuses it
+        (RequestCode.PULL_MESSAGE, {}, True),
+        (RequestCode.QUERY_MESSAGE, {}, True),
+        (RequestCode.GET_MAX_OFFSET, {}, True),
+        (RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {}, True),
+        (RequestCode.GET_TOPIC_STATS_INFO, {}, True),
+        (RequestCode.QUERY_CONSUME_QUEUE, {}, True),
+        (RequestCode.GET_MIN_OFFSET, {}, False),
+        (RequestCode.HEART_BEAT, {}, False),
+        (RequestCode.SEND_MESSAGE_V2, {}, False),
+        (99_999, {}, False),
+    ],
+)
+def test_who_looks_at_queues_waits_for_them(code: int, fields: dict[str, str], waits: bool) -> None:
+    until = QueueLooks().wait(request(code, **fields), dispatched=10, readable=20, now_ms=1_000)
+    assert until == (AwaitDispatch(20, 1_000 + WAIT_MS_MAX) if waits else None)
+
+
+def test_nobody_waits_for_queues_that_show_everything() -> None:
+    asked = request(RequestCode.GET_MAX_OFFSET)
+    assert QueueLooks().wait(asked, dispatched=20, readable=20, now_ms=0) is None
+
+
+def test_a_request_is_taken_up_once_in_the_order_of_coming() -> None:
+    looks = QueueLooks()
+    taken: list[int] = []
+    for number, end in enumerate((10, 20, 20, 30)):
+        looks.add(AwaitDispatch(end, 100 + end), partial(taken.append, number))
+    looks.take_up(dispatched=25, now_ms=0)
+    assert taken == [0, 1, 2] and len(looks) == 1
+    looks.take_up(dispatched=25, now_ms=129)
+    assert len(looks) == 1
+    looks.take_up(dispatched=25, now_ms=130)
+    looks.take_up(dispatched=1_000, now_ms=1_000)
+    assert taken == [0, 1, 2, 3] and not looks and looks.waited_count == 4
+
+
+def test_more_than_the_limit_look_at_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_looks, "WAITING_COUNT_MAX", 1)
+    looks = QueueLooks()
+    asked = request(RequestCode.GET_MAX_OFFSET)
+    until = looks.wait(asked, dispatched=0, readable=1, now_ms=0)
+    assert until is not None
+    looks.add(until, lambda: None)
+    assert looks.wait(asked, dispatched=0, readable=1, now_ms=0) is None

@@ -1,0 +1,66 @@
+"""Filters over a record's properties, on records that the real broker wrote."""
+
+import pytest
+
+from tests.protocol.golden_records import raw_records
+from wakelog.filter.bloom import BloomFilter
+from wakelog.filter.consumer_filters import ConsumerFilters, Wanted
+from wakelog.filter.record_filter import match_expression, match_origin
+from wakelog.filter.sql92 import compile_filter
+from wakelog.protocol.message_record import encode_record
+
+
+def record(properties: str) -> bytes:
+    return encode_record(
+        queue_id=0,
+        flag=0,
+        queue_offset=0,
+        physical_offset=0,
+        sys_flag=0,
+        born_timestamp_ms=0,
+        born_host=("10.0.0.1", 1),
+        store_timestamp_ms=0,
+        store_host=("10.0.0.2", 2),
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=b"body",
+        topic="T",
+        properties=properties.encode(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("properties", "passes"), [("a\x012\x02", True), ("a\x011", False), ("", False)]
+)
+def test_the_properties_of_the_record_decide(properties: str, passes: bool) -> None:
+    assert match_expression(compile_filter("a > 1"))(record(properties)) is passes
+
+
+def test_a_damaged_record_does_not_pass() -> None:
+    sound = record("a\x012")
+    by_expression, by_origin = match_expression(compile_filter("a > 1")), match_origin({})
+    for damaged in (b"", sound[:40], sound[:-1], sound + b"."):
+        assert not by_expression(damaged) and not by_origin(damaged)
+
+
+@pytest.mark.parametrize(
+    ("properties", "passes"),
+    [
+        ("RETRY_TOPIC\x01T\x02a\x012", True),
+        ("RETRY_TOPIC\x01T\x02a\x011", False),
+        ("RETRY_TOPIC\x01U\x02a\x011", True),
+        ("a\x011", True),
+    ],
+)
+def test_a_retry_is_filtered_as_the_topic_it_came_from(properties: str, passes: bool) -> None:
+    filters = ConsumerFilters(BloomFilter(error_percent=20, names_count=32), 1, dead_ms_max=1)
+    filters.register("g", [Wanted("T", "a > 1", "SQL92", 1)], 1)
+    assert match_origin(filters.of_group("g"))(record(properties)) is passes
+
+
+def test_records_of_a_real_broker_are_judged_by_what_they_hold() -> None:
+    tagged = match_expression(compile_filter("TAGS = 'TagA'"))
+    records = raw_records("filter_ext")
+    assert 0 < sum(map(tagged, records)) < len(records)
+    for raw in records:
+        assert tagged(raw) is (b"TAGS\x01TagA\x02" in raw + b"\x02")

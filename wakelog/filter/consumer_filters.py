@@ -1,0 +1,278 @@
+"""ConsumerFilters: the expressions that groups filter topics by, and consumerFilter.json.
+
+A heartbeat brings all subscriptions of its group. One by expression is compiled and kept here,
+together with the bits that stand for the group in a message's bitmap; a group's pulls are judged by
+what is kept. A filter whose group has gone, or no longer subscribes to the topic, is dead: it stays
+for a day, so that a group that comes back finds its bits as it left them.
+
+    a heartbeat brings                            becomes of what is kept
+    no newer version than it                      nothing; the same version makes it live again
+    a newer version of the same expression        the version; it lives again
+    a newer version, another expression           a new filter, born now
+    a newer version that cannot be compiled       none: the client learns of it by its pulls
+
+Born and dead are times in ms; a filter is dead while its dead time is not before its birth, and
+lives with a dead time of 0. After a start all are dead until their groups come.
+
+Invariants:
+    - every filter that is kept has compiled, and its bits are of this table's bloom filter.
+    - at most FILTERS_MAX filters are kept; no topic is kept without one.
+
+Source: org.apache.rocketmq.broker.filter.{ConsumerFilterManager, ConsumerFilterData} (4.9.3). A
+filter in the file that does not compile is kept there, and lets every message pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from wakelog.filter.bloom import BloomFilter, BloomPositions
+from wakelog.filter.errors import IllegalExpression
+from wakelog.filter.sql92 import TYPE, Sql92Filter, compile_filter
+from wakelog.protocol.body_codec import decode_body
+from wakelog.protocol.fastjson import dumps
+from wakelog.protocol.subscription import is_tag_type
+
+# Some 300 bytes of the file each. 4.9.3 has no limit, and groups cost a client nothing to name.
+FILTERS_MAX: Final = 20_000
+DEAD_BEFORE_LOAD_MS: Final = 30_000
+
+
+class Wanted(NamedTuple):
+    """What a heartbeat says of one topic."""
+
+    topic: str
+    expression: str
+    expression_type: str
+    version: int
+
+
+class ConsumerFilter(msgspec.Struct):
+    """One group's filter of one topic."""
+
+    topic: str
+    group: str
+    compiled: Sql92Filter
+    positions: BloomPositions
+    version: int
+    born_ms: int
+    dead_ms: int = 0
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether nobody of the group is there to filter for."""
+        return self.dead_ms >= self.born_ms
+
+    def counts_at(self, store_timestamp_ms: int) -> bool:
+        """Tell whether the bitmap of a message stored then was made with this filter known."""
+        return store_timestamp_ms > self.born_ms
+
+
+class _BloomData(msgspec.Struct, rename="camel"):
+    bit_num: int = 0
+    bit_pos: list[int] = []
+
+
+class _FilterData(msgspec.Struct, rename="camel"):
+    """One filter in the file."""
+
+    topic: str = ""
+    consumer_group: str = ""
+    expression: str = ""
+    expression_type: str = ""
+    born_time: int = 0
+    dead_time: int = 0
+    dead: bool = False  # computed by upstream's writer, ignored by its reader
+    client_version: int = 0
+    bloom_filter_data: _BloomData | None = None
+
+
+class _TopicData(msgspec.Struct, rename="camel"):
+    group_filter_data: dict[str, _FilterData] = {}
+    topic: str = ""
+
+
+class _FileContent(msgspec.Struct, rename="camel"):
+    filter_data_by_topic: dict[str, _TopicData] = {}
+
+
+class ConsumerFilters:
+    """Filters by topic and group."""
+
+    def __init__(self, bloom: BloomFilter, now_ms: int, *, dead_ms_max: int) -> None:
+        """Start with none.
+
+        now_ms: when the file is loaded, as far as the file is concerned.
+        dead_ms_max: how long the dead are kept (filterDataCleanTimeSpan).
+        """
+        self.bloom = bloom
+        self.dirty = False
+        self._start_ms = now_ms
+        self._dead_ms_max = dead_ms_max
+        self._by_topic: dict[str, dict[str, ConsumerFilter]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Return how many filters are kept, dead ones included."""
+        return self._count
+
+    def get(self, topic: str, group: str) -> ConsumerFilter | None:
+        """Return the filter of a group, dead or not."""
+        return self._by_topic.get(topic, {}).get(group)
+
+    def of_topic(self, topic: str) -> list[ConsumerFilter]:
+        """Return the filters that a message of this topic is tried against."""
+        return list(self._by_topic.get(topic, {}).values())
+
+    def of_group(self, group: str) -> dict[str, ConsumerFilter]:
+        """Return the filters of a group by topic."""
+        return {topic: groups[group] for topic, groups in self._by_topic.items() if group in groups}
+
+    def register(self, group: str, subscriptions: Iterable[Wanted], now_ms: int) -> None:
+        """Take over all that a heartbeat says of a group."""
+        topics = set()
+        for wanted in subscriptions:
+            topics.add(wanted.topic)
+            if not is_tag_type(wanted.expression_type) and wanted.expression:
+                self._register(group, wanted, now_ms)
+        if self._count:
+            self._kill(group, now_ms, but=topics)
+
+    def unregister(self, group: str, now_ms: int) -> None:
+        """Take over that nobody of a group is left."""
+        if self._count:
+            self._kill(group, now_ms, but=())
+
+    def clean(self, now_ms: int) -> None:
+        """Forget what has been dead for too long."""
+        for topic, groups in list(self._by_topic.items()):
+            for group, kept in list(groups.items()):
+                if kept.is_dead and now_ms - kept.dead_ms >= self._dead_ms_max:
+                    self._remove(topic, group)
+
+    def snapshot(self) -> Callable[[], str]:
+        """Copy the table and return what encodes the copy as consumerFilter.json."""
+        self.dirty = False
+        content = _FileContent(
+            {
+                topic: _TopicData(
+                    {group: _written(groups[group]) for group in sorted(groups)}, topic
+                )
+                for topic, groups in sorted(self._by_topic.items())
+            }
+        )
+        return lambda: dumps(content, pretty=True).decode()
+
+    def load(self, text: str) -> None:
+        """Take over consumerFilter.json, ours or 4.9.3's; nothing of it if bits are not ours.
+
+        Raises: RemoteProtocolError if the text is no table of filters.
+        """
+        content = decode_body(_FileContent, text.encode())
+        read = list(_read(content))
+        if all(self.bloom.made(positions) for _, positions in read):
+            for data, positions in read:
+                self._load(data, positions)
+
+    def validate(self) -> None:
+        """Assert the invariants of the module."""
+        assert self._count == sum(map(len, self._by_topic.values())) <= FILTERS_MAX
+        for topic, groups in self._by_topic.items():
+            assert groups
+            for group, kept in groups.items():
+                assert (kept.topic, kept.group) == (topic, group)
+                assert self.bloom.made(kept.positions)
+
+    def _register(self, group: str, wanted: Wanted, now_ms: int) -> None:
+        kept = self.get(wanted.topic, group)
+        if kept is not None:
+            if wanted.version < kept.version:
+                return
+            same = wanted.expression == kept.compiled.text
+            if wanted.version == kept.version or (same and wanted.expression_type == TYPE):
+                self.dirty = self.dirty or kept.is_dead or wanted.version > kept.version
+                kept.version = wanted.version
+                if kept.is_dead:
+                    kept.dead_ms = 0
+                return
+            self._remove(wanted.topic, group)
+        compiled = _compiled(wanted.expression_type, wanted.expression)
+        if compiled is not None:
+            positions = self.bloom.positions(f"{group}#{wanted.topic}")
+            self._add(
+                ConsumerFilter(wanted.topic, group, compiled, positions, wanted.version, now_ms)
+            )
+
+    def _kill(self, group: str, now_ms: int, *, but: Iterable[str]) -> None:
+        for topic in self.of_group(group).keys() - set(but):
+            kept = self._by_topic[topic][group]
+            if not kept.is_dead:
+                kept.dead_ms = now_ms
+                self.dirty = True
+
+    def _load(self, data: _FilterData, positions: BloomPositions) -> None:
+        compiled = _compiled(data.expression_type, data.expression)
+        if compiled is None:
+            return
+        kept = ConsumerFilter(
+            data.topic,
+            data.consumer_group,
+            compiled,
+            positions,
+            data.client_version,
+            data.born_time,
+            data.dead_time or max(self._start_ms - DEAD_BEFORE_LOAD_MS, data.born_time),
+        )
+        self._add(kept)
+
+    def _add(self, kept: ConsumerFilter) -> None:
+        groups = self._by_topic.get(kept.topic, {})
+        if kept.group not in groups:
+            if self._count >= FILTERS_MAX:
+                return
+            self._count += 1
+        groups[kept.group] = kept
+        self._by_topic[kept.topic] = groups
+        self.dirty = True
+
+    def _remove(self, topic: str, group: str) -> None:
+        groups = self._by_topic[topic]
+        del groups[group]
+        if not groups:
+            del self._by_topic[topic]
+        self._count -= 1
+        self.dirty = True
+
+
+def _compiled(expression_type: str, expression: str) -> Sql92Filter | None:
+    if expression_type != TYPE:
+        return None
+    try:
+        return compile_filter(expression)
+    except IllegalExpression:
+        return None
+
+
+def _written(kept: ConsumerFilter) -> _FilterData:
+    return _FilterData(
+        topic=kept.topic,
+        consumer_group=kept.group,
+        expression=kept.compiled.text,
+        expression_type=TYPE,
+        born_time=kept.born_ms,
+        dead_time=kept.dead_ms,
+        dead=kept.is_dead,
+        client_version=kept.version,
+        bloom_filter_data=_BloomData(kept.positions.bit_count, list(kept.positions.bits)),
+    )
+
+
+def _read(content: _FileContent) -> Iterator[tuple[_FilterData, BloomPositions]]:
+    for topic, topic_data in content.filter_data_by_topic.items():
+        for group, data in topic_data.group_filter_data.items():
+            data.topic, data.consumer_group = topic, group
+            bloom = data.bloom_filter_data or _BloomData()
+            yield data, BloomPositions(tuple(bloom.bit_pos), bloom.bit_num)

@@ -1,0 +1,53 @@
+"""Filters over a record's properties: what a pull by SQL92, or of a retry topic, lets pass.
+
+Made on the Broker's thread, called on any: they look at nothing but the record and what they were
+made with.
+
+Source: org.apache.rocketmq.broker.filter.{ExpressionMessageFilter,
+ExpressionForRetryMessageFilter}.isMatchedByCommitLog (4.9.3).
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeAlias
+
+from wakelog.filter.consumer_filters import ConsumerFilter
+from wakelog.filter.sql92 import Sql92Filter
+from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.message_record import decode_properties_text
+from wakelog.protocol.properties import RETRY_TOPIC, decode_properties
+
+MatchRecord: TypeAlias = Callable[[bytes], bool]
+
+
+def match_expression(compiled: Sql92Filter) -> MatchRecord:
+    """Return the filter by one expression."""
+    return partial(_passes, compiled)
+
+
+def match_origin(filters: Mapping[str, ConsumerFilter]) -> MatchRecord:
+    """Return the filter of a retry topic: by the expression for the topic a message came from.
+
+    filters: of the group, by topic. A message of a topic without one passes.
+    """
+    return partial(_passes_at_origin, filters)
+
+
+def _passes(compiled: Sql92Filter, record: bytes) -> bool:
+    properties = _properties(record)
+    return properties is not None and compiled.matches(properties)
+
+
+def _passes_at_origin(filters: Mapping[str, ConsumerFilter], record: bytes) -> bool:
+    properties = _properties(record)
+    if properties is None:
+        return False
+    found = filters.get(properties.get(RETRY_TOPIC, ""))
+    return found is None or found.compiled.matches(properties)
+
+
+def _properties(record: bytes) -> dict[str, str] | None:
+    try:
+        return decode_properties(decode_properties_text(record))
+    except RemoteProtocolError:
+        return None  # damaged: it hides itself and no other
