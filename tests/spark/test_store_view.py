@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.records import LogBytes
 from tests.golden_stores import open_golden
-from tests.spark.logs import FS
+from tests.spark.logs import FS, write_segments
 from wakelog.spark.errors import StoreUnreadable
 from wakelog.spark.reader import make_walk
 from wakelog.spark.records.record_walk import RecordWalk
 from wakelog.spark.store_view import QueueRange, StoreView
 from wakelog.spark.stores import open_store
+from wakelog.storage.state.watermark import Seal, Watermark
 
 pytestmark = pytest.mark.golden
 
@@ -57,6 +59,25 @@ def test_the_end_of_a_log_is_looked_for_behind_its_queues(
         segment.write_bytes(bytes(segment.stat().st_size))
     view_of(store)
     assert known[1] == 0
+
+
+def test_a_broker_that_runs_is_read_up_to_its_durable_watermark(tmp_path: Path) -> None:
+    log = LogBytes(segment_bytes=1 << 14)
+    for _ in range(9):
+        log.add()
+    write_segments(tmp_path / "commitlog", log)
+    watermark = Watermark(FS, str(tmp_path / "wakelog.watermark"))
+    watermark.note(log.offsets[4], 0)
+    assert view_of(tmp_path).end == log.end
+    with open(tmp_path / "lock", "w") as lock:
+        assert FS.lock_byte(lock.fileno(), 0)
+        assert view_of(tmp_path).end == log.offsets[4]
+        store = open_store(FS, str(tmp_path))
+        assert StoreView(FS, store, no_walk, known=log.offsets[6]).end == log.offsets[6]
+        # A 4.9.3 broker took over a store that was left in order: the file is an old one.
+        watermark.note(log.offsets[5], 0, Seal(bytes(16), 0, 0))
+        assert view_of(tmp_path).end == log.end
+    watermark.close()
 
 
 def test_topics(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from wakelog.spark.errors import StoreUnreadable
 from wakelog.spark.log_end import find_log_end
 from wakelog.spark.plan import ReadRange
 from wakelog.spark.records.record_walk import RecordWalk, Sound
-from wakelog.spark.stores import OpenSegment, Segment, StoreLog
+from wakelog.spark.stores import OpenSegment, Segment, StoreLog, is_being_written
 from wakelog.storage.bulk.layout import (
     GROUP,
     PHYSICAL_OFFSET,
@@ -48,6 +48,7 @@ from wakelog.storage.record_check import (
     check_record,
 )
 from wakelog.storage.state.config_files import ConfigFiles
+from wakelog.storage.state.watermark import read_mark
 
 WALKED_SEGMENTS_MAX: Final = 8
 """A log without queues is walked to be cut while it is so short: more segments are tasks enough."""
@@ -90,14 +91,9 @@ class StoreView:
         self._open_files = OpenFiles()
         self._largest: list[ConsumeQueue] | None = None
         try:
-            self.end = find_log_end(
-                fs,
-                store,
-                self._walk_end,
-                known=known or self._dispatched(),
-                repeated=known > 0,
-            )
-        except OSError as error:
+            durable = self._durable_end()
+            self.end = max(durable, known) if durable else self._written_end(known)
+        except (OSError, StoreError) as error:
             raise StoreUnreadable(f"the log of {store.broker} cannot be read: {error}") from error
 
     def topics(self) -> frozenset[str] | None:
@@ -262,6 +258,27 @@ class StoreView:
         except (StoreError, OSError):
             return None
         return queue
+
+    def _written_end(self, known: int) -> int:
+        return find_log_end(
+            self._fs,
+            self.store,
+            self._walk_end,
+            known=known or self._dispatched(),
+            repeated=known > 0,
+        )
+
+    def _durable_end(self) -> int:
+        """Return the durable watermark of a broker that runs now, 0 if there is none.
+
+        A seal says that whoever runs now is no wakelog broker: then the file is an old one.
+        """
+        paths = self.store.paths
+        if paths is None or not is_being_written(self.store):
+            return 0
+        mark = read_mark(self._fs, paths.watermark)
+        inside = self.store.begin <= mark.physical_offset <= self.store.files_end
+        return mark.physical_offset if mark.seal is None and inside else 0
 
     def _dispatched(self) -> int:
         """Return the end of the last record that large queues know and that is sound, 0 if none."""
