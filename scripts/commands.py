@@ -49,7 +49,7 @@ def test(python: Path, arguments: Sequence[str]) -> int:
     """
     without, rest = split_without(arguments)
     if not rest:
-        needed = [kind for kind in ("java", "prometheus") if kind not in without]
+        needed = [kind for kind in ("java", "prometheus", "spark") if kind not in without]
         if needed and _run(python, "-m", "tests.compat.provision", *needed):
             return 1
     return _pytest(python, "--account", *arguments)

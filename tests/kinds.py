@@ -30,6 +30,7 @@ KINDS = {
     "simulation": Kind("seeded runs over a simulated disk and clock"),
     "process": Kind("starts processes of its own"),
     "ray": Kind("starts a Ray cluster on this machine"),
+    "spark": Kind("runs Spark on this machine"),
     "java": Kind("runs the real RocketMQ 4.9.3 or its client"),
     "prometheus": Kind("runs Prometheus or promtool"),
     "kill": Kind("kills processes at random moments", expected=False),

@@ -4,21 +4,26 @@ from pathlib import Path
 
 import pytest
 
+from tests.compat.provision import java_runtime
 from tests.documents import ROOT, Block, blocks_of, documents, groups_of, run_block
 
 BLOCKS = [block for path in documents() for block in blocks_of(path)]
+NEEDS = {
+    "./dev up": [pytest.mark.ray, pytest.mark.slow],
+    "wakelog.spark": [pytest.mark.spark, pytest.mark.slow],
+}
 HOW = ("", "beside")
 HOW_BEGINS = ("until ", "not run: ")
 
 
 def programs() -> list[object]:
-    """Return the parameters of the test below, those that start a cluster marked so."""
+    """Return the parameters of the test below, those that start a cluster or Spark marked so."""
     return [
         pytest.param(
             block,
             beside,
             id=block.place,
-            marks=[pytest.mark.ray, pytest.mark.slow] if "./dev up" in block.text else [],
+            marks=[mark for word, marks in NEEDS.items() if word in block.text for mark in marks],
         )
         for block, beside in groups_of(BLOCKS)
     ]
@@ -26,7 +31,12 @@ def programs() -> list[object]:
 
 @pytest.mark.process
 @pytest.mark.parametrize(("block", "beside"), programs())
-def test_a_block_runs(block: Block, beside: list[Block], tmp_path: Path) -> None:
+def test_a_block_runs(
+    block: Block, beside: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "wakelog.spark" in block.text:
+        for name, value in java_runtime().env.items():
+            monkeypatch.setenv(name, value)
     run_block(block, tmp_path, beside)
 
 

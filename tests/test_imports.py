@@ -22,6 +22,8 @@ ABSENT = {
     "wakelog.actors.supervised": ARRAYS | COMMANDS | OTHERS | {"ray", "prometheus_client"},
     "wakelog.actors.local": COMPILED | COMMANDS | OTHERS | {"ray"},
     "wakelog.actors.supervisor": ARRAYS | COMMANDS | OTHERS,
+    # Spark imports it in three processes of the driver for each query.
+    "pyspark_rocketmq": COMPILED | COMMANDS | OTHERS | {"ray", "prometheus_client"},
 }
 
 # Their queues are arrays; compiled code comes when there is much to do.

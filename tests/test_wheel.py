@@ -41,7 +41,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     folders = {name.split("/")[0] for name in names}
-    assert {"wakelog"} == {folder for folder in folders if not folder.endswith(".dist-info")}
+    assert {"wakelog", "pyspark_rocketmq"} == {
+        folder for folder in folders if not folder.endswith(".dist-info")
+    }
     assert "wakelog/py.typed" in names
     assert any(name.endswith("licenses/NOTICE") for name in names)
 

@@ -179,6 +179,8 @@ def main(kinds: Sequence[str]) -> int:
         if not kinds or "java" in kinds:
             java_runtime()
             rocketmq_jars()
+        if "spark" in kinds:
+            java_runtime()
         if not kinds or "prometheus" in kinds:
             prometheus_binaries()
     except ProvisionFailed as failure:

@@ -63,31 +63,35 @@ _HEAD_BYTES: Final = 88  # with two v4 hosts
 
 
 @njit(cache=True, forceinline=True)
-def _byte(buffer: Array, at: Int) -> Int:
+def byte_at(buffer: Array, at: Int) -> Int:
+    """Return one byte."""
     # An unsigned index saves numba's test for a negative one, which also keeps LLVM from
     # joining neighbouring loads.
     return np.int64(buffer[np.uintp(at)])
 
 
 @njit(cache=True, forceinline=True)
-def _u32(buffer: Array, at: Int) -> Int:
+def u32_at(buffer: Array, at: Int) -> Int:
+    """Return a big-endian int without its sign."""
     return (
-        (_byte(buffer, at) << 24)
-        | (_byte(buffer, at + 1) << 16)
-        | (_byte(buffer, at + 2) << 8)
-        | _byte(buffer, at + 3)
+        (byte_at(buffer, at) << 24)
+        | (byte_at(buffer, at + 1) << 16)
+        | (byte_at(buffer, at + 2) << 8)
+        | byte_at(buffer, at + 3)
     )
 
 
 @njit(cache=True, forceinline=True)
-def _i32(buffer: Array, at: Int) -> Int:
-    value = _u32(buffer, at)
+def i32_at(buffer: Array, at: Int) -> Int:
+    """Return a big-endian int."""
+    value = u32_at(buffer, at)
     return value - (1 << 32) if value >= (1 << 31) else value
 
 
 @njit(cache=True, forceinline=True)
-def _i64(buffer: Array, at: Int) -> Int:
-    return (_i32(buffer, at) << 32) | _u32(buffer, at + 4)
+def i64_at(buffer: Array, at: Int) -> Int:
+    """Return a big-endian long."""
+    return (i32_at(buffer, at) << 32) | u32_at(buffer, at + 4)
 
 
 @njit(cache=True, forceinline=True)
@@ -98,13 +102,13 @@ def _hash(buffer: Array, begin: Int, end: Int, value: Int) -> tuple[Int, Int]:
     # Four at a time: one multiplication waits for the other. What overflows 64 bits is a
     # multiple of 2**32 and changes nothing below the mask.
     while at + 4 <= end:
-        a, b = _byte(buffer, at), _byte(buffer, at + 1)
-        c, d = _byte(buffer, at + 2), _byte(buffer, at + 3)
+        a, b = byte_at(buffer, at), byte_at(buffer, at + 1)
+        c, d = byte_at(buffer, at + 2), byte_at(buffer, at + 3)
         seen |= a | b | c | d
         value = value * 923521 + (a * 29791 + b * 961 + c * 31 + d)
         at += 4
     while at < end:
-        unit = _byte(buffer, at)
+        unit = byte_at(buffer, at)
         seen |= unit
         value = value * 31 + unit
         at += 1
@@ -116,7 +120,7 @@ def _equals(buffer: Array, begin: Int, end: Int, word: bytes) -> bool:
     if end - begin != len(word):
         return False
     for i in range(len(word)):  # noqa: SIM110 - compiled: a loop is what this is
-        if _byte(buffer, begin + i) != word[i]:
+        if byte_at(buffer, begin + i) != word[i]:
             return False
     return True
 
@@ -126,21 +130,21 @@ def _sound_size(buffer: Array, at: Int, end: Int, physical_offset: Int, parts: A
     """Return the size of a sound record, else 0; `parts` gets head, topic and properties places."""
     if end - at < _HEAD_BYTES + 3:
         return 0
-    size = _i32(buffer, at)
-    if _u32(buffer, at + 4) != _MAGIC or _i64(buffer, at + 28) != physical_offset:
+    size = i32_at(buffer, at)
+    if u32_at(buffer, at + 4) != _MAGIC or i64_at(buffer, at + 28) != physical_offset:
         return 0
-    born = 12 if _byte(buffer, at + 39) & 0x10 else 0
-    hosts = born + (12 if _byte(buffer, at + 39) & 0x20 else 0)
+    born = 12 if byte_at(buffer, at + 39) & 0x10 else 0
+    hosts = born + (12 if byte_at(buffer, at + 39) & 0x20 else 0)
     record_end = at + size
     if record_end > end or at + _HEAD_BYTES + hosts + 3 > record_end:
         return 0
-    body_end = at + _HEAD_BYTES + hosts + max(_i32(buffer, at + 84 + hosts), 0)
-    if body_end + 3 > record_end or _byte(buffer, body_end) > 127:
+    body_end = at + _HEAD_BYTES + hosts + max(i32_at(buffer, at + 84 + hosts), 0)
+    if body_end + 3 > record_end or byte_at(buffer, body_end) > 127:
         return 0
-    topic_end = body_end + 1 + _byte(buffer, body_end)
+    topic_end = body_end + 1 + byte_at(buffer, body_end)
     if topic_end + 2 > record_end:
         return 0
-    properties_bytes: Int = (_byte(buffer, topic_end) << 8) | _byte(buffer, topic_end + 1)
+    properties_bytes: Int = (byte_at(buffer, topic_end) << 8) | byte_at(buffer, topic_end + 1)
     if properties_bytes >= 1 << 15:
         properties_bytes = 0
     if topic_end + 2 + properties_bytes != record_end:
@@ -156,10 +160,10 @@ def _sound_size(buffer: Array, at: Int, end: Int, physical_offset: Int, parts: A
 def _which_property(buffer: Array, begin: Int, end: Int) -> Int:
     length = end - begin
     if length == 4:
-        word = _u32(buffer, begin)
+        word = u32_at(buffer, begin)
         return 0 if word == _KEYS else 1 if word == _TAGS else -1
     if length == 8:
-        ours = _u32(buffer, begin) == _UNIQ and _u32(buffer, begin + 4) == _UNDERSCORE_KEY
+        ours = u32_at(buffer, begin) == _UNIQ and u32_at(buffer, begin + 4) == _UNDERSCORE_KEY
         return 2 if ours else -1
     if length == 5 and _equals(buffer, begin, end, b"DELAY"):
         return 3
@@ -169,18 +173,18 @@ def _which_property(buffer: Array, begin: Int, end: Int) -> Int:
 
 
 @njit(cache=True, forceinline=True)
-def _next_separator(buffer: Array, at: Int, end: Int) -> Int:
+def next_separator(buffer: Array, at: Int, end: Int) -> Int:
     """Return where the next byte of 1 or 2 stands, `end` if nowhere."""
     while True:
         # Eight at a time: the sign bits left are those of bytes below 3, or of none.
         while at + 8 <= end:
-            word = (_u32(buffer, at) << 32) | _u32(buffer, at + 4)
+            word = (u32_at(buffer, at) << 32) | u32_at(buffer, at + 4)
             if (word - _EACH_BYTE_3) & ~word & _EACH_BYTE_128:
                 break
             at += 8
         stop = min(at + 8, end)
         while at < stop:
-            value = _byte(buffer, at)
+            value = byte_at(buffer, at)
             if value == 1 or value == 2:
                 return at
             at += 1
@@ -189,15 +193,15 @@ def _next_separator(buffer: Array, at: Int, end: Int) -> Int:
 
 
 @njit(cache=True, forceinline=True)
-def _find_properties(buffer: Array, begin: Int, end: Int, found: Array) -> None:
+def find_properties(buffer: Array, begin: Int, end: Int, found: Array) -> None:
     """Put begin and end of the values of KEYS, TAGS, UNIQ_KEY, DELAY, multi into `found`."""
     found[:] = 0
     at = begin
     while at < end:
-        separator = _next_separator(buffer, at, end)
+        separator = next_separator(buffer, at, end)
         stop = separator
-        while stop < end and _byte(buffer, stop) == 1:
-            stop = _next_separator(buffer, stop + 1, end)
+        while stop < end and byte_at(buffer, stop) == 1:
+            stop = next_separator(buffer, stop + 1, end)
         if separator > at and separator < stop - 1:
             which = _which_property(buffer, at, separator)
             if which >= 0:
@@ -230,7 +234,7 @@ def _hash_keys(
     at = found[0]
     while at < found[1]:
         stop = at
-        while stop < found[1] and _byte(buffer, stop) != 32:
+        while stop < found[1] and byte_at(buffer, stop) != 32:
             stop += 1
         if stop > at:
             if key_count - first == RECORD_KEYS_MAX:
@@ -261,7 +265,7 @@ def _group_of(
         if numbers[other, QUEUE_ID] == queue_id and numbers[other, TOPIC_BYTES] == length:
             there = numbers[other, TOPIC_BEGIN]
             same = 0
-            while same < length and _byte(buffer, there + same) == _byte(buffer, begin + same):
+            while same < length and byte_at(buffer, there + same) == byte_at(buffer, begin + same):
                 same += 1
             if same == length:
                 return group
@@ -276,13 +280,13 @@ def _group_of(
 @njit(cache=True, forceinline=True)
 def _take_record(buffer: Array, at: Int, size: Int, parts: Array, numbers: Array, row: Int) -> None:
     """Fill one row of `numbers` with what stands at fixed places."""
-    numbers[row, PHYSICAL_OFFSET] = _i64(buffer, at + 28)
+    numbers[row, PHYSICAL_OFFSET] = i64_at(buffer, at + 28)
     numbers[row, SIZE] = size
-    numbers[row, QUEUE_ID] = _i32(buffer, at + 12)
-    numbers[row, QUEUE_OFFSET] = _i64(buffer, at + 20)
-    numbers[row, SYS_FLAG] = _i32(buffer, at + 36)
-    numbers[row, STORE_TIMESTAMP] = _i64(buffer, parts[0])
-    numbers[row, PREPARED_OFFSET] = _i64(buffer, parts[1])
+    numbers[row, QUEUE_ID] = i32_at(buffer, at + 12)
+    numbers[row, QUEUE_OFFSET] = i64_at(buffer, at + 20)
+    numbers[row, SYS_FLAG] = i32_at(buffer, at + 36)
+    numbers[row, STORE_TIMESTAMP] = i64_at(buffer, parts[0])
+    numbers[row, PREPARED_OFFSET] = i64_at(buffer, parts[1])
     numbers[row, TOPIC_BEGIN] = parts[2]
     numbers[row, TOPIC_BYTES] = parts[3] - parts[2]
     numbers[row, PROPERTIES_BEGIN] = parts[3] + 2
@@ -318,7 +322,7 @@ def scan_records(
             break
         _take_record(buffer, at, size, parts, numbers, row)
         topic_hash, seen = _hash(buffer, parts[2], parts[3], 0)
-        _find_properties(buffer, parts[3] + 2, at + size, found)
+        find_properties(buffer, parts[3] + 2, at + size, found)
         tags, tags_seen = _hash(buffer, found[2], found[3], 0)
         refine = REFINE_TEXT if (seen | tags_seen) & 0x80 else 0
         if found[9] > found[8]:

@@ -1,0 +1,53 @@
+"""The Spark session that the tests of this folder share, and compiled code over small buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.compat.provision import java_runtime
+from wakelog.spark.reader import make_walk
+from wakelog.spark.records.record_walk import RecordWalk
+from wakelog.spark.session import open_session
+
+STOP_SECONDS_MAX = 30
+
+CONFIG = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "512m",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "OFF",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """Yield the session; its Java ends with it."""
+    folder = str(tmp_path_factory.mktemp("spark"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in java_runtime().env.items():
+            patch.setenv(name, value)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        session = open_session(
+            "local[2]",
+            {**CONFIG, "spark.local.dir": folder, "spark.sql.warehouse.dir": folder},
+        )
+        context = type(session.sparkContext)
+        gateway = context._gateway
+        assert gateway is not None
+        yield session
+        session.stop()
+        gateway.shutdown()
+        gateway.proc.stdin.close()  # its Java waits for that
+        gateway.proc.wait(timeout=STOP_SECONDS_MAX)
+        context._gateway = context._jvm = None
+
+
+@pytest.fixture(scope="session")
+def walk() -> RecordWalk:
+    """Return compiled columns over a small buffer, so that records are cut by its end."""
+    return make_walk(buffer_bytes=1 << 12, records_max=16)

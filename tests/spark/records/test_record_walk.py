@@ -1,0 +1,133 @@
+"""A walk over a range of a segment: what the buffer cuts, what is damaged, what a file lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.records import LogBytes
+from tests.spark.logs import FS, write_segments
+from wakelog.spark.records.record_walk import (
+    FILE_ENDS,
+    Damage,
+    RecordWalk,
+    Sound,
+    adds_up,
+    next_sound,
+)
+from wakelog.spark.stores import OpenSegment, open_store
+from wakelog.storage.bulk.layout import PHYSICAL_OFFSET
+
+SEGMENT_BYTES = 1 << 16
+
+
+def open_log(folder: Path, log: LogBytes) -> OpenSegment:
+    store = open_store(FS, str(write_segments(folder, log)))
+    return OpenSegment(FS, store.segments[0])
+
+
+def walked(
+    walk: RecordWalk, file: OpenSegment, begin: int, end: int
+) -> tuple[list[int], list[Damage]]:
+    found: list[int] = []
+    damage: list[Damage] = []
+    position = begin
+    for step in walk.steps(file, begin, end):
+        assert step.begin == position
+        position = step.end
+        if isinstance(step, Sound):
+            found += walk.numbers[: walk.count, PHYSICAL_OFFSET].tolist()
+        else:
+            damage.append(step)
+    file.close()
+    return found, damage
+
+
+def long_log(*sizes: int) -> LogBytes:
+    log = LogBytes(segment_bytes=SEGMENT_BYTES)
+    for size in sizes:
+        log.add(body=bytes(size))
+    return log
+
+
+@pytest.mark.parametrize("sizes", [(10,) * 100, (5000, 10, 9000, 10), (4000,), (20_000, 3000)])
+def test_records_that_the_buffer_cuts_are_whole(
+    sizes: tuple[int, ...], walk: RecordWalk, tmp_path: Path
+) -> None:
+    log = long_log(*sizes)
+    assert walked(walk, open_log(tmp_path, log), 0, log.end) == (log.offsets, [])
+
+
+def test_a_range_may_begin_and_end_at_any_record(walk: RecordWalk, tmp_path: Path) -> None:
+    log = long_log(*[100] * 60)
+    file = open_log(tmp_path, log)
+    assert walked(walk, file, log.offsets[20], log.offsets[40]) == (log.offsets[20:40], [])
+
+
+def test_a_blank_ends_the_range(walk: RecordWalk, tmp_path: Path) -> None:
+    log = long_log(10, 10)
+    log.roll()
+    assert walked(walk, open_log(tmp_path, log), 0, SEGMENT_BYTES) == (log.offsets, [])
+
+
+def test_damage_reaches_to_the_next_sound_record(walk: RecordWalk, tmp_path: Path) -> None:
+    log = long_log(10, 6000, 10, 10)
+    log.damage(log.offsets[1], b"\0" * 8)
+    found, damage = walked(walk, open_log(tmp_path, log), 0, log.end)
+    assert found == [log.offsets[0], *log.offsets[2:]]
+    assert damage == [Damage(log.offsets[1], log.offsets[2], "magic 0x00000000")]
+
+
+def test_a_wrong_size_does_not_grow_the_buffer(walk: RecordWalk, tmp_path: Path) -> None:
+    log = long_log(10, 10, 10)
+    log.damage(log.offsets[1], (60_000).to_bytes(4, "big"))
+    before = len(walk.buffer)
+    found, damages = walked(walk, open_log(tmp_path, log), 0, SEGMENT_BYTES - 8)
+    damage = damages[0]
+    assert found == [log.offsets[0], log.offsets[2]]
+    assert (damage.begin, damage.end) == (log.offsets[1], log.offsets[2])
+    assert len(walk.buffer) == before
+
+
+def test_a_body_that_holds_a_record_is_not_looked_into(walk: RecordWalk, tmp_path: Path) -> None:
+    inner = long_log(10)
+    log = long_log(10)
+    log.add(body=bytes(inner.data))
+    log.add()
+    assert walked(walk, open_log(tmp_path, log), 0, log.end) == (log.offsets, [])
+
+
+def test_a_file_that_became_shorter_is_damage(walk: RecordWalk, tmp_path: Path) -> None:
+    log = long_log(*[100] * 60)
+    file = open_log(tmp_path, log)
+    with open(next(tmp_path.iterdir()), "r+b") as segment:
+        segment.truncate(log.offsets[50])
+    found, damage = walked(walk, file, 0, log.end)
+    assert found == log.offsets[:50]
+    assert damage == [Damage(log.offsets[50], log.end, FILE_ENDS)]
+
+
+@pytest.mark.parametrize("kept", [0, 1, 39, 40, 87, 91, 5000, 5091])
+def test_a_record_that_the_file_cuts_does_not_add_up(kept: int, tmp_path: Path) -> None:
+    log = long_log(5000)
+    assert log.end > kept
+    file = open_log(tmp_path, log)
+    assert adds_up(file, 0, log.end)
+    assert not adds_up(file, 0, kept)
+    with open(next(tmp_path.iterdir()), "r+b") as segment:
+        segment.truncate(kept)
+    assert not adds_up(file, 0, log.end)
+    file.close()
+
+
+def test_a_search_meets_a_magic_between_two_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = long_log(10, 10)
+    file = open_log(tmp_path, log)
+    for read_bytes in range(9, 200):
+        monkeypatch.setattr("wakelog.spark.records.record_walk.RESYNC_BYTES", read_bytes)
+        assert next_sound(file, 1, log.end) == log.offsets[1]
+        assert next_sound(file, log.offsets[1] + 1, log.end) == log.end
+    file.close()

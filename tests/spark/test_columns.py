@@ -1,0 +1,37 @@
+"""The names of the columns, and what is said about one that there is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from wakelog.spark.columns import (
+    DAMAGE_COLUMNS,
+    KAFKA_COLUMNS,
+    MESSAGE_COLUMNS,
+    NULLABLE,
+    check_type,
+    chosen_columns,
+    nearest,
+)
+from wakelog.spark.errors import OptionError
+
+
+def test_columns_are_chosen_in_the_order_of_asking() -> None:
+    assert list(chosen_columns(MESSAGE_COLUMNS, ["BODY", "topic"])) == ["body", "topic"]
+    with pytest.raises(OptionError, match="there are brokerName, path"):
+        chosen_columns(DAMAGE_COLUMNS, ["x"])
+
+
+def test_a_type_has_to_be_the_columns_own() -> None:
+    check_type(MESSAGE_COLUMNS, "queueId", "int")
+    with pytest.raises(OptionError, match="queueId is of type int, not string"):
+        check_type(MESSAGE_COLUMNS, "queueId", "string")
+
+
+def test_what_may_be_null_is_a_column() -> None:
+    assert {*MESSAGE_COLUMNS, *KAFKA_COLUMNS} >= NULLABLE
+
+
+def test_a_near_name_is_told_and_a_far_one_not() -> None:
+    assert nearest("tpoic", MESSAGE_COLUMNS) == ", did you mean 'topic'?"
+    assert nearest("zzz", MESSAGE_COLUMNS) == ""

@@ -1,0 +1,128 @@
+"""The end of a log: stopped, growing, torn, and far behind what is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.records import LogBytes
+from tests.spark.logs import FS, write_segments
+from wakelog.spark import log_end
+from wakelog.spark.log_end import find_log_end
+from wakelog.spark.stores import OpenSegment, open_store
+
+
+def no_walk(file: OpenSegment, begin: int, end: int) -> int | None:
+    raise AssertionError("not so far behind")
+
+
+def end_of(folder: Path, known: int = 0) -> int:
+    store = open_store(FS, str(folder))
+    return find_log_end(FS, store, no_walk, known=known, repeated=known > 0)
+
+
+def log_of(count: int, **values: bytes) -> LogBytes:
+    log = LogBytes(segment_bytes=1 << 16)
+    for _ in range(count):
+        log.add(**values)
+    return log
+
+
+def rewrite(folder: Path, log: LogBytes) -> Path:
+    for path in folder.glob("*"):
+        path.unlink()
+    return write_segments(folder, log)
+
+
+def test_a_log_ends_behind_its_last_record(tmp_path: Path) -> None:
+    log = log_of(3)
+    assert end_of(write_segments(tmp_path, log)) == log.end
+
+
+def test_an_empty_segment_behind_the_log_is_not_its_end(tmp_path: Path) -> None:
+    log = log_of(3)
+    end = log.end
+    log.roll()
+    folder = write_segments(tmp_path, log)
+    (folder / f"{1 << 16:020d}").write_bytes(bytes(1 << 16))
+    assert end_of(folder) == end_of(folder, known=log.offsets[1]) == end
+
+
+def test_a_log_without_a_record_ends_where_it_begins(tmp_path: Path) -> None:
+    assert end_of(write_segments(tmp_path, LogBytes(begin=8192))) == 8192
+
+
+@pytest.mark.parametrize("known", [0, 1])
+def test_a_record_whose_body_is_not_all_there_is_not_part_of_it(known: int, tmp_path: Path) -> None:
+    log = log_of(3, body=b"x" * 50)
+    log.damage(log.offsets[2] + 100, b"\0")
+    assert end_of(write_segments(tmp_path, log), log.offsets[known]) == log.offsets[2]
+
+
+def test_damage_in_front_of_a_sound_record_does_not_end_the_log(tmp_path: Path) -> None:
+    log = log_of(4)
+    log.damage(log.offsets[0], b"XXXXXXXX")
+    log.damage(log.offsets[2], b"XXXXXXXX")
+    folder = write_segments(tmp_path, log)
+    assert end_of(folder) == end_of(folder, known=log.offsets[2]) == log.end
+
+
+def test_a_look_at_a_log_that_grew(tmp_path: Path) -> None:
+    log = log_of(2)
+    write_segments(tmp_path, log)
+    known = end_of(tmp_path)
+    assert end_of(tmp_path, known) == known
+    log.add(body=bytes(70))
+    assert end_of(rewrite(tmp_path, log), known) == log.end
+    log.roll()
+    log.add()
+    assert end_of(rewrite(tmp_path, log), known) == log.end
+    assert end_of(tmp_path, log.end) == log.end
+
+
+def test_records_behind_a_hole_are_found_by_a_first_look(tmp_path: Path) -> None:
+    log = LogBytes(segment_bytes=1 << 20)
+    for size in (10, 300_000, 10):
+        log.add(body=bytes(size))
+    folder = write_segments(tmp_path, log)
+    with open(folder / f"{0:020d}", "r+b") as segment:
+        segment.truncate(log.offsets[1])
+        segment.truncate(log.offsets[2])
+        segment.seek(log.offsets[2])
+        segment.write(log.data[log.offsets[2] :])
+    assert end_of(folder) == log.end
+    # It was looked at before: so many zeros have come since, and nothing behind them.
+    assert end_of(folder, known=log.offsets[1]) == log.offsets[1]
+
+
+def test_records_larger_than_what_is_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_end, "PIECE_BYTES", 200)
+    log = LogBytes(segment_bytes=1 << 16)
+    for size in (10, 300, 10, 1000, 1000, 20):
+        log.add(body=b"x" * size)
+    folder = write_segments(tmp_path, log)
+    assert end_of(folder) == log.end
+    log.damage(log.offsets[4] + 500, b"y")
+    assert end_of(rewrite(folder, log)) == log.end
+    log.damage(log.offsets[5] + 90, b"y")
+    assert end_of(rewrite(folder, log)) == log.offsets[4]
+
+
+def test_what_is_far_behind_is_left_to_compiled_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_end, "PIECE_BYTES", 200)
+    monkeypatch.setattr(log_end, "PLAIN_BYTES_MAX", 500)
+    log = log_of(20)
+    folder = write_segments(tmp_path, log)
+    asked: list[int] = []
+
+    def walk_end(file: OpenSegment, begin: int, end: int) -> int | None:
+        asked.append(begin)
+        return None
+
+    found = find_log_end(FS, open_store(FS, str(folder)), walk_end)
+    assert asked == [found] and found in log.offsets

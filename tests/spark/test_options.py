@@ -1,0 +1,121 @@
+"""Options: values, aliases, what excludes what, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from wakelog.spark.errors import OptionError
+from wakelog.spark.options import check_use, read_assignment, read_offsets, read_options
+
+PATH = {"path": "/s"}
+
+VALUES: list[tuple[str, str, str, Any]] = [
+    ("storePath", "/t", "store_path", "/t"),
+    ("startingTimestamp", "1700000000000", "starting_timestamp", 1_700_000_000_000),
+    ("startingTimestamp", "2023-11-14T22:13:20Z", "starting_timestamp", 1_700_000_000_000),
+    ("startingTimestamp", "2023-11-14T23:13:20+01:00", "starting_timestamp", 1_700_000_000_000),
+    ("startingTimestamp", "2023-11-14 22:13:20", "starting_timestamp", 1_700_000_000_000),
+    ("maxBytesPerPartition", "128m", "partition_bytes_max", 128 << 20),
+    ("maxBytesPerPartition", "1KB", "partition_bytes_max", 1024),
+    ("arrowBatchBytes", "100", "batch_bytes", 100),
+    ("maxTriggerDelay", "30s", "trigger_delay_max_ms", 30_000),
+    ("FAILONDATALOSS", "False", "fail_on_data_loss", False),
+    ("columns", "topic, body", "columns", ("topic", "body")),
+    ("subExpression", "*", "tags", ()),
+    ("subExpression", " a || b||", "tags", ("a", "b")),
+    ("readMode", "file", "table", "messages"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "field", "expected"), VALUES)
+def test_a_value(name: str, text: str, field: str, expected: Any) -> None:
+    path = {} if name == "storePath" else PATH
+    assert getattr(read_options(path | {name: text}), field) == expected
+
+
+TOPICS: list[tuple[dict[str, str], str, bool]] = [
+    ({}, "A", True),
+    ({}, "%RETRY%g", False),
+    ({}, "%DLQ%g", False),
+    ({}, "SCHEDULE_TOPIC_XXXX", False),
+    ({}, "rmq_sys_x", False),
+    ({"includeRetry": "true"}, "%RETRY%g", True),
+    ({"includeDlq": "true"}, "%DLQ%g", True),
+    ({"includeSystemTopics": "true"}, "TBW102", True),
+    ({"topic": "A,B"}, "B", True),
+    ({"subscribe": "%DLQ%g"}, "%DLQ%g", True),
+    ({"subscribe": "A"}, "B", False),
+    ({"subscribePattern": "A.*"}, "AB", True),
+    ({"subscribePattern": "A"}, "AB", False),
+    ({"subscribePattern": ".*"}, "%RETRY%g", False),
+    ({"assign": '{"A":[0]}'}, "A", True),
+    ({"assign": '{"A":{"b":[0]}}'}, "A", True),
+    ({"assign": '{"A":{"c":[0]}}'}, "A", False),
+    ({"assign": '{"A":[1]}'}, "A", False),
+]
+
+
+@pytest.mark.parametrize(("options", "topic", "expected"), TOPICS)
+def test_which_queues_are_read(options: dict[str, str], topic: str, expected: bool) -> None:
+    assert read_options(PATH | options).topics.accept("b", topic, 0) is expected
+
+
+WRONG: list[tuple[dict[str, str], str]] = [
+    ({"topc": "A"}, r"no option 'topc', did you mean 'topic'\?"),
+    ({"zzzzzz": "A"}, "no option 'zzzzzz'$"),
+    ({"nameServer": "h:1"}, "option nameServer is not served yet"),
+    ({"tls.enable": "true"}, "tls.enable is not served yet"),
+    ({"readMode": "remote"}, "not served yet"),
+    ({"readMode": "fast"}, "it takes auto or file"),
+    ({"decompress": "yes"}, "it takes true or false"),
+    ({"minPartitions": "0"}, "a number above 0"),
+    ({"maxBytesPerPartition": "many"}, "a size such as"),
+    ({"maxTriggerDelay": "15"}, "a time such as"),
+    ({"startingTimestamp": "soon"}, "milliseconds, or a time"),
+    ({"subscribePattern": "("}, "a regular expression"),
+    ({"topic": "A", "subscribePattern": "B"}, "exclude one another"),
+    ({"topic": "A", "subscribe": "B"}, "are one, with two values"),
+    ({"assign": "{"}, "option assign"),
+    ({"assign": '{"A":"x"}'}, "option assign"),
+    ({"columns": "topik"}, r"no column 'topik', did you mean 'topic'\?"),
+    ({"columns": "body", "schemaMode": "kafka"}, "there are key, value"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG)
+def test_what_is_said_about_a_wrong_one(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        read_options(PATH | options)
+
+
+def test_a_path_is_needed() -> None:
+    with pytest.raises(OptionError, match="storePath is missing"):
+        read_options({})
+
+
+@pytest.mark.parametrize(
+    ("options", "stream", "message"),
+    [
+        ({"maxOffsetsPerTrigger": "1"}, False, "for streams only"),
+        ({"endingOffsets": "latest"}, True, "for batch reads only"),
+        ({"pushdown": "true"}, True, "for batch reads only"),
+    ],
+)
+def test_options_of_the_other_kind_of_query(
+    options: dict[str, str], stream: bool, message: str
+) -> None:
+    check_use(options, stream=not stream)
+    with pytest.raises(OptionError, match=message):
+        check_use(options, stream=stream)
+
+
+def test_assignments_and_offsets_by_broker_or_for_all() -> None:
+    assert read_assignment('{"A":{"b":[0,1]},"B":[2]}') == {"A": {"b": {0, 1}}, "B": {"": {2}}}
+    text = '{"A":{"b":{"0":5,"1":-1}},"B":{"3":-2}}'
+    assert read_offsets(text, "o") == {"A": {"b": {0: 5, 1: -1}}, "B": {"": {3: -2}}}
+    with pytest.raises(OptionError, match="option o: 'x' is no queue id"):
+        read_offsets('{"A":{"x":1}}', "o")
+    with pytest.raises(OptionError, match="option o"):
+        read_offsets('{"A":5}', "o")

@@ -1,0 +1,46 @@
+"""A session's needs: what is said where Java or PySpark is missing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from wakelog.spark.session import SparkMissing, check_java, open_session
+
+
+def make_java(folder: Path, said: str) -> Path:
+    folder.mkdir(parents=True)
+    java = folder / "java"
+    java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    java.chmod(0o755)
+    return folder
+
+
+@pytest.mark.process
+def test_a_java_that_is_new_enough(tmp_path: Path) -> None:
+    folder = make_java(tmp_path / "bin", 'openjdk version "21.0.1" 2023-10-17')
+    check_java({"PATH": str(folder)})
+    check_java({"PATH": "", "JAVA_HOME": str(tmp_path)})
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("said", ['java version "1.8.0_202"', 'openjdk version "11.0.2"', "none"])
+def test_an_old_java_is_named(said: str, tmp_path: Path) -> None:
+    folder = make_java(tmp_path / "bin", said)
+    with pytest.raises(SparkMissing, match="17 or newer.*" + said.split('"')[0]):
+        check_java({"PATH": str(folder)})
+
+
+def test_no_java_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(SparkMissing, match="put one on PATH or name it in JAVA_HOME; there is no"):
+        check_java({"PATH": str(tmp_path)})
+    with pytest.raises(SparkMissing, match=f"there is none at {tmp_path}"):
+        check_java({"PATH": "", "JAVA_HOME": str(tmp_path)})
+
+
+def test_no_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(SparkMissing, match=r"pip install 'wakelog\[spark\]'"):
+        open_session()

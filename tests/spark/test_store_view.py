@@ -1,0 +1,122 @@
+"""What a store answers about itself, from its queues or, without them, from its log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.records import LogBytes
+from tests.golden_stores import open_golden
+from tests.spark.logs import FS, write_segments
+from wakelog.spark.errors import StoreUnreadable
+from wakelog.spark.reader import make_walk
+from wakelog.spark.records.record_walk import RecordWalk
+from wakelog.spark.store_view import QueueRange, StoreView
+from wakelog.spark.stores import open_store
+from wakelog.storage.state.watermark import Seal, Watermark
+
+pytestmark = pytest.mark.golden
+
+
+def no_walk() -> RecordWalk:
+    raise AssertionError("the queues know")
+
+
+def view_of(path: Path, *, walks: bool = False) -> StoreView:
+    return StoreView(FS, open_store(FS, str(path)), make_walk if walks else no_walk)
+
+
+@pytest.mark.parametrize("name", ["basic", "copied_log_basic"])
+def test_queues_and_their_ends(name: str, tmp_path: Path) -> None:
+    store, _ = open_golden(name, tmp_path)
+    _, manifest = open_golden("basic", tmp_path)
+    view = view_of(store, walks=name != "basic")
+    for queue in manifest["queues"]:
+        found = view.queue_range(queue["topic"], queue["queueId"], queue["maxOffset"])
+        expected = QueueRange(queue["minOffset"], queue["maxOffset"])
+        assert found == (expected if queue["maxOffset"] else None)
+    assert view.queue_range("Nobody", 0, 0) is None
+
+
+def test_the_end_of_a_log_is_looked_for_behind_its_queues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    last = max(manifest["messages"], key=lambda message: int(message["commitLogOffset"]))
+    known: list[int] = []
+
+    def look(*args: object, known_end: list[int] = known, **values: int) -> int:
+        known_end.append(values["known"])
+        return values["known"]
+
+    monkeypatch.setattr("wakelog.spark.store_view.find_log_end", look)
+    view_of(store)
+    end = last["commitLogOffset"] + last["storeSize"]
+    assert 0 < known[0] <= end
+    # A queue that knows of a record that is not sound does not count.
+    for segment in (store / "commitlog").iterdir():
+        segment.write_bytes(bytes(segment.stat().st_size))
+    view_of(store)
+    assert known[1] == 0
+
+
+def test_a_broker_that_runs_is_read_up_to_its_durable_watermark(tmp_path: Path) -> None:
+    log = LogBytes(segment_bytes=1 << 14)
+    for _ in range(9):
+        log.add()
+    write_segments(tmp_path / "commitlog", log)
+    watermark = Watermark(FS, str(tmp_path / "wakelog.watermark"))
+    watermark.note(log.offsets[4], 0)
+    assert view_of(tmp_path).end == log.end
+    with open(tmp_path / "lock", "w") as lock:
+        assert FS.lock_byte(lock.fileno(), 0)
+        assert view_of(tmp_path).end == log.offsets[4]
+        store = open_store(FS, str(tmp_path))
+        assert StoreView(FS, store, no_walk, known=log.offsets[6]).end == log.offsets[6]
+        # A 4.9.3 broker took over a store that was left in order: the file is an old one.
+        watermark.note(log.offsets[5], 0, Seal(bytes(16), 0, 0))
+        assert view_of(tmp_path).end == log.end
+    watermark.close()
+
+
+def test_topics(tmp_path: Path) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    topics = view_of(store).topics()
+    assert topics is not None
+    assert {message["topic"] for message in manifest["messages"]} <= topics
+    copied, _ = open_golden("copied_log_basic", tmp_path)
+    assert view_of(copied).topics() is None
+
+
+def test_a_message_is_found_where_its_queue_says(tmp_path: Path) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    view = view_of(store)
+    for message in manifest["messages"][::50]:
+        begin = message["commitLogOffset"]
+        key = message["topic"], message["queueId"], message["queueOffset"]
+        assert view.place_of(*key) == (begin, begin + message["storeSize"])
+    assert view.place_of("G", 0, 83) is None
+    assert view.place_of("G", 9, 0) is None
+
+
+def test_the_first_message_of_a_time(tmp_path: Path) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    view = view_of(store, walks=True)
+    messages = manifest["messages"]
+    for time_ms in {message["storeTimestamp"] for message in messages[::40]}:
+        expected = next(x for x in messages if x["storeTimestamp"] >= time_ms)
+        assert view.place_of_time(time_ms) == expected["commitLogOffset"]
+    assert view.place_of_time(messages[-1]["storeTimestamp"] + 1) is None
+
+
+def test_a_configuration_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    (store / "config").mkdir(exist_ok=True)
+    for name in ("topics.json", "consumerOffset.json"):
+        (store / "config" / name).write_text("{")
+        (store / "config" / f"{name}.bak").write_text("{")
+    with pytest.raises(StoreUnreadable, match="topics"):
+        view_of(store).topics()
+    with pytest.raises(StoreUnreadable, match="consumerOffset"):
+        view_of(store).committed("g")

@@ -1,0 +1,271 @@
+"""Streams: offsets of micro-batches without Spark, and exactness through Spark's checkpoints."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+from pyspark.sql.types import LongType, StructField, StructType
+
+from tests.fakes.records import STORE_MS, LogBytes
+from tests.spark.logs import write_segments
+from wakelog.spark.errors import DataLost
+from wakelog.spark.options import read_options
+from wakelog.spark.stream import LogStreamReader
+from wakelog.spark.tasks import LogPartition
+
+SCHEMA = StructType([StructField("commitLogOffset", LongType())])
+ALL = ReadAllAvailable()
+
+
+def log_of(count: int, segment_bytes: int = 1024) -> LogBytes:
+    log = LogBytes(segment_bytes=segment_bytes)
+    for i in range(count):
+        add(log, i)
+    return log
+
+
+def add(log: LogBytes, i: int) -> None:
+    log.add(topic="AB"[i % 2], queue_offset=i // 2, body=b"%d" % i, store_timestamp_ms=STORE_MS + i)
+
+
+def reader(
+    path: Path | str, now_s: Callable[[], float] = lambda: 0.0, **options: str
+) -> LogStreamReader:
+    given = {"path": str(path), "startingOffsets": "earliest", **options}
+    return LogStreamReader(read_options(given), SCHEMA, now_s=now_s)
+
+
+def rows(stream: LogStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+    found = []
+    for partition in stream.partitions(start, end):
+        assert isinstance(partition, LogPartition)
+        for batch in stream.read(partition):
+            found += batch.column(0).to_pylist()
+    return found
+
+
+def batches(stream: LogStreamReader, start: dict[str, Any] | None = None) -> list[list[int]]:
+    """Run micro-batches until nothing is left, as Spark does; return their rows."""
+    start = start or stream.initialOffset()
+    found = []
+    while (end := stream.latestOffset(start, stream.getDefaultReadLimit())) != start:
+        found.append(rows(stream, start, end))
+        start = end
+    return found
+
+
+def test_a_stream_reads_what_is_there_and_then_what_came(tmp_path: Path) -> None:
+    log = log_of(5)
+    write_segments(tmp_path / "b", log)
+    stream = reader(tmp_path / "b")
+    start = stream.initialOffset()
+    assert start == {"v": 1, "log": {"b": 0}}
+    end = stream.latestOffset(start, ALL)
+    assert end == stream.reportLatestOffset() == {"v": 1, "log": {"b": log.end}}
+    assert rows(stream, start, end) == log.offsets
+    assert stream.latestOffset(end, ALL) == end
+    assert stream.partitions(end, end) == []
+    for i in range(5, 30):
+        add(log, i)
+    write_segments(tmp_path / "b", log)
+    later = stream.latestOffset(end, ALL)
+    assert rows(stream, end, later) == log.offsets[5:]
+    # A micro-batch that is planned again, as after a restart, is the same.
+    assert rows(reader(tmp_path / "b"), start, end) == log.offsets[:5]
+    stream.commit(later)
+    stream.stop()
+
+
+def test_a_stream_begins_at_the_latest_unless_told(tmp_path: Path) -> None:
+    log = log_of(5)
+    path = str(write_segments(tmp_path / "b", log))
+    stream = LogStreamReader(read_options({"path": path}), SCHEMA)
+    assert stream.initialOffset() == {"v": 1, "log": {"b": log.end}}
+
+
+@pytest.mark.parametrize("rows_max", [1, 3, 7, 100])
+def test_a_limit_of_rows(rows_max: int, tmp_path: Path) -> None:
+    log = log_of(20)
+    write_segments(tmp_path, log)
+    stream = reader(tmp_path, maxOffsetsPerTrigger=str(rows_max), topic="A")
+    assert stream.getDefaultReadLimit() == ReadMaxRows(rows_max)
+    found = batches(stream)
+    assert list(chain(*found)) == log.offsets[::2]
+    assert all(len(each) == rows_max for each in found[:-1])
+
+
+@pytest.mark.parametrize("bytes_max", [1, 150, 1000, 1 << 20])
+def test_a_limit_of_bytes(bytes_max: int, tmp_path: Path) -> None:
+    log = log_of(20)
+    write_segments(tmp_path, log)
+    stream = reader(tmp_path, maxBytesPerTrigger=str(bytes_max))
+    assert stream.getDefaultReadLimit() == ReadMaxBytes(bytes_max)
+    found = batches(stream)
+    assert list(chain(*found)) == log.offsets
+    record = log.offsets[1]
+    assert all(len(each) <= max(bytes_max // (record - 2), 1) for each in found)
+
+
+def test_both_limits_hold_and_none_if_all_is_asked_for(tmp_path: Path) -> None:
+    log = log_of(20)
+    write_segments(tmp_path, log)
+    stream = reader(tmp_path, maxBytesPerTrigger="500", maxOffsetsPerTrigger="2")
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    assert len(rows(stream, start, end)) == 2
+    assert len(rows(stream, start, stream.latestOffset(start, ALL))) == 20
+
+
+def test_several_stores_share_a_limit_by_what_waits(tmp_path: Path) -> None:
+    logs = {"a": log_of(30), "b": log_of(10)}
+    for name, log in logs.items():
+        write_segments(tmp_path / name, log)
+    stream = reader(f"{tmp_path}/*", maxOffsetsPerTrigger="8")
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    assert end["log"] == {"a": logs["a"].offsets[6], "b": logs["b"].offsets[1]}
+    assert sum(map(len, batches(stream))) == 40
+
+
+def test_a_least_number_of_rows_is_waited_for_but_not_for_ever(tmp_path: Path) -> None:
+    log = log_of(4)
+    write_segments(tmp_path, log)
+    now = [0.0]
+    stream = reader(
+        tmp_path,
+        lambda: now[0],
+        minOffsetsPerTrigger="6",
+        maxOffsetsPerTrigger="50",
+        maxTriggerDelay="10s",
+    )
+    start, limit = stream.initialOffset(), stream.getDefaultReadLimit()
+    assert stream.latestOffset(start, limit) == start
+    now[0] = 9.9
+    assert stream.latestOffset(start, limit) == start
+    now[0] = 10.0
+    end = stream.latestOffset(start, limit)
+    assert len(rows(stream, start, end)) == 4
+    for i in range(4, 12):
+        add(log, i)
+    write_segments(tmp_path, log)
+    now[0] = 10.5
+    assert len(rows(stream, end, stream.latestOffset(end, limit))) == 8
+
+
+def test_available_now_ends_on_a_log_that_grows(tmp_path: Path) -> None:
+    log = log_of(10)
+    write_segments(tmp_path, log)
+    stream = reader(tmp_path, maxOffsetsPerTrigger="3")
+    start = stream.initialOffset()
+    stream.prepareForTriggerAvailableNow()
+    read: list[int] = []
+    for i in range(10, 60, 5):
+        end = stream.latestOffset(start, stream.getDefaultReadLimit())
+        if end == start:
+            break
+        read += rows(stream, start, end)
+        start = end
+        for k in range(i, i + 5):
+            add(log, k)
+        write_segments(tmp_path, log)
+    else:
+        raise AssertionError("it goes on")
+    assert read == log.offsets[:10]
+
+
+def test_where_single_queues_begin_is_kept_with_the_offset(tmp_path: Path) -> None:
+    log = log_of(12)
+    write_segments(tmp_path / "b", log)
+    stream = reader(tmp_path / "b", startingOffsets='{"A":{"0":4},"B":{"0":-1}}')
+    start = stream.initialOffset()
+    assert start["offsets"] == {"b": {"A": {"0": 4}}}
+    assert start["places"] == {"b": {"B": {"0": log.end}}}
+    for i in range(12, 14):
+        add(log, i)
+    write_segments(tmp_path / "b", log)
+    end = reader(tmp_path / "b").latestOffset(start, ALL)
+    assert rows(reader(tmp_path / "b"), start, end) == [log.offsets[i] for i in (8, 10, 12, 13)]
+    assert end["offsets"] == start["offsets"]
+
+
+def test_a_time_is_where_a_stream_begins(tmp_path: Path) -> None:
+    log = log_of(12)
+    write_segments(tmp_path / "b", log)
+    stream = reader(tmp_path / "b", startingTimestamp=str(STORE_MS + 7))
+    assert stream.initialOffset()["log"] == {"b": log.offsets[7]}
+
+
+def test_what_expired_before_it_was_read(tmp_path: Path) -> None:
+    log = log_of(20)
+    folder = write_segments(tmp_path / "b", log)
+    stream = reader(folder)
+    start = stream.initialOffset()
+    (folder / f"{0:020d}").unlink()
+    with pytest.raises(DataLost, match="begins at physical offset 1024 now"):
+        stream.latestOffset(start, ALL)
+    lenient = reader(folder, failOnDataLoss="false")
+    end = lenient.latestOffset(start, ALL)
+    assert rows(lenient, start, end) == [x for x in log.offsets if x >= 1024]
+
+
+def test_a_log_that_was_cut_off_or_is_gone(tmp_path: Path) -> None:
+    log = log_of(20)
+    folder = write_segments(tmp_path / "b", log)
+    stream = reader(tmp_path / "*")
+    start = stream.latestOffset(stream.initialOffset(), ALL)
+    for path in sorted(folder.iterdir())[1:]:
+        path.unlink()
+    with pytest.raises(DataLost, match="ends at physical offset 1024"):
+        stream.latestOffset(start, ALL)
+    folder.rename(tmp_path / "c")
+    with pytest.raises(DataLost, match="the stores of b are not there any more"):
+        stream.latestOffset(start, ALL)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_stream_that_is_stopped_at_random_delivers_each_message_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    choices = random.Random(7)
+    log = log_of(0)
+    count = 0
+    for _ in range(5):
+        for _ in range(choices.randrange(1, 60)):
+            add(log, count)
+            count += 1
+        write_segments(tmp_path / "log", log)
+        limit = str(choices.randrange(20, 50))
+        query = (
+            spark.readStream.format("rocketmq")
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", limit)
+            .load(str(tmp_path / "log"))
+            .writeStream.format("parquet")
+            .option("path", str(tmp_path / "out"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .start()
+        )
+        # Stopped in the middle of whatever it does.
+        query.awaitTermination(choices.randrange(1, 3))
+        query.stop()
+    last = (
+        spark.readStream.format("rocketmq")
+        .option("startingOffsets", "earliest")
+        .load(str(tmp_path / "log"))
+        .writeStream.format("parquet")
+        .option("path", str(tmp_path / "out"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    last.awaitTermination()
+    found = spark.read.parquet(str(tmp_path / "out")).select("body").collect()
+    assert sorted(int(row.body) for row in found) == list(range(count))

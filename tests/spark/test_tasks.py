@@ -1,0 +1,71 @@
+"""A task's part of a plan: its rows, its damage, and what its log says."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from tests.fakes.records import LogBytes
+from tests.spark.logs import write_segments
+from wakelog.spark.options import ReadOptions, read_options
+from wakelog.spark.query import PlannedTask, Query
+from wakelog.spark.source import DamageReader, LogReader
+from wakelog.spark.tasks import (
+    LogPartition,
+    arrow_schema,
+    damage_batches,
+    read_messages,
+    row_options,
+)
+
+PLACES = StructType([StructField("commitLogOffset", LongType())])
+DAMAGE = StructType([StructField("beginOffset", LongType()), StructField("path", StringType())])
+
+
+def test_sparks_own_empty_partition_has_no_rows() -> None:
+    schema = StructType([StructField("topic", StringType(), False)])
+    reader = LogReader(read_options({"path": "/s"}), schema)
+    assert list(reader.read(InputPartition(None))) == []
+    assert list(DamageReader(read_options({"path": "/s"}), schema).read(InputPartition(None))) == []
+    assert not arrow_schema(schema).field("topic").nullable
+
+
+def damaged(folder: Path, **values: str) -> tuple[LogBytes, ReadOptions, list[PlannedTask]]:
+    log = LogBytes(segment_bytes=512)
+    for _ in range(15):
+        log.add()
+    log.damage(log.offsets[1], b"XXXX")
+    write_segments(folder, log)
+    (folder / f"{512:020d}").unlink()
+    options = read_options({"path": str(folder), "failOnDataLoss": "false", **values})
+    query = Query(options)
+    views = query.views()
+    return log, options, query.plan(views, query.select(views))
+
+
+def test_what_is_passed_over_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log, options, [planned] = damaged(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        batches = list(read_messages(options, PLACES, LogPartition(planned)))
+    found = [place for batch in batches for place in batch.column(0).to_pylist()]
+    assert found == [x for x in log.offsets if x != log.offsets[1] and not 512 <= x < 1024]
+    assert "hold no message that can be read: size" in caplog.text
+    assert f"physical offsets {log.offsets[1]} to {log.offsets[2]}" in caplog.text
+
+
+def test_damage_and_gaps_are_rows(tmp_path: Path) -> None:
+    log, options, [planned] = damaged(tmp_path, table="damage")
+    rows = [row for batch in damage_batches(options, DAMAGE, planned) for row in batch.to_pylist()]
+    assert rows == [
+        {"beginOffset": 512, "path": ""},
+        {"beginOffset": log.offsets[1], "path": str(tmp_path / f"{0:020d}")},
+    ]
+
+
+def test_the_options_of_rows() -> None:
+    options = read_options({"path": "/s", "verifyCrc": "true", "arrowBatchRows": "5"})
+    assert (row_options(options).verify_crc, row_options(options).batch_rows) == (True, 5)

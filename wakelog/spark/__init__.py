@@ -1,0 +1,20 @@
+"""The log as a Spark table: `spark.read.format("rocketmq")`, batch and stream, from files.
+
+From a store directory to rows, in the order of reading:
+
+    options.py             what the user asked for, checked; columns.py names what there is to ask
+    stores.py log_end.py   which segments there are, and where the log ends
+    bounds.py starts.py    which queues, from which offset or time, up to which
+    store_view.py          what these two ask of a store; pushdown.py adds a query's filters
+    plan.py query.py       ranges of files for each task; nothing is read twice, nothing left out
+    records/               a range of a file -> sound records and damage -> record batches
+    reader.py tasks.py     one task: its part of the plan in, batches or damage out
+    source.py stream.py    what Spark calls
+    session.py             a session with what it needs
+
+Everything but the last four is plain Python, numpy and pyarrow, and is tested without Spark.
+`pyspark_rocketmq` at the root is how Spark finds the source without registration.
+
+Invariants: files are read with `pread` and never mapped or locked; a task's memory is bounded by
+its batches; a record is returned whole and once, or reported as damage.
+"""

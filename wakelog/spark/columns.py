@@ -1,0 +1,101 @@
+"""The columns that a table of messages has: names and Spark types, in words.
+
+    messages, as RocketMQ names things      MESSAGE_COLUMNS
+    messages, as Spark's Kafka source does  KAFKA_COLUMNS      schemaMode=kafka
+    what could not be read                  DAMAGE_COLUMNS     table=damage
+
+A user names the columns that are wanted, in `columns` or as the schema of the read; Spark itself
+does not tell a Python source which ones a query uses.
+
+Source: the schema of rocketmq-externals/rocketmq-spark, whose names and types are kept but for
+`properties`; Spark's Structured Streaming + Kafka guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from wakelog.spark.errors import OptionError
+
+MAP_TYPE: Final = "map<string,string>"
+HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
+
+MESSAGE_COLUMNS: Final[Mapping[str, str]] = {
+    "topic": "string",
+    "brokerName": "string",
+    "queueId": "int",
+    "queueOffset": "bigint",
+    "msgId": "string",
+    "offsetMsgId": "string",
+    "tags": "string",
+    "keys": "string",
+    "flag": "int",
+    "body": "binary",
+    "properties": MAP_TYPE,
+    "bornTimestamp": "timestamp",
+    "storeTimestamp": "timestamp",
+    "bornHost": "string",
+    "storeHost": "string",
+    "commitLogOffset": "bigint",
+    "storeSize": "int",
+    "sysFlag": "int",
+    "bodyCRC": "int",
+    "reconsumeTimes": "int",
+    "preparedTransactionOffset": "bigint",
+}
+
+KAFKA_COLUMNS: Final[Mapping[str, str]] = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": HEADERS_TYPE,
+}
+
+DAMAGE_COLUMNS: Final[Mapping[str, str]] = {
+    "brokerName": "string",
+    "path": "string",
+    "beginOffset": "bigint",
+    "endOffset": "bigint",
+    "reason": "string",
+}
+
+NULLABLE: Final = frozenset({"tags", "keys", "key"})
+"""Columns that are null where a message has no such property; all others always have a value."""
+
+
+def chosen_columns(table: Mapping[str, str], wanted: Iterable[str]) -> dict[str, str]:
+    """Return the wanted columns in their order, by the table's own spelling.
+
+    Raises: OptionError for a name that the table does not have.
+    """
+    by_name = {name.lower(): name for name in table}
+    chosen = {}
+    for word in wanted:
+        name = by_name.get(word.lower())
+        if name is None:
+            raise OptionError(f"no column {word!r}{nearest(word, table)}; there are {_list(table)}")
+        chosen[name] = table[name]
+    return chosen
+
+
+def check_type(table: Mapping[str, str], name: str, type_name: str) -> None:
+    """Compare the type that a user's schema gives a column with its own. Raises: OptionError."""
+    if table[name] != type_name:
+        raise OptionError(f"column {name} is of type {table[name]}, not {type_name}")
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """Say which name was meant, if one is near: `, did you mean 'topic'?`."""
+    by_name = {name.lower(): name for name in names}
+    found = get_close_matches(word.lower(), by_name, n=1, cutoff=0.6)
+    return f", did you mean {by_name[found[0]]!r}?" if found else ""
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,101 @@
+"""One query over files, without Spark: from options to tasks, and from a task to rows.
+
+What `source.py` and `stream.py` share. The driver makes a `Query`, which finds stores and plans;
+tasks get what they need with their part of the plan.
+
+Invariants: a plan is made of what the files say at that moment, and kept in its tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from wakelog.spark.bounds import Selection
+from wakelog.spark.errors import DataLost
+from wakelog.spark.options import ReadOptions
+from wakelog.spark.plan import Limits, Plan, ReadRange, Task, make_plan
+from wakelog.spark.records.record_walk import Damage
+from wakelog.spark.starts import read_bounds, select
+from wakelog.spark.store_view import StoreView
+from wakelog.spark.stores import find_stores
+from wakelog.storage.file_system import FileSystem, RealFileSystem
+
+if TYPE_CHECKING:
+    from wakelog.spark.records.record_walk import RecordWalk
+
+
+class PlannedTask(NamedTuple):
+    """What one task gets: its ranges, and what of them is wanted. `gaps` belong to the first."""
+
+    task: Task
+    selection: Selection
+    gaps: tuple[tuple[str, Damage], ...] = ()
+
+
+class Query:
+    """See the module."""
+
+    def __init__(self, options: ReadOptions, fs: FileSystem | None = None) -> None:
+        """Keep what is asked for; nothing is looked at yet."""
+        self.options = options
+        self._fs = fs or RealFileSystem()
+
+    def views(self, known: Mapping[str, int] | None = None) -> list[StoreView]:
+        """Look at the stores; `known` are ends of their logs that an earlier look found."""
+        return [
+            StoreView(self._fs, store, _make_walk, known=(known or {}).get(store.broker, 0))
+            for store in find_stores(self._fs, self.options.store_path)
+        ]
+
+    def select(self, views: Sequence[StoreView], *, stream: bool = False) -> Selection:
+        """Return what the options ask for. Raises: OptionError, DataLost."""
+        return select(self.options, views, stream=stream)
+
+    def plan(self, views: Sequence[StoreView], selection: Selection) -> list[PlannedTask]:
+        """Plan a batch read. Raises: DataLost."""
+        bounds = {view.store.broker: read_bounds(selection, view) for view in views}
+        return self.plan_bounds(views, selection, bounds)
+
+    def plan_bounds(
+        self,
+        views: Sequence[StoreView],
+        selection: Selection,
+        bounds: Mapping[str, tuple[int, int]],
+    ) -> list[PlannedTask]:
+        """Plan to read given bytes of each broker's log. Raises: DataLost."""
+        by_name = {view.store.broker: view for view in views}
+
+        def begins(part: ReadRange, places: Sequence[int]) -> list[int]:
+            view, count = by_name[part.broker], self.options.partition_records_max
+            if count is None:
+                return view.record_begins(part, places)
+            return sorted({*view.nth_records(part, count), *view.walked_begins(part, places)})
+
+        plan = make_plan(
+            [(by_name[name].store, *span) for name, span in bounds.items()],
+            Limits(
+                self.options.partition_bytes_max,
+                self.options.partitions_min,
+                cut_all=self.options.partition_records_max is not None,
+            ),
+            begins,
+        )
+        self._check_gaps(plan)
+        tasks = [PlannedTask(task, selection) for task in plan.tasks]
+        if plan.gaps and tasks:
+            tasks[0] = tasks[0]._replace(gaps=tuple(plan.gaps))
+        return tasks
+
+    def _check_gaps(self, plan: Plan) -> None:
+        if plan.gaps and self.options.fail_on_data_loss and self.options.table == "messages":
+            broker, gap = plan.gaps[0]
+            raise DataLost(
+                f"the log of {broker} has no file for physical offsets {gap.begin} to {gap.end}"
+            )
+
+
+def _make_walk() -> RecordWalk:
+    from wakelog.spark.reader import make_walk
+
+    return make_walk()

@@ -1,0 +1,258 @@
+"""Walks a range of one segment: sound records into compiled columns, everything else as damage.
+
+The rules are those of Reput (`dispatchers/log_cursor.py`), so that a table shows what consumers
+see: a sound record is a row; a record whose parts do not add up is passed over if another follows
+it; of anything else the next sound record is looked for; a blank ends the segment. What is passed
+over is returned too, as `Damage`.
+
+The columns are the arrays of `storage/bulk/scan_kernel.py`; they, and the buffer, are filled again
+by each step.
+
+Invariants:
+- Steps cover the range without gap or overlap, up to a blank: a byte is part of a sound record or
+  of a damage.
+- The buffer grows only for a record whose parts were found to add up: a wrong size costs no memory.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService#doReput (4.9.3), but for
+what follows a bad record, which 4.9.3 gives up up to the segment's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from wakelog.protocol.message_record import (
+    BLANK_BYTES,
+    MAGIC_OFFSET,
+    MESSAGE_MAGIC,
+    TOPIC_BYTES_MAX,
+)
+from wakelog.storage.bulk.layout import KEY_ROWS, NUMBER_FIELDS, RECORD_KEYS_MAX
+from wakelog.storage.record_check import (
+    HEAD_BY_HOST_FLAGS,
+    HOST_FLAGS,
+    HOST_FLAGS_OFFSET,
+    PROPERTIES_LENGTH,
+    CheckKind,
+    RecordCheck,
+    check_record,
+)
+
+Array = np.ndarray[Any, Any]
+ScanRecords = Callable[..., tuple[int, int, int]]
+
+BUFFER_BYTES: Final = 8 << 20
+"""Read at once: large reads from a cold disk are fast, and this much is one batch's memory."""
+RECORDS_MAX: Final = 1 << 15
+"""Of one step: enough for that buffer with records of 256 bytes; smaller ones take two steps."""
+BATCH_ROWS: Final = 8192
+BATCH_BYTES: Final = 16 << 20
+"""Of one record batch: a task holds one, and the bytes it is made of."""
+RESYNC_BYTES: Final = 4 << 20
+"""Looked through at once for a sound record."""
+
+FILE_ENDS: Final = "the file ends here"
+"""The reason of a damage that is no damage but a file that became shorter."""
+
+_MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
+_HEAD_BYTES_MAX: Final = HEAD_BY_HOST_FLAGS[HOST_FLAGS].size
+_TAIL_BYTES_MAX: Final = 1 + TOPIC_BYTES_MAX + PROPERTIES_LENGTH.size + (1 << 15)
+
+
+class SegmentFile(Protocol):
+    """An open segment, addressed by physical offset."""
+
+    @property
+    def end(self) -> int:
+        """The physical offset at which the segment ends."""
+        ...
+
+    def read_into(self, buffer: memoryview, physical_offset: int) -> int:
+        """Fill `buffer`; return the count, short at the file's end."""
+        ...
+
+    def read(self, physical_offset: int, length_max: int) -> bytes:
+        """Return up to `length_max` bytes, fewer at the file's end."""
+        ...
+
+
+class Sound(NamedTuple):
+    """Records that fill [begin, end): the walk's columns hold them until its next step."""
+
+    begin: int
+    end: int
+
+
+class Damage(NamedTuple):
+    """Bytes [begin, end) of the log that hold no record that can be returned, and why."""
+
+    begin: int
+    end: int
+    reason: str
+
+
+class RecordWalk:
+    """See the module. One owner, one thread.
+
+    buffer: the bytes last read; `shift` is the physical offset of the first of them.
+    numbers: int64[records, NUMBER_FIELDS], the first `count` of them; see `bulk/layout.py`.
+    group_firsts: the first record of each of `group_count` queues.
+    """
+
+    def __init__(
+        self,
+        scan_records: ScanRecords,
+        *,
+        buffer_bytes: int = BUFFER_BYTES,
+        records_max: int = RECORDS_MAX,
+    ) -> None:
+        """Allocate everything once; `scan_records` is `scan_kernel.scan_records`."""
+        self._scan_records = scan_records
+        self._set_buffer(buffer_bytes)
+        keys_max = max(4 * records_max, 2 * RECORD_KEYS_MAX)
+        self.numbers: Array = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
+        self.group_firsts: Array = np.zeros(records_max + 1, dtype=np.int32)
+        self._keys: Array = np.zeros((KEY_ROWS, keys_max), dtype=np.int32)
+        self._table: Array = np.zeros(2 << records_max.bit_length(), dtype=np.int32)
+        self.count = 0
+        self.shift = 0
+
+    def _set_buffer(self, size_bytes: int) -> None:
+        self.buffer = bytearray(size_bytes)
+        self.bytes: Array = np.frombuffer(self.buffer, dtype=np.uint8)
+
+    @property
+    def group_count(self) -> int:
+        """How many queues the records are of."""
+        return int(self.group_firsts[-1])
+
+    def steps(self, file: SegmentFile, begin: int, end: int) -> Iterator[Sound | Damage]:
+        """Walk [begin, end), of which `begin` is where a record or the segment begins."""
+        position = begin
+        while position < end:
+            window = memoryview(self.buffer)[: end - position]
+            length = file.read_into(window, position)
+            self.shift = position
+            at, stopped_by = 0, None
+            while at < length and stopped_by is None:
+                stop = self._scan(at, length)
+                if self.count:
+                    yield Sound(position + at, position + stop)
+                at = stop
+                if at < length:
+                    stopped_by = self._stopped_by(at, length, file.end)
+            full = length == len(window)
+            position += at
+            incomplete = stopped_by is not None and stopped_by.kind is CheckKind.INCOMPLETE
+            if length == 0 or (incomplete and not full):
+                yield Damage(position, end, FILE_ENDS)
+                return
+            if stopped_by is None:
+                continue
+            if stopped_by.kind is CheckKind.END_OF_FILE:
+                return
+            if incomplete and self._goes_on(file, position, end, stopped_by, moved=at > 0):
+                continue
+            damage = self._pass_over(file, position, end, stopped_by)
+            yield damage
+            position = damage.end
+
+    def _scan(self, begin: int, end: int) -> int:
+        self._table.fill(-1)
+        self.group_firsts[-1] = 0
+        self.count, _, stop = self._scan_records(
+            self.bytes,
+            begin,
+            end,
+            self.shift + begin,
+            self.numbers,
+            self._keys,
+            self._table,
+            self.group_firsts,
+        )
+        return stop
+
+    def _stopped_by(self, at: int, length: int, segment_end: int) -> RecordCheck | None:
+        """Return what stopped a scan, None if its columns were full."""
+        physical_offset = self.shift + at
+        check = check_record(self.buffer, at, physical_offset, length, segment_end=segment_end)
+        return None if check.kind is CheckKind.SOUND else check
+
+    def _goes_on(
+        self, file: SegmentFile, position: int, end: int, check: RecordCheck, *, moved: bool
+    ) -> bool:
+        """Tell whether the record that the buffer cuts off can be read whole."""
+        if position + len(self.buffer) >= end and not moved:
+            return False
+        if moved or len(self.buffer) < _HEAD_BYTES_MAX:
+            if not moved:
+                self._set_buffer(_HEAD_BYTES_MAX)
+            return True
+        if not adds_up(file, position, end):
+            return False
+        self._set_buffer(check.size_bytes)
+        return True
+
+    def _pass_over(self, file: SegmentFile, position: int, end: int, check: RecordCheck) -> Damage:
+        reason = check.reason
+        if check.kind is CheckKind.INCOMPLETE:
+            reason = f"size {check.size_bytes} with {end - position} bytes readable"
+        if check.kind is CheckKind.SIZE_MISMATCH:
+            behind = position + check.size_bytes
+            if behind <= end and (behind == end or _record_or_blank(file, behind, end)):
+                return Damage(position, behind, reason)
+        return Damage(position, next_sound(file, position + 1, end), reason)
+
+
+def adds_up(file: SegmentFile, physical_offset: int, end: int) -> bool:
+    """Tell whether a sound record lies at an offset and ends at or below `end`.
+
+    Its body is not read: sizes are followed from one to the next.
+    """
+    head = file.read(physical_offset, min(_HEAD_BYTES_MAX, end - physical_offset))
+    check = check_record(head, 0, physical_offset, len(head), segment_end=file.end)
+    if check.kind is not CheckKind.INCOMPLETE or check.size_bytes == 0:
+        return check.kind is CheckKind.SOUND
+    record_end = physical_offset + check.size_bytes
+    if record_end > end or len(head) <= HOST_FLAGS_OFFSET:
+        return False
+    layout = HEAD_BY_HOST_FLAGS[head[HOST_FLAGS_OFFSET] & HOST_FLAGS]
+    if len(head) < layout.size or check.size_bytes < layout.size + 3:
+        return False
+    fields = layout.unpack_from(head)
+    body_end = physical_offset + layout.size + max(fields[8], 0)
+    tail_bytes: int = record_end - body_end
+    if fields[4] != physical_offset or not 3 <= tail_bytes <= _TAIL_BYTES_MAX:
+        return False
+    tail = file.read(body_end, tail_bytes)
+    if len(tail) < tail_bytes or tail[0] > TOPIC_BYTES_MAX or 3 + tail[0] > tail_bytes:
+        return False
+    properties_bytes: int = max(PROPERTIES_LENGTH.unpack_from(tail, 1 + tail[0])[0], 0)
+    return 3 + tail[0] + properties_bytes == tail_bytes
+
+
+def next_sound(file: SegmentFile, begin: int, end: int) -> int:
+    """Return where in [begin, end) the next sound record begins, `end` if nowhere."""
+    looked_to = begin
+    while looked_to < end:
+        data = file.read(looked_to, min(RESYNC_BYTES, end - looked_to))
+        at = data.find(_MAGIC)
+        while at >= 0:
+            candidate = looked_to + at - MAGIC_OFFSET
+            if candidate >= begin and adds_up(file, candidate, end):
+                return candidate
+            at = data.find(_MAGIC, at + 1)
+        if looked_to + len(data) >= end or len(data) < BLANK_BYTES:
+            break
+        # A size and a magic that begin in these bytes may end in the next.
+        looked_to += len(data) - BLANK_BYTES + 1
+    return end
+
+
+def _record_or_blank(file: SegmentFile, physical_offset: int, end: int) -> bool:
+    head = file.read(physical_offset, min(BLANK_BYTES, end - physical_offset))
+    check = check_record(head, 0, physical_offset, len(head), segment_end=file.end)
+    return check.kind is CheckKind.END_OF_FILE or adds_up(file, physical_offset, end)

@@ -1,0 +1,343 @@
+"""Compiled loops from a walk's columns to the buffers of Arrow arrays.
+
+Between `record_walk.py`, which found the records, and `rows.py`, which makes arrays of what is
+filled here. Functions take and return arrays and numbers only. To import this module is to import
+numba; only a task that reads does.
+
+Invariants:
+- Every place comes from a record that was found sound: no index is checked here.
+- What is not sure to be text is copied as it is; `rows.py` looks at it again.
+
+Source: org.apache.rocketmq.common.message.MessageDecoder#decode, #string2messageProperties,
+org.apache.rocketmq.common.UtilAll#crc32, java.net.Inet6Address#getHostAddress (4.9.3, Java 17).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numba import njit
+
+from wakelog.spark.records.fields import (
+    BODY_BEGIN,
+    BODY_CRC,
+    BODY_END,
+    BORN_HOST,
+    BORN_TIMESTAMP,
+    FLAG,
+    KEYS_BEGIN,
+    KEYS_END,
+    RECONSUME_TIMES,
+    RECORD,
+    STORE_HOST,
+    TAGS_BEGIN,
+    TAGS_END,
+    UNIQ_BEGIN,
+    UNIQ_END,
+)
+from wakelog.storage.bulk.layout import (
+    PHYSICAL_OFFSET,
+    PROPERTIES_BEGIN,
+    PROPERTIES_BYTES,
+    SYS_FLAG,
+    TOPIC_BEGIN,
+)
+from wakelog.storage.bulk.scan_kernel import (
+    Array,
+    Int,
+    byte_at,
+    find_properties,
+    i32_at,
+    i64_at,
+    next_separator,
+)
+
+_PAIRS_TABLE: Final = 1 << 14  # a power of two above twice the pairs of 32 KiB of properties
+
+
+@njit(cache=True, nogil=True)
+def read_fields(buffer: Array, shift: Int, numbers: Array, rows: Array, fields: Array) -> None:
+    """Fill one row of `fields` for each record of `rows`.
+
+    shift: physical offset of buffer[0].
+    fields: int64[rows, FIELDS], see `fields.py`.
+    """
+    found = np.zeros(10, dtype=np.int64)
+    for i in range(len(rows)):
+        row = rows[i]
+        at = numbers[row, PHYSICAL_OFFSET] - shift
+        born = 12 if numbers[row, SYS_FLAG] & 0x10 else 0
+        hosts = born + (12 if numbers[row, SYS_FLAG] & 0x20 else 0)
+        fields[i, RECORD] = at
+        fields[i, FLAG] = i32_at(buffer, at + 16)
+        fields[i, BODY_CRC] = i32_at(buffer, at + 8)
+        fields[i, BORN_TIMESTAMP] = i64_at(buffer, at + 40)
+        fields[i, BORN_HOST] = at + 48
+        fields[i, STORE_HOST] = at + 64 + born
+        fields[i, RECONSUME_TIMES] = i32_at(buffer, at + 72 + hosts)
+        fields[i, BODY_BEGIN] = at + 88 + hosts
+        fields[i, BODY_END] = numbers[row, TOPIC_BEGIN] - 1
+        begin = numbers[row, PROPERTIES_BEGIN]
+        find_properties(buffer, begin, begin + numbers[row, PROPERTIES_BYTES], found)
+        fields[i, KEYS_BEGIN] = found[0]
+        fields[i, KEYS_END] = found[1]
+        fields[i, TAGS_BEGIN] = found[2]
+        fields[i, TAGS_END] = found[3]
+        fields[i, UNIQ_BEGIN] = found[4]
+        fields[i, UNIQ_END] = found[5]
+
+
+@njit(cache=True, nogil=True)
+def gather(buffer: Array, begins: Array, ends: Array, offsets: Array, out: Array) -> Int:
+    """Copy spans of `buffer` one behind the other; return all their bytes or-ed.
+
+    offsets: int32, gets where each begins in `out`, and the end.
+    """
+    seen = np.uint8(0)
+    at = 0
+    for i in range(len(begins)):
+        offsets[i] = at
+        begin = begins[i]
+        for place in range(ends[i] - begin):
+            value = buffer[np.uintp(begin + place)]
+            out[np.uintp(at + place)] = value
+            seen |= value
+        at += ends[i] - begin
+    offsets[len(begins)] = at
+    return seen
+
+
+@njit(cache=True, nogil=True)
+def match_tags(
+    buffer: Array, fields: Array, wanted: Array, wanted_ends: Array, keep: Array
+) -> None:
+    """Say which records' tags are one of the wanted ones, which lie one behind the other."""
+    for i in range(len(fields)):
+        begin, length = fields[i, TAGS_BEGIN], fields[i, TAGS_END] - fields[i, TAGS_BEGIN]
+        first = 0
+        keep[i] = False
+        for end in wanted_ends:
+            if end - first == length and length > 0:
+                same = 0
+                while same < length and buffer[begin + same] == wanted[first + same]:
+                    same += 1
+                if same == length:
+                    keep[i] = True
+            first = end
+
+
+@njit(cache=True, nogil=True)
+def find_pairs(buffer: Array, numbers: Array, rows: Array, row_ends: Array, pairs: Array) -> Int:
+    """Find the properties of each record; return how many there are in all.
+
+    Of a repeated name the last value counts, in the place of the first.
+    row_ends: int32[rows + 1], gets where each record's pairs begin in `pairs`, and the end.
+    pairs: int64[pairs_max, 4], gets begin and end of name and value.
+    """
+    table = np.zeros(_PAIRS_TABLE, dtype=np.int32)
+    used = np.zeros(_PAIRS_TABLE, dtype=np.int32)
+    count = 0
+    for i in range(len(rows)):
+        first = count
+        row_ends[i] = count
+        begin = numbers[rows[i], PROPERTIES_BEGIN]
+        end = begin + numbers[rows[i], PROPERTIES_BYTES]
+        at = begin
+        while at < end:
+            separator = next_separator(buffer, at, end)
+            stop = separator
+            while stop < end and byte_at(buffer, stop) == 1:
+                stop = next_separator(buffer, stop + 1, end)
+            if separator > at and separator < stop - 1:
+                place = _place_of(buffer, at, separator, pairs, table)
+                if table[place] == 0:
+                    used[count - first] = place
+                    pairs[count, 0] = at
+                    pairs[count, 1] = separator
+                    count += 1
+                    table[place] = count
+                pair = table[place] - 1
+                pairs[pair, 2] = separator + 1
+                pairs[pair, 3] = stop
+            at = stop + 1
+        for k in range(count - first):
+            table[used[k]] = 0
+    row_ends[len(rows)] = count
+    return count
+
+
+@njit(cache=True)
+def _place_of(buffer: Array, begin: Int, end: Int, pairs: Array, table: Array) -> Int:
+    """Return the place in `table` of a name, or a free one."""
+    value = np.uint64(end - begin)
+    for at in range(begin, end):
+        value = value * np.uint64(31) + np.uint64(buffer[at])
+    place = np.int64((value * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(50))
+    while table[place] > 0:
+        pair = table[place] - 1
+        there = pairs[pair, 0]
+        if pairs[pair, 1] - there == end - begin:
+            same = 0
+            while same < end - begin and buffer[there + same] == buffer[begin + same]:
+                same += 1
+            if same == end - begin:
+                break
+        place = (place + 1) & (_PAIRS_TABLE - 1)
+    return place
+
+
+@njit(cache=True)
+def _put_number(out: Array, at: Int, value: Int) -> Int:
+    """Write a number in decimal; return the place behind it."""
+    if value < 0:
+        out[at] = 45
+        at += 1
+        value = -value
+    digits = 1
+    rest = value // 10
+    while rest > 0:
+        digits += 1
+        rest //= 10
+    for i in range(digits):
+        out[at + digits - 1 - i] = 48 + value % 10
+        value //= 10
+    return at + digits
+
+
+@njit(cache=True)
+def _is_mapped(buffer: Array, at: Int) -> bool:
+    """Tell whether 16 bytes hold a v4 address, which Java then takes them for."""
+    for i in range(10):
+        if buffer[at + i] != 0:
+            return False
+    both: bool = buffer[at + 10] == 0xFF and buffer[at + 11] == 0xFF
+    return both
+
+
+@njit(cache=True)
+def _put_host(buffer: Array, at: Int, v6: bool, out: Array, to: Int) -> Int:
+    """Write `1.2.3.4:5` or `[0:0:0:0:0:0:0:1]:5`, as Java writes addresses."""
+    if v6 and not _is_mapped(buffer, at):
+        out[to] = 91
+        to += 1
+        for group in range(8):
+            if group:
+                out[to] = 58
+                to += 1
+            value = np.int64(buffer[at + 2 * group]) << 8 | np.int64(buffer[at + 2 * group + 1])
+            started = False
+            for shift in (12, 8, 4, 0):
+                digit = (value >> shift) & 15
+                if digit or started or shift == 0:
+                    out[to] = digit + (48 if digit < 10 else 87)
+                    to += 1
+                    started = True
+        out[to] = 93
+        to += 1
+        at += 16
+    else:
+        at += 12 if v6 else 0
+        for i in range(4):
+            if i:
+                out[to] = 46
+                to += 1
+            to = _put_number(out, to, np.int64(buffer[at + i]))
+        at += 4
+    out[to] = 58
+    return _put_number(out, to + 1, i32_at(buffer, at))
+
+
+@njit(cache=True, nogil=True)
+def format_hosts(buffer: Array, places: Array, v6: Array, offsets: Array, out: Array) -> None:
+    """Write the hosts at `places`, each of at most HOST_TEXT_MAX characters."""
+    to = 0
+    for i in range(len(places)):
+        offsets[i] = to
+        to = _put_host(buffer, places[i], v6[i], out, to)
+    offsets[len(places)] = to
+
+
+@njit(cache=True)
+def _put_hex(out: Array, to: Int, value: Int) -> Int:
+    for digit in (value >> 4, value & 15):
+        out[to] = digit + (48 if digit < 10 else 55)
+        to += 1
+    return to
+
+
+@njit(cache=True, nogil=True)
+def format_ids(
+    buffer: Array, fields: Array, v6: Array, use_uniq: bool, offsets: Array, out: Array
+) -> Int:
+    """Write message ids: the store host and the physical offset in hexadecimal.
+
+    use_uniq: where a record has the property UNIQ_KEY, that in its place.
+    Returns: the bytes of these properties or-ed.
+    """
+    to = 0
+    seen = np.uint8(0)
+    for i in range(len(fields)):
+        offsets[i] = to
+        if use_uniq and fields[i, UNIQ_END] > fields[i, UNIQ_BEGIN]:
+            for at in range(fields[i, UNIQ_BEGIN], fields[i, UNIQ_END]):
+                out[to] = buffer[at]
+                seen |= buffer[at]
+                to += 1
+            continue
+        at = fields[i, STORE_HOST]
+        length = 8
+        if v6[i]:
+            length = 20
+            if _is_mapped(buffer, at):
+                at += 12
+                length = 8
+        for k in range(length):
+            to = _put_hex(out, to, np.int64(buffer[at + k]))
+        for k in range(8):
+            to = _put_hex(out, to, np.int64(buffer[fields[i, RECORD] + 28 + k]))
+    offsets[len(fields)] = to
+    return seen
+
+
+@njit(cache=True)
+def _crc_tables() -> Array:
+    tables = np.zeros((8, 256), dtype=np.uint32)
+    for value in range(256):
+        crc = np.uint32(value)
+        for _ in range(8):
+            crc = (crc >> np.uint32(1)) ^ (np.uint32(0xEDB88320) if crc & 1 else np.uint32(0))
+        tables[0, value] = crc
+    for k in range(1, 8):
+        for value in range(256):
+            crc = tables[k - 1, value]
+            tables[k, value] = tables[0, crc & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+    return tables
+
+
+@njit(cache=True, nogil=True)
+def check_bodies(buffer: Array, fields: Array, sound: Array) -> None:
+    """Say of each record whether its body has the CRC-32 that the record states."""
+    tables = _crc_tables()
+    for i in range(len(fields)):
+        at, end = fields[i, BODY_BEGIN], fields[i, BODY_END]
+        crc = np.uint32(0xFFFFFFFF)
+        # Eight bytes a step; each table is the one before it moved on by a byte of zeros.
+        while at + 8 <= end:
+            crc = (
+                tables[7, buffer[at] ^ (crc & np.uint32(0xFF))]
+                ^ tables[6, buffer[at + 1] ^ ((crc >> np.uint32(8)) & np.uint32(0xFF))]
+                ^ tables[5, buffer[at + 2] ^ ((crc >> np.uint32(16)) & np.uint32(0xFF))]
+                ^ tables[4, buffer[at + 3] ^ (crc >> np.uint32(24))]
+                ^ tables[3, buffer[at + 4]]
+                ^ tables[2, buffer[at + 5]]
+                ^ tables[1, buffer[at + 6]]
+                ^ tables[0, buffer[at + 7]]
+            )
+            at += 8
+        while at < end:
+            crc = tables[0, buffer[at] ^ (crc & np.uint32(0xFF))] ^ (crc >> np.uint32(8))
+            at += 1
+        stated = fields[i, BODY_CRC] & 0xFFFFFFFF
+        value = np.int64(crc ^ np.uint32(0xFFFFFFFF)) & 0x7FFFFFFF
+        sound[i] = value == stated or fields[i, BODY_BEGIN] == fields[i, BODY_END]

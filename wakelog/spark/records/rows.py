@@ -1,0 +1,390 @@
+"""From the columns of a walk to Arrow record batches: the rows that a query sees.
+
+One `Rows` object belongs to one task. It keeps the records that are wanted (`wanted.py`), and
+fills Arrow's buffers with compiled loops (`row_kernel.py`). Python
+sees single messages in two cases only: a compressed body, and text that is no UTF-8, which is read
+with replacement characters as Java reads it.
+
+Invariants:
+- A batch has the given schema to the letter, at most `batch_rows` rows, and about `batch_bytes`.
+- A record that cannot be returned (a body with another CRC, or that does not inflate) becomes
+  damage: nothing is left out without a word.
+
+Source: org.apache.rocketmq.common.message.MessageDecoder#decode,
+org.apache.rocketmq.client.impl.consumer.PullAPIWrapper (4.9.3) for `msgId` and tags.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from wakelog.protocol.java import LONG_MAX
+from wakelog.protocol.sys_flag import (
+    MESSAGE_BORN_HOST_V6,
+    MESSAGE_COMPRESSED,
+    MESSAGE_STORE_HOST_V6,
+)
+from wakelog.spark.bounds import Selection
+from wakelog.spark.records import row_kernel
+from wakelog.spark.records.fields import (
+    BODY_BEGIN,
+    BODY_CRC,
+    BODY_END,
+    BORN_HOST,
+    BORN_TIMESTAMP,
+    FIELDS,
+    FLAG,
+    HOST_TEXT_MAX,
+    KEYS_BEGIN,
+    KEYS_END,
+    PAIR_BYTES_MIN,
+    RECONSUME_TIMES,
+    RECORD,
+    STORE_HOST,
+    TAGS_BEGIN,
+    TAGS_END,
+    UNIQ_BEGIN,
+    UNIQ_END,
+)
+from wakelog.spark.records.record_walk import BATCH_BYTES, BATCH_ROWS, Array, Damage, RecordWalk
+from wakelog.spark.records.wanted import Wanted
+from wakelog.storage.bulk.layout import (
+    PHYSICAL_OFFSET,
+    PREPARED_OFFSET,
+    PROPERTIES_BYTES,
+    QUEUE_ID,
+    QUEUE_OFFSET,
+    SIZE,
+    STORE_TIMESTAMP,
+    SYS_FLAG,
+    TOPIC_BEGIN,
+    TOPIC_BYTES,
+)
+
+INFLATED_BYTES_MAX: Final = 64 << 20
+"""Of one body: sixteen times what a client sends; what inflates to more is an attack or damage."""
+LOG_APPEND_TIME: Final = 1
+"""Kafka's timestampType of a time that the broker gave."""
+
+_TIME_MS_MAX: Final = LONG_MAX // 1000
+
+
+class RowOptions(NamedTuple):
+    """How records become rows."""
+
+    broker: str = ""
+    decompress: bool = True
+    verify_crc: bool = False
+    batch_rows: int = BATCH_ROWS
+    batch_bytes: int = BATCH_BYTES
+
+
+class _Slice(NamedTuple):
+    """Records of one batch: row numbers of the walk and, as `fields.py` says, where things lie."""
+
+    numbers: Array
+    fields: Array
+    bodies: dict[int, bytes]
+    """Of those that were compressed, by place in the slice."""
+
+
+class Rows:
+    """See the module. One owner, one thread."""
+
+    def __init__(
+        self, walk: RecordWalk, schema: pa.Schema, selection: Selection, options: RowOptions
+    ) -> None:
+        """Keep where records come from and what is wanted of them."""
+        self._walk = walk
+        self._schema = schema
+        self._wanted = Wanted(selection, options.broker)
+        self._options = options
+        self._tags = [tag.encode() for tag in selection.tags]
+        self._damage: list[Damage] = []
+        # pairs of the slice at hand, which the map and the headers share
+        self._pairs: tuple[Array, Array] | None = None
+        wants = {field.name for field in schema}
+        self._inflates = options.decompress and bool(wants & {"body", "value"})
+        self._makers = [self._maker(field) for field in schema]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield what the walk's last step found; `taken_damage` has what cannot be returned."""
+        rows = self._wanted.rows(self._walk)
+        for begin in range(0, len(rows), self._options.batch_rows):
+            part = rows[begin : begin + self._options.batch_rows]
+            fields = np.zeros((len(part), FIELDS), dtype=np.int64)
+            walk = self._walk
+            row_kernel.read_fields(walk.bytes, walk.shift, walk.numbers, part, fields)
+            part, fields = self._kept(part, fields)
+            yield from self._cut(part, fields)
+
+    def taken_damage(self) -> list[Damage]:
+        """Return the damage since the last call."""
+        taken, self._damage = self._damage, []
+        return taken
+
+    def _kept(self, rows: Array, fields: Array) -> tuple[Array, Array]:
+        """Leave out other tags, and damaged bodies with a word."""
+        buffer = self._walk.bytes
+        keep = np.ones(len(rows), dtype=np.bool_)
+        if self._tags:
+            ends = np.cumsum([len(tag) for tag in self._tags])
+            wanted = np.frombuffer(b"".join(self._tags), dtype=np.uint8)
+            row_kernel.match_tags(buffer, fields, wanted, ends, keep)
+        if self._options.verify_crc:
+            sound = np.ones(len(rows), dtype=np.bool_)
+            row_kernel.check_bodies(buffer, fields, sound)
+            for row in rows[keep & ~sound].tolist():
+                self._note(row, "the body's CRC differs")
+            keep &= sound
+        return (rows, fields) if keep.all() else (rows[keep], fields[keep])
+
+    def _note(self, row: int, reason: str) -> None:
+        begin = int(self._walk.numbers[row, PHYSICAL_OFFSET])
+        self._damage.append(Damage(begin, begin + int(self._walk.numbers[row, SIZE]), reason))
+
+    def _cut(self, rows: Array, fields: Array) -> Iterator[pa.RecordBatch]:
+        """Yield batches of these records, none of them much over `batch_bytes`."""
+        numbers = self._walk.numbers[rows]
+        sizes = numbers[:, SIZE].copy()
+        bodies: dict[int, bytes] = {}
+        begin, total = 0, 0
+        compressed = numbers[:, SYS_FLAG] & MESSAGE_COMPRESSED != 0
+        keep = np.ones(len(rows), dtype=np.bool_)
+        for i in np.flatnonzero(compressed).tolist() if self._inflates else ():
+            body = _inflated(self._walk.buffer, fields[i])
+            if body is None:
+                self._note(rows[i], "the compressed body does not inflate")
+                keep[i] = False
+                continue
+            total += len(body)
+            if total > self._options.batch_bytes and bodies:
+                yield from self._sized(numbers, fields, sizes, keep, bodies, begin, i)
+                begin, total, bodies = i, len(body), {}
+            bodies[i] = body
+        yield from self._sized(numbers, fields, sizes, keep, bodies, begin, len(rows))
+
+    def _sized(
+        self,
+        numbers: Array,
+        fields: Array,
+        sizes: Array,
+        keep: Array,
+        bodies: dict[int, bytes],
+        begin: int,
+        end: int,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches of the kept ones of [begin, end), by the size of their records."""
+        places = begin + np.flatnonzero(keep[begin:end])
+        ends = np.cumsum(sizes[places])
+        first = 0
+        while first < len(places):
+            before = ends[first - 1] if first else 0
+            last = int(np.searchsorted(ends, before + self._options.batch_bytes, "right"))
+            part = places[first : max(last, first + 1)]
+            own = {k: bodies[i] for k, i in enumerate(part.tolist()) if i in bodies}
+            yield self._batch(_Slice(numbers[part], fields[part], own))
+            first += len(part)
+
+    def _batch(self, part: _Slice) -> pa.RecordBatch:
+        self._pairs = None
+        arrays = [make(part) for make in self._makers]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _maker(self, field: pa.Field) -> Callable[[_Slice], pa.Array]:
+        """Return what makes the array of a column."""
+        if field.name in _NUMBERS:
+            place, kind = _NUMBERS[field.name]
+            return lambda part: pa.array(part.numbers[:, place].astype(kind))
+        if field.name in _FIELDS:
+            place = _FIELDS[field.name]
+            return lambda part: pa.array(part.fields[:, place].astype(np.int32))
+        makers: dict[str, Callable[[_Slice], pa.Array]] = {
+            "topic": lambda part: self._text(
+                part.numbers[:, TOPIC_BEGIN],
+                part.numbers[:, TOPIC_BEGIN] + part.numbers[:, TOPIC_BYTES],
+            ),
+            "brokerName": lambda part: _repeated(self._options.broker, len(part.numbers)),
+            "msgId": lambda part: self._ids(part, use_uniq=True),
+            "offsetMsgId": lambda part: self._ids(part, use_uniq=False),
+            "tags": lambda part: self._property(part, TAGS_BEGIN, TAGS_END),
+            "keys": lambda part: self._property(part, KEYS_BEGIN, KEYS_END),
+            "key": lambda part: self._property(part, KEYS_BEGIN, KEYS_END, pa.binary()),
+            "body": self._bodies,
+            "value": self._bodies,
+            "properties": (
+                self._json
+                if pa.types.is_string(field.type)
+                else lambda part: self._map(part, field)
+            ),
+            "headers": lambda part: self._headers(part, field),
+            "bornTimestamp": lambda part: _times(part.fields[:, BORN_TIMESTAMP]),
+            "storeTimestamp": lambda part: _times(part.numbers[:, STORE_TIMESTAMP]),
+            "timestamp": lambda part: _times(part.numbers[:, STORE_TIMESTAMP]),
+            "timestampType": lambda part: pa.array(
+                np.full(len(part.numbers), LOG_APPEND_TIME, dtype=np.int32)
+            ),
+            "bornHost": lambda part: self._hosts(part, BORN_HOST, MESSAGE_BORN_HOST_V6),
+            "storeHost": lambda part: self._hosts(part, STORE_HOST, MESSAGE_STORE_HOST_V6),
+        }
+        return makers[field.name]
+
+    def _text(self, begins: Array, ends: Array, *, valid: Array | None = None) -> pa.Array:
+        array, seen = self._spans(begins, ends, pa.string(), valid)
+        return _readable(array) if seen & 0x80 else array
+
+    def _spans(
+        self, begins: Array, ends: Array, kind: pa.DataType, valid: Array | None = None
+    ) -> tuple[pa.Array, int]:
+        """Make an array of spans of the buffer; also return all their bytes or-ed."""
+        offsets = np.empty(len(begins) + 1, dtype=np.int32)
+        out = np.empty(int((ends - begins).sum()), dtype=np.uint8)
+        seen = row_kernel.gather(self._walk.bytes, begins, ends, offsets, out)
+        return _array(kind, offsets, out, valid), int(seen)
+
+    def _property(
+        self, part: _Slice, begin: int, end: int, kind: pa.DataType | None = None
+    ) -> pa.Array:
+        """Make an array of one property, null where a record has none: no value is empty."""
+        begins, ends = part.fields[:, begin], part.fields[:, end]
+        if kind is None:
+            return self._text(begins, ends, valid=ends > begins)
+        return self._spans(begins, ends, kind, ends > begins)[0]
+
+    def _bodies(self, part: _Slice) -> pa.Array:
+        begins, ends = part.fields[:, BODY_BEGIN], part.fields[:, BODY_END]
+        if not part.bodies:
+            return self._spans(begins, ends, pa.binary())[0]
+        view = memoryview(self._walk.buffer)
+        places = enumerate(zip(begins.tolist(), ends.tolist(), strict=True))
+        return pa.array(
+            [part.bodies[i] if i in part.bodies else bytes(view[a:b]) for i, (a, b) in places],
+            type=pa.binary(),
+        )
+
+    def _hosts(self, part: _Slice, place: int, flag: int) -> pa.Array:
+        count = len(part.fields)
+        offsets = np.empty(count + 1, dtype=np.int32)
+        out = np.empty(count * HOST_TEXT_MAX, dtype=np.uint8)
+        v6 = part.numbers[:, SYS_FLAG] & flag != 0
+        row_kernel.format_hosts(self._walk.bytes, part.fields[:, place], v6, offsets, out)
+        return _array(pa.string(), offsets, out[: offsets[-1]])
+
+    def _ids(self, part: _Slice, *, use_uniq: bool) -> pa.Array:
+        offsets = np.empty(len(part.fields) + 1, dtype=np.int32)
+        room = 56 * len(part.fields)
+        if use_uniq:
+            room += int((part.fields[:, UNIQ_END] - part.fields[:, UNIQ_BEGIN]).sum())
+        out = np.empty(room, dtype=np.uint8)
+        v6 = part.numbers[:, SYS_FLAG] & MESSAGE_STORE_HOST_V6 != 0
+        seen = row_kernel.format_ids(self._walk.bytes, part.fields, v6, use_uniq, offsets, out)
+        array = _array(pa.string(), offsets, out[: offsets[-1]])
+        return _readable(array) if seen & 0x80 else array
+
+    def _found_pairs(self, part: _Slice) -> tuple[Array, Array]:
+        """Return where each record's properties begin among all, and the places of all."""
+        if self._pairs is None:
+            numbers = part.numbers
+            pairs_max = int((numbers[:, PROPERTIES_BYTES] // PAIR_BYTES_MIN + 1).sum())
+            ends = np.empty(len(numbers) + 1, dtype=np.int32)
+            pairs = np.empty((pairs_max, 4), dtype=np.int64)
+            rows = np.arange(len(numbers))
+            count = row_kernel.find_pairs(self._walk.bytes, numbers, rows, ends, pairs)
+            self._pairs = ends, pairs[:count]
+        return self._pairs
+
+    def _map(self, part: _Slice, field: pa.Field) -> pa.Array:
+        ends, pairs = self._found_pairs(part)
+        names = self._spans(pairs[:, 0], pairs[:, 1], pa.string())[0]
+        values = self._spans(pairs[:, 2], pairs[:, 3], pa.string())[0]
+        try:
+            names.validate(full=True)
+            values.validate(full=True)
+        except pa.ArrowInvalid:
+            # Names that differ may be read as one: the records' maps are made anew.
+            return pa.array([list(found.items()) for found in self._decoded(part)], field.type)
+        return pa.MapArray.from_arrays(pa.array(ends), names, values, type=field.type)
+
+    def _headers(self, part: _Slice, field: pa.Field) -> pa.Array:
+        ends, pairs = self._found_pairs(part)
+        names = self._text(pairs[:, 0], pairs[:, 1])
+        values = self._spans(pairs[:, 2], pairs[:, 3], pa.binary())[0]
+        inner = pa.StructArray.from_arrays([names, values], fields=list(field.type.value_type))
+        return pa.ListArray.from_arrays(pa.array(ends), inner, type=field.type)
+
+    def _json(self, part: _Slice) -> pa.Array:
+        texts = [json.dumps(found, ensure_ascii=False) for found in self._decoded(part)]
+        return pa.array(texts, pa.string())
+
+    def _decoded(self, part: _Slice) -> Iterator[dict[str, str]]:
+        """Yield each record's properties, read by Python."""
+        ends, pairs = self._found_pairs(part)
+        view = memoryview(self._walk.buffer)
+        for begin, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+            yield {
+                str(view[a:b], "utf-8", "replace"): str(view[c:d], "utf-8", "replace")
+                for a, b, c, d in pairs[begin:end].tolist()
+            }
+
+
+_NUMBERS: Final[dict[str, tuple[int, Any]]] = {
+    "queueId": (QUEUE_ID, np.int32),
+    "partition": (QUEUE_ID, np.int32),
+    "queueOffset": (QUEUE_OFFSET, np.int64),
+    "offset": (QUEUE_OFFSET, np.int64),
+    "commitLogOffset": (PHYSICAL_OFFSET, np.int64),
+    "storeSize": (SIZE, np.int32),
+    "sysFlag": (SYS_FLAG, np.int32),
+    "preparedTransactionOffset": (PREPARED_OFFSET, np.int64),
+}
+_FIELDS: Final = {"flag": FLAG, "bodyCRC": BODY_CRC, "reconsumeTimes": RECONSUME_TIMES}
+
+assert RECORD == 0
+
+
+def _inflated(buffer: bytearray, fields: Array) -> bytes | None:
+    """Return a compressed body as its producer sent it, None if it is none, or too much."""
+    inflate = zlib.decompressobj()
+    begin, end = int(fields[BODY_BEGIN]), int(fields[BODY_END])
+    try:
+        body = inflate.decompress(memoryview(buffer)[begin:end], INFLATED_BYTES_MAX)
+    except zlib.error:
+        return None
+    return body if inflate.eof else None
+
+
+def _array(kind: pa.DataType, offsets: Array, data: Array, valid: Array | None = None) -> pa.Array:
+    validity = None
+    if valid is not None and not valid.all():
+        validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
+
+
+def _readable(array: pa.Array) -> pa.Array:
+    """Return text as it is if it is UTF-8, else with replacement characters."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        texts = array.cast(pa.binary(), safe=False).to_pylist()
+        return pa.array(
+            [None if x is None else x.decode("utf-8", "replace") for x in texts], pa.string()
+        )
+    return array
+
+
+def _repeated(text: str, count: int) -> pa.Array:
+    data = np.frombuffer(text.encode() * count, dtype=np.uint8)
+    return _array(pa.string(), np.arange(count + 1, dtype=np.int32) * len(text.encode()), data)
+
+
+def _times(values_ms: Array) -> pa.Array:
+    """Make times in microseconds; what a Java long of microseconds does not hold is cut."""
+    micros = np.clip(values_ms, -_TIME_MS_MAX, _TIME_MS_MAX) * 1000
+    return pa.array(micros).cast(pa.timestamp("us", tz="UTC"))

@@ -1,0 +1,66 @@
+"""A Spark session that finds what it needs: this Python for its workers, and a Java.
+
+Without a session of one's own it is one line; with one, Spark finds the source all the same, if its
+workers run the Python that wakelog is installed in (`PYSPARK_PYTHON`).
+
+Invariants: an environment variable that is set already is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from wakelog.spark.errors import SourceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_VERSION_MIN: Final = 17
+"""Of Spark 4; it also needs the module jdk.incubator.vector, which some small runtimes lack."""
+
+
+class SparkMissing(SourceError):
+    """PySpark or a Java that it runs on is not here; the text says what to install."""
+
+
+def open_session(master: str = "local[*]", config: Mapping[str, str] | None = None) -> SparkSession:
+    """Return the session of this process, made now if there is none. Raises: SparkMissing."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SparkMissing("PySpark is not installed: pip install 'wakelog[spark]'") from error
+    found = SparkSession.getActiveSession()
+    if found is not None:
+        return found
+    check_java(os.environ)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName("wakelog")
+    for name, value in (config or {}).items():
+        builder = builder.config(name, value)
+    session: SparkSession = builder.getOrCreate()
+    return session
+
+
+def check_java(environment: Mapping[str, str]) -> None:
+    """Look at the Java that Spark would start. Raises: SparkMissing."""
+    home = environment.get("JAVA_HOME")
+    java = (
+        str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment["PATH"])
+    )
+    advice = (
+        f"Spark needs a Java runtime of version {JAVA_VERSION_MIN} or newer: put one on PATH or "
+        "name it in JAVA_HOME"
+    )
+    if java is None or not os.access(java, os.X_OK):
+        raise SparkMissing(f"{advice}; there is none{f' at {home}' if home else ''}")
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    if version is None or int(version[1]) < JAVA_VERSION_MIN:
+        raise SparkMissing(f"{advice}; {java} says {said.splitlines()[0] if said else 'nothing'}")

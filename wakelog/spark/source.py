@@ -1,0 +1,141 @@
+"""What Spark calls for `spark.read.format("rocketmq")`: the source, and its batch reader.
+
+Spark makes the source anew in several processes of the driver for one query (to learn the schema,
+to plan) and sends the reader and one `LogPartition` to each task. So this module imports neither
+numba nor Ray, and a reader keeps nothing but options and schema.
+
+A session has `spark.sql.python.filterPushdown.enabled` off by default, and refuses a reader that
+knows `pushFilters` then: the option `pushdown` chooses the one that does.
+
+Invariants: the batches' schema equals what Spark makes of the table's schema to the letter, as it
+demands of the first batch; partitions are what was planned, however often a task is run.
+
+Source: none upstream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from wakelog.spark.columns import NULLABLE, check_type, chosen_columns
+from wakelog.spark.errors import OptionError
+from wakelog.spark.options import ReadOptions, check_use, read_options
+from wakelog.spark.pushdown import push
+from wakelog.spark.query import Query
+from wakelog.spark.tasks import LogPartition, damage_batches, read_messages
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from wakelog.spark.bounds import Selection
+
+NAME: Final = "rocketmq"
+
+
+class RocketMQSource(DataSource):
+    """The table: options in, schema and readers out."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the word for `format`."""
+        return NAME
+
+    def schema(self) -> str:
+        """Return the schema of all or the chosen columns. Raises: OptionError."""
+        options = read_options(self.options)
+        columns = options.column_types()
+        chosen = chosen_columns(columns, options.columns or columns)
+        return ", ".join(f"`{name}` {kind}" for name, kind in chosen.items())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of a batch query. Raises: OptionError."""
+        options = read_options(self.options)
+        check_use(self.options, stream=False)
+        check_schema(options, schema)
+        if options.table == "damage":
+            return DamageReader(options, schema)
+        return PushdownReader(options, schema) if options.pushdown else LogReader(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return the reader of a stream. Raises: OptionError."""
+        from wakelog.spark.stream import LogStreamReader
+
+        options = read_options(self.options)
+        check_use(self.options, stream=True)
+        check_schema(options, schema)
+        return LogStreamReader(options, schema)
+
+
+class LogReader(DataSourceReader):
+    """Reads messages."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        """Look at nothing yet."""
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """Plan the query. Raises: SourceError."""
+        query = Query(self._options)
+        views = query.views()
+        selection = self._narrowed(query.select(views))
+        return [LogPartition(planned) for planned in query.plan(views, selection)]
+
+    def _narrowed(self, selection: Selection) -> Selection:
+        return selection
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one task. Raises: DataLost."""
+        return read_messages(self._options, self._schema, partition)
+
+
+class PushdownReader(LogReader):
+    """Reads messages, and takes filters into the scan; Spark applies them again to what comes."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        """Know no filter yet."""
+        super().__init__(options, schema)
+        self._filters: list[Filter] = []
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:
+        """Keep what narrows the scan; return all, since narrowing may leave more than matches."""
+        self._filters = filters
+        return filters
+
+    def _narrowed(self, selection: Selection) -> Selection:
+        return push(selection, self._filters, kafka=self._options.schema_mode == "kafka")
+
+
+class DamageReader(LogReader):
+    """Reads what no row can be made of, of whatever topic."""
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the damage of one task. Raises: DataLost."""
+        if not isinstance(partition, LogPartition):
+            return iter(())
+        return damage_batches(self._options, self._schema, partition.planned)
+
+
+def check_schema(options: ReadOptions, schema: StructType) -> None:
+    """Compare the schema of a read, which may be the user's, with the table's columns.
+
+    Raises: OptionError.
+    """
+    table = options.column_types()
+    for field in schema.fields:
+        [name] = chosen_columns(table, [field.name])
+        if name != field.name:
+            raise OptionError(f"column {field.name} is spelled {name}")
+        check_type(table, name, field.dataType.simpleString())
+        if name in NULLABLE and not field.nullable:
+            raise OptionError(f"column {name} is null where a message has none")

@@ -1,0 +1,394 @@
+"""What a plan asks of one store: its log's end, queues' ends, places by time, groups' offsets.
+
+Consume queues answer where there are any; the log is walked where there are none, or where they say
+less than the log. They are caches: what one says about a record is held against the record.
+
+Invariants: only reads; each question is answered once for a query and kept.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore#getMinOffsetInQueue, #getMaxOffsetInQueue,
+org.apache.rocketmq.broker.offset.ConsumerOffsetManager (4.9.3).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from wakelog.broker.consumer_offsets import ConsumerOffsets
+from wakelog.protocol.fastjson import loads
+from wakelog.spark.errors import StoreUnreadable
+from wakelog.spark.log_end import find_log_end
+from wakelog.spark.plan import ReadRange
+from wakelog.spark.records.record_walk import RecordWalk, Sound
+from wakelog.spark.stores import OpenSegment, Segment, StoreLog, is_being_written
+from wakelog.storage.bulk.layout import (
+    GROUP,
+    PHYSICAL_OFFSET,
+    QUEUE_ID,
+    QUEUE_OFFSET,
+    STORE_TIMESTAMP,
+    TOPIC_BEGIN,
+    TOPIC_BYTES,
+)
+from wakelog.storage.errors import StoreError
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.paths import parse_offset_name, parse_queue_id
+from wakelog.storage.queue.consume_queue import ConsumeQueue, QueueEntry
+from wakelog.storage.record_check import (
+    HEAD_BY_HOST_FLAGS,
+    HOST_FLAGS,
+    HOST_FLAGS_OFFSET,
+    CheckKind,
+    check_record,
+)
+from wakelog.storage.state.config_files import ConfigFiles
+from wakelog.storage.state.watermark import read_mark
+
+WALKED_SEGMENTS_MAX: Final = 8
+"""A log without queues is walked to be cut while it is so short: more segments are tasks enough."""
+LOOKED_AT_QUEUES_MAX: Final = 256
+"""Queues among which the largest are looked for; each costs some reads."""
+CUTTING_QUEUES_MAX: Final = 4
+
+Array = np.ndarray[Any, Any]
+Queue = tuple[str, int]
+"""Topic and queue id."""
+
+
+class QueueRange(NamedTuple):
+    """Queue offsets [begin, end) of the messages that the log holds."""
+
+    begin: int
+    end: int
+
+
+class StoreView:
+    """See the module. One query's look at one store."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        store: StoreLog,
+        make_walk: Callable[[], RecordWalk],
+        *,
+        known: int = 0,
+    ) -> None:
+        """Find the log's end; `make_walk` is called when the log has to be walked.
+
+        known: the end that an earlier look found. Raises: StoreUnreadable.
+        """
+        self.store = store
+        self._fs = fs
+        self._make_walk = make_walk
+        self._walk: RecordWalk | None = None
+        self._survey: dict[Queue, QueueRange] | None = None
+        self._open_files = OpenFiles()
+        self._largest: list[ConsumeQueue] | None = None
+        try:
+            durable = self._durable_end()
+            self.end = max(durable, known) if durable else self._written_end(known)
+        except (OSError, StoreError) as error:
+            raise StoreUnreadable(f"the log of {store.broker} cannot be read: {error}") from error
+
+    def topics(self) -> frozenset[str] | None:
+        """Return the topics that the store knows, None where it has nothing but the log."""
+        paths = self.store.paths
+        if paths is None:
+            return None
+        queues = self._names(paths.consume_queue_root)
+        configured = self._configured_topics()
+        return None if queues is None and not configured else configured | frozenset(queues or ())
+
+    def queues(self, topic: str) -> list[int]:
+        """Return the queues of a topic that have a consume queue."""
+        if self.store.paths is None:
+            return []
+        names = self._names(f"{self.store.paths.consume_queue_root}/{topic}") or []
+        return sorted(found for found in map(parse_queue_id, names) if found is not None)
+
+    def queue_range(self, topic: str, queue_id: int, wanted: int) -> QueueRange | None:
+        """Return the messages that a queue has, None if there never was one.
+
+        wanted: where its consume queue does not reach so far, the log is walked.
+        """
+        queue = self._consume_queue(topic, queue_id)
+        if queue is None:
+            has_queues = bool(self._largest_queues())
+            return None if has_queues and wanted == 0 else self._surveyed().get((topic, queue_id))
+        with closing(queue):
+            end = queue.end_of_written()
+            begin = queue.min_queue_offset(self.store.begin, end, current=queue.first_queue_offset)
+        if wanted > end and (found := self._surveyed().get((topic, queue_id))) is not None:
+            return QueueRange(min(begin, found.begin), max(end, found.end))
+        return QueueRange(begin, end)
+
+    def place_of(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int] | None:
+        """Return begin and end of a message in the log, None if no consume queue proves it."""
+        queue = self._consume_queue(topic, queue_id)
+        if queue is None:
+            return None
+        with closing(queue):
+            entry = queue.entry(queue_offset)
+        if entry is None or entry.is_padding or not self._agrees(entry, queue_id, queue_offset):
+            return None
+        return entry.physical_offset, entry.physical_offset + entry.size_bytes
+
+    def place_of_time(self, timestamp_ms: int) -> int | None:
+        """Return where the first record begins that was stored at this time or later, if any."""
+        segments = [part for part in self.store.segments if part.begin < self.end]
+        times = [self._first_time(part) for part in segments]
+        later = bisect_left(times, timestamp_ms)
+        for segment in segments[max(later - 1, 0) :]:
+            for walk in self._walked(segment, segment.begin, min(segment.end, self.end)):
+                numbers = walk.numbers[: walk.count]
+                found = np.flatnonzero(numbers[:, STORE_TIMESTAMP] >= timestamp_ms)
+                if len(found):
+                    return int(numbers[found[0], PHYSICAL_OFFSET])
+        return None
+
+    def committed(self, group: str) -> dict[Queue, int]:
+        """Return the offsets that a consumer group has committed. Raises: StoreUnreadable."""
+        if self.store.paths is None:
+            return {}
+        offsets = ConsumerOffsets()
+        self._config("consumerOffset", offsets.load)
+        return {
+            (topic, queue_id): offset
+            for name, topic, queues in offsets.committed()
+            for queue_id, offset in queues.items()
+            if name == group and offset >= 0
+        }
+
+    def record_begins(self, part: ReadRange, places: Sequence[int]) -> list[int]:
+        """Return for places in a range where a record behind each begins; fewer may be found.
+
+        Consume queues say where; without any, the range is walked if the log is short.
+        """
+        queues = self._largest_queues()
+        if queues:
+            return [
+                min(found)
+                for place in places
+                if (found := [x for queue in queues if (x := _begin_behind(queue, place)) >= 0])
+            ]
+        if len(self.store.segments) > WALKED_SEGMENTS_MAX:
+            return []
+        return self.walked_begins(part, places)
+
+    def walked_begins(self, part: ReadRange, places: Sequence[int]) -> list[int]:
+        """Return for each place in a range where the next record begins, by walking it."""
+        found: list[int] = []
+        wanted = list(places)
+        for walk in self._walked(part.segment, part.begin, part.end):
+            offsets = walk.numbers[: walk.count, PHYSICAL_OFFSET]
+            while wanted and wanted[0] <= offsets[-1]:
+                place = int(np.searchsorted(offsets, wanted.pop(0)))
+                found.append(int(offsets[place]))
+            if not wanted:
+                break
+        return found
+
+    def nth_records(self, part: ReadRange, count: int) -> list[int]:
+        """Return where every `count`th record of a range begins, its first one left out."""
+        found: list[int] = []
+        before = 0
+        for walk in self._walked(part.segment, part.begin, part.end):
+            first = -before % count
+            offsets = walk.numbers[first : walk.count : count, PHYSICAL_OFFSET]
+            found += offsets.tolist()
+            before += walk.count
+        return found[1:]
+
+    def walk_records(self, begin: int, end: int) -> Iterator[RecordWalk]:
+        """Walk [begin, end) of the log; each yield is one filling of the walk's columns."""
+        for segment in self.store.segments:
+            low, high = max(begin, segment.begin), min(end, segment.end)
+            if low < high:
+                yield from self._walked(segment, low, high)
+
+    def _walked(self, segment: Segment, begin: int, end: int) -> Iterator[RecordWalk]:
+        if self._walk is None:
+            self._walk = self._make_walk()
+        file = OpenSegment(self._fs, segment)
+        with closing(file):
+            for step in self._walk.steps(file, begin, end):
+                if isinstance(step, Sound):
+                    yield self._walk
+
+    def _walk_end(self, file: OpenSegment, begin: int, end: int) -> int | None:
+        """Return the end of the last sound record with a sound body; for `find_log_end`."""
+        from wakelog.spark.records.end_kernel import last_sound_end
+
+        if self._walk is None:
+            self._walk = self._make_walk()
+        return last_sound_end(self._walk, file, begin, end)
+
+    def _surveyed(self) -> dict[Queue, QueueRange]:
+        """Return the queues that the log's records are of, with their offsets: reads all of it."""
+        if self._survey is None:
+            self._survey = {}
+            for walk in self.walk_records(self.store.begin, self.end):
+                for queue, found in _queue_ranges(walk).items():
+                    known = self._survey.get(queue, found)
+                    self._survey[queue] = QueueRange(
+                        min(known.begin, found.begin), max(known.end, found.end)
+                    )
+        return self._survey
+
+    def _consume_queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """Open a queue's files; None where there are none of equal size."""
+        if self.store.paths is None:
+            return None
+        try:
+            directory = self.store.paths.consume_queue(topic, queue_id)
+            names = [x for x in self._names(directory) or [] if parse_offset_name(x) is not None]
+            file_bytes = self._size(f"{directory}/{names[0]}") if names else 0
+            if not file_bytes or file_bytes % 20:
+                return None
+            queue = ConsumeQueue(
+                self._fs, directory, file_bytes=file_bytes, open_files=self._open_files
+            )
+            queue.refresh()
+        except (StoreError, OSError):
+            return None
+        return queue
+
+    def _written_end(self, known: int) -> int:
+        return find_log_end(
+            self._fs,
+            self.store,
+            self._walk_end,
+            known=known or self._dispatched(),
+            repeated=known > 0,
+        )
+
+    def _durable_end(self) -> int:
+        """Return the durable watermark of a broker that runs now, 0 if there is none.
+
+        A seal says that whoever runs now is no wakelog broker: then the file is an old one.
+        """
+        paths = self.store.paths
+        if paths is None or not is_being_written(self.store):
+            return 0
+        mark = read_mark(self._fs, paths.watermark)
+        inside = self.store.begin <= mark.physical_offset <= self.store.files_end
+        return mark.physical_offset if mark.seal is None and inside else 0
+
+    def _dispatched(self) -> int:
+        """Return the end of the last record that large queues know and that is sound, 0 if none."""
+        ends = [0]
+        for queue in self._largest_queues():
+            entry = queue.entry(queue.end_of_written() - 1)
+            if entry is None or entry.is_padding:
+                continue
+            begin, end = entry.physical_offset, entry.physical_offset + entry.size_bytes
+            for segment in self.store.segments:
+                if segment.begin <= begin and end <= segment.end:
+                    with closing(OpenSegment(self._fs, segment)) as file:
+                        data = file.read(begin, entry.size_bytes)
+                    check = check_record(
+                        data, 0, begin, len(data), segment_end=segment.end, check_body=True
+                    )
+                    if (check.kind, check.size_bytes) == (CheckKind.SOUND, entry.size_bytes):
+                        ends.append(end)
+        return max(ends)
+
+    def _largest_queues(self) -> list[ConsumeQueue]:
+        """Return the consume queues with most entries, among the first of the store."""
+        if self._largest is None:
+            paths = self.store.paths
+            topics = self._names(paths.consume_queue_root) if paths else None
+            names = ((topic, queue_id) for topic in topics or () for queue_id in self.queues(topic))
+            queues = [self._consume_queue(*name) for name in islice(names, LOOKED_AT_QUEUES_MAX)]
+            known = [queue for queue in queues if queue is not None]
+            known.sort(key=lambda queue: queue.end_of_written(), reverse=True)
+            self._largest = known[:CUTTING_QUEUES_MAX]
+        return self._largest
+
+    def _agrees(self, entry: QueueEntry, queue_id: int, queue_offset: int) -> bool:
+        """Hold an entry against its record."""
+        for segment in self.store.segments:
+            if segment.begin <= entry.physical_offset < min(segment.end, self.end):
+                with closing(OpenSegment(self._fs, segment)) as file:
+                    fields = _head(file, entry.physical_offset)
+                stated = fields and (fields[0], fields[2], fields[3], fields[4])
+                return stated == (
+                    entry.size_bytes,
+                    queue_id,
+                    queue_offset,
+                    entry.physical_offset,
+                )
+        return False
+
+    def _first_time(self, segment: Segment) -> int:
+        with closing(OpenSegment(self._fs, segment)) as file:
+            fields = _head(file, segment.begin)
+        return fields[6] if fields else 0
+
+    def _configured_topics(self) -> frozenset[str]:
+        found: set[str] = set()
+        self._config("topics", lambda text: found.update(loads(text)["topicConfigTable"]))
+        return frozenset(found)
+
+    def _config(self, name: str, decode: Callable[[str], None]) -> None:
+        assert self.store.paths is not None
+        try:
+            ConfigFiles(self._fs, self.store.paths).load(name + ".json", decode)
+        except (StoreError, KeyError, TypeError) as error:
+            raise StoreUnreadable(f"{name}.json of {self.store.broker}: {error}") from error
+
+    def _names(self, directory: str) -> list[str] | None:
+        try:
+            return self._fs.list_directory(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _size(self, path: str) -> int:
+        fd = self._fs.open(path, read_only=True)
+        try:
+            return self._fs.size(fd)
+        finally:
+            self._fs.close(fd)
+
+
+def _head(file: OpenSegment, physical_offset: int) -> tuple[int, ...]:
+    """Return the numbers of `HEAD_BY_HOST_FLAGS` of a record, none where the file ends."""
+    head = file.read(physical_offset, HEAD_BY_HOST_FLAGS[HOST_FLAGS].size)
+    if len(head) <= HOST_FLAGS_OFFSET:
+        return ()
+    layout = HEAD_BY_HOST_FLAGS[head[HOST_FLAGS_OFFSET] & HOST_FLAGS]
+    return layout.unpack_from(head) if len(head) >= layout.size else ()
+
+
+def _begin_behind(queue: ConsumeQueue, physical_offset: int) -> int:
+    """Return where the queue's first record at or behind a place begins, -1 if there is none."""
+    low, high = queue.first_queue_offset, queue.end_of_written()
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        entry = queue.entry(middle)
+        if entry is None or entry.is_padding or entry.physical_offset < physical_offset:
+            low = middle + 1
+        else:
+            high = middle
+    entry = queue.entry(low) if low < end else None
+    return -1 if entry is None else entry.physical_offset
+
+
+def _queue_ranges(walk: RecordWalk) -> dict[Queue, QueueRange]:
+    """Return the queues of a walk's records and of each its offsets, least to last."""
+    numbers = walk.numbers[: walk.count]
+    found = {}
+    for group, first in enumerate(walk.group_firsts[: walk.group_count].tolist()):
+        offsets = numbers[numbers[:, GROUP] == group, QUEUE_OFFSET]
+        begin = int(numbers[first, TOPIC_BEGIN])
+        topic = walk.buffer[begin : begin + int(numbers[first, TOPIC_BYTES])]
+        queue = topic.decode("utf-8", "replace"), int(numbers[first, QUEUE_ID])
+        found[queue] = QueueRange(int(offsets.min()), int(offsets.max()) + 1)
+    return found

@@ -1,0 +1,277 @@
+"""What Spark calls for `spark.readStream.format("rocketmq")`: how far to read, from what it read.
+
+A stream's offset is one place in each broker's log, and where single queues began, if they did not
+begin there:
+
+    {"v": 1, "log": {"broker-a": 12345},
+     "offsets": {"broker-a": {"topic": {"0": 7}}}, "places": {...}}
+
+So a micro-batch is a stretch of each log. It is the same after any restart, and costs no look at
+what was read before.
+
+    maxOffsetsPerTrigger, maxBytesPerTrigger   a micro-batch ends with the record that fills them;
+                                               each broker gets its share of what waits
+    minOffsetsPerTrigger, maxTriggerDelay      nothing is read until so much waits, or so long
+    availableNow                               nothing is read that came after the start
+
+Invariants: an offset that was given is never below one given before; rows between two offsets do
+not depend on when they are read.
+
+Source: Spark's Kafka source for the options' meaning.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from wakelog.spark.bounds import Bounds, QueueKey, Selection
+from wakelog.spark.errors import DataLost
+from wakelog.spark.options import ReadOptions
+from wakelog.spark.query import Query
+from wakelog.spark.records.wanted import Wanted
+from wakelog.spark.starts import read_bounds
+from wakelog.spark.store_view import StoreView
+from wakelog.spark.tasks import LogPartition, read_messages
+from wakelog.storage.bulk.layout import PHYSICAL_OFFSET, SIZE
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VERSION: Final = 1
+Offset = dict[str, Any]
+Places = dict[str, int]
+"""By broker name, a physical offset."""
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """See the module. Lives in one Python process of the driver while the stream runs."""
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        schema: StructType,
+        *,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Look at nothing yet."""
+        self._options = options
+        self._schema = schema
+        self._query = Query(options)
+        self._now_s = now_s
+        self._target: Places | None = None
+        self._held_since_s: float | None = None
+        self._latest: Offset | None = None
+
+    def initialOffset(self) -> Offset:
+        """Return where the options say that a new stream begins. Raises: SourceError."""
+        views = self._query.views()
+        selection = self._query.select(views, stream=True)
+        log = {view.store.broker: read_bounds(selection, view)[0] for view in views}
+        offset: Offset = {"v": VERSION, "log": log}
+        for name, field in _BEGINS.items():
+            begins = {key: getattr(x, field) for key, x in selection.queues.items()}
+            found = _nested({key: begin for key, begin in begins.items() if begin > 0})
+            if found:
+                offset[name] = found
+        return offset
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return the limit of the options; a second one is applied along with it."""
+        if self._options.offsets_per_trigger_max is not None:
+            return ReadMaxRows(self._options.offsets_per_trigger_max)
+        if self._options.bytes_per_trigger_max is not None:
+            return ReadMaxBytes(self._options.bytes_per_trigger_max)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Take what there is now for all that this run will read."""
+        self._target = {view.store.broker: view.end for view in self._query.views()}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """Return how far the next micro-batch goes, `start` itself if there is nothing for it."""
+        views = self._query.views(start["log"])
+        begins = self._begins(start, views)
+        ends = {view.store.broker: max(view.end, begins[view.store.broker]) for view in views}
+        if self._target is not None:
+            target = self._target
+            ends = {name: min(end, target.get(name, begins[name])) for name, end in ends.items()}
+            ends = {name: max(end, begins[name]) for name, end in ends.items()}
+        self._latest = {**start, "log": ends}
+        if not isinstance(limit, ReadAllAvailable):
+            selection = selection_of(self._options, start)
+            backlog = _Backlog(views, selection, begins, ends)
+            if self._holds_back(backlog):
+                return start
+            ends = self._limited(backlog, ends)
+        return start if ends == start["log"] else {**start, "log": ends}
+
+    def _begins(self, start: Offset, views: Sequence[StoreView]) -> Places:
+        """Return where reading goes on in each log. Raises: DataLost."""
+        log: Mapping[str, int] = start["log"]
+        begins = {}
+        missing = log.keys() - {view.store.broker for view in views}
+        if missing and self._options.fail_on_data_loss:
+            raise DataLost(f"the stores of {', '.join(sorted(missing))} are not there any more")
+        for view in views:
+            store = view.store
+            begin = log.get(store.broker, store.begin)
+            if self._options.fail_on_data_loss:
+                if begin < store.begin:
+                    raise DataLost(
+                        f"the log of {store.broker} begins at physical offset {store.begin} now; "
+                        f"the stream has read it up to {begin} only"
+                    )
+                if begin > store.files_end:
+                    raise DataLost(
+                        f"the log of {store.broker} ends at physical offset {store.files_end}; "
+                        f"the stream has read it up to {begin}"
+                    )
+            begins[store.broker] = max(begin, store.begin)
+        return begins
+
+    def _holds_back(self, backlog: _Backlog) -> bool:
+        """Tell whether too little waits, and not for too long."""
+        rows_min = self._options.offsets_per_trigger_min
+        if rows_min is None or self._target is not None:
+            return False
+        now_s = self._now_s()
+        if self._held_since_s is None:
+            self._held_since_s = now_s
+        waited_ms = (now_s - self._held_since_s) * 1000
+        if backlog.holds(rows_min) or waited_ms >= self._options.trigger_delay_max_ms:
+            self._held_since_s = now_s
+            return False
+        return True
+
+    def _limited(self, backlog: _Backlog, ends: Places) -> Places:
+        if self._options.offsets_per_trigger_max is not None:
+            ends = backlog.ends_after_rows(self._options.offsets_per_trigger_max)
+        if self._options.bytes_per_trigger_max is not None:
+            by_bytes = backlog.ends_after_bytes(self._options.bytes_per_trigger_max)
+            ends = {name: min(end, by_bytes[name]) for name, end in ends.items()}
+        return ends
+
+    def reportLatestOffset(self) -> Offset | None:
+        """Return the end of all that was there at the last look."""
+        return self._latest
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """Plan a micro-batch. Raises: SourceError."""
+        views = self._query.views(end["log"])
+        begins = self._begins(start, views)
+        bounds = {name: (begin, end["log"].get(name, begin)) for name, begin in begins.items()}
+        selection = selection_of(self._options, start)
+        planned = self._query.plan_bounds(views, selection, bounds)
+        return [LogPartition(each) for each in planned]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one task. Raises: DataLost."""
+        return read_messages(self._options, self._schema, partition)
+
+    def commit(self, end: Offset) -> None:
+        """Do nothing: the checkpoint is Spark's."""
+
+    def stop(self) -> None:
+        """Do nothing: no file stays open."""
+
+
+class _Backlog:
+    """What waits in each log: the records between two places."""
+
+    def __init__(
+        self, views: Sequence[StoreView], selection: Selection, begins: Places, ends: Places
+    ) -> None:
+        self._views = views
+        self._selection = selection
+        self._begins = begins
+        self._ends = ends
+        self._bytes = {name: end - begins[name] for name, end in ends.items()}
+
+    def holds(self, rows_min: int) -> bool:
+        """Tell whether so many wanted records wait."""
+        count = 0
+        for view in self._views:
+            name = view.store.broker
+            wanted = Wanted(self._selection, name)
+            for walk in view.walk_records(self._begins[name], self._ends[name]):
+                count += len(wanted.rows(walk))
+                if count >= rows_min:
+                    return True
+        return False
+
+    def ends_after_rows(self, rows_max: int) -> Places:
+        """Return where each log's share of so many wanted records ends."""
+        return {
+            view.store.broker: self._end_after_rows(view, self._share(view, rows_max))
+            for view in self._views
+        }
+
+    def ends_after_bytes(self, bytes_max: int) -> Places:
+        """Return where each log's share of so many bytes ends: one record at least."""
+        return {
+            view.store.broker: self._end_after_bytes(view, self._share(view, bytes_max))
+            for view in self._views
+        }
+
+    def _share(self, view: StoreView, total: int) -> int:
+        waiting = sum(self._bytes.values())
+        return max(1, total * self._bytes[view.store.broker] // max(waiting, 1))
+
+    def _end_after_rows(self, view: StoreView, rows_max: int) -> int:
+        name = view.store.broker
+        wanted, left = Wanted(self._selection, name), rows_max
+        for walk in view.walk_records(self._begins[name], self._ends[name]):
+            rows = wanted.rows(walk)
+            if len(rows) > left:
+                return int(walk.numbers[rows[left], PHYSICAL_OFFSET])
+            left -= len(rows)
+        return self._ends[name]
+
+    def _end_after_bytes(self, view: StoreView, bytes_max: int) -> int:
+        name = view.store.broker
+        begin, end = self._begins[name], self._ends[name]
+        if end - begin <= bytes_max:
+            return end
+        for walk in view.walk_records(begin, end):
+            numbers = walk.numbers[: walk.count]
+            ends = numbers[:, PHYSICAL_OFFSET] + numbers[:, SIZE]
+            over = ends > begin + bytes_max
+            if over.any():
+                first = int(over.argmax())
+                place = int(numbers[first, PHYSICAL_OFFSET])
+                return place if place > begin else int(ends[first])
+        return end
+
+
+_BEGINS: Final = {"offsets": "queue_begin", "places": "physical_begin"}
+
+
+def selection_of(options: ReadOptions, offset: Offset) -> Selection:
+    """Return what a stream with this offset reads of its micro-batches' stretches."""
+    queues: dict[QueueKey, Bounds] = {}
+    for name, field in _BEGINS.items():
+        for broker, topics in offset.get(name, {}).items():
+            for topic, begins in topics.items():
+                for queue_id, begin in begins.items():
+                    key = broker, topic, int(queue_id)
+                    queues[key] = queues.get(key, Bounds())._replace(**{field: begin})
+    return Selection(options.topics, queues=queues, tags=options.tags)
+
+
+def _nested(begins: Mapping[QueueKey, int]) -> dict[str, dict[str, dict[str, int]]]:
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for (broker, topic, queue_id), begin in begins.items():
+        found.setdefault(broker, {}).setdefault(topic, {})[str(queue_id)] = begin
+    return found

@@ -1,0 +1,113 @@
+"""What one Spark task does with its part of a plan: rows out, or the rows of `table=damage`.
+
+Imports numba and pyarrow when it is called, in the task, and not before.
+
+Invariants: Spark's own partition for an empty plan has no rows; what is passed over is said in the
+task's log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from wakelog.spark.options import ReadOptions
+from wakelog.spark.query import PlannedTask
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from wakelog.spark.reader import Found
+    from wakelog.spark.records.rows import RowOptions
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+
+class LogPartition(InputPartition):
+    """One task's part of a plan."""
+
+    def __init__(self, planned: PlannedTask) -> None:
+        """Keep it as the partition's value."""
+        super().__init__(planned)
+        self.planned = planned
+
+
+def read_messages(
+    options: ReadOptions, schema: StructType, partition: InputPartition
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one task, of a batch or a stream; none for Spark's own empty partition."""
+    if not isinstance(partition, LogPartition):
+        return iter(())
+    from wakelog.spark.reader import TaskReader
+    from wakelog.storage.file_system import RealFileSystem
+
+    planned = partition.planned
+    reader = TaskReader(
+        RealFileSystem(),
+        planned.selection,
+        row_options(options),
+        fail_on_data_loss=options.fail_on_data_loss,
+        report=_warn,
+    )
+    return reader.batches(planned.task, arrow_schema(schema))
+
+
+def row_options(options: ReadOptions) -> RowOptions:
+    """Return the part of the options that says how records become rows."""
+    from wakelog.spark.records.rows import RowOptions
+
+    return RowOptions(
+        decompress=options.decompress,
+        verify_crc=options.verify_crc,
+        batch_rows=options.batch_rows,
+        batch_bytes=options.batch_bytes,
+    )
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return what Spark compares the first batch with."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def _warn(found: Found) -> None:
+    """Say in the task's log what was passed over; `table=damage` has all of it as rows."""
+    damage = found.damage
+    _LOGGER.warning(
+        "%s of %s: physical offsets %d to %d hold no message that can be read: %s",
+        found.path,
+        found.broker,
+        damage.begin,
+        damage.end,
+        damage.reason,
+    )
+
+
+def damage_batches(
+    options: ReadOptions, schema: StructType, planned: PlannedTask
+) -> Iterator[pa.RecordBatch]:
+    """Yield the damage of one task, and of the plan if it is the first. Raises: DataLost."""
+    import pyarrow as pa
+
+    from wakelog.spark.reader import Found, TaskReader
+    from wakelog.storage.file_system import RealFileSystem
+
+    reader = TaskReader(
+        RealFileSystem(), planned.selection, row_options(options), fail_on_data_loss=False
+    )
+    gaps = [Found(broker, "", damage) for broker, damage in planned.gaps]
+    for found in (*gaps, *reader.damage(planned.task)):
+        row = {
+            "brokerName": found.broker,
+            "path": found.path,
+            "beginOffset": found.damage.begin,
+            "endOffset": found.damage.end,
+            "reason": found.damage.reason,
+        }
+        kind = arrow_schema(schema)
+        yield pa.RecordBatch.from_pylist([{name: row[name] for name in kind.names}], schema=kind)
