@@ -378,6 +378,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--part", action="append", choices=[*PARTS, "dispatch"])
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args(arguments)
+    options.results.mkdir(parents=True, exist_ok=True)
     path = options.results / "loop.json"
     results: Figures = json.loads(path.read_text()) if path.exists() else {}
     with tempfile.TemporaryDirectory(prefix="wakelog-loop-") as name:
