@@ -202,15 +202,19 @@ class Installer:
         base = getattr(sys, "_base_executable", sys.executable)  # never the one being replaced
         if self._environment.exists():
             self._check_replaceable(base)
-            shutil.rmtree(self._environment)
+            self._remove()
         # With pip in it even where uv installs, since people reach for pip in an environment.
         try:
             self._must((base, "-m", "venv", str(self._environment)), or_uv=self._uv_venv(base))
         except EnvironmentFailed:
-            shutil.rmtree(
-                self._environment, ignore_errors=True
-            )  # half of one would be taken for one
+            shutil.rmtree(self._environment, ignore_errors=True)  # half would be taken for one
             raise
+
+    def _remove(self) -> None:
+        if self._environment.is_symlink():
+            self._environment.unlink()  # what it leads to is somebody else's
+        else:
+            shutil.rmtree(self._environment)
 
     def install(self, *options: str) -> None:
         """Install what pip's options name."""

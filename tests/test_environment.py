@@ -124,6 +124,18 @@ def test_a_failed_installation_ends_in_a_remedy(output: str, remedy: str) -> Non
     assert remedy in remedy_for(f"first line\n{output}\nlast line")
 
 
+def test_a_link_to_an_environment_is_replaced_and_what_it_leads_to_left_alone(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others, link = root / ".venv", root / "other" / ".venv"
+    link.parent.mkdir()
+    link.symlink_to(others)
+    monkeypatch.setattr(environment.Installer, "_must", lambda *_, **__: None)
+    with (tmp_path / "log").open("w") as log:
+        environment.Installer(link, log).create("3.11.0")
+    assert not link.exists() and (others / "pyvenv.cfg").exists()
+
+
 def test_a_failing_installer_is_one_error_with_its_last_words(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from tests.dispatchers.test_verify import run
 from tests.fakes.stores import open_store
 from tests.golden_stores import open_golden
 from wakelog.dispatchers.rebuild import Rebuild
-from wakelog.dispatchers.verify import verify_store
+from wakelog.dispatchers.verify import VerifyReport, verify_store
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
@@ -185,12 +185,17 @@ CASES = [
 
 @pytest.fixture(scope="module", autouse=True)
 def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Import whatever a verification needs before memory is counted."""
-    folder = tmp_path_factory.mktemp("first")
-    config, _ = spoiled("log first", extra, folder)
+    """Import whatever a verification needs, of a sound store or not, before memory is counted."""
+    for spoil in (extra, zero_length):
+        folder = tmp_path_factory.mktemp("first")
+        config, _ = spoiled("log first", spoil, folder)
+        verification(config, folder)
+
+
+def verification(config: StoreConfig, folder: Path) -> VerifyReport:
     fs, target = RealFileSystem(), folder / "rebuilt"
     target.mkdir()
-    verify_store(fs, config, lambda: Rebuild(fs, config, str(target)), run)
+    return verify_store(fs, config, lambda: Rebuild(fs, config, str(target)), run)
 
 
 def victim(store: Path, which: str) -> Path:
@@ -225,11 +230,9 @@ def test_a_verification(
     which: str, spoil: Callable[[Path, Path], None], found: str, opens: bool, tmp_path: Path
 ) -> None:
     config, outside = spoiled(which, spoil, tmp_path)
-    target = tmp_path / "rebuilt"
-    target.mkdir()
-    fs, before = RealFileSystem(), contents(outside)
+    before = contents(outside)
     tracemalloc.start()
-    report = verify_store(fs, config, lambda: Rebuild(fs, config, str(target)), run)
+    report = verification(config, tmp_path)
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     kinds = " ".join(sorted({finding.kind for finding in report.findings.kept}))
