@@ -51,7 +51,8 @@ def test_every_exclude_leaves_something_out() -> None:
 def test_the_upload_is_small_and_holds_what_runs(upload: Path) -> None:
     assert upload.stat().st_size < UPLOAD_BYTES_MAX
     names = [PurePosixPath(name) for name in zipfile.ZipFile(upload).namelist()]
-    assert {name.parts[0] for name in names if len(name.parts) > 1} == {"wakelog", "deploy"}
+    folders = {name.parts[0] for name in names if len(name.parts) > 1}
+    assert folders == {"wakelog", "pyspark_rocketmq", "deploy"}
     for needed in ("wakelog/actors/supervisor.py", "deploy/start.py"):
         assert PurePosixPath(needed) in names
     assert not [name for name in names if name.suffix in (".pyc", ".nbc")]
