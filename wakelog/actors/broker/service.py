@@ -68,7 +68,7 @@ MEASURE_SECONDS_MAX = 1.0
 POLL_SECONDS = 0.00015
 """A producer that sends one by one is back in 0.1 ms. A second processor has the rest to do."""
 
-SWITCH_SECONDS = 0.0001
+SWITCH_SECONDS = 0.0005
 """How long the loop waits for a pool thread that has Python to run; Python's default is 5 ms."""
 
 REGISTER_SECONDS_MAX = 10.0
