@@ -27,7 +27,7 @@ from wakelog.broker.decision import (
 from wakelog.broker.processors import PROCESSORS, unsupported_remark
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.storage.errors import DamagedStore, NotWriteable
 
 MakeHarness = Callable[..., Harness]
@@ -134,6 +134,28 @@ def test_a_one_way_request_is_never_answered(
 def test_a_one_way_send_is_stored(harness: Harness) -> None:
     harness.process(RequestCode.SEND_MESSAGE_V2, send_fields(), b"quiet", oneway=True)
     assert [m.body for m in harness.store.messages("T")] == [b"quiet"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "beyond"),
+    [
+        ({}, False),
+        ({"queueOffset": "2"}, True),
+        ({"queueOffset": "-1"}, False),
+        ({"queueOffset": "many"}, False),
+        ({"queueId": "99", "queueOffset": "2"}, False),
+        ({"queueId": "one"}, False),
+        ({"topic": "unknown", "queueOffset": "2"}, False),
+        ({"topic": "../t", "queueOffset": "2"}, False),
+    ],
+)
+def test_a_pull_beyond_the_end_is_told(
+    harness: Harness, changes: dict[str, str], beyond: bool
+) -> None:
+    harness.send("T", e="1")
+    fields = {"topic": "T", "queueId": "1", "queueOffset": "1"} | changes
+    request = make_request(RequestCode.PULL_MESSAGE, fields, b"", opaque=1)
+    assert harness.broker.pulls_beyond_end(request) is beyond
 
 
 def test_a_woken_pull_is_pushed_to_its_connection(harness: Harness) -> None:

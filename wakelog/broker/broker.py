@@ -157,6 +157,18 @@ class Broker:
             return AwaitRegistration(outcome, oneway=True)  # it has created a topic
         return self._settle(request, outcome)
 
+    def pulls_beyond_end(self, request: RemotingCommand) -> bool:
+        """Tell whether a pull begins beyond what its queue holds now; False of one ill-formed."""
+        fields = request.ext_fields
+        topic = self._state.topics.get(fields.get("topic", ""))
+        queue_id, queue_offset = fields.get("queueId", ""), fields.get("queueOffset", "")
+        if topic is None or not (queue_id.isdecimal() and queue_offset.isdecimal()):
+            return False
+        if int(queue_id) >= topic.read_queue_nums:
+            return False
+        end = self._state.store.max_queue_offset(topic.topic_name, int(queue_id))
+        return int(queue_offset) > end
+
     def error_answer(self, request: RemotingCommand, error: Exception) -> RemotingCommand:
         """Return the answer to a request whose processing raised."""
         return error_answer(request, error)

@@ -107,6 +107,7 @@ class Turn:
         self._line_budget = LineBudget()
         self._scheduled = False
         self._is_replying = False
+        self._has_answered = False
         self._answers: list[tuple[Connection, RemotingCommand]] = []
         self._unflushed: list[Connection] = []
         self._closed: list[Connection] = []
@@ -176,6 +177,7 @@ class Turn:
     def run(self) -> None:
         """Do one turn."""
         self._scheduled = False
+        taken_before = self._requests_count
         started_seconds = self._clock_seconds()
         now_ms = self._wall_ms()
         for expired in self._lanes.expire(started_seconds):
@@ -187,7 +189,7 @@ class Turn:
             self._release(expired.waiting.owner)
         self._drain(started_seconds, now_ms)
         self._report_closed(now_ms)
-        answered = self._end()
+        self._end()
         for connection in self._lanes.relieved():
             connection.resume_for_lane()
         self._turns_count += 1
@@ -197,7 +199,8 @@ class Turn:
         self._longest_seconds = max(self._longest_seconds, took_seconds)
         if self._lanes.waiting_count or self._closed:
             self.schedule()
-        self._busy_poll.turn_ended(started_seconds, ended_seconds, answered=answered)
+        if self._requests_count != taken_before or self._has_answered:
+            self._note_turn(started_seconds, ended_seconds)
 
     def _drain(self, started_seconds: float, now_ms: int) -> None:
         lanes, clock_seconds = self._lanes, self._clock_seconds
@@ -240,6 +243,7 @@ class Turn:
     ) -> None:
         """Keep an answer until the end of the turn."""
         if not request.flag & ONEWAY_FLAG:
+            self._has_answered = True
             self._answers.append((connection, response))
 
     def _fail(self, connection: Connection, request: RemotingCommand, error: Exception) -> None:
@@ -265,8 +269,12 @@ class Turn:
                 self._failures_count += 1
                 self._log.error("closing failed", peer=connection.peer, exc_info=error)
 
-    def _end(self) -> bool:
-        """End the turn; tell whether anything was sent."""
+    def _note_turn(self, began_seconds: float, ended_seconds: float) -> None:
+        """Let the loop stay awake for what follows an answer; nothing follows what is pushed."""
+        answered, self._has_answered = self._has_answered, False
+        self._busy_poll.turn_ended(began_seconds, ended_seconds, answered=answered)
+
+    def _end(self) -> None:
         answers, self._answers = self._answers, []
         try:
             self._handler.end_of_turn()
@@ -276,16 +284,16 @@ class Turn:
             answers = [(to, self._answer_error(response, error)) for to, response in answers]
         for connection, response in answers:
             self._send(connection, response)
-        return self._write()
+        self._write()
 
-    def _write(self) -> bool:
+    def _write(self) -> None:
         unflushed, self._unflushed = self._unflushed, []
         for connection in unflushed:
             self._written_bytes += connection.flush()
-        return bool(unflushed)
 
     def reply(self, connection: Connection, response: RemotingCommand) -> None:
         """Send the answer of a deferred request; what it rests on is its shell's business."""
+        self._has_answered = True
         self._send(connection, response)
         if not (self._scheduled or self._is_replying):
             self._is_replying = True
@@ -299,7 +307,7 @@ class Turn:
             self._write()
             ended_seconds = self._clock_seconds()
             self._busy_seconds += ended_seconds - began_seconds
-            self._busy_poll.turn_ended(began_seconds, ended_seconds, answered=True)
+            self._note_turn(began_seconds, ended_seconds)
 
     def push(self, connection: Connection, command: RemotingCommand) -> bool:
         """Send a request of ours with this turn's answers; False if the connection is gone."""

@@ -5,7 +5,12 @@ from functools import partial
 import pytest
 
 from wakelog.actors.broker import queue_looks
-from wakelog.actors.broker.queue_looks import WAIT_MS_MAX, AwaitDispatch, QueueLooks
+from wakelog.actors.broker.queue_looks import (
+    BEYOND_WAIT_MS_MAX,
+    WAIT_MS_MAX,
+    AwaitDispatch,
+    QueueLooks,
+)
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand, make_request
 
@@ -14,32 +19,49 @@ def request(code: int, **fields: str) -> RemotingCommand:
     return make_request(code, fields, b"", opaque=1)
 
 
+def wait(
+    looks: QueueLooks, asked: RemotingCommand, *, dispatched: int, readable: int
+) -> AwaitDispatch | None:
+    return looks.wait(
+        asked, dispatched=dispatched, readable=readable, now_ms=0, is_beyond=lambda _: False
+    )
+
+
 @pytest.mark.parametrize(
-    ("code", "fields", "waits"),
+    ("code", "fields", "waits_ms"),
     [
-        (RequestCode.PULL_MESSAGE, {"sysFlag": "4"}, True),
-        (RequestCode.PULL_MESSAGE, {"sysFlag": "6"}, False),  # it is held, and woken
-        (RequestCode.PULL_MESSAGE, {"sysFlag": "many"}, True),  # the processor refuses it
-        (RequestCode.PULL_MESSAGE, {}, True),
-        (RequestCode.QUERY_MESSAGE, {}, True),
-        (RequestCode.GET_MAX_OFFSET, {}, True),
-        (RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {}, True),
-        (RequestCode.GET_TOPIC_STATS_INFO, {}, True),
-        (RequestCode.QUERY_CONSUME_QUEUE, {}, True),
-        (RequestCode.GET_MIN_OFFSET, {}, False),
-        (RequestCode.HEART_BEAT, {}, False),
-        (RequestCode.SEND_MESSAGE_V2, {}, False),
-        (99_999, {}, False),
+        (RequestCode.PULL_MESSAGE, {"sysFlag": "4"}, WAIT_MS_MAX),
+        (RequestCode.PULL_MESSAGE, {"sysFlag": "6"}, 0),  # it is held, and woken
+        (RequestCode.PULL_MESSAGE, {"sysFlag": "6", "beyond": ""}, BEYOND_WAIT_MS_MAX),
+        (RequestCode.PULL_MESSAGE, {"sysFlag": "many"}, WAIT_MS_MAX),  # the processor refuses it
+        (RequestCode.PULL_MESSAGE, {}, WAIT_MS_MAX),
+        (RequestCode.QUERY_MESSAGE, {}, WAIT_MS_MAX),
+        (RequestCode.GET_MAX_OFFSET, {}, WAIT_MS_MAX),
+        (RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {}, WAIT_MS_MAX),
+        (RequestCode.GET_TOPIC_STATS_INFO, {}, WAIT_MS_MAX),
+        (RequestCode.QUERY_CONSUME_QUEUE, {}, WAIT_MS_MAX),
+        (RequestCode.GET_MIN_OFFSET, {}, 0),
+        (RequestCode.HEART_BEAT, {}, 0),
+        (RequestCode.SEND_MESSAGE_V2, {}, 0),
+        (99_999, {}, 0),
     ],
 )
-def test_who_looks_at_queues_waits_for_them(code: int, fields: dict[str, str], waits: bool) -> None:
-    until = QueueLooks().wait(request(code, **fields), dispatched=10, readable=20, now_ms=1_000)
-    assert until == (AwaitDispatch(20, 1_000 + WAIT_MS_MAX) if waits else None)
+def test_who_looks_at_queues_waits_for_them(
+    code: int, fields: dict[str, str], waits_ms: int
+) -> None:
+    until = QueueLooks().wait(
+        request(code, **fields),
+        dispatched=10,
+        readable=20,
+        now_ms=1_000,
+        is_beyond=lambda pull: "beyond" in pull.ext_fields,
+    )
+    assert until == (AwaitDispatch(20, 1_000 + waits_ms) if waits_ms else None)
 
 
 def test_nobody_waits_for_queues_that_show_everything() -> None:
     asked = request(RequestCode.GET_MAX_OFFSET)
-    assert QueueLooks().wait(asked, dispatched=20, readable=20, now_ms=0) is None
+    assert wait(QueueLooks(), asked, dispatched=20, readable=20) is None
 
 
 def test_a_request_is_taken_up_once_in_the_order_of_coming() -> None:
@@ -60,7 +82,7 @@ def test_more_than_the_limit_look_at_what_is_there(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(queue_looks, "WAITING_COUNT_MAX", 1)
     looks = QueueLooks()
     asked = request(RequestCode.GET_MAX_OFFSET)
-    until = looks.wait(asked, dispatched=0, readable=1, now_ms=0)
+    until = wait(looks, asked, dispatched=0, readable=1)
     assert until is not None
     looks.add(until, lambda: None)
-    assert looks.wait(asked, dispatched=0, readable=1, now_ms=0) is None
+    assert wait(looks, asked, dispatched=0, readable=1) is None

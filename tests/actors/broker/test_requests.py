@@ -81,6 +81,24 @@ def test_who_sends_and_then_looks_finds_it(
     run(main)
 
 
+def test_who_waits_for_what_was_sent_at_once_is_not_sent_back(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with bell_broker(short_path, monkeypatch) as running:
+            client = running.client
+            for number in range(0, 60, 3):
+                for body in range(number, number + 3):
+                    await client.send("t", b"%d" % body)
+                # Two beyond what the queue shows: without a wait, an offset to be corrected.
+                pulled = await client.pull("t", number + 2, hold_ms=5_000)
+                assert [record.body for record in records(pulled)] == [b"%d" % (number + 2)]
+            beyond = await client.pull("t", 1_000, hold_ms=5_000)
+            assert beyond.code == ResponseCode.PULL_OFFSET_MOVED
+
+    run(main)
+
+
 def test_who_looks_at_queues_that_stand_still_is_answered_from_what_is_there(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

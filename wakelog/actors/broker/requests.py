@@ -123,6 +123,7 @@ class Requests:
                 dispatched=self._store.dispatched,
                 readable=self._progress.readable,
                 now_ms=now_ms,
+                is_beyond=self._broker.pulls_beyond_end,
             )
             if until is not None:
                 return until
