@@ -202,8 +202,7 @@ class FlushService:
 
     def _note_durable(self) -> None:
         """Write down how far the log is durable, once in a while, after who waits was answered."""
-        now_ms = wall_ms()
-        if self._durable is None or now_ms < self._checkpoint_ms + CHECKPOINT_MS:
+        if self._durable is None or (now_ms := wall_ms()) < self._checkpoint_ms + CHECKPOINT_MS:
             return
         assert self._watermark is not None and self._checkpoint is not None
         physical_offset, stored_ms = self._durable

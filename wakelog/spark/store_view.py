@@ -36,7 +36,7 @@ from wakelog.storage.bulk.layout import (
     TOPIC_BYTES,
 )
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, size_of
 from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.paths import parse_offset_name, parse_queue_id
 from wakelog.storage.queue.consume_queue import ConsumeQueue, QueueEntry
@@ -248,7 +248,7 @@ class StoreView:
         try:
             directory = self.store.paths.consume_queue(topic, queue_id)
             names = [x for x in self._names(directory) or [] if parse_offset_name(x) is not None]
-            file_bytes = self._size(f"{directory}/{names[0]}") if names else 0
+            file_bytes = size_of(self._fs, f"{directory}/{names[0]}") if names else 0
             if not file_bytes or file_bytes % 20:
                 return None
             queue = ConsumeQueue(
@@ -348,13 +348,6 @@ class StoreView:
             return self._fs.list_directory(directory)
         except (FileNotFoundError, NotADirectoryError):
             return None
-
-    def _size(self, path: str) -> int:
-        fd = self._fs.open(path, read_only=True)
-        try:
-            return self._fs.size(fd)
-        finally:
-            self._fs.close(fd)
 
 
 def _head(file: OpenSegment, physical_offset: int) -> tuple[int, ...]:

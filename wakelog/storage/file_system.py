@@ -192,6 +192,15 @@ class FileSystem(Protocol):
         ...
 
 
+def size_of(fs: FileSystem, path: str) -> int:
+    """Return the length of a file by its name. Raises: OSError."""
+    fd = fs.open(path, read_only=True)
+    try:
+        return fs.size(fd)
+    finally:
+        fs.close(fd)
+
+
 class RealFileSystem:
     """The operating system's files. Holds no state but which calls it lacks."""
 

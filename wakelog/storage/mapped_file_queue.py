@@ -24,7 +24,7 @@ from posixpath import join
 import msgspec
 
 from wakelog.storage.errors import DamagedStore, store_failure
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, size_of
 from wakelog.storage.mapped_file import MappedFile, OpenFiles
 from wakelog.storage.paths import offset_name, parse_offset_name
 
@@ -286,11 +286,7 @@ class MappedFileQueue:
 
     def _size(self, path: str) -> int:
         try:
-            fd = self._fs.open(path, read_only=True)
-            try:
-                return self._fs.size(fd)
-            finally:
-                self._fs.close(fd)
+            return size_of(self._fs, path)
         except OSError as error:
             raise store_failure(path, "open", error) from error
 

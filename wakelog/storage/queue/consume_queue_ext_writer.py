@@ -28,15 +28,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file import MappedFile, OpenFiles
+from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.queue.consume_queue_ext import (
     ADDRESS_BASE,
     EXTENSION_ADDRESS_MAX,
     UNIT,
     ConsumeQueueExt,
 )
+from wakelog.storage.queue.growing_files import GrowingFiles
 
 UNIT_BYTES_MAX: Final = 0x7FFF  # its size is a Java short
 END_BLANK_BYTES: Final = 4
@@ -60,12 +60,10 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
         super().__init__(
             fs, directory, file_bytes=file_bytes, open_files=open_files, read_only=False
         )
-        self._fs = fs
         self._file_bytes = file_bytes
-        self._make_file = make_file
+        self._growing = GrowingFiles(fs, self._files, make_file)
         self._pending: list[bytes] = []
         self._pending_begin = 0
-        self._dirty: set[str] = set()
         self._end = 0
 
     @property
@@ -79,11 +77,7 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
         last_address: of the queue's last entry that has one, None if none has.
         Raises: StoreError.
         """
-        report = self._files.load()
-        if report.short_last is not None:
-            self._files.extend_short_last(report.short_last)
-        for path in report.beyond_gap:
-            self._unlink(path)
+        self._growing.load()
         self.truncate(last_address)
 
     def truncate(self, last_address: int | None) -> None:
@@ -124,19 +118,8 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
         """Write what was put; making files where they are missing. Raises: StoreError."""
         if not self._pending:
             return
-        offset = self._pending_begin
-        view = memoryview(b"".join(self._pending))
-        while view:
-            file = self._files.find(offset)
-            if file is None:
-                file = self._make(offset - offset % self._file_bytes)
-            length = min(len(view), file.end_offset - offset)
-            file.write(offset - file.start_offset, view[:length])
-            self._dirty.add(file.path)
-            offset += length
-            view = view[length:]
+        self._pending_begin = self._growing.write(self._pending_begin, b"".join(self._pending))
         self._pending = []
-        self._pending_begin = offset
 
     def remove_before(self, min_address: int) -> int:
         """Delete files that end below this address, never the last one; return how many."""
@@ -145,20 +128,8 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
 
     def dirty_paths(self) -> list[str]:
         """Return the files written since the last call, whose data is not yet synced."""
-        dirty, self._dirty = sorted(self._dirty), set()
-        return dirty
+        return self._growing.take_dirty()
 
     def _set_end(self, end: int) -> None:
         self._pending = []
         self._end = self._pending_begin = end
-
-    def _make(self, start_offset: int) -> MappedFile:
-        path = self._files.path_for(start_offset)
-        self._make_file(path, self._file_bytes)
-        return self._files.add(path, start_offset)
-
-    def _unlink(self, path: str) -> None:
-        try:
-            self._fs.unlink(path)
-        except OSError as error:
-            raise store_failure(path, "remove", error) from error

@@ -39,10 +39,11 @@ import numpy as np
 from wakelog.storage.bulk.layout import ENTRY_BYTES
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import Buffer, FileSystem
-from wakelog.storage.mapped_file import MappedFile, OpenFiles
+from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue, QueueEntry
 from wakelog.storage.queue.consume_queue_ext import EXTENSION_ADDRESS_MAX, is_extension_address
 from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
+from wakelog.storage.queue.growing_files import GrowingFiles
 
 # One file of the default size. A longer gap would be a lost segment, or a damaged number.
 GAP_ENTRIES_MAX: Final = 300_000
@@ -75,12 +76,11 @@ class ConsumeQueueWriter(ConsumeQueue):
         super().__init__(
             fs, directory, file_bytes=file_bytes, open_files=open_files, read_only=False
         )
-        self._make_file = make_file
+        self._growing = GrowingFiles(fs, self._files, make_file)
         self._fill_gaps = fill_gaps
         self._extension = extension
         self._pending: list[Buffer] = []
         self._pending_begin = 0
-        self._dirty: set[str] = set()
         self.max_physical_offset = -1
         self.max_queue_offset = 0
         self.repeated_count = 0
@@ -94,11 +94,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         careful: after a crash of the machine, look at each entry of the last three files, as
             4.9.3 does; else bisect, which is right for what a killed process leaves.
         """
-        report = self._files.load()
-        if report.short_last is not None:
-            self._files.extend_short_last(report.short_last)
-        for path in report.beyond_gap:
-            self._remove(self._fs.unlink, path)
+        self._growing.load()
         if careful:
             self._read_anew()
         self._set_end(self._careful_end() if careful else self.end_of_written())
@@ -198,20 +194,10 @@ class ConsumeQueueWriter(ConsumeQueue):
         if self._extension is not None:
             self._extension.write_pending()
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
-        offset = self._pending_begin
-        view = memoryview(data)
-        while view:
-            file = self._files.find(offset)
-            if file is None:
-                file = self._make(offset - offset % self._file_bytes)
-            length = min(len(view), file.end_offset - offset)
-            file.write(offset - file.start_offset, view[:length])
-            self._dirty.add(file.path)
-            offset += length
-            view = view[length:]
+        end = self._growing.write(self._pending_begin, data)
         # Only now: after a failed write the same entries are written again, to the same places.
         self._pending = []
-        self._pending_begin = offset
+        self._pending_begin = end
 
     def truncate_physical(self, physical_offset: int) -> bool:
         """Forget entries of records at or above `physical_offset`, durably; True if any were."""
@@ -243,7 +229,7 @@ class ConsumeQueueWriter(ConsumeQueue):
 
     def dirty_paths(self) -> list[str]:
         """Return the files written since the last call, whose data is not yet synced."""
-        dirty, self._dirty = sorted(self._dirty), set()
+        dirty = self._growing.take_dirty()
         if self._extension is not None:
             dirty += self._extension.dirty_paths()
         return dirty
@@ -262,7 +248,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         if self._extension is not None:
             self._extension.close()
         self._pending = []
-        self._dirty.clear()
+        self._growing.dirty.clear()
         self._files.remove_all()
         if self._fs.exists(self.directory):
             self._remove(self._fs.remove_directory, self.directory)
@@ -329,7 +315,7 @@ class ConsumeQueueWriter(ConsumeQueue):
             return  # what has a unit was cut and made anew, if it could be torn
         if stored != entry and stored[:8] == entry[:8]:
             file.write(position, entry)
-            self._dirty.add(file.path)
+            self._growing.dirty.add(file.path)
             self.mended_count += 1
 
     def _holds(self, entries: memoryview, queue_offsets: Array) -> bool:
@@ -363,11 +349,6 @@ class ConsumeQueueWriter(ConsumeQueue):
     def _append(self, entries: Buffer, count: int) -> None:
         self._pending.append(entries)
         self.max_queue_offset += count
-
-    def _make(self, start_offset: int) -> MappedFile:
-        path = self._files.path_for(start_offset)
-        self._make_file(path, self._file_bytes)
-        return self._files.add(path, start_offset)
 
     def _set_end(self, queue_offset: int) -> None:
         """Take `queue_offset` as the next free place; zero what is behind, forget mere padding."""

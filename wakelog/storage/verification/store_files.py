@@ -25,7 +25,7 @@ from typing import Final
 
 from wakelog.protocol.fastjson import loads
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, size_of
 from wakelog.storage.index.index_service import index_shape
 from wakelog.storage.paths import is_index_name, parse_offset_name, parse_queue_id
 from wakelog.storage.state.checkpoint import CHECKPOINT_BYTES
@@ -78,7 +78,7 @@ class StoreFiles:
                 starts.append((start, path))
         expected = None
         for index, (start, path) in enumerate(starts):
-            size = self._size(path)
+            size = size_of(self._fs, path)
             if expected is not None and start != expected and len(self._roots(directory)) == 1:
                 self._damage(path, f"files from {expected} to {start} are missing before it")
             if start % file_bytes:
@@ -103,14 +103,14 @@ class StoreFiles:
                 self._is_plain(path)
                 self._note(path, "belongs to nobody")
             elif self._is_plain(path) and self._is_file(path):
-                size = self._size(path)
+                size = size_of(self._fs, path)
                 if size != file_bytes:
                     self._damage(path, f"{size} bytes, configured are {file_bytes}")
 
     def _check_checkpoint(self) -> None:
         path = self._paths.checkpoint
         if self._is_plain(path) and self._fs.exists(path) and self._is_file(path):
-            size = self._size(path)
+            size = size_of(self._fs, path)
             if size != CHECKPOINT_BYTES:
                 self._note(path, f"{size} of {CHECKPOINT_BYTES} bytes; recovery begins early")
 
@@ -192,13 +192,6 @@ class StoreFiles:
             return True
         self._damage(path, "no regular file")
         return False
-
-    def _size(self, path: str) -> int:
-        fd = self._fs.open(path, read_only=True)
-        try:
-            return self._fs.size(fd)
-        finally:
-            self._fs.close(fd)
 
     def _note(self, path: str, reason: str) -> None:
         self._add(Severity.NOTE, "file", path, reason)

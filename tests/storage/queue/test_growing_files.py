@@ -1,0 +1,49 @@
+"""GrowingFiles: files are made as they are written across, and none is written twice elsewhere."""
+
+import errno
+
+import pytest
+
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.storage.errors import StoreFailed
+from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.queue.growing_files import GrowingFiles
+
+FILE_BYTES = 8
+
+
+class Harness:
+    def __init__(self) -> None:
+        self.fs = MemoryFileSystem()
+        self.fs.make_directories("/queue")
+        self.files = MappedFileQueue(self.fs, ["/queue"], FILE_BYTES)
+        self.growing = GrowingFiles(self.fs, self.files, self.make)
+
+    def make(self, path: str, size_bytes: int) -> None:
+        fd = self.fs.open(path, create=True)
+        self.fs.allocate(fd, size_bytes)
+        self.fs.close(fd)
+
+    def content(self) -> bytes:
+        return b"".join(file.read(0, FILE_BYTES) for file in self.files.files)
+
+
+def test_what_is_longer_than_a_file_goes_on_in_the_next() -> None:
+    harness = Harness()
+    assert harness.growing.write(0, b"abcdefghijklmnopqr") == 18
+    assert harness.content() == b"abcdefghijklmnopqr".ljust(24, b"\0")
+    paths = [file.path for file in harness.files.files]
+    assert harness.growing.take_dirty() == paths
+    assert harness.growing.take_dirty() == []
+    assert harness.growing.write(18, b"st") == 20
+    assert harness.growing.take_dirty() == paths[2:]
+
+
+def test_a_failed_write_can_be_repeated() -> None:
+    harness = Harness()
+    harness.growing.write(0, b"abcd")
+    harness.fs.fail("pwrite", number=errno.EIO)
+    with pytest.raises(StoreFailed):
+        harness.growing.write(4, b"efghij")
+    assert harness.growing.write(4, b"efghij") == 10
+    assert harness.content() == b"abcdefghij".ljust(16, b"\0")

@@ -1,0 +1,74 @@
+"""GrowingFiles: the files of a queue, or of its extension units, as their one writer fills them.
+
+Files are made where what is written has none yet, each whole and zeroed. Which of them have data
+that is not synced is kept for whoever syncs (`dispatchers/sync_files.py`).
+
+Source: org.apache.rocketmq.store.MappedFileQueue (4.9.3), as ConsumeQueue and ConsumeQueueExt use
+it to append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wakelog.storage.errors import store_failure
+from wakelog.storage.file_system import Buffer, FileSystem
+from wakelog.storage.mapped_file import MappedFile
+from wakelog.storage.mapped_file_queue import MappedFileQueue
+
+
+class GrowingFiles:
+    """Writes across files. `dirty` are those written since `take_dirty`."""
+
+    __slots__ = ("_files", "_fs", "_make_file", "dirty")
+
+    def __init__(
+        self, fs: FileSystem, files: MappedFileQueue, make_file: Callable[[str, int], None]
+    ) -> None:
+        """Keep `make_file(path, size_bytes)`, which makes a zeroed file and its directory."""
+        self._fs = fs
+        self._files = files
+        self._make_file = make_file
+        self.dirty: set[str] = set()
+
+    def load(self) -> None:
+        """Open what is there: a short last file gets its length, files behind a gap go.
+
+        Raises: StoreError.
+        """
+        report = self._files.load()
+        if report.short_last is not None:
+            self._files.extend_short_last(report.short_last)
+        for path in report.beyond_gap:
+            try:
+                self._fs.unlink(path)
+            except OSError as error:
+                raise store_failure(path, "remove", error) from error
+
+    def write(self, offset: int, data: Buffer) -> int:
+        """Write at a byte offset of the queue; return the offset behind. Raises: StoreError.
+
+        After a failed write the same may be written again, to the same places.
+        """
+        file_bytes = self._files.file_size_bytes
+        view = memoryview(data)
+        while view:
+            file = self._files.find(offset)
+            if file is None:
+                file = self._make(offset - offset % file_bytes)
+            length = min(len(view), file.end_offset - offset)
+            file.write(offset - file.start_offset, view[:length])
+            self.dirty.add(file.path)
+            offset += length
+            view = view[length:]
+        return offset
+
+    def take_dirty(self) -> list[str]:
+        """Return the files written since the last call, whose data is not yet synced."""
+        dirty, self.dirty = sorted(self.dirty), set()
+        return dirty
+
+    def _make(self, start_offset: int) -> MappedFile:
+        path = self._files.path_for(start_offset)
+        self._make_file(path, self._files.file_size_bytes)
+        return self._files.add(path, start_offset)
