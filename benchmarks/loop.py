@@ -39,6 +39,7 @@ PER_SECOND = 500.0
 TURNS_COUNT = 3
 ALONE_SECONDS = 8.0
 DRAIN_SECONDS_MAX = 24.0
+SETTLE_SECONDS = 2.0
 DRAINED_MESSAGES = 2_000_000
 LARGE_BODY_BYTES = 64 << 10
 FILL_PER_SECOND = 300.0
@@ -114,7 +115,10 @@ def compare(quiet: list[Figures], loaded: list[Figures]) -> Figures:
 
 
 def evict(store: Path) -> float:
-    """Write a store's log and queues out and off the page cache; return the share that stayed."""
+    """Write a store's log and queues out and off the page cache; return the share that stayed.
+
+    A moment later, since a disk is busy with what it was given for a while after it said done.
+    """
     paths = [path for kind in ("commitlog", "consumequeue") for path in (store / kind).rglob("*")]
     files = [path for path in paths if path.is_file()]
     resident_pages = pages = 0
@@ -126,6 +130,7 @@ def evict(store: Path) -> float:
         resident_pages += sum(found)
         pages += len(found)
         os.close(fd)
+    time.sleep(SETTLE_SECONDS)
     return resident_pages / pages
 
 

@@ -182,6 +182,9 @@ class FakeStore:
         check_topic_name(topic)
         return self.queues_by_name.get((topic, queue_id), Queue()).readable
 
+    def max_queue_offset_nowait(self, topic: str, queue_id: int) -> int | None:
+        return self.max_queue_offset(topic, queue_id)
+
     def min_queue_offset(self, topic: str, queue_id: int) -> int:
         return self.queues_by_name.get((topic, queue_id), Queue()).begin
 

@@ -137,25 +137,26 @@ def test_a_one_way_send_is_stored(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "beyond"),
+    ("changes", "ahead"),
     [
-        ({}, False),
-        ({"queueOffset": "2"}, True),
-        ({"queueOffset": "-1"}, False),
-        ({"queueOffset": "many"}, False),
-        ({"queueId": "99", "queueOffset": "2"}, False),
-        ({"queueId": "one"}, False),
-        ({"topic": "unknown", "queueOffset": "2"}, False),
-        ({"topic": "../t", "queueOffset": "2"}, False),
+        ({}, 0),
+        ({"queueOffset": "0"}, 1),
+        ({"queueOffset": "3"}, -2),
+        ({"queueOffset": "-1"}, None),
+        ({"queueOffset": "many"}, None),
+        ({"queueId": "99", "queueOffset": "2"}, None),
+        ({"queueId": "one"}, None),
+        ({"topic": "unknown", "queueOffset": "2"}, None),
+        ({"topic": "../t", "queueOffset": "2"}, None),
     ],
 )
-def test_a_pull_beyond_the_end_is_told(
-    harness: Harness, changes: dict[str, str], beyond: bool
+def test_what_a_pull_has_ahead_is_told(
+    harness: Harness, changes: dict[str, str], ahead: int | None
 ) -> None:
     harness.send("T", e="1")
     fields = {"topic": "T", "queueId": "1", "queueOffset": "1"} | changes
     request = make_request(RequestCode.PULL_MESSAGE, fields, b"", opaque=1)
-    assert harness.broker.pulls_beyond_end(request) is beyond
+    assert harness.broker.entries_ahead(request) == ahead
 
 
 def test_a_woken_pull_is_pushed_to_its_connection(harness: Harness) -> None:

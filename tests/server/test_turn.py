@@ -32,11 +32,12 @@ class Bench:
         capacity: int = 100,
         crowded: int = 1000,
         answer_error: AnswerError = refusals.failed,
+        poll_seconds: float = 0.0,
     ) -> None:
         self.clock = FakeClock()
         self.loop = FakeLoop()
         self.handler = handler
-        self.limits = ServerLimits(turn_budget_seconds=0.002)
+        self.limits = ServerLimits(turn_budget_seconds=0.002, poll_seconds=poll_seconds)
         self.deferred: list[tuple[Any, Reply]] = []
         self.lag = LoopLag(self.clock())
         self.lanes: Lanes[Connection] = Lanes(
@@ -427,3 +428,25 @@ def test_statistics_count_bytes_of_both_ways() -> None:
     assert statistics.received_bytes == len(data)
     assert statistics.written_bytes == len(transport.taken)
     assert (statistics.requests_count, statistics.answers_count) == (3, 3)
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+@pytest.mark.parametrize(("code", "polls"), [(SEND, True), (PULL, False)])
+def test_the_loop_stays_awake_behind_answers_but_to_pulls(
+    code: int, polls: bool, deferred: bool
+) -> None:
+    rule = (lambda _: "deferred") if deferred else (lambda request: answer(request, 0))
+    bench = Bench(FakeHandler(rule), poll_seconds=0.0002)
+    connection, transport = bench.connection()
+    for opaque in (1, 2):
+        connection.data_received(frames(opaque, code=code))
+        bench.loop.turn_over()
+        for _, reply in bench.deferred:
+            reply(RemotingCommand(0, opaque, RESPONSE_FLAG))
+            bench.loop.turn_over()
+        bench.deferred.clear()
+    assert opaques_of(transport) == [1, 2]
+    assert bool(bench.loop.ready) is polls
+    bench.pass_time(0.001)
+    bench.loop.turn_over()
+    assert not bench.loop.ready

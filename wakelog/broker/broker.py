@@ -157,17 +157,21 @@ class Broker:
             return AwaitRegistration(outcome, oneway=True)  # it has created a topic
         return self._settle(request, outcome)
 
-    def pulls_beyond_end(self, request: RemotingCommand) -> bool:
-        """Tell whether a pull begins beyond what its queue holds now; False of one ill-formed."""
+    def entries_ahead(self, request: RemotingCommand) -> int | None:
+        """Return how many entries a pull has between its offset and its queue's end.
+
+        Negative if it begins beyond the end. None of a pull that is ill-formed, or if the disk
+        would have to be waited for.
+        """
         fields = request.ext_fields
         topic = self._state.topics.get(fields.get("topic", ""))
         queue_id, queue_offset = fields.get("queueId", ""), fields.get("queueOffset", "")
         if topic is None or not (queue_id.isdecimal() and queue_offset.isdecimal()):
-            return False
+            return None
         if int(queue_id) >= topic.read_queue_nums:
-            return False
-        end = self._state.store.max_queue_offset(topic.topic_name, int(queue_id))
-        return int(queue_offset) > end
+            return None
+        end = self._state.store.max_queue_offset_nowait(topic.topic_name, int(queue_id))
+        return None if end is None else end - int(queue_offset)
 
     def error_answer(self, request: RemotingCommand, error: Exception) -> RemotingCommand:
         """Return the answer to a request whose processing raised."""

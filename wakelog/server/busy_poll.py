@@ -4,10 +4,12 @@ A producer that sends one message after the other is back within a tenth of a mi
 the thread to sleep and wake it again costs as much as the request itself, and its caches besides.
 So behind a turn that answered somebody the loop looks at its sockets again and again, without
 sleeping, for `poll_seconds`; but only if the last answer before was followed as closely, within
-`NEAR_FACTOR` such times. Requests that come now and then find the loop asleep, at no cost.
+`NEAR_FACTOR` such times. Requests that come now and then find the loop asleep, at no cost. Whoever
+pulled looks at the messages first, and the thread that reads the disk for others needs the core.
 
     turn                                              behind it
     without an answer (one-way, held, in the pool)    sleep
+    that answered pulls only                          sleep
     with one; the one before was followed closely     poll
     with one; the next turn came later                sleep
 

@@ -181,6 +181,10 @@ class Lanes(Generic[Owner]):
         """Return how many requests wait in the lane of a request code."""
         return len(self._by_code.get(code, self._default).queue)
 
+    def yields_for(self, code: int) -> bool:
+        """Tell whether requests of a code wait in a lane that yields."""
+        return self._by_code.get(code, self._default).spec.yields
+
     def take(self) -> Waiting[Owner] | None:
         """Remove and return the next request in the weighted order, None when nothing waits.
 

@@ -71,7 +71,7 @@ class PendingReply:
         if response is None or self._request.flag & ONEWAY_FLAG:
             return
         assert turn is not None, "a deferred request was answered twice"
-        turn.reply(self._connection, response)
+        turn.reply(self._connection, self._request, response)
 
 
 class Turn:
@@ -243,8 +243,13 @@ class Turn:
     ) -> None:
         """Keep an answer until the end of the turn."""
         if not request.flag & ONEWAY_FLAG:
-            self._has_answered = True
+            self._note_answer(request)
             self._answers.append((connection, response))
+
+    def _note_answer(self, request: RemotingCommand) -> None:
+        """Remember that somebody was answered who is likely to be back at once."""
+        if not self._lanes.yields_for(request.code):
+            self._has_answered = True
 
     def _fail(self, connection: Connection, request: RemotingCommand, error: Exception) -> None:
         self._failures_count += 1
@@ -291,9 +296,11 @@ class Turn:
         for connection in unflushed:
             self._written_bytes += connection.flush()
 
-    def reply(self, connection: Connection, response: RemotingCommand) -> None:
+    def reply(
+        self, connection: Connection, request: RemotingCommand, response: RemotingCommand
+    ) -> None:
         """Send the answer of a deferred request; what it rests on is its shell's business."""
-        self._has_answered = True
+        self._note_answer(request)
         self._send(connection, response)
         if not (self._scheduled or self._is_replying):
             self._is_replying = True

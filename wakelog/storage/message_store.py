@@ -31,7 +31,7 @@ from wakelog.storage.append import MessageDraft
 from wakelog.storage.commit_log import CommitLog
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.queue.consume_queue import ENTRY, QueueEntry
+from wakelog.storage.queue.consume_queue import ENTRY, ColdEntry, QueueEntry
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
 from wakelog.storage.reading.reader import (
     GetRequest,
@@ -286,6 +286,15 @@ class MessageStore:
         with self._readers.lend() as readers:
             queue = readers.queues.find(topic, queue_id, self._dispatched)
             return 0 if queue is None else queue.end(self._dispatched)
+
+    def max_queue_offset_nowait(self, topic: str, queue_id: int) -> int | None:
+        """Return the same; None if that needs the disk."""
+        with self._readers.lend() as readers:
+            try:
+                queue = readers.queues.find(topic, queue_id, self._dispatched, blocking=False)
+                return 0 if queue is None else queue.end(self._dispatched, blocking=False)
+            except ColdEntry:
+                return None
 
     def min_queue_offset(self, topic: str, queue_id: int) -> int:
         """Return the first queue offset whose message is still in the log."""

@@ -23,8 +23,13 @@ def wait(
     looks: QueueLooks, asked: RemotingCommand, *, dispatched: int, readable: int
 ) -> AwaitDispatch | None:
     return looks.wait(
-        asked, dispatched=dispatched, readable=readable, now_ms=0, is_beyond=lambda _: False
+        asked, dispatched=dispatched, readable=readable, now_ms=0, entries_ahead=lambda _: 0
     )
+
+
+def entries_ahead(pull: RemotingCommand) -> int | None:
+    text = pull.ext_fields.get("ahead", "0")
+    return int(text) if text else None
 
 
 @pytest.mark.parametrize(
@@ -32,7 +37,15 @@ def wait(
     [
         (RequestCode.PULL_MESSAGE, {"sysFlag": "4"}, WAIT_MS_MAX),
         (RequestCode.PULL_MESSAGE, {"sysFlag": "6"}, 0),  # it is held, and woken
-        (RequestCode.PULL_MESSAGE, {"sysFlag": "6", "beyond": ""}, BEYOND_WAIT_MS_MAX),
+        (RequestCode.PULL_MESSAGE, {"sysFlag": "6", "ahead": "1"}, 0),
+        (RequestCode.PULL_MESSAGE, {"sysFlag": "6", "ahead": "-1"}, BEYOND_WAIT_MS_MAX),
+        (RequestCode.PULL_MESSAGE, {"sysFlag": "4", "ahead": "-1"}, WAIT_MS_MAX),
+        (RequestCode.PULL_MESSAGE, {"sysFlag": "4", "ahead": "799"}, WAIT_MS_MAX),
+        (RequestCode.PULL_MESSAGE, {"sysFlag": "4", "ahead": "800"}, 0),  # it sees no end
+        (RequestCode.PULL_MESSAGE, {"maxMsgNums": "900", "ahead": "800"}, WAIT_MS_MAX),
+        (RequestCode.PULL_MESSAGE, {"maxMsgNums": "9" * 5_000, "ahead": "800"}, 0),
+        (RequestCode.PULL_MESSAGE, {"sysFlag": "4", "ahead": ""}, WAIT_MS_MAX),
+        (RequestCode.PULL_MESSAGE, {"sysFlag": "6", "ahead": ""}, 0),
         (RequestCode.PULL_MESSAGE, {"sysFlag": "many"}, WAIT_MS_MAX),  # the processor refuses it
         (RequestCode.PULL_MESSAGE, {}, WAIT_MS_MAX),
         (RequestCode.QUERY_MESSAGE, {}, WAIT_MS_MAX),
@@ -54,7 +67,7 @@ def test_who_looks_at_queues_waits_for_them(
         dispatched=10,
         readable=20,
         now_ms=1_000,
-        is_beyond=lambda pull: "beyond" in pull.ext_fields,
+        entries_ahead=entries_ahead,
     )
     assert until == (AwaitDispatch(20, 1_000 + waits_ms) if waits_ms else None)
 

@@ -89,3 +89,46 @@ def test_too_much_waiting_work_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         pool.close()
 
     run(main)
+
+
+def test_results_are_taken_in_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_pool, "YIELD_SECONDS", 0.0)
+    monkeypatch.setattr(work_pool, "THREADS_COUNT", 1)
+
+    async def main() -> None:
+        pool = WorkPool(failed)
+        loop = asyncio.get_running_loop()
+        order: list[str] = []
+        done = loop.create_future()
+
+        def finish(name: str) -> Outcome:
+            order.append(name)
+            loop.call_soon(order.append, f"behind {name}")
+            if name == "second":
+                loop.call_soon(done.set_result, None)
+            raise OSError(name)
+
+        for name in ("first", "second"):
+            pool.run(REQUEST, RunInPool(int, lambda *_, name=name: finish(name)), lambda _: None)
+        await done
+        assert order == ["first", "behind first", "second", "behind second"]
+        pool.close()
+
+    run(main)
+
+
+def test_a_result_that_nobody_takes_holds_up_no_other() -> None:
+    async def main() -> None:
+        pool = WorkPool(failed)
+        errors: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: errors.append(told))
+
+        def refuse(_: Outcome) -> None:
+            raise AssertionError("nobody")
+
+        pool.run(REQUEST, RunInPool(int, lambda *_: None), refuse)
+        assert await outcome_of(pool, RunInPool(int, lambda *_: None)) is None
+        assert len(errors) == 1
+        pool.close()
+
+    run(main)

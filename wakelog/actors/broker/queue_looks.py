@@ -23,6 +23,7 @@ from wakelog.broker.processors import PROCESSORS
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.sys_flag import PULL_SUSPEND
+from wakelog.storage.reading.reader import SCAN_COUNT_MIN
 
 WAIT_MS_MAX = 50
 """Reput that runs needs a few; somebody who asks is not kept longer from what is there."""
@@ -35,6 +36,9 @@ LOOK_SECONDS = 0.001
 
 WAITING_COUNT_MAX = 10_000
 """As many as the lanes hold of one kind; beyond, requests look at what is there."""
+
+DIGITS_MAX = 19
+"""Of a number of 64 bits."""
 
 
 class AwaitDispatch(NamedTuple):
@@ -70,19 +74,21 @@ class QueueLooks:
         dispatched: int,
         readable: int,
         now_ms: int,
-        is_beyond: Callable[[RemotingCommand], bool],
+        entries_ahead: Callable[[RemotingCommand], int | None],
     ) -> AwaitDispatch | None:
         """Return until when a request has to wait; None if it can be taken up now.
 
-        is_beyond: tells of a pull whether it begins beyond the end of its queue.
+        entries_ahead: tells of a pull how many entries there are from its offset to the end of its
+            queue, negative if it begins beyond; None if that cannot be told.
         """
         if dispatched >= readable or len(self._looks) >= WAITING_COUNT_MAX:
             return None
         if not _looks(request):
             return None
-        if not _may_wait(request):
-            return AwaitDispatch(readable, now_ms + WAIT_MS_MAX)
-        return AwaitDispatch(readable, now_ms + BEYOND_WAIT_MS_MAX) if is_beyond(request) else None
+        wait_ms = WAIT_MS_MAX
+        if request.code == RequestCode.PULL_MESSAGE:
+            wait_ms = _pull_wait_ms(request, entries_ahead(request))
+        return AwaitDispatch(readable, now_ms + wait_ms) if wait_ms else None
 
     def add(self, until: AwaitDispatch, take_up: Callable[[], None]) -> None:
         """Let a request wait; `take_up` is called once."""
@@ -105,7 +111,20 @@ def _looks(request: RemotingCommand) -> bool:
     return row is not None and row.looks_at_queues
 
 
-def _may_wait(request: RemotingCommand) -> bool:
-    flags = request.ext_fields.get("sysFlag", "")
-    is_pull = request.code == RequestCode.PULL_MESSAGE
-    return is_pull and flags.isdecimal() and bool(int(flags) & PULL_SUSPEND)
+def _pull_wait_ms(request: RemotingCommand, ahead_count: int | None) -> int:
+    """Return how long a pull waits for the queues at most; 0 if it need not wait."""
+    if ahead_count is not None and ahead_count >= _looked_at_count(request):
+        return 0
+    if not _number(request, "sysFlag") & PULL_SUSPEND:
+        return WAIT_MS_MAX
+    return BEYOND_WAIT_MS_MAX if ahead_count is not None and ahead_count < 0 else 0
+
+
+def _looked_at_count(request: RemotingCommand) -> int:
+    return max(SCAN_COUNT_MIN, _number(request, "maxMsgNums"))
+
+
+def _number(request: RemotingCommand, name: str) -> int:
+    """Return a field that is a decimal number, 0 for any other: its processor refuses that."""
+    text = request.ext_fields.get(name, "")
+    return int(text) if text.isdecimal() and len(text) <= DIGITS_MAX else 0

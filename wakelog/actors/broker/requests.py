@@ -117,15 +117,15 @@ class Requests:
         """Ask the core, or let the request wait for what was acknowledged before it."""
         self._links.dispatch.look()
         if request.code not in SENDS:
-            self._links.dispatch.hurry()
             until = self._looks.wait(
                 request,
                 dispatched=self._store.dispatched,
                 readable=self._progress.readable,
                 now_ms=now_ms,
-                is_beyond=self._broker.pulls_beyond_end,
+                entries_ahead=self._broker.entries_ahead,
             )
             if until is not None:
+                self._links.dispatch.hurry()
                 return until
         return self._process(request, channel, now_ms)
 
