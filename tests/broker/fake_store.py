@@ -51,6 +51,7 @@ class FakeStore:
         self.lagging = False
         self.cold = False
         self.far_behind = False
+        self.fall_behind_bytes = 0
         self.missing_entries = False
         self.tags_code: Callable[[str], int] = lambda properties: 0
         self.asked: list[tuple[str, int, int]] = []
@@ -160,6 +161,7 @@ class FakeStore:
             sum(len(m.record) for m in taken),
             tuple(m.physical_offset for m in taken),
             suggest_slave=self.far_behind,
+            fall_behind_bytes=self.fall_behind_bytes,
         )
 
     def look_message(
@@ -183,10 +185,13 @@ class FakeStore:
         return self.queues_by_name.get((topic, queue_id), Queue()).readable
 
     def max_queue_offset_nowait(self, topic: str, queue_id: int) -> int | None:
-        return self.max_queue_offset(topic, queue_id)
+        return None if self.cold else self.max_queue_offset(topic, queue_id)
 
     def min_queue_offset(self, topic: str, queue_id: int) -> int:
         return self.queues_by_name.get((topic, queue_id), Queue()).begin
+
+    def min_queue_offset_nowait(self, topic: str, queue_id: int) -> int | None:
+        return None if self.cold else self.min_queue_offset(topic, queue_id)
 
     def in_memory_at(self, topic: str, queue_id: int, queue_offset: int) -> bool:
         return not self.far_behind

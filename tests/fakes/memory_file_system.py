@@ -108,6 +108,10 @@ class MemoryFileSystem:
         self._count("sync")
         assert fd in self._open
 
+    def read_ahead(self, fd: int, length: int, position: int) -> None:
+        self._count("read_ahead")
+        assert fd in self._open and length > 0 and position >= 0
+
     def forget_cached(self, fd: int) -> None:
         self._count("forget_cached")
         assert fd in self._open

@@ -298,6 +298,9 @@ class SimulatedFileSystem:
     def name_count(self, fd: int) -> int:
         return sum(inode is self._open[fd].inode for inode in self.disk.files.values())
 
+    def read_ahead(self, fd: int, length: int, position: int) -> None:
+        assert fd in self._open
+
     def forget_cached(self, fd: int) -> None:
         inode = self._open[fd].inode
         if not inode.unsynced:

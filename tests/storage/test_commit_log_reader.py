@@ -147,3 +147,13 @@ def test_the_logs_files_are_as_configured(fs: MemoryFileSystem) -> None:
     files = commit_log_files(fs, config)
     assert files.path_for(SEGMENT_BYTES).startswith("/a/")
     assert files.file_size_bytes == SEGMENT_BYTES
+
+
+def test_what_is_read_ahead_ends_with_its_segment(fs: MemoryFileSystem, log: CommitLog) -> None:
+    log.append(draft(), 1)
+    log.write_pending()
+    other = fs.other_process()
+    reader = CommitLogReader(other, CONFIG)
+    reader.read_ahead(SEGMENT_BYTES // 2, 10 * SEGMENT_BYTES)
+    reader.read_ahead(5 * SEGMENT_BYTES, SEGMENT_BYTES)  # no such segment, and nobody waits
+    assert other.calls["read_ahead"] == 1

@@ -88,6 +88,7 @@ class TestContract:
         fs.datasync(fd)
         fs.sync(fd)
         fs.forget_cached(fd)
+        fs.read_ahead(fd, 10_000, 0)
         assert fs.pread(fd, 4, 0) == b"data"
         fs.close(fd)
 

@@ -175,6 +175,13 @@ class Persist(msgspec.Struct, frozen=True):
     name: str
 
 
+class ReadAhead(msgspec.Struct, frozen=True):
+    """Have a stretch of the log in the page cache; nobody waits for it."""
+
+    physical_offset: int
+    length_bytes: int
+
+
 class CloseChannel(msgspec.Struct, frozen=True):
     """Close a connection whose client stopped sending heartbeats."""
 
@@ -204,5 +211,5 @@ class WriteLine(msgspec.Struct, frozen=True):
 
 
 Instruction: TypeAlias = (
-    Push | Continue | RegisterBroker | Persist | CloseChannel | ForgetHolds | WriteLine
+    Push | Continue | RegisterBroker | Persist | ReadAhead | CloseChannel | ForgetHolds | WriteLine
 )

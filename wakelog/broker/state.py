@@ -16,6 +16,7 @@ from wakelog.broker.delay_level import DelayLevels
 from wakelog.broker.delayed_delivery import DelayedDelivery
 from wakelog.broker.held_requests import HeldRequests
 from wakelog.broker.lock_table import LockTable
+from wakelog.broker.log_windows import LogWindows
 from wakelog.broker.membership import Consumers, GroupChange, Producers
 from wakelog.broker.names import FAQ_HINT
 from wakelog.broker.subscription_groups import SubscriptionGroups
@@ -59,6 +60,7 @@ class BrokerState:
         self.producers = Producers()
         self.locks = LockTable()
         self.held = HeldRequests()
+        self.log_windows = LogWindows()
         self.delay_levels = DelayLevels(self.store_config.message_delay_level)
         self.delayed = DelayedDelivery()
         self.traffic = Traffic()

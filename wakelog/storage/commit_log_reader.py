@@ -122,6 +122,16 @@ class CommitLogReader:
             self._absent(error)
             return 0
 
+    def read_ahead(self, physical_offset: int, length: int) -> None:
+        """Have the disk read a stretch, cut at the segment's end. Raises: StoreFailed."""
+        file = self._find(physical_offset)
+        if file is None:
+            return
+        try:
+            file.read_ahead(physical_offset - file.start_offset, length)
+        except StoreFailed as error:
+            self._absent(error)
+
     def store_time(self, physical_offset: int) -> int:
         """Return the store time that the record at a place states, unchecked; -1 without one.
 

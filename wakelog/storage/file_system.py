@@ -76,6 +76,10 @@ class FileSystem(Protocol):
         """Fill `buffer` from `position`; return the count read, short only at the file's end."""
         ...
 
+    def read_ahead(self, fd: int, length: int, position: int) -> None:
+        """Have the disk read [position, position + length), if the system can be told to."""
+        ...
+
     def pwrite(self, fd: int, data: Buffer, position: int) -> None:
         """Write all of `data` at `position`."""
         ...
@@ -303,6 +307,11 @@ class RealFileSystem:
         """Call posix_fadvise, which drops clean pages; macOS lacks it, and keeps what it has."""
         if sys.platform != "darwin":
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def read_ahead(self, fd: int, length: int, position: int) -> None:
+        """Call posix_fadvise, which hands the reads to the disk; macOS lacks it."""
+        if sys.platform != "darwin":
+            os.posix_fadvise(fd, position, length, os.POSIX_FADV_WILLNEED)
 
     def allocate(self, fd: int, length: int) -> None:
         """Call posix_fallocate; macOS lacks it, so zeros are written behind the old end."""

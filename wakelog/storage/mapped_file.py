@@ -130,6 +130,13 @@ class MappedFile:
         except OSError as error:
             raise store_failure(self.path, "read", error) from error
 
+    def read_ahead(self, position: int, length: int) -> None:
+        """Have the disk read [position, position + length). Raises: StoreFailed."""
+        try:
+            self._fs.read_ahead(self.fd, min(length, self.size_bytes - position), position)
+        except OSError as error:
+            raise store_failure(self.path, "read", error) from error
+
     def write(self, position: int, data: Buffer) -> None:
         """Write all of `data` at `position`. Raises: StoreFailed, StoreFull."""
         assert position >= 0 and position + len(data) <= self.size_bytes, (position, len(data))

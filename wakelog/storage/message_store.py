@@ -260,6 +260,14 @@ class MessageStore:
             self._get_missed_count += 1
         return result
 
+    def read_ahead(self, physical_offset: int, length_bytes: int) -> None:
+        """Have the disk read a stretch of the log, cut at its segment's end; may wait for it.
+
+        Raises: StoreFailed.
+        """
+        with self._readers.lend() as readers:
+            readers.log.read_ahead(physical_offset, length_bytes)
+
     def look_message(
         self, physical_offset: int, size_bytes: int | None = None
     ) -> MessageRecord | None:
@@ -283,24 +291,37 @@ class MessageStore:
 
     def max_queue_offset(self, topic: str, queue_id: int) -> int:
         """Return the queue offset after the last readable entry, 0 for an unknown queue."""
-        with self._readers.lend() as readers:
-            queue = readers.queues.find(topic, queue_id, self._dispatched)
-            return 0 if queue is None else queue.end(self._dispatched)
+        return self._queue_end(topic, queue_id, blocking=True)
 
     def max_queue_offset_nowait(self, topic: str, queue_id: int) -> int | None:
         """Return the same; None if that needs the disk."""
-        with self._readers.lend() as readers:
-            try:
-                queue = readers.queues.find(topic, queue_id, self._dispatched, blocking=False)
-                return 0 if queue is None else queue.end(self._dispatched, blocking=False)
-            except ColdEntry:
-                return None
+        try:
+            return self._queue_end(topic, queue_id, blocking=False)
+        except ColdEntry:
+            return None
 
     def min_queue_offset(self, topic: str, queue_id: int) -> int:
         """Return the first queue offset whose message is still in the log."""
+        return self._queue_begin(topic, queue_id, blocking=True)
+
+    def min_queue_offset_nowait(self, topic: str, queue_id: int) -> int | None:
+        """Return the same; None if that needs the disk."""
+        try:
+            return self._queue_begin(topic, queue_id, blocking=False)
+        except ColdEntry:
+            return None
+
+    def _queue_end(self, topic: str, queue_id: int, *, blocking: bool) -> int:
+        dispatched = self._dispatched
         with self._readers.lend() as readers:
-            queue = readers.queues.find(topic, queue_id, self._dispatched)
-            return 0 if queue is None else queue.begin(self.min_physical_offset, self._dispatched)
+            queue = readers.queues.find(topic, queue_id, dispatched, blocking=blocking)
+            return 0 if queue is None else queue.end(dispatched, blocking=blocking)
+
+    def _queue_begin(self, topic: str, queue_id: int, *, blocking: bool) -> int:
+        dispatched, begin = self._dispatched, self.min_physical_offset
+        with self._readers.lend() as readers:
+            queue = readers.queues.find(topic, queue_id, dispatched, blocking=blocking)
+            return 0 if queue is None else queue.begin(begin, dispatched, blocking=blocking)
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """Return the queue offset whose store time is nearest, as 4.9.3 does (fact 49)."""

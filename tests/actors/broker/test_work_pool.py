@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -130,5 +131,27 @@ def test_a_result_that_nobody_takes_holds_up_no_other() -> None:
         assert await outcome_of(pool, RunInPool(int, lambda *_: None)) is None
         assert len(errors) == 1
         pool.close()
+
+    run(main)
+
+
+def test_what_nobody_waits_for_is_left_out_while_threads_are_busy() -> None:
+    async def main() -> None:
+        pool = WorkPool(failed)
+        done = threading.Event()
+        gate = threading.Event()
+        pool.try_to(done.set)
+        assert await asyncio.to_thread(done.wait, 5.0)
+        outcomes = [
+            asyncio.ensure_future(outcome_of(pool, RunInPool(gate.wait, lambda *_: None)))
+            for _ in range(work_pool.THREADS_COUNT)
+        ]
+        await asyncio.sleep(0)
+        ran: list[int] = []
+        pool.try_to(partial(ran.append, 1))
+        gate.set()
+        await asyncio.gather(*outcomes)
+        pool.close()
+        assert ran == []
 
     run(main)

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from tests.broker.harness import NOW_MS, Harness, subscription
+from wakelog.broker.decision import RunInPool
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
 
 
 @pytest.fixture
@@ -47,6 +49,17 @@ def test_the_ends_of_a_queue(
     response = filled.ask(code, fields)
     assert response.code == ResponseCode.SUCCESS
     assert response.ext_fields == {name: str(number)}
+
+
+@pytest.mark.parametrize("code", [RequestCode.GET_MAX_OFFSET, RequestCode.GET_MIN_OFFSET])
+def test_the_ends_of_a_cold_queue_are_looked_up_elsewhere(filled: Harness, code: int) -> None:
+    filled.store.cold = True
+    outcome = filled.broker.process(filled.request(code, QUEUE), filled.channel, NOW_MS)
+    assert isinstance(outcome, RunInPool)
+    response = filled.settle(outcome)
+    assert isinstance(response, RemotingCommand)
+    filled.store.cold = False
+    assert response.ext_fields == filled.ask(code, QUEUE).ext_fields
 
 
 @pytest.mark.parametrize("code", [29, 30, 31, 32, 321])

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.broker.harness import NOW_MS, Harness, pull_fields, subscription
-from wakelog.broker.decision import HoldPull, RunInPool
+from wakelog.broker.decision import HoldPull, ReadAhead, RunInPool
+from wakelog.broker.log_windows import WINDOW_BYTES
 from wakelog.broker.processors.pull import SUSPEND_MS_MAX
 from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -123,6 +124,19 @@ def test_a_broker_is_suggested(
     fill(harness)
     harness.store.far_behind = slow
     assert answer(harness).ext_fields["suggestWhichBrokerId"] == str(broker_id)
+
+
+def test_who_reads_along_far_behind_has_the_log_read_ahead(harness: Harness) -> None:
+    harness.send("T", bytes(WINDOW_BYTES - 1_000))
+    harness.send("T", bytes(2_000))
+    harness.send("T", b"in the next window")
+    harness.instructions()
+    harness.store.fall_behind_bytes = 10 * WINDOW_BYTES
+    read_ahead = []
+    for queue_offset in range(3):
+        answer(harness, queueOffset=queue_offset, maxMsgNums=1)
+        read_ahead += [it for it in harness.instructions() if isinstance(it, ReadAhead)]
+    assert read_ahead == [ReadAhead(2 * WINDOW_BYTES, WINDOW_BYTES)]
 
 
 def slave(make_harness: MakeHarness, **keys: str) -> Harness:

@@ -45,6 +45,7 @@ from wakelog.broker.decision import (
     Outcome,
     Persist,
     Push,
+    ReadAhead,
     RegisterBroker,
     RunInPool,
     WriteLine,
@@ -257,6 +258,8 @@ class Requests:
                 self._tables.save_soon(self._broker, name)
             case RegisterBroker(oneway=oneway):
                 self._name_servers.register_soon(self._broker, oneway=oneway)
+            case ReadAhead(physical_offset, length_bytes):
+                self._pool.try_to(partial(self._store.read_ahead, physical_offset, length_bytes))
             case CloseChannel(channel_id):
                 self._server.close_channel(channel_id)
             case ForgetHolds(hold_ids):

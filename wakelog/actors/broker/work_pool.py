@@ -91,6 +91,11 @@ class WorkPool:
         """Run work of the broker's own."""
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
+    def try_to(self, work: Callable[[], Any]) -> None:
+        """Run work that nobody waits for, unless too much waits; whoever reads is told errors."""
+        if self.waiting_count < THREADS_COUNT:
+            self.submit(work).add_done_callback(asyncio.Future.exception)
+
     def statistics(self) -> dict[str, int]:
         """Return counters."""
         return {

@@ -42,7 +42,10 @@ def get_max_offset(
     """Answer the end of a queue (code 30)."""
     header = read_header(GetMaxOffsetRequestHeader, request.ext_fields)
     check_topic(header.topic)
-    queue_offset = state.store.max_queue_offset(header.topic, header.queue_id)
+    queue_offset = state.store.max_queue_offset_nowait(header.topic, header.queue_id)
+    if queue_offset is None:
+        work = partial(state.store.max_queue_offset, header.topic, header.queue_id)
+        return RunInPool(work, partial(_answer_number, request, "offset"))
     return _answer_number(request, "offset", queue_offset, now_ms)
 
 
@@ -52,7 +55,10 @@ def get_min_offset(
     """Answer the begin of a queue (code 31)."""
     header = read_header(GetMinOffsetRequestHeader, request.ext_fields)
     check_topic(header.topic)
-    queue_offset = state.store.min_queue_offset(header.topic, header.queue_id)
+    queue_offset = state.store.min_queue_offset_nowait(header.topic, header.queue_id)
+    if queue_offset is None:
+        work = partial(state.store.min_queue_offset, header.topic, header.queue_id)
+        return RunInPool(work, partial(_answer_number, request, "offset"))
     return _answer_number(request, "offset", queue_offset, now_ms)
 
 

@@ -28,8 +28,9 @@ from functools import partial
 
 import msgspec
 
-from wakelog.broker.decision import Channel, Outcome, RunInPool
+from wakelog.broker.decision import Channel, Outcome, ReadAhead, RunInPool
 from wakelog.broker.held_requests import HeldRequest
+from wakelog.broker.log_windows import WINDOW_BYTES
 from wakelog.broker.names import FAQ_HINT
 from wakelog.broker.processors.offset_moved import write_offset_moved_event
 from wakelog.broker.processors.pull_filter import PullFilter, find_filter
@@ -183,6 +184,7 @@ def _answer(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> 
     if code is ResponseCode.SUCCESS:
         body = b"".join(result.frames)
         state.traffic.count_get(header.topic, header.consumer_group, result.count, len(body))
+        _read_ahead(state, result)
     fields = {
         "suggestWhichBrokerId": str(broker_id),
         "nextBeginOffset": str(result.next_begin_offset),
@@ -190,6 +192,12 @@ def _answer(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> 
         "maxOffset": str(result.max_offset),
     }
     return answer(pull.request, code, result.status.value, fields, body)
+
+
+def _read_ahead(state: BrokerState, result: GetResult) -> None:
+    wanted = state.log_windows.next_wanted(result.physical_offsets[-1], result.fall_behind_bytes)
+    if wanted is not None:
+        state.instructions.append(ReadAhead(wanted, WINDOW_BYTES))
 
 
 def _suggested_broker_id(
