@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.provision import java_runtime
+from tests.compat.provision import JVM_OPTIONS, java_runtime
 from tests.documents import ROOT, Block, blocks_of, documents, groups_of, run_block
 
 BLOCKS = [block for path in documents() for block in blocks_of(path)]
@@ -37,6 +37,7 @@ def test_a_block_runs(
     if "wakelog.spark" in block.text:
         for name, value in java_runtime().env.items():
             monkeypatch.setenv(name, value)
+        monkeypatch.setenv("JDK_JAVA_OPTIONS", " ".join(JVM_OPTIONS))
     run_block(block, tmp_path, beside)
 
 

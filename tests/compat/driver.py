@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from tests.compat.provision import CACHE, java_runtime, rocketmq_classpath
+from tests.compat.provision import CACHE, JVM_OPTIONS, java_runtime, rocketmq_classpath
 
 SOURCES = Path(__file__).resolve().parent / "driver"
 ANSWER_SECONDS_MAX = 90.0
@@ -54,7 +54,7 @@ class JavaDriver:
             for name in ("waitInterval", "lockInterval")
         ]
         form = f"-Drocketmq.serialize.type={header_form}"
-        limits = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+        limits = (*JVM_OPTIONS, "-Xmx256m")
         with open(self._log_path, "ab") as log:
             self._process = subprocess.Popen(
                 [runtime.java, *limits, *places, *pace, form, "Driver", name_server],

@@ -32,6 +32,10 @@ JAVA_VERSION_MIN = 17
 # The first that the release has: Debian 12 and Ubuntu have 17, Debian 13 has 21.
 JAVA_PACKAGES = [[f"openjdk-{n}-jre-headless", f"openjdk-{n}-jdk-headless"] for n in (17, 21, 25)]
 
+# For a JVM that lives some seconds: what the second compiler makes faster later costs now.
+JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+"""Without performance data, which is a file in the temporary directory of the system."""
+
 
 class ProvisionFailed(Exception):
     """Something the tests need is not here and cannot be fetched; the text says what to do."""

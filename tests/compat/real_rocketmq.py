@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.compat.name_server_probe import answers, knows_broker
 from tests.compat.processes import TestProcess, free_port
-from tests.compat.provision import java_runtime, rocketmq_classpath
+from tests.compat.provision import JVM_OPTIONS, java_runtime, rocketmq_classpath
 
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 60.0
@@ -22,13 +22,14 @@ _OPENED = (
     "java.base/java.util",
     "java.base/java.lang",
 )
-JVM_OPTIONS = (
+_OPTIONS = (
     *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",  # how it unmaps a file
+    *JVM_OPTIONS,
     "-Xms128m",
     "-Xmx512m",
-    "-XX:+UseSerialGC",
-    "-XX:-UsePerfData",  # which would leave a file in the temporary directory of the system
+    # No test speaks TLS, and the keys that each start makes for it take longer than the rest.
+    "-Dtls.server.mode=disabled",
 )
 _LOGBACK = """<configuration>
   <appender name="file" class="ch.qos.logback.core.FileAppender">
@@ -139,7 +140,7 @@ def _start(
     runtime = java_runtime()
     places = (f"-Duser.home={folder}", f"-Djava.io.tmpdir={folder}")
     return TestProcess(
-        [runtime.java, *JVM_OPTIONS, *places, *command, str(settings_path)],
+        [runtime.java, *_OPTIONS, *places, *command, str(settings_path)],
         env={**runtime.env, "ROCKETMQ_HOME": str(folder), "CLASSPATH": rocketmq_classpath()},
         log_path=folder / f"{name}.out",
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.compat.driver import compiled_driver
-from tests.compat.provision import java_runtime, rocketmq_classpath
+from tests.compat.provision import JVM_OPTIONS, java_runtime, rocketmq_classpath
 
 SECONDS_MAX = 100
 
@@ -15,7 +15,7 @@ def ask(questions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return its answer to each question."""
     runtime = java_runtime()
     outcome = subprocess.run(
-        [runtime.java, "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "FilterOracle"],
+        [runtime.java, *JVM_OPTIONS, "-Xmx256m", "FilterOracle"],
         env={**runtime.env, "CLASSPATH": f"{compiled_driver()}:{rocketmq_classpath()}"},
         input="".join(json.dumps(question) + "\n" for question in questions),
         capture_output=True,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.compat.provision import java_runtime
+from tests.compat.provision import JVM_OPTIONS, java_runtime
 from wakelog.spark.reader import make_walk
 from wakelog.spark.records.record_walk import RecordWalk
 from wakelog.spark.session import open_session
@@ -31,6 +31,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in java_runtime().env.items():
             patch.setenv(name, value)
+        patch.setenv("JDK_JAVA_OPTIONS", " ".join(JVM_OPTIONS))
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         session = open_session(
             "local[2]",

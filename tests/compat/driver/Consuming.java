@@ -20,6 +20,9 @@ import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
 /** Push consumers, each under a name: they gather what they get until they are asked for it. */
 @SuppressWarnings("deprecation") // the way in to the client's inner state
 final class Consuming {
+    /** After a pull that failed, as one of a queue not locked yet; by default it is a second. */
+    private static final long PULL_AGAIN_MS = 50;
+
     private static final Map<String, Gatherer> GATHERERS = new HashMap<>();
 
     static void register(Map<String, Driver.Command> commands) {
@@ -48,6 +51,7 @@ final class Consuming {
         }
         consumer.setPersistConsumerOffsetInterval(500);
         consumer.setSuspendCurrentQueueTimeMillis(200);
+        consumer.getDefaultMQPushConsumerImpl().setPullTimeDelayMillsWhenException(PULL_AGAIN_MS);
         if (in.getBooleanValue("broadcast")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
         }
