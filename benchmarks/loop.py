@@ -36,7 +36,7 @@ from wakelog.protocol.codes import RequestCode
 
 GIBIBYTE = 1 << 30
 PER_SECOND = 500.0
-TURNS_COUNT = 3
+TURNS_COUNT = 5
 ALONE_SECONDS = 8.0
 DRAIN_SECONDS_MAX = 24.0
 SETTLE_SECONDS = 2.0

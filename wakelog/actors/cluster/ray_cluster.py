@@ -148,10 +148,12 @@ class RayCluster:
         """Return once Ray runs. Raises: RayFailed, after everything of it was removed."""
         assert self._head.stdout is not None
         end = time.monotonic() + seconds_max
+        said = select.poll()
+        said.register(self._head.stdout, select.POLLIN)
         line = b""
         while not line.endswith(b"\n"):
             left = end - time.monotonic()
-            if left <= 0 or not select.select([self._head.stdout], [], [], left)[0]:
+            if left <= 0 or not said.poll(left * 1000):
                 self._give_up(f"was not ready within {seconds_max:.0f} s")
             part = os.read(self._head.stdout.fileno(), 4096)
             if not part:
