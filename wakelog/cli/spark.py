@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wakelog.actors.errors import PlanRefused
-from wakelog.cli.log import AsJson, Config, Settings
+from wakelog.cli.failures import FAILED
+from wakelog.cli.log import LIMIT_DEFAULT, AsJson, Config, Scratch, Settings
 from wakelog.storage.config import StoreConfig
 
 if TYPE_CHECKING:
@@ -34,11 +35,13 @@ Confs = Annotated[
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; repeat."),
 ]
 
+Limit = Annotated[int, typer.Option(help="How many rows at most.")]
+
 QUIET = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
 
 spark = typer.Typer(
     name="spark",
-    help="Jobs over whole logs: rebuild.",
+    help="Jobs over whole logs: rebuild, audit.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -76,6 +79,37 @@ def rebuild(
         f"{found.queues_count} queues, {found.keys_count} keys in {found.index_files_count} files"
     )
     return 0
+
+
+@spark.command()
+def audit(
+    store: Store,
+    config: Config = None,
+    settings: Settings = None,
+    scratch: Scratch = None,
+    limit: Limit = LIMIT_DEFAULT,
+    as_json: AsJson = False,
+    master: Master = None,
+    confs: Confs = None,
+) -> int:
+    """Prove a log, its queues and index sound, or list what is wrong; exit code 1 if anything."""
+    from wakelog.cli.spark_tables import table_lines
+    from wakelog.spark.jobs.audit import audit as audit_now
+
+    settled = log_config(store, config, settings or [])
+    with _session(master, confs) as session:
+        findings = audit_now(session, settled, scratch=scratch).persist()
+        for line in table_lines(findings, limit, as_json=as_json):
+            print(line)
+        counts = {
+            row.severity: row["count"] for row in findings.groupBy("severity").count().collect()
+        }
+        findings.unpersist()
+    damages, notices = counts.get("damage", 0), counts.get("notice", 0)
+    if not as_json:
+        sound = "damaged" if damages else "sound"
+        print(f"{sound}: {damages} findings of damage, {notices} notices")
+    return FAILED if damages else 0
 
 
 def log_config(store: str, config: Text, settings: list[str]) -> StoreConfig:
