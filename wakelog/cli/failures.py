@@ -18,6 +18,7 @@ from wakelog.actors.errors import DeploymentError, PlanRefused
 from wakelog.cli.port_holder import holder_of
 from wakelog.server.errors import PortUnavailable
 from wakelog.spark.errors import SourceError
+from wakelog.spark.session import SparkMissing
 from wakelog.storage.errors import (
     DamagedStore,
     IllegalConfiguration,
@@ -90,6 +91,11 @@ def _port(error: PortUnavailable) -> Failure:
     )
 
 
+def _spark_missing(error: SparkMissing) -> Failure:
+    cause, _, remedy = str(error).partition(": ")
+    return Failure(cause, _sentence(remedy))
+
+
 def _source(error: SourceError) -> Failure:
     cause, _, remedy = str(error).partition("; ")
     return Failure(cause.removesuffix("."), _sentence(remedy or "look at --store"))
@@ -109,6 +115,7 @@ _ROWS: tuple[tuple[type[Exception], Callable[[Any], Failure]], ...] = (
     (IllegalConfiguration, _configuration),
     (StoreError, _store),
     (PortUnavailable, _port),
+    (SparkMissing, _spark_missing),
     (SourceError, _source),
     (OSError, _operating_system),
 )

@@ -2,6 +2,9 @@
 
     rebuild.py   consume queues and index from the log's files alone
     audit.py     what is wrong with a log, its queues and its index
+    export.py    messages into Parquet files by topic and day: what is new
+    reports.py   lag, latency, hot keys, dead letters
+    compare.py   what one log has and another lacks
 
     run.py       work -> tasks of a session -> results, in order
     tables.py    what jobs read through the source

@@ -9,9 +9,11 @@ and may run one twice, so that work has to allow for it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+import wakelog
 from wakelog.spark.errors import JobFailed
 
 if TYPE_CHECKING:
@@ -20,7 +22,11 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_RAISED: Final = re.compile(r"^(?:[a-z_]\w*\.)*([A-Z]\w*): (.+)$", re.MULTILINE)
+_RAISED: Final = re.compile(
+    r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+((?:[a-z_]\w*\.)*)(\w+): (.+)$",
+    re.MULTILINE,
+)
+"""What Python says of an exception, inside of what Spark says."""
 
 
 class Runner(Protocol):
@@ -50,24 +56,34 @@ class SparkRunner:
 
     def __call__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Do all the work; `work` and items are pickled. Raises: JobFailed."""
-        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-        from pyspark.errors import PySparkException
-
         if not items:
             return []
         # Not mapInArrow: it wants pandas, for which there is no other use.
         tasks = self._spark.sparkContext.parallelize(items, len(items))
-        try:
+        with explained():
             return tasks.map(work).collect()
-        except (PySparkException, Py4JJavaError) as error:
-            raise failure_of(error) from error
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn what Spark raises into JobFailed."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise failure_of(error) from error
 
 
 def failure_of(error: Exception) -> JobFailed:
     """Take out of what Spark says of a failed task what the task itself said."""
     found = _RAISED.findall(str(error))
     if not found:
-        return JobFailed(f"Spark gave up: {error}", "look at the log of its tasks")
-    kind, text = found[-1]
+        first, *_ = str(error).splitlines() or [type(error).__name__]
+        return JobFailed(f"Spark gave up: {first}", "look at its log")
+    module, kind, text = found[-1]
     cause, _, remedy = text.partition("; ")
-    return JobFailed(f"a task failed with {kind}: {cause}", remedy or "look at the task's log")
+    if not module.startswith(wakelog.__name__):  # not in our words
+        cause = f"a task failed with {kind}: {cause}"
+    return JobFailed(cause, remedy or "look at Spark's log")
