@@ -7,6 +7,8 @@ import pytest
 from wakelog.actors.errors import DeploymentFailed, PlanRefused, PreflightRefused
 from wakelog.cli.failures import FAILED, MISUSED, explain
 from wakelog.server.errors import PortUnavailable
+from wakelog.spark.errors import JobFailed, StoreUnreadable
+from wakelog.spark.session import SparkMissing
 from wakelog.storage.errors import (
     DamagedStore,
     IllegalConfiguration,
@@ -52,6 +54,13 @@ ERRORS = [
         FAILED,
         "read of /s/x failed: Input/output error. Look at the disk",
     ),
+    (JobFailed("/t is not empty", "give a new folder"), FAILED, "empty. Give a new folder."),
+    (
+        SparkMissing("PySpark is not installed: pip install 'wakelog[spark]'"),
+        FAILED,
+        "PySpark is not installed. Pip install 'wakelog[spark]'.",
+    ),
+    (StoreUnreadable("/t is no directory"), FAILED, "/t is no directory. Look at --store."),
     (NotWriteable("a sync failed"), FAILED, "the store takes no messages: a sync failed. Look"),
     (
         IllegalConfiguration("deleteWhen", "25", "hours from 00 to 23"),

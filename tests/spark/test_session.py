@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from wakelog.spark.session import SparkMissing, check_java, open_session
+from wakelog.spark.session import SparkMissing, check_java, is_submitted, job_session, open_session
 
 
 def make_java(folder: Path, said: str) -> Path:
@@ -38,6 +39,18 @@ def test_no_java_says_what_to_do(tmp_path: Path) -> None:
         check_java({"PATH": str(tmp_path)})
     with pytest.raises(SparkMissing, match=f"there is none at {tmp_path}"):
         check_java({"PATH": "", "JAVA_HOME": str(tmp_path)})
+
+
+def test_spark_submit_is_known_by_its_java() -> None:
+    assert is_submitted({"PYSPARK_GATEWAY_PORT": "40000"}) and not is_submitted({"PATH": ""})
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_job_leaves_a_session_that_was_there(spark: SparkSession) -> None:
+    with job_session() as session:
+        assert session is spark
+    assert spark.range(2).count() == 2
 
 
 def test_no_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from wakelog.cli.failures import explain
 from wakelog.cli.hello import greet
 from wakelog.cli.log import log
 from wakelog.cli.program import version
+from wakelog.cli.spark import spark
 from wakelog.cli.stop_signals import StopSignals
 from wakelog.cli.up import DeploymentFactory, run_up
 
@@ -76,6 +77,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(log)
+app.add_typer(spark)
 
 
 class Process(NamedTuple):

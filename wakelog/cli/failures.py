@@ -17,6 +17,8 @@ import msgspec
 from wakelog.actors.errors import DeploymentError, PlanRefused
 from wakelog.cli.port_holder import holder_of
 from wakelog.server.errors import PortUnavailable
+from wakelog.spark.errors import SourceError
+from wakelog.spark.session import SparkMissing
 from wakelog.storage.errors import (
     DamagedStore,
     IllegalConfiguration,
@@ -89,6 +91,16 @@ def _port(error: PortUnavailable) -> Failure:
     )
 
 
+def _spark_missing(error: SparkMissing) -> Failure:
+    cause, _, remedy = str(error).partition(": ")
+    return Failure(cause, _sentence(remedy))
+
+
+def _source(error: SourceError) -> Failure:
+    cause, _, remedy = str(error).partition("; ")
+    return Failure(cause.removesuffix("."), _sentence(remedy or "look at --store"))
+
+
 def _operating_system(error: OSError) -> Failure:
     place = f"{error.filename}: " if error.filename else ""
     return Failure(f"{place}{error.strerror or error}", "Look at what it names, then start again.")
@@ -103,6 +115,8 @@ _ROWS: tuple[tuple[type[Exception], Callable[[Any], Failure]], ...] = (
     (IllegalConfiguration, _configuration),
     (StoreError, _store),
     (PortUnavailable, _port),
+    (SparkMissing, _spark_missing),
+    (SourceError, _source),
     (OSError, _operating_system),
 )
 """Kinds of errors with their words; the first that fits holds."""

@@ -1,12 +1,7 @@
 """Builds the consume queues: one entry for each message that consumers may see.
 
-Prepared and rolled back messages get none (fact 7). A message for several queues gets one in each
-(`multi_dispatch.py`), behind the one of its own. A record whose topic may not become a path, as
-only a foreign log has it, is counted and left out.
-
-With `enableConsumeQueueExt` each entry of a message's own queue has an extension unit, with the
-bitmap that `filter_bitmap.py` has set in the batch. Entries of further queues have none, as in
-4.9.3. Records are then taken one by one: properties have to be decoded for the filters anyhow.
+Which entry goes into which queue says `queue_entries.py`. A record whose topic may not become a
+path, as only a foreign log has it, is counted and left out.
 
 Invariants:
 - After `dispatch` returned every entry of the batch is in its file, so that the readers of
@@ -22,22 +17,10 @@ from functools import partial
 from typing import Final
 
 from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
-from wakelog.dispatchers.multi_dispatch import multi_targets
+from wakelog.dispatchers.queue_entries import EntryPlacement
 from wakelog.dispatchers.sync_files import sync_files
-from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_NOT, transaction_type
 from wakelog.storage.allocate import clean_unfinished, make_segment
-from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.layout import (
-    ENTRY_BYTES,
-    PHYSICAL_OFFSET,
-    QUEUE_OFFSET,
-    REFINE,
-    REFINE_MULTI,
-    SIZE,
-    TAGS_CODE,
-)
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.dispatch_request import DispatchRequest
 from wakelog.storage.errors import IllegalName, store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file import OpenFiles
@@ -47,7 +30,6 @@ from wakelog.storage.queue_offsets import QueueKey
 from wakelog.storage.recovery.queue_repair import list_queues
 
 FILE_OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
-_VISIBLE: Final = frozenset({TRANSACTION_NOT, TRANSACTION_COMMIT})
 
 
 class ConsumeQueueDispatcher:
@@ -62,21 +44,13 @@ class ConsumeQueueDispatcher:
         self._fill_gaps = fill_gaps
         self._open_files = OpenFiles()
         self._queues: dict[QueueKey, ConsumeQueueWriter] = {}
+        self._placement = EntryPlacement(config, self.open_queue)
         self._illegal_names_count = 0
         self._files_made_count = 0
 
     def dispatch(self, batch: DispatchBatch) -> None:
         """Put an entry of each visible message into each of its queues, and write them."""
-        touched: dict[QueueKey, ConsumeQueueWriter] = {}
-        has_units = self._config.enable_consume_queue_extension
-        if has_units or batch.columns is None or self._has_multi(batch.columns):
-            # A queue can get entries from several topics: only the plain way keeps log order.
-            bitmaps = batch.bitmaps or [b""] * len(batch)
-            for request, bitmap in zip(batch.requests, bitmaps, strict=True):
-                self._put(request, bitmap, touched)
-        else:
-            self._put_columns(batch.columns, touched)
-        for queue in touched.values():
+        for queue in self._placement.place(batch):
             queue.write_pending()
 
     def flush(self) -> None:
@@ -92,7 +66,7 @@ class ConsumeQueueDispatcher:
         clean_unfinished(self._fs, self._config.paths, FILE_OWNER)
         self.close()
         for key in list_queues(self._fs, self._config.paths):
-            self._open(key)
+            self.open_queue(key)
         return self.truncate(max_physical_offset)
 
     def truncate(self, physical_offset: int) -> int:
@@ -161,77 +135,8 @@ class ConsumeQueueDispatcher:
             queue.close()
         self._queues.clear()
 
-    def _has_multi(self, columns: Columns) -> bool:
-        if not self._config.enable_multi_dispatch or not columns.refined:
-            return False
-        return bool((columns.numbers[: columns.count, REFINE] & REFINE_MULTI).any())
-
-    def _put(
-        self,
-        request: DispatchRequest,
-        bitmap: bytes,
-        touched: dict[QueueKey, ConsumeQueueWriter],
-    ) -> None:
-        if transaction_type(request.sys_flag) not in _VISIBLE:
-            return
-        key = (request.topic, request.queue_id)
-        unit = (request.store_timestamp_ms, bitmap)
-        self._put_entry(key, request.queue_offset, request, touched, unit)
-        if self._config.enable_multi_dispatch:
-            for target in multi_targets(
-                request.properties, request.queue_id, enable_lmq=self._config.enable_lmq
-            ):
-                key = (target.topic, target.queue_id)
-                self._put_entry(key, target.queue_offset, request, touched)
-
-    def _put_entry(
-        self,
-        key: QueueKey,
-        queue_offset: int,
-        request: DispatchRequest,
-        touched: dict[QueueKey, ConsumeQueueWriter],
-        unit: tuple[int, bytes] | None = None,
-    ) -> None:
-        queue = touched.get(key)
-        if queue is None:
-            queue = self._open(key)
-            if queue is None:
-                return
-            touched[key] = queue
-        queue.put(
-            request.physical_offset,
-            request.size_bytes,
-            request.tags_code,
-            queue_offset,
-            unit=unit,
-        )
-
-    def _put_columns(self, columns: Columns, touched: dict[QueueKey, ConsumeQueueWriter]) -> None:
-        entries = columns.entries.data
-        for group in columns.groups():
-            key = (group.topic, group.queue_id)
-            queue = self._open(key)
-            if queue is None:
-                continue
-            touched[key] = queue
-            group_entries = entries[ENTRY_BYTES * group.begin : ENTRY_BYTES * group.end]
-            if group.unbroken and queue.put_run(
-                group_entries,
-                queue_offset=group.queue_offset,
-                physical_offset=group.physical_offset,
-                physical_offset_end=group.physical_offset_end,
-            ):
-                continue
-            rows = columns.order[group.begin : group.end]
-            queue.put_column(
-                group_entries,
-                physical_offsets=columns.numbers[rows, PHYSICAL_OFFSET],
-                sizes=columns.numbers[rows, SIZE],
-                tags_codes=columns.numbers[rows, TAGS_CODE],
-                queue_offsets=columns.numbers[rows, QUEUE_OFFSET],
-            )
-
-    def _open(self, key: QueueKey) -> ConsumeQueueWriter | None:
+    def open_queue(self, key: QueueKey) -> ConsumeQueueWriter | None:
+        """Return a queue, opened or begun if need be; None, counted, if its name is no path's."""
         queue = self._queues.get(key)
         if queue is not None:
             return queue

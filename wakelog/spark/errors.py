@@ -4,6 +4,7 @@
     +-- OptionError       an option that does not exist, does not fit, or is not for this mode
     +-- StoreUnreadable   a path that holds no store or no log
     +-- DataLost          rows that were asked for are not there; failOnDataLoss=false goes on
+    +-- JobFailed         a job over a whole log cannot begin, or not end
 
 Spark shows the text with a traceback around it: each says what to do.
 """
@@ -32,3 +33,13 @@ class DataLost(SourceError):
             f"{what}. Rows that this query counts on are not there; set failOnDataLoss to false "
             "to read what is left"
         )
+
+
+class JobFailed(SourceError):
+    """A job could not begin, or not go on, and what to do about it."""
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        """Keep both: the command line says them as two sentences."""
+        self.cause = cause
+        self.remedy = remedy
+        super().__init__(f"{cause}; {remedy}")

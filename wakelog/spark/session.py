@@ -13,7 +13,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -30,8 +31,14 @@ class SparkMissing(SourceError):
     """PySpark or a Java that it runs on is not here; the text says what to install."""
 
 
-def open_session(master: str = "local[*]", config: Mapping[str, str] | None = None) -> SparkSession:
-    """Return the session of this process, made now if there is none. Raises: SparkMissing."""
+def open_session(
+    master: str | None = "local[*]", config: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Return the session of this process, made now if there is none.
+
+    master: None for what spark-submit was told.
+    Raises: SparkMissing.
+    """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -39,13 +46,48 @@ def open_session(master: str = "local[*]", config: Mapping[str, str] | None = No
     found = SparkSession.getActiveSession()
     if found is not None:
         return found
-    check_java(os.environ)
+    if not is_submitted(os.environ):
+        check_java(os.environ)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master).appName("wakelog")
+    builder = SparkSession.builder.appName("wakelog")
+    if master is not None:
+        builder = builder.master(master)
     for name, value in (config or {}).items():
         builder = builder.config(name, value)
     session: SparkSession = builder.getOrCreate()
     return session
+
+
+@contextmanager
+def job_session(
+    master: str | None = None, config: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Yield a session for one job, and stop it if it was made for that. Raises: SparkMissing.
+
+    master: None for what spark-submit was told, without it for all cores of this machine.
+    """
+    if master is None and not is_submitted(os.environ):
+        master = "local[*]"
+    is_ours = _active_session() is None
+    session = open_session(master, config)
+    try:
+        yield session
+    finally:
+        if is_ours:
+            session.stop()
+
+
+def is_submitted(environment: Mapping[str, str]) -> bool:
+    """Tell whether spark-submit has started this process, whose Java knows the master then."""
+    return "PYSPARK_GATEWAY_PORT" in environment
+
+
+def _active_session() -> SparkSession | None:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return None
+    return SparkSession.getActiveSession()
 
 
 def check_java(environment: Mapping[str, str]) -> None:

@@ -16,12 +16,11 @@ Source: org.apache.rocketmq.store.index.IndexFile#putKey (4.9.3).
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from wakelog.protocol.java import INT_MAX, LONG_MIN
-from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.bulk.layout import (
     ENTRY_BYTES,
     KEY_HASH,
@@ -48,6 +47,26 @@ PAGE_SLOTS: Final = 4096 // SLOT_BYTES
 # Keys fall anywhere. Up to so many changed slots are written one by one, about 1.5 us each; more
 # go page by page, which from here on writes several slots at once.
 SINGLE_SLOTS_MAX: Final = 4096
+
+
+class KeyColumns(Protocol):
+    """Keys in columns: what is needed of `storage/bulk/columns.py`."""
+
+    @property
+    def keys(self) -> Array:
+        """int32[KEY_ROWS, keys]: hash and record number of each."""
+        ...
+
+    @property
+    def numbers(self) -> Array:
+        """int64[records, NUMBER_FIELDS], of which place and store time are read."""
+        ...
+
+    def link_keys(
+        self, slots: Array, *, entry_next: int, begin_timestamp_ms: int, begin: int, end: int
+    ) -> tuple[int, memoryview]:
+        """Chain keys [begin, end) into slots; return slots newly used, and the entries' bytes."""
+        ...
 
 
 class IndexFileWriter:
@@ -121,7 +140,7 @@ class IndexFileWriter:
             self._begin_timestamp_ms = store_timestamp_ms
         self._advance(1, physical_offset, store_timestamp_ms)
 
-    def put_columns(self, columns: Columns, begin: int, end: int) -> int:
+    def put_columns(self, columns: KeyColumns, begin: int, end: int) -> int:
         """Add keys [begin, end) of a scan, as many as fit; return the first that did not."""
         if begin < end and self._entry_next == ENTRY_FIRST and not self.is_full:
             # The first key's seconds count from the previous file's end, the others' from it.

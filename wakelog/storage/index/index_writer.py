@@ -122,10 +122,7 @@ class IndexWriter:
         file = self._file_with_room(now_ms)
         if request.physical_offset < self.end_physical_offset:
             return
-        if transaction_type(request.sys_flag) == TRANSACTION_ROLLBACK:
-            return
-        words = [] if request.uniq_key is None else [request.uniq_key]
-        words += split_keys(request.keys or "")
+        words = index_words(request)
         if request.physical_offset == self._known_offset:
             words = words[self._known_keys :]
         for word in words:
@@ -205,22 +202,13 @@ class IndexWriter:
         return self._file
 
     def _make(self, name: str, previous: IndexHeader) -> None:
-        # Sparse, as 4.9.3's is; seeded before it gets its name, so that nobody sees it without.
-        final = self._path(name)
-        unfinished = self._paths.new_file(final, _OWNER)
-        if self._fs.exists(unfinished):
-            self._fs.unlink(unfinished)
-        self._fs.make_directories(self._paths.index_directory)
-        fd = self._fs.open(unfinished, create=True)
-        try:
-            self._fs.truncate(fd, self._shape.file_bytes)
-            end_ms, end = max(previous.end_timestamp_ms, 0), max(previous.end_physical_offset, 0)
-            self._fs.pwrite(fd, HEADER.pack(end_ms, end_ms, end, end, 0, 0), 0)
-            self._fs.sync(fd)
-        finally:
-            self._fs.close(fd)
-        self._fs.rename(unfinished, final)
-        self._fs.sync_directory(self._paths.index_directory)
+        make_index_file(
+            self._fs,
+            self._config,
+            name,
+            end_timestamp_ms=previous.end_timestamp_ms,
+            end_physical_offset=previous.end_physical_offset,
+        )
         self.files_made_count += 1
 
     def _next_name(self, now_ms: int) -> str:
@@ -248,3 +236,43 @@ class IndexWriter:
                 reader.close()
         if self._known_keys == 0:
             self._known_offset = -1
+
+
+def index_words(request: DispatchRequest) -> list[str]:
+    """Return the keys of a record in the order of putting; a rolled back one has none."""
+    if transaction_type(request.sys_flag) == TRANSACTION_ROLLBACK:
+        return []
+    words = [] if request.uniq_key is None else [request.uniq_key]
+    return words + split_keys(request.keys or "")
+
+
+def make_index_file(
+    fs: FileSystem,
+    config: StoreConfig,
+    name: str,
+    *,
+    end_timestamp_ms: int = 0,
+    end_physical_offset: int = 0,
+) -> str:
+    """Make a file without keys, seeded with its predecessor's end; return its path.
+
+    Raises: OSError.
+    """
+    # Sparse, as 4.9.3's is; seeded before it gets its name, so that nobody sees it without.
+    paths = config.paths
+    final = join(paths.index_directory, name)
+    unfinished = paths.new_file(final, _OWNER)
+    if fs.exists(unfinished):
+        fs.unlink(unfinished)
+    fs.make_directories(paths.index_directory)
+    fd = fs.open(unfinished, create=True)
+    try:
+        fs.truncate(fd, index_shape(config).file_bytes)
+        end_ms, end = max(end_timestamp_ms, 0), max(end_physical_offset, 0)
+        fs.pwrite(fd, HEADER.pack(end_ms, end_ms, end, end, 0, 0), 0)
+        fs.sync(fd)
+    finally:
+        fs.close(fd)
+    fs.rename(unfinished, final)
+    fs.sync_directory(paths.index_directory)
+    return final

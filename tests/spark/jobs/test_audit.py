@@ -1,0 +1,102 @@
+"""An audit finds each kind of damage where it was put, and nothing in what a real broker wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.cli.test_spark import run
+from tests.dispatchers.test_golden_rebuild import config_of
+from tests.fakes.logs import small_config
+from tests.fakes.records import LogBytes, properties
+from tests.golden_stores import open_golden
+from tests.spark.jobs.runners import LocalRunner
+from tests.spark.logs import write_segments
+from wakelog.spark.jobs.audit import DIFFERENCES_MAX, Finding, _first, audit, compare_derived
+from wakelog.storage.config import StoreConfig
+
+
+def damaged_log() -> LogBytes:
+    log = LogBytes(8192)
+    for place, unique in ((0, "a"), (1, "b"), (5, "c"), (5, "d"), (6, "a"), (7, "e")):
+        log.add(properties(UNIQ_KEY=unique, KEYS="k"), queue_offset=place, body=b"a body")
+    log.add(properties(UNIQ_KEY="a"), topic="Other", body=b"of its own")
+    log.add(properties(UNIQ_KEY="a"), topic="%RETRY%G", body=b"once more")
+    log.damage(log.offsets[1] + 88, b"X")
+    log.damage(log.offsets[5] + 4, b"\0")
+    return log
+
+
+def log_alone(folder: Path) -> StoreConfig:
+    return small_config(
+        store_path_root=str(folder),
+        store_path_commit_log=str(folder),
+        commit_log_file_bytes=8192,
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_each_kind_of_damage_is_found(spark: SparkSession, tmp_path: Path) -> None:
+    log = damaged_log()
+    folder = write_segments(tmp_path / "log", log)
+    rows = audit(spark, log_alone(folder)).collect()
+    found = {
+        (row.kind, row.topic, row.queueOffset, row.physicalOffset, row.affected) for row in rows
+    }
+    places = log.offsets
+    assert found == {
+        ("body", None, None, places[1], places[2] - places[1]),
+        ("record", None, None, places[5], places[6] - places[5]),
+        ("place", "T", 2, places[2], 3),
+        ("place", "T", 5, places[3], 1),
+        ("duplicate", "T", None, places[0], 2),
+    }
+    assert {row.severity for row in rows if row.kind == "duplicate"} == {"notice"}
+
+
+@pytest.mark.golden
+@pytest.mark.spark
+@pytest.mark.slow
+def test_what_a_real_broker_wrote_is_sound(spark: SparkSession, tmp_path: Path) -> None:
+    store, manifest = open_golden("delay_tx_retry", tmp_path)
+    assert audit(spark, config_of(manifest, store), scratch=str(tmp_path)).collect() == []
+    assert [path.name for path in tmp_path.iterdir()] == [store.name]
+
+
+@pytest.mark.golden
+def test_queues_and_index_are_held_against_the_log(tmp_path: Path) -> None:
+    store, manifest = open_golden("crash_lost_cq", tmp_path)
+    config = config_of(manifest, store)
+    found = compare_derived(LocalRunner(), config, str(tmp_path))
+    assert {finding.kind for finding in found} == {"queue", "index"}
+    assert found[0][3:] == ("CrashTopic", 0, 0, 1881, 44, "no entry")
+    assert [path.name for path in tmp_path.iterdir()] == [store.name]
+
+
+def test_findings_beyond_what_a_driver_takes_become_one() -> None:
+    finding = Finding("damage", "queue", "q", "T", 0, 1, 2, 3, "no entry")
+    *first, last = _first([finding] * (DIFFERENCES_MAX + 4))
+    assert len(first) == DIFFERENCES_MAX
+    assert (last.affected_count, last.reason) == (12, "more of these")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_command_tells_by_its_exit_code(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_segments(tmp_path / "log", damaged_log())
+    assert run("audit", "--store", str(folder)) == 1
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == "damaged: 4 findings of damage, 1 notices"
+    log = LogBytes(4096)
+    for i in range(3):
+        log.add(properties(UNIQ_KEY="twice"), queue_offset=i)
+    folder = write_segments(tmp_path / "sound", log)
+    assert run("audit", "--store", str(folder), "--json") == 0
+    [line] = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["reason"] == "unique key twice"

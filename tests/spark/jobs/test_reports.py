@@ -1,0 +1,114 @@
+"""What is behind, how late, which keys, what was given up: counted in logs that are known."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.cli.test_spark import run
+from tests.fakes.records import STORE_MS, LogBytes, properties
+from tests.spark.logs import write_segments
+from wakelog.spark.errors import JobFailed
+from wakelog.spark.jobs.reports import deadletters, hotkeys, lag, latency
+
+HOUR_MS = 3_600_000
+BEGIN_MS = STORE_MS - STORE_MS % HOUR_MS
+
+
+def at(hour: int) -> datetime:
+    return datetime.utcfromtimestamp((BEGIN_MS + hour * HOUR_MS) / 1000)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """A store of 12 messages, 2 an hour, the last two of each queue not consumed by group G."""
+    log = LogBytes(8192)
+    for i in range(12):
+        log.add(
+            properties(KEYS=f"all k{i % 3}"),
+            queue_id=i % 2,
+            queue_offset=i // 2,
+            store_timestamp_ms=BEGIN_MS + i // 2 * HOUR_MS + i,
+            born_timestamp_ms=BEGIN_MS + i // 2 * HOUR_MS - 10 * i,
+        )
+    for i, times in enumerate((16, 16, 3)):
+        log.add(
+            properties(RETRY_TOPIC="T"),
+            topic="%DLQ%G",
+            queue_offset=i,
+            reconsume_times=times,
+            store_timestamp_ms=BEGIN_MS + i,
+        )
+    write_segments(tmp_path / "store" / "commitlog", log)
+    config = tmp_path / "store" / "config"
+    config.mkdir()
+    table = {"T@G": {"0": 4, "1": 4}, "T@H": {"0": 6, "1": 6}}
+    (config / "consumerOffset.json").write_text(json.dumps({"offsetTable": table}))
+    return str(tmp_path / "store")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_lag_is_counted_by_the_time_of_storing(spark: SparkSession, store: str) -> None:
+    rows = lag(spark, store).collect()
+    assert [(row.group, row.topic, row.time, row.messages) for row in rows] == [
+        ("G", "T", at(4), 2),
+        ("G", "T", at(5), 2),
+    ]
+    assert rows[0].oldest.microsecond == 8000 and rows[0].bytes > 200
+    assert lag(spark, store, group="H").collect() == []
+    with pytest.raises(JobFailed, match="no group 'I' has committed an offset"):
+        lag(spark, store, group="I")
+    with pytest.raises(JobFailed, match="'often' is no interval; give one such as '10 minutes'"):
+        lag(spark, store, every="often")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_latency_is_from_producer_to_log(spark: SparkSession, store: str) -> None:
+    rows = [row for row in latency(spark, store).collect() if row.topic == "T"]
+    assert [(row.time, row.messages) for row in rows] == [(at(hour), 2) for hour in range(6)]
+    assert [(row.p50Ms, row.p99Ms, row.maxMs) for row in rows][:2] == [(0, 11, 11), (22, 33, 33)]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_most_frequent_keys_come_first(spark: SparkSession, store: str) -> None:
+    rows = hotkeys(spark, store).collect()
+    assert [(row.key, row.messages, round(row.share, 3)) for row in rows] == [
+        ("all", 12, 1.0),
+        ("k0", 4, 0.333),
+        ("k1", 4, 0.333),
+        ("k2", 4, 0.333),
+    ]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_dead_letters_have_a_reason(spark: SparkSession, store: str) -> None:
+    rows = deadletters(spark, store).collect()
+    assert [(row.group, row.origin, row.reason, row.messages, row.retries) for row in rows] == [
+        ("G", "T", "given up by its consumer", 1, 3),
+        ("G", "T", "retries used up", 2, 16),
+    ]
+    [row] = deadletters(spark, store, retries_max=3).collect()
+    assert row.messages == 3
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_commands_print_the_tables(
+    spark: SparkSession, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("hotkeys", "--store", store, "--limit", "1") == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:3] == ["T", "all", "12"]
+    assert run("lag", "--store", store, "--every", "1 day", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["messages"] == 4
+    assert run("deadletters", "--store", store, "--retries", "3") == 0
+    assert "retries used up" in capsys.readouterr().out
+    assert run("latency", "--store", store, "--every", "soon") == 1
+    assert "'soon' is no interval. Give one such as" in capsys.readouterr().err

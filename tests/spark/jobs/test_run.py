@@ -1,0 +1,64 @@
+"""Work as tasks: a result for each item in order, and what is said when a task fails."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from wakelog.spark.errors import JobFailed
+from wakelog.spark.jobs.run import SparkRunner, explained, failure_of
+from wakelog.storage.errors import DamagedStore
+
+
+def double(item: int) -> tuple[int, str]:
+    return 2 * item, "x"
+
+
+def refuse(item: int) -> int:
+    raise DamagedStore("/a/file", f"item {item} is bad", "mend it")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_results_come_in_the_order_of_the_items(spark: SparkSession) -> None:
+    run = SparkRunner(spark)
+    assert run.parallelism == 2
+    assert run(double, [3, 1, 2]) == [(6, "x"), (2, "x"), (4, "x")]
+    assert run(double, []) == []
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_failed_task_says_why_and_what_to_do(spark: SparkSession) -> None:
+    with pytest.raises(JobFailed, match=r"^/a/file: item 5 is bad; mend it$") as caught:
+        SparkRunner(spark)(refuse, [5])
+    assert caught.value.remedy == "mend it"
+
+
+def test_a_failure_of_spark_itself_is_told_as_it_is() -> None:
+    failure = failure_of(ValueError("no room"))
+    assert failure.cause == "Spark gave up: no room"
+
+
+SAID = """[STREAM_FAILED] Query [id = 1] terminated with exception:
+Traceback (most recent call last):
+  File "/x/job.py", line 7, in work
+    raise DamagedStore
+wakelog.storage.errors.DamagedStore: /a: it is bad; mend it
+\tat org.apache.spark.Something
+=== Streaming Query ===
+Identifier: [id = 1]
+"""
+
+
+def test_what_the_task_said_is_found_in_what_spark_says() -> None:
+    failure = failure_of(ValueError(SAID))
+    assert (failure.cause, failure.remedy) == ("/a: it is bad", "mend it")
+    failure = failure_of(ValueError(SAID.replace("wakelog.storage.errors.DamagedStore", "OSError")))
+    assert failure.cause == "a task failed with OSError: /a: it is bad"
+
+
+def test_what_spark_raises_is_explained() -> None:
+    with pytest.raises(JobFailed, match="Spark gave up: no room"), explained():
+        raise PySparkException("no room")

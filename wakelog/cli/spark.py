@@ -1,0 +1,287 @@
+"""`wakelog spark`: jobs over whole logs, on this machine or, by spark-submit, on a cluster.
+
+The functions are those of `wakelog/spark/jobs/`; they, and Spark, are imported when a command runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os.path import abspath, expanduser, isdir, join
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wakelog.actors.errors import PlanRefused
+from wakelog.cli.failures import FAILED
+from wakelog.cli.log import LIMIT_DEFAULT, AsJson, Config, Scratch, Settings
+from wakelog.storage.config import StoreConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Text = str | None
+
+Store = Annotated[
+    str, typer.Option(metavar="DIR", help="Store directory, or a folder of commit-log files.")
+]
+Stores = Annotated[
+    str,
+    typer.Option("--store", metavar="DIR", help="As the source's storePath: several with commas."),
+]
+Into = Annotated[str, typer.Option(metavar="DIR", help="A new folder.")]
+Master = Annotated[
+    Text, typer.Option(metavar="URL", help="Spark's master.  [default: all cores of this machine]")
+]
+Confs = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; repeat."),
+]
+
+Columns = Annotated[Text, typer.Option(metavar="NAMES", help="With commas.  [default: all]")]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", metavar="KEY=VALUE", help="An option of the source; repeat."),
+]
+Every = Annotated[str, typer.Option(metavar="INTERVAL", help="Of storing, as '10 minutes'.")]
+Limit = Annotated[int, typer.Option(help="How many rows at most.")]
+
+QUIET = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+
+spark = typer.Typer(
+    name="spark",
+    help="Jobs over whole logs: rebuild, audit, export, compare, and what they tell of traffic.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@spark.command()
+def script() -> None:
+    """Print the path of the program that spark-submit takes for these commands."""
+    print(Path(__file__).parent / "submit" / "spark_job.py")
+
+
+@spark.command()
+def rebuild(
+    store: Store,
+    into: Into,
+    config: Config = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+    master: Master = None,
+    confs: Confs = None,
+) -> int:
+    """Make queues and index from the log alone, a task a segment."""
+    from wakelog.spark.jobs.rebuild import rebuild as rebuild_now
+
+    settled = log_config(store, config, settings or [])
+    with _session(master, confs) as session:
+        found = rebuild_now(session, settled, into)
+    if as_json:
+        print(json.dumps(_named(found)))
+        return 0
+    for stretch in found.bad_stretches:
+        print(f"passed over  {stretch.begin} to {stretch.end}: {stretch.reason}")
+    print(
+        f"rebuilt: {found.records_count} records from {found.begin} to {found.end}, "
+        f"{found.queues_count} queues, {found.keys_count} keys in {found.index_files_count} files"
+    )
+    return 0
+
+
+@spark.command()
+def audit(
+    store: Store,
+    config: Config = None,
+    settings: Settings = None,
+    scratch: Scratch = None,
+    limit: Limit = LIMIT_DEFAULT,
+    as_json: AsJson = False,
+    master: Master = None,
+    confs: Confs = None,
+) -> int:
+    """Prove a log, its queues and index sound, or list what is wrong; exit code 1 if anything."""
+    from wakelog.cli.spark_tables import table_lines
+    from wakelog.spark.jobs.audit import audit as audit_now
+
+    settled = log_config(store, config, settings or [])
+    with _session(master, confs) as session:
+        findings = audit_now(session, settled, scratch=scratch).persist()
+        for line in table_lines(findings, limit, as_json=as_json):
+            print(line)
+        counts = {
+            row.severity: row["count"] for row in findings.groupBy("severity").count().collect()
+        }
+        findings.unpersist()
+    damages, notices = counts.get("damage", 0), counts.get("notice", 0)
+    if not as_json:
+        sound = "damaged" if damages else "sound"
+        print(f"{sound}: {damages} findings of damage, {notices} notices")
+    return FAILED if damages else 0
+
+
+@spark.command()
+def export(
+    store: Stores,
+    into: Into,
+    columns: Columns = None,
+    options: Options = None,
+    as_json: AsJson = False,
+    master: Master = None,
+    confs: Confs = None,
+) -> int:
+    """Add what is new in a log to Parquet files by topic and day."""
+    from wakelog.spark.jobs.export import export as export_now
+
+    names = [name for name in (columns or "").split(",") if name]
+    with _session(master, confs) as session:
+        found = export_now(session, store, into, columns=names, options=_pairs("option", options))
+    if as_json:
+        print(json.dumps(_named(found)))
+        return 0
+    print(
+        f"exported: {found.rows_count} rows in {found.files_count} files of "
+        f"{found.batches_count} batches into {found.target}"
+    )
+    return 0
+
+
+@spark.command()
+def lag(
+    store: Stores,
+    group: Annotated[str, typer.Option(help="Of this group alone.")] = "",
+    every: Every = "1 hour",
+    limit: Limit = LIMIT_DEFAULT,
+    as_json: AsJson = False,
+    master: Master = None,
+    confs: Confs = None,
+) -> None:
+    """Count what groups have not consumed, by the time of its storing."""
+    from wakelog.spark.jobs.reports import lag as table
+
+    with _session(master, confs) as session:
+        _print(table(session, store, group=group, every=every), limit, as_json)
+
+
+@spark.command()
+def latency(
+    store: Stores,
+    every: Every = "1 hour",
+    limit: Limit = LIMIT_DEFAULT,
+    as_json: AsJson = False,
+    master: Master = None,
+    confs: Confs = None,
+) -> None:
+    """Say how long messages took from their producer to the log, by topic and time."""
+    from wakelog.spark.jobs.reports import latency as table
+
+    with _session(master, confs) as session:
+        _print(table(session, store, every=every), limit, as_json)
+
+
+@spark.command()
+def hotkeys(
+    store: Stores,
+    limit: Limit = LIMIT_DEFAULT,
+    as_json: AsJson = False,
+    master: Master = None,
+    confs: Confs = None,
+) -> None:
+    """List the keys that most messages have."""
+    from wakelog.spark.jobs.reports import hotkeys as table
+
+    with _session(master, confs) as session:
+        _print(table(session, store), limit, as_json)
+
+
+@spark.command()
+def deadletters(
+    store: Stores,
+    retries: Annotated[int, typer.Option(help="After how many a message is given up.")] = 16,
+    limit: Limit = LIMIT_DEFAULT,
+    as_json: AsJson = False,
+    master: Master = None,
+    confs: Confs = None,
+) -> None:
+    """Count what groups gave up, by topic of origin and reason."""
+    from wakelog.spark.jobs.reports import deadletters as table
+
+    with _session(master, confs) as session:
+        _print(table(session, store, retries_max=retries), limit, as_json)
+
+
+@spark.command()
+def compare(
+    store: Stores,
+    other: Annotated[str, typer.Option("--with", metavar="DIR", help="The other side.")],
+    options: Options = None,
+    limit: Limit = LIMIT_DEFAULT,
+    as_json: AsJson = False,
+    master: Master = None,
+    confs: Confs = None,
+) -> int:
+    """List by queue what one log has and another lacks; exit code 1 if anything."""
+    from wakelog.cli.spark_tables import table_lines
+    from wakelog.spark.jobs.compare import compare as compare_now
+
+    with _session(master, confs) as session:
+        table = compare_now(session, store, other, options=_pairs("option", options))
+        lines = list(table_lines(table, limit, as_json=as_json))
+    for line in lines:
+        print(line)
+    if not lines and not as_json:
+        print("equal")
+    return FAILED if lines else 0
+
+
+def _print(table: DataFrame, limit: int, as_json: bool) -> None:
+    from wakelog.cli.spark_tables import table_lines
+
+    for line in table_lines(table, limit, as_json=as_json):
+        print(line)
+
+
+def log_config(store: str, config: Text, settings: list[str]) -> StoreConfig:
+    """Return the configuration of a store, or of a folder that holds nothing but the log.
+
+    Raises: PlanRefused, IllegalConfiguration; OSError for `config`.
+    """
+    from wakelog.cli.log_settings import store_config
+
+    path = abspath(expanduser(store))
+    names_log = any(setting.startswith("storePathCommitLog=") for setting in settings)
+    if isdir(path) and not isdir(join(path, "commitlog")) and not names_log:
+        settings = [*settings, f"storePathCommitLog={path}"]
+    return store_config(path, config, settings)
+
+
+@contextmanager
+def _session(master: Text, confs: list[str] | None) -> Iterator[SparkSession]:
+    from wakelog.spark.jobs.run import explained
+    from wakelog.spark.session import job_session
+
+    with job_session(master, QUIET | _pairs("conf", confs)) as session, explained():
+        yield session
+
+
+def _pairs(option: str, words: list[str] | None) -> dict[str, str]:
+    found = {}
+    for word in words or ():
+        key, separator, value = word.partition("=")
+        if not separator or not key:
+            raise PlanRefused(f"--{option} {word!r} is no KEY=VALUE", "Give a name and a value.")
+        found[key] = value
+    return found
+
+
+def _named(report: Any) -> dict[str, Any]:
+    """Return a report's fields for JSON, in the spelling of a JSON document."""
+    return {_spelled(name): value for name, value in report._asdict().items()}
+
+
+def _spelled(name: str) -> str:
+    first, *rest = name.removesuffix("_count").split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,54 @@
+"""Rows of a job's table for people and for programs: aligned columns, or a line of JSON each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NOTHING: Final = "-"
+
+
+def table_lines(table: DataFrame, limit: int, *, as_json: bool) -> Iterator[str]:
+    """Yield the first rows; as text with a line of names, none without rows."""
+    rows = [tuple(row) for row in table.limit(limit).collect()]
+    yield from json_lines(table.columns, rows) if as_json else text_lines(table.columns, rows)
+
+
+def json_lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
+    """Yield a JSON object for each row."""
+    for row in rows:
+        yield json.dumps(dict(zip(names, map(_plain, row), strict=True)), ensure_ascii=False)
+
+
+def text_lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
+    """Yield names and rows in columns; numbers stand at their right ends."""
+    if not rows:
+        return
+    cells = [list(names), *([_text(value) for value in row] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
+    numbers = [
+        all(value is None or isinstance(value, int | float) for value in column)
+        for column in zip(*rows, strict=True)
+    ]
+    for line in cells:
+        yield "  ".join(
+            cell.rjust(width) if is_number else cell.ljust(width)
+            for cell, width, is_number in zip(line, widths, numbers, strict=True)
+        ).rstrip()
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return NOTHING
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="milliseconds")
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

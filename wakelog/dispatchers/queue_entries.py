@@ -1,0 +1,173 @@
+"""Which consume queues a batch's records have entries in, and in which order they are put there.
+
+Prepared and rolled back messages get none (fact 7). A message for several queues gets one in each
+(`multi_dispatch.py`), behind the one of its own.
+
+With `enableConsumeQueueExt` each entry of a message's own queue has an extension unit, with the
+bitmap that `filter_bitmap.py` has set in the batch. Entries of further queues have none, as in
+4.9.3. Records are then taken one by one: properties have to be decoded for the filters anyhow.
+
+What a queue is here is the caller's: `consume_queue.py` has writers of files, a parallel rebuild
+has places to keep entries until the files of a queue are written.
+
+Invariants: entries of one queue are put in the order of the log.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildConsumeQueue (4.9.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from wakelog.dispatchers.dispatcher import DispatchBatch
+from wakelog.dispatchers.multi_dispatch import multi_targets
+from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_NOT, transaction_type
+from wakelog.storage.bulk.columns import Columns
+from wakelog.storage.bulk.layout import (
+    ENTRY_BYTES,
+    PHYSICAL_OFFSET,
+    QUEUE_OFFSET,
+    REFINE,
+    REFINE_MULTI,
+    SIZE,
+    TAGS_CODE,
+)
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.dispatch_request import DispatchRequest
+from wakelog.storage.file_system import Buffer
+from wakelog.storage.queue_offsets import QueueKey
+
+Array = np.ndarray[Any, Any]
+_VISIBLE: Final = frozenset({TRANSACTION_NOT, TRANSACTION_COMMIT})
+
+
+class EntryQueue(Protocol):
+    """What takes the entries of one queue; see `storage/queue/consume_queue_writer.py`."""
+
+    def put(
+        self,
+        physical_offset: int,
+        size_bytes: int,
+        tags_code: int,
+        queue_offset: int,
+        *,
+        unit: tuple[int, bytes] | None = None,
+    ) -> None:
+        """Take one entry; `unit` is store time and bitmap for an extension."""
+        ...
+
+    def put_run(
+        self,
+        entries: Buffer,
+        *,
+        queue_offset: int,
+        physical_offset: int,
+        physical_offset_end: int,
+    ) -> bool:
+        """Take entries of successive queue offsets, or return False for `put_column`."""
+        ...
+
+    def put_column(
+        self,
+        entries: Buffer,
+        *,
+        physical_offsets: Array,
+        sizes: Array,
+        tags_codes: Array,
+        queue_offsets: Array,
+    ) -> None:
+        """Take many entries in log order."""
+        ...
+
+
+Q = TypeVar("Q", bound=EntryQueue)
+
+
+class EntryPlacement(Generic[Q]):
+    """Puts the entries of batches; `open_queue` returns None for a name that is no path's."""
+
+    def __init__(self, config: StoreConfig, open_queue: Callable[[QueueKey], Q | None]) -> None:
+        """Open nothing yet."""
+        self._config = config
+        self._open = open_queue
+
+    def place(self, batch: DispatchBatch) -> Collection[Q]:
+        """Put an entry of each visible message into each of its queues; return those queues."""
+        touched: dict[QueueKey, Q] = {}
+        has_units = self._config.enable_consume_queue_extension
+        if has_units or batch.columns is None or self._has_multi(batch.columns):
+            # A queue can get entries from several topics: only the plain way keeps log order.
+            bitmaps = batch.bitmaps or [b""] * len(batch)
+            for request, bitmap in zip(batch.requests, bitmaps, strict=True):
+                self._put(request, bitmap, touched)
+        else:
+            self._put_columns(batch.columns, touched)
+        return touched.values()
+
+    def _has_multi(self, columns: Columns) -> bool:
+        if not self._config.enable_multi_dispatch or not columns.refined:
+            return False
+        return bool((columns.numbers[: columns.count, REFINE] & REFINE_MULTI).any())
+
+    def _put(self, request: DispatchRequest, bitmap: bytes, touched: dict[QueueKey, Q]) -> None:
+        if transaction_type(request.sys_flag) not in _VISIBLE:
+            return
+        key = (request.topic, request.queue_id)
+        unit = (request.store_timestamp_ms, bitmap)
+        self._put_entry(key, request.queue_offset, request, touched, unit)
+        if self._config.enable_multi_dispatch:
+            for target in multi_targets(
+                request.properties, request.queue_id, enable_lmq=self._config.enable_lmq
+            ):
+                key = (target.topic, target.queue_id)
+                self._put_entry(key, target.queue_offset, request, touched)
+
+    def _put_entry(
+        self,
+        key: QueueKey,
+        queue_offset: int,
+        request: DispatchRequest,
+        touched: dict[QueueKey, Q],
+        unit: tuple[int, bytes] | None = None,
+    ) -> None:
+        queue = touched.get(key)
+        if queue is None:
+            queue = self._open(key)
+            if queue is None:
+                return
+            touched[key] = queue
+        queue.put(
+            request.physical_offset,
+            request.size_bytes,
+            request.tags_code,
+            queue_offset,
+            unit=unit,
+        )
+
+    def _put_columns(self, columns: Columns, touched: dict[QueueKey, Q]) -> None:
+        entries = columns.entries.data
+        for group in columns.groups():
+            key = (group.topic, group.queue_id)
+            queue = self._open(key)
+            if queue is None:
+                continue
+            touched[key] = queue
+            group_entries = entries[ENTRY_BYTES * group.begin : ENTRY_BYTES * group.end]
+            if group.unbroken and queue.put_run(
+                group_entries,
+                queue_offset=group.queue_offset,
+                physical_offset=group.physical_offset,
+                physical_offset_end=group.physical_offset_end,
+            ):
+                continue
+            rows = columns.order[group.begin : group.end]
+            queue.put_column(
+                group_entries,
+                physical_offsets=columns.numbers[rows, PHYSICAL_OFFSET],
+                sizes=columns.numbers[rows, SIZE],
+                tags_codes=columns.numbers[rows, TAGS_CODE],
+                queue_offsets=columns.numbers[rows, QUEUE_OFFSET],
+            )

@@ -1,0 +1,69 @@
+"""Two logs held against one another, message by message: what one has and the other lacks.
+
+A message is the same if it stands at the same place of the same queue; where in the logs the
+records lie, and when they were stored, may differ, so that a mirror can be compared. With one
+broker on either side their names do not count.
+
+Invariants: only reads; each message of either side is in at most one row's count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wakelog.spark.jobs.tables import read_log
+from wakelog.spark.stores import find_stores
+from wakelog.storage.file_system import RealFileSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS: Final = ("bodyCRC", "msgId", "offsetMsgId", "tags", "keys", "flag")
+SAME: Final = "struct(bodyCRC, if(msgId = offsetMsgId, '', msgId), tags, keys, flag)"
+"""What a message of one place has to have alike; an id that is but its place in the log is none."""
+
+
+def compare(
+    spark: SparkSession,
+    left_path: str,
+    right_path: str,
+    *,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Return where two logs differ: a row for each queue and kind of difference.
+
+    options: of the source, for both sides: `topic`, `startingTimestamp`, ...
+    Raises: SourceError.
+    """
+    sides = [find_stores(RealFileSystem(), path) for path in (left_path, right_path)]
+    place = ["topic", "queueId", "queueOffset"]
+    if any(len(stores) > 1 for stores in sides):
+        place.insert(0, "brokerName")
+    queue = place[:-1]
+    tables = [
+        read_log(spark, path, *place, *COLUMNS, **(options or {})).selectExpr(
+            *place, f"{SAME} as {side}"
+        )
+        for path, side in ((left_path, "first"), (right_path, "second"))
+    ]
+    return (
+        tables[0]
+        .join(tables[1], place, "full")
+        .where("not (first <=> second)")
+        .selectExpr(
+            *place,
+            "case when second is null then 'only in the first' "
+            "when first is null then 'only in the second' else 'differs' end as difference",
+        )
+        .groupBy(*queue, "difference")
+        .agg({"*": "count", "queueOffset": "min"})
+        .selectExpr(
+            *queue,
+            "difference",
+            "`count(1)` as messages",
+            "`min(queueOffset)` as firstQueueOffset",
+        )
+        .orderBy(*queue, "difference")
+    )

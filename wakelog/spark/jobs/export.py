@@ -1,0 +1,221 @@
+"""Messages into Parquet files, by topic and day: what came since the last run, each once.
+
+    <target>/topic=T/day=2026-01-02/part-<batch>-<number>.parquet
+    <target>/_wakelog/checkpoint/           how far each log was read: Spark's own, of a stream
+    <target>/_wakelog/settings.json         what is exported; later runs have to ask for the same
+    <target>/_wakelog/staged/<batch>/       files that are being written
+    <target>/_wakelog/batches/<batch>.json  which of them get which names, once all are whole
+
+A batch is a stretch of each log, and the same one after a kill: its bounds are in the checkpoint
+before it is read. Its files are written aside; the list of them is what makes it count. Behind that
+they only get their names, which can be done twice. So a kill before the list costs the work, and
+one behind it nothing; the checkpoint's own note that the batch is done comes last.
+
+Readers of Parquet pass over names that begin with an underscore.
+
+Invariants:
+- A message is in exactly one named file once a run has ended, and never in two.
+- A named file is whole and never written again.
+- One run at a time: the checkpoint belongs to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from os.path import abspath, join, relpath
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote
+
+from wakelog.spark.errors import JobFailed
+from wakelog.spark.jobs.run import explained
+from wakelog.storage.file_system import RealFileSystem
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FOLDER: Final = "_wakelog"
+BATCH_BYTES: Final = "4g"
+"""Of each log in one batch, unless options say otherwise: what a kill makes a run do again."""
+DAY: Final = (
+    "date_add(date'1970-01-01', cast(floor(unix_millis(storeTimestamp) / 86400000) as int))"
+)
+"""In UTC, whatever the session's time zone."""
+
+
+class ExportReport(NamedTuple):
+    """What one run added."""
+
+    target: str
+    batches_count: int
+    files_count: int
+    rows_count: int
+
+
+class ExportState:
+    """The folder beside the files: what is staged, what counts, what a run was asked for."""
+
+    def __init__(self, target: str) -> None:
+        """Name everything; nothing is touched."""
+        self.target = target
+        self.folder = join(target, FOLDER)
+        self.checkpoint = join(self.folder, "checkpoint")
+        self.files_count = 0
+        self.rows_count = 0
+        self.batches_count = 0
+        self._fs = RealFileSystem()
+
+    def begin(self, settings: Mapping[str, object]) -> None:
+        """Make the folder, or compare what is asked for with what the folder is of.
+
+        Raises: JobFailed.
+        """
+        path = join(self.folder, "settings.json")
+        wanted = json.loads(json.dumps(settings))
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                found = json.load(file)
+            if found != wanted:
+                names = sorted(x for x in {*found, *wanted} if found.get(x) != wanted.get(x))
+                raise JobFailed(
+                    f"{self.target} is an export with another {', '.join(names)}: "
+                    f"{', '.join(f'{name}={found.get(name)!r}' for name in names)}",
+                    "ask for the same, or export into a new folder",
+                )
+            return
+        if os.path.isdir(self.target) and os.listdir(self.target) not in ([], [FOLDER]):
+            raise JobFailed(f"{self.target} is no export and not empty", "give a new folder")
+        os.makedirs(join(self.folder, "batches"), exist_ok=True)
+        self._write(path, wanted)
+
+    def staged(self, batch: int) -> str:
+        """Return where a batch is written; nothing of an earlier attempt is there."""
+        path = join(self.folder, "staged", str(batch))
+        shutil.rmtree(path, ignore_errors=True)
+        return path
+
+    def is_whole(self, batch: int) -> bool:
+        """Tell whether the list of a batch's files is there: then it counts."""
+        return os.path.exists(self._list(batch))
+
+    def list_files(self, batch: int) -> None:
+        """Sync what is staged and make the list of its names: from here on the batch counts."""
+        staged = join(self.folder, "staged", str(batch))
+        names: dict[str, str] = {}
+        rows_count = 0
+        for number, path in enumerate(_parquet_files(staged)):
+            _sync(path)
+            rows_count += _rows_count(path)
+            folder = relpath(os.path.dirname(path), staged)
+            names[relpath(path, staged)] = join(folder, f"part-{batch:08d}-{number:05d}.parquet")
+        self._write(self._list(batch), {"files": names, "rows": rows_count})
+
+    def name_files(self, batch: int) -> None:
+        """Give a batch's files their names, those that have none yet; lists before go."""
+        with open(self._list(batch), encoding="utf-8") as file:
+            found = json.load(file)
+        staged = join(self.folder, "staged", str(batch))
+        for source, name in found["files"].items():
+            path = join(self.target, name)
+            self._fs.make_directories(os.path.dirname(path))
+            if os.path.exists(join(staged, source)):
+                self._fs.rename(join(staged, source), path)
+            self._fs.sync_directory(os.path.dirname(path))
+        self.batches_count += 1
+        self.files_count += len(found["files"])
+        self.rows_count += found["rows"]
+        shutil.rmtree(staged, ignore_errors=True)
+        for name in os.listdir(join(self.folder, "batches")):
+            if int(name.removesuffix(".json")) < batch:
+                os.unlink(join(self.folder, "batches", name))
+
+    def _list(self, batch: int) -> str:
+        return join(self.folder, "batches", f"{batch}.json")
+
+    def _write(self, path: str, value: object) -> None:
+        """Put a small file in place whole, durably."""
+        unfinished = join(self.folder, "new." + os.path.basename(path))
+        with open(unfinished, "w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+        self._fs.sync_directory(os.path.dirname(path))
+
+
+def export(
+    spark: SparkSession,
+    store_path: str,
+    target: str,
+    *,
+    columns: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+) -> ExportReport:
+    """Export what the stores of a path have that earlier runs did not; return what was added.
+
+    columns: all without any. options: of the source, such as `topic` or `maxBytesPerTrigger`.
+    Raises: JobFailed.
+    """
+    state = ExportState(abspath(target))
+    chosen = dict(options or {})
+    state.begin({"storePath": store_path, "columns": list(columns), "options": chosen})
+
+    def write(batch: DataFrame, number: int) -> None:
+        write_batch(state, batch, number, columns)
+
+    reader = spark.readStream.format("rocketmq").option("startingOffsets", "earliest")
+    if not any(name.lower() == "maxbytespertrigger" for name in chosen):
+        reader = reader.option("maxBytesPerTrigger", BATCH_BYTES)
+    if columns:
+        needed = [*columns, *(x for x in ("topic", "storeTimestamp") if x not in columns)]
+        reader = reader.option("columns", ",".join(needed))
+    with explained():
+        query = (
+            reader.options(**chosen)
+            .load(store_path)
+            .writeStream.foreachBatch(write)
+            .option("checkpointLocation", state.checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+    return ExportReport(state.target, state.batches_count, state.files_count, state.rows_count)
+
+
+def write_batch(state: ExportState, batch: DataFrame, number: int, columns: Sequence[str]) -> None:
+    """Write a batch, or finish one that was written before."""
+    if not state.is_whole(number):
+        path = state.staged(number)
+        table = batch.selectExpr("*", f"{DAY} as day")
+        if columns:
+            table = table.select(*columns, *({"topic", "day"} - set(columns)))
+        table.write.partitionBy("topic", "day").parquet(path)
+        state.list_files(number)
+    state.name_files(number)
+
+
+def topics_of(target: str) -> list[str]:
+    """Return the topics that an export has."""
+    names = os.listdir(target) if os.path.isdir(target) else []
+    return sorted(unquote(x.removeprefix("topic=")) for x in names if x.startswith("topic="))
+
+
+def _parquet_files(folder: str) -> Iterator[str]:
+    for directory, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith(".parquet"):
+                yield join(directory, name)
+
+
+def _rows_count(path: str) -> int:
+    import pyarrow.parquet as pq
+
+    return int(pq.read_metadata(path).num_rows)
+
+
+def _sync(path: str) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,177 @@
+"""What operators ask of a log: who is behind, how late, which keys, what was given up.
+
+Each is a table, made of what the source reads; a column that is not needed is not read. Times are
+of the brokers that stored the messages, and intervals begin at whole multiples of their length.
+
+Invariants: only reads.
+
+Source: org.apache.rocketmq.broker.processor.AbstractSendMessageProcessor#consumerSendMsgBack,
+org.apache.rocketmq.common.subscription.SubscriptionGroupConfig (4.9.3) for when a message becomes a
+dead letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from wakelog.broker.consumer_offsets import ConsumerOffsets
+from wakelog.broker.names import DLQ_PREFIX
+from wakelog.spark.errors import JobFailed
+from wakelog.spark.jobs.tables import ALL_TOPICS, read_log
+from wakelog.spark.stores import StoreLog, find_stores
+from wakelog.storage.errors import StoreError
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.state.config_files import ConfigFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+RETRIES_MAX: Final = 16
+"""retryMaxTimes of a subscription group, unless it was set."""
+EVERY: Final = "1 hour"
+
+
+def lag(spark: SparkSession, store_path: str, *, group: str = "", every: str = EVERY) -> DataFrame:
+    """Return what groups have not consumed: by group, topic and the interval of its storing.
+
+    group: this one alone. A queue of which a group has committed nothing is none of its.
+    Raises: JobFailed.
+    """
+    stores = find_stores(RealFileSystem(), store_path)
+    found = [row for store in stores for row in _committed(store) if group in ("", row[0])]
+    if not found:
+        whose = f"no group {group!r}" if group else "no group"
+        raise JobFailed(
+            f"{whose} has committed an offset in {store_path}",
+            "give a store with config/consumerOffset.json, and a group that consumes",
+        )
+    committed = spark.createDataFrame(
+        found, "`group` string, brokerName string, topic string, queueId int, committed bigint"
+    )
+    names = ("brokerName", "topic", "queueId", "queueOffset", "storeTimestamp", "storeSize")
+    messages = read_log(spark, store_path, *names, **ALL_TOPICS)
+    return (
+        messages.join(committed, ["brokerName", "topic", "queueId"])
+        .where("queueOffset >= committed")
+        .groupBy("group", "topic", _interval(messages, every))
+        .agg({"*": "count", "storeSize": "sum", "storeTimestamp": "min"})
+        .selectExpr(
+            "`group`",
+            "topic",
+            "interval.start as time",
+            "`count(1)` as messages",
+            "`sum(storeSize)` as bytes",
+            "`min(storeTimestamp)` as oldest",
+        )
+        .orderBy("group", "topic", "time")
+    )
+
+
+def latency(spark: SparkSession, store_path: str, *, every: str = EVERY) -> DataFrame:
+    """Return how long messages took from their producer to the log: by topic and interval.
+
+    A message of a group's retry topic keeps the time at which it was first sent: there it is how
+    late the group gets it once more. Clocks of producers count as they are.
+    """
+    names = ("topic", "bornTimestamp", "storeTimestamp")
+    options = {"includeRetry": "true", "includeDlq": "true"}
+    messages = read_log(spark, store_path, *names, **options).selectExpr(
+        "*", "unix_millis(storeTimestamp) - unix_millis(bornTimestamp) as ms"
+    )
+    from pyspark.sql.functions import expr
+
+    return (
+        messages.groupBy("topic", _interval(messages, every))
+        .agg(
+            expr("count(1) as messages"),
+            expr("percentile_approx(ms, 0.5) as p50Ms"),
+            expr("percentile_approx(ms, 0.99) as p99Ms"),
+            expr("max(ms) as maxMs"),
+        )
+        .selectExpr("topic", "interval.start as time", "messages", "p50Ms", "p99Ms", "maxMs")
+        .orderBy("topic", "time")
+    )
+
+
+def hotkeys(spark: SparkSession, store_path: str) -> DataFrame:
+    """Return the keys of messages, those of most messages first, with their share of the topic."""
+    messages = read_log(spark, store_path, "topic", "keys", "storeSize")
+    words = messages.selectExpr("topic", "explode(split(keys, ' ')) as key", "storeSize")
+    totals = messages.groupBy("topic").count().withColumnRenamed("count", "total")
+    return (
+        words.where("key != ''")
+        .groupBy("topic", "key")
+        .agg({"*": "count", "storeSize": "sum"})
+        .join(totals, "topic")
+        .selectExpr(
+            "topic",
+            "key",
+            "`count(1)` as messages",
+            "`sum(storeSize)` as bytes",
+            "`count(1)` / total as share",
+        )
+        .orderBy("messages", "topic", "key", ascending=[False, True, True])
+    )
+
+
+def deadletters(
+    spark: SparkSession, store_path: str, *, retries_max: int = RETRIES_MAX
+) -> DataFrame:
+    """Return what groups gave up: by group, topic of origin and reason.
+
+    retries_max: of the groups; with fewer a consumer has set a lower limit, or sent a message to
+        the dead letters itself.
+    """
+    names = ("topic", "properties", "reconsumeTimes", "storeTimestamp", "msgId")
+    pattern = {"subscribePattern": f"{DLQ_PREFIX}.*", "includeDlq": "true"}
+    from pyspark.sql.functions import expr
+
+    return (
+        read_log(spark, store_path, *names, **pattern)
+        .selectExpr(
+            f"substring(topic, {len(DLQ_PREFIX) + 1}) as `group`",
+            "coalesce(properties['RETRY_TOPIC'], '') as origin",
+            f"if(reconsumeTimes >= {retries_max}, 'retries used up', "
+            "'given up by its consumer') as reason",
+            "reconsumeTimes",
+            "storeTimestamp",
+            "msgId",
+        )
+        .groupBy("group", "origin", "reason")
+        .agg(
+            expr("count(1) as messages"),
+            expr("max(reconsumeTimes) as retries"),
+            expr("min(storeTimestamp) as oldest"),
+            expr("max(storeTimestamp) as newest"),
+            expr("min(msgId) as example"),
+        )
+        .orderBy("group", "origin", "reason")
+    )
+
+
+def _interval(messages: DataFrame, every: str) -> Column:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql.functions import window
+
+    interval = window("storeTimestamp", every).alias("interval")
+    try:
+        messages.select(interval).schema  # noqa: B018 - says now what a query would say later
+    except AnalysisException as error:
+        raise JobFailed(f"{every!r} is no interval", "give one such as '10 minutes'") from error
+    return interval
+
+
+def _committed(store: StoreLog) -> Iterator[tuple[str, str, str, int, int]]:
+    """Yield group, broker, topic, queue and offset of all that groups have committed."""
+    if store.paths is None:
+        return
+    offsets = ConsumerOffsets()
+    try:
+        ConfigFiles(RealFileSystem(), store.paths).load("consumerOffset.json", offsets.load)
+    except StoreError as error:
+        raise JobFailed(str(error), "repair the file, or leave the store out") from error
+    for group, topic, queues in offsets.committed():
+        for queue_id, offset in queues.items():
+            if offset >= 0:
+                yield group, store.broker, topic, queue_id, offset
