@@ -72,7 +72,7 @@ def test_a_real_broker_is_refused_where_wakelog_runs(tmp_path: Path) -> None:
             driver("createTopic", address=cluster.broker, topic="t", queues=1)
             send(driver, queue, 0, 100)
             for number in range(2):  # the first replaces what keeps the second out
-                wait_until(lambda: filters.read_text() == "lock", what="guarded")
+                wait_until(lambda: filters.read_text() == "wake", what="guarded")
                 # It writes some of its files every few seconds, though not while it is stopped.
                 os.kill(wakelog.process.process_id, signal.SIGSTOP)
                 before = listing(cluster.store)

@@ -13,8 +13,10 @@ from tests.golden_stores import open_golden
 from wakelog.dispatchers.rebuild import LogReport, Rebuild
 from wakelog.dispatchers.verify import VerifyReport, verify_store
 from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.recovery.steps import recover
+from wakelog.storage.recovery.steps import Recovered, recover
+from wakelog.storage.state.store_lock import StoreLock
 
 pytestmark = pytest.mark.golden
 
@@ -143,9 +145,19 @@ def test_one_flipped_bit_is_found_and_located(
     assert offset is None or first.physical_offset == offset
 
 
+def taken_over(config: StoreConfig) -> Recovered:
+    """Recover a real broker's store as ours from here on."""
+    fs = RealFileSystem()
+    lock = StoreLock(fs, config.paths.lock)
+    recovered = recover(fs, config, NOW_MS)
+    lock.sign()
+    lock.release()
+    return recovered
+
+
 def test_below_the_watermark_the_last_record_is_no_tail(tmp_path: Path) -> None:
     store, manifest = open_golden("basic", tmp_path)
-    recovered = recover(RealFileSystem(), config_of(manifest, store), NOW_MS)
+    recovered = taken_over(config_of(manifest, store))
     end = recovered.report.log_end
     segment = recovered.files.find(end - 1)
     assert segment is not None
@@ -166,7 +178,7 @@ def test_below_the_watermark_the_last_record_is_no_tail(tmp_path: Path) -> None:
 
 def test_segments_missing_below_the_watermark_are_damage(tmp_path: Path) -> None:
     store, manifest = open_golden("basic", tmp_path)
-    recovered = recover(RealFileSystem(), config_of(manifest, store), NOW_MS)
+    recovered = taken_over(config_of(manifest, store))
     recovered.files.close()
     sorted((store / "commitlog").iterdir())[-1].unlink()
     kept = look("basic", store, tmp_path).findings.kept

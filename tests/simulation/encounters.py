@@ -17,6 +17,7 @@ from tests.simulation.workloads import apply
 from wakelog.protocol.message_record import STORE_TIMESTAMP_OFFSET_V4
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreLocked
+from wakelog.storage.state.store_lock import FOREIGN_TEXT
 
 STEPS = ("put", "put", "flush", "batch", "flush", "dispatch", "derive", "put", "flush", "dispatch")
 
@@ -111,7 +112,8 @@ def torn_bit(config: StoreConfig, seed: int) -> None:
 def another_owner(config: StoreConfig, seed: int) -> None:
     """Let a broker that knows no watermark cut below it and write on: nothing old comes back.
 
-    Like 4.9.3 it ends the log at damage, in memory only, and writes over what lies there.
+    Like 4.9.3 it ends the log at damage, in memory only, writes over what lies there, and is killed
+    before it writes its checkpoint.
     """
     disk = SimulatedDisk()
     machine = _lived(disk, config)
@@ -119,6 +121,9 @@ def another_owner(config: StoreConfig, seed: int) -> None:
     machine.abandon()
     victim = Random(seed).choice(list(view.sent.values())[:4])
     fs = disk.process()
+    lock_fd = fs.open(config.paths.lock)
+    fs.pwrite(lock_fd, FOREIGN_TEXT, 0)
+    fs.close(lock_fd)
     segment = victim.physical_offset - victim.physical_offset % config.commit_log_file_bytes
     path = f"{config.paths.commit_log_directories[0]}/{segment:020d}"
     fd = fs.open(path)
@@ -132,6 +137,8 @@ def another_owner(config: StoreConfig, seed: int) -> None:
     fs.kill()
     machine = Machine(disk, config, later_ms + RECOVERED_LATER_MS)
     try:
+        if machine.store.recovery.watermark:
+            raise Violation("I8", f"believed of another broker: {machine.store.recovery}")
         if machine.store.recovery.log_end != victim.end:
             raise Violation("I2", f"behind {victim.end} old messages came back")
     finally:

@@ -325,6 +325,10 @@ MUTANTS: dict[str, Mutant] = {
         (durable, "_doubt", _nothing),
         (LogEndSearch, "_resume_below_watermark", _resume_anywhere),
     ),
+    "lock_text_unheeded": _mutant(
+        "another broker is noticed by its checkpoint alone",
+        (durable, "was_another_brokers", lambda *_: False),
+    ),
     "queues_not_checked_after_a_crash": _mutant(
         "a hole in a queue stays",
         (ConsumeQueueWriter, "_careful_end", ConsumeQueueWriter.end_of_written),

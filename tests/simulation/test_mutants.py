@@ -56,6 +56,7 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "watermark_ahead_of_the_log": crashes(0),
     "watermark_unheeded": changed_bit(10),
     "watermark_of_another_broker": lambda: another_owner(simulated_config(), 0),
+    "lock_text_unheeded": lambda: another_owner(simulated_config(), 0),
     "believe_what_the_crc_leaves_out": crashes(243),
     "lock_after_recovery": lambda: second_broker(simulated_config()),
     "flock_instead_of_record_lock": lambda: foreign_broker(simulated_config()),

@@ -141,6 +141,7 @@ def repair(config: StoreConfig, *, scratch: str | None, show_progress: bool) -> 
             undo(fs, moves)
             raise
         recovered.files.close()
+        lock.sign()
         _, more = _rebuild_in_place(fs, config, show_progress=show_progress)
         return RepairReport(recovered.report.quarantined, [*moves, *more], look())
     finally:

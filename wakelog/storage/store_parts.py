@@ -94,6 +94,7 @@ def open_parts(
             restore_buffers(fs, options.pool_directory, _segment_paths(fs, config))
         report, files = recover(fs, config, now_ms, cut_at_damage=config.compat_cut_at_damage)
         undo.callback(files.close)
+        lock.sign()
         AbortFile(fs, paths.abort).create()
         unseal_log(fs, config)
         # What it told is done, and a crash from here on shows in the abort mark.

@@ -123,6 +123,25 @@ def test_after_a_crash_a_younger_checkpoint_is_another_brokers() -> None:
     assert left.known().watermark == 0
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_broker_that_wrote_into_the_lock_is_another(clean: bool) -> None:
+    left = Left(clean=clean)
+    write_file(left.fs, CONFIG.paths.lock, b"lock")
+    found = Durable(0, "another broker had the store, and wrote into its lock")
+    assert left.known() == found
+    store = open_store(left.fs, CONFIG)
+    assert store.recovery.watermark_doubt == found.doubt
+    store.close(dispatch_behind_bytes=1)
+    assert left.known() == Durable(left.end)
+
+
+def test_a_lock_that_cannot_be_read_is_no_answer() -> None:
+    left = Left(clean=True)
+    left.fs.fail("open")
+    with pytest.raises(StoreFailed):
+        left.known()
+
+
 def test_recovery_says_so_and_begins_a_new_one() -> None:
     left = Left(clean=True)
     left.write_message()

@@ -44,7 +44,7 @@ def paths_of(config: Path) -> StorePaths:
 
 def test_both_files_read_as_what_is_no_json(config: Path, lock: StoreLock) -> None:
     guard = StartGuard(RealFileSystem(), paths_of(config), lock)
-    assert [(config / name).read_text() for name in NAMES] == ["lock", "lock"]
+    assert [(config / name).read_text() for name in NAMES] == ["wake", "wake"]
     guard.remove()
     assert os.listdir(config) == []
 
@@ -53,7 +53,7 @@ def test_what_was_there_is_put_back(config: Path, lock: StoreLock) -> None:
     for name in NAMES:
         (config / name).write_text(f"{{}} {name}")
     guard = StartGuard(RealFileSystem(), paths_of(config), lock)
-    assert [(config / name).read_text() for name in NAMES] == ["lock", "lock"]
+    assert [(config / name).read_text() for name in NAMES] == ["wake", "wake"]
     guard.remove()
     assert {name: (config / name).read_text() for name in os.listdir(config)} == {
         name: f"{{}} {name}" for name in NAMES
@@ -80,7 +80,7 @@ def test_what_a_refused_broker_writes_is_replaced_and_not_kept(
     (config / NAMES[0]).unlink()
     (config / NAMES[0]).write_text("{}")
     guard.renew()
-    assert [(config / name).read_text() for name in NAMES] == ["lock", "lock"]
+    assert [(config / name).read_text() for name in NAMES] == ["wake", "wake"]
     guard.remove()
     assert (config / NAMES[0]).read_text() == "{} first"
 

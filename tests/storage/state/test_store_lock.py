@@ -9,21 +9,50 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.logs import read_file
+from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.errors import StoreFailed, StoreLocked
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.state.store_lock import BROKER_BYTE, StoreLock, holder_pid
+from wakelog.storage.state.store_lock import (
+    BROKER_BYTE,
+    StoreLock,
+    holder_pid,
+    was_another_brokers,
+)
 
 PATH = "/store/lock"
 
 
-def test_the_file_holds_the_text_of_rocketmq() -> None:
+def test_the_text_is_another_brokers_until_it_is_signed() -> None:
     fs = MemoryFileSystem()
+    assert not was_another_brokers(fs, PATH)
+    StoreLock(fs, PATH).release()
+    assert read_file(fs, PATH) == b"wake"
+    write_file(fs, PATH, b"lock")
+    assert was_another_brokers(fs, PATH)
     lock = StoreLock(fs, PATH)
-    assert read_file(fs.other_process(), PATH) == b"lock"
+    assert was_another_brokers(fs, PATH)
+    lock.sign()
+    synced = fs.calls["sync"]
+    assert synced > 0
+    lock.sign()
+    assert fs.calls["sync"] == synced
+    assert not was_another_brokers(fs, PATH)
+    with pytest.raises(StoreLocked):
+        StoreLock(fs.other_process(), PATH)  # looking has not let go of it
+    assert not was_another_brokers(fs.other_process(), PATH)
     lock.release()
     assert fs.descriptor_count == 0
+
+
+def test_a_lock_that_cannot_be_signed_says_so() -> None:
+    fs = MemoryFileSystem()
+    write_file(fs, PATH, b"lock")
+    lock = StoreLock(fs, PATH)
+    fs.fail("sync")
+    with pytest.raises(StoreFailed):
+        lock.sign()
+    lock.release()
 
 
 def test_the_second_broker_is_refused_and_writes_nothing() -> None:

@@ -5,12 +5,15 @@ below it, and written there what it never synced. It leaves traces, and then the
 believed: recovery does without, and a new one begins where it ends.
 
     left by us       what shows that another broker had the store
+    either way       it has written its text into the lock file (`state/store_lock.py`)
     in order         the checkpoint differs; or the last segment was written later, and either the
                      abort mark is there, which we had removed, or a message stands where we ended
     by a crash       the abort mark is gone, which a stop in order does; or the checkpoint's first
                      time is above every one that we wrote
 
-A segment that was only written later, as by a copy of the store or a repair by hand, is ours.
+The first shows every broker of 4.9.3 that came as far as to append; the others are for stores
+whose lock file was lost, or not copied. A segment that was only written later, as by a copy of the
+store or a repair by hand, is ours.
 
 Invariants: the watermark lies in a segment that is there, or at the end of the last one.
 
@@ -30,6 +33,7 @@ from wakelog.storage.record_check import CheckKind
 from wakelog.storage.recovery.segments import check_at
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.checkpoint import CHECKPOINT_BYTES, CheckpointTimes
+from wakelog.storage.state.store_lock import was_another_brokers
 from wakelog.storage.state.watermark import Mark, Seal, Watermark, checkpoint_digest, read_mark
 
 
@@ -113,6 +117,11 @@ def _doubt(
     times: CheckpointTimes,
 ) -> str | None:
     """Return the trace of another broker, None if there is none."""
+    try:
+        if was_another_brokers(fs, config.paths.lock):
+            return "another broker had the store, and wrote into its lock"
+    except OSError as error:
+        raise store_failure(config.paths.lock, "read", error) from error
     is_aborted = AbortFile(fs, config.paths.abort).exists()
     if mark.seal is None:
         if not is_aborted:

@@ -1,9 +1,14 @@
 """The lock that keeps a store for one broker, and its parts for one helper each.
 
-4.9.3 holds a POSIX record lock on byte 0 of `<root>/lock` and writes "lock" into it. The Broker
-takes the same byte, so that neither opens a store that the other runs; helper actors that write the
-store take bytes 1 and up. The kernel frees a lock when its process dies. A broker that comes second
-writes nothing: not into the store, and not into the lock file either.
+4.9.3 holds a POSIX record lock on byte 0 of `<root>/lock`, and durably writes "lock" into it before
+it appends anything. The Broker takes the same byte, so that neither opens a store that the other
+runs; helper actors that write the store take bytes 1 and up. The kernel frees a lock when its
+process dies. A broker that comes second writes nothing: not into the store, and not into the lock
+file either.
+
+The text says who had the store last: once the Broker has recovered it, it signs with a text of its
+own, over which a 4.9.3 broker that comes later writes. So it shows however that one ended, which
+makes the watermark worthless (`recovery/durable.py`).
 
 Record locks belong to the process, and closing *any* descriptor of the file drops all of them. So
 a process keeps one descriptor of each lock file, shared by its locks, and looks into its own
@@ -16,12 +21,17 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.start (4.9.3), which takes
 from __future__ import annotations
 
 from posixpath import dirname
+from typing import Final
 
 from wakelog.storage.errors import StoreLocked, store_failure
 from wakelog.storage.file_system import FileSystem
 
 BROKER_BYTE = 0
-LOCK_TEXT = b"lock"
+FOREIGN_TEXT: Final = b"lock"
+"""What 4.9.3 writes; wakelog did as well before it signed."""
+OUR_TEXT: Final = b"wake"
+
+assert len(OUR_TEXT) == len(FOREIGN_TEXT)
 
 
 class _LockFile:
@@ -44,7 +54,7 @@ class StoreLock:
     __slots__ = ("_fs", "_key", "_path", "byte")
 
     def __init__(self, fs: FileSystem, path: str, byte: int = BROKER_BYTE) -> None:
-        """Take the lock without waiting; the Broker's also writes 4.9.3's text.
+        """Take the lock without waiting; the Broker's gives an empty file a text (`StartGuard`).
 
         Raises: StoreLocked when another process, or another lock of this one, has the byte;
         StoreFailed when the file cannot be opened or written.
@@ -62,6 +72,18 @@ class StoreLock:
     def fd(self) -> int:
         """The descriptor of the lock file, open as long as the lock is held."""
         return _lock_files[self._key].fd
+
+    def sign(self) -> None:
+        """Say durably that the store is ours from here on; call when it is recovered.
+
+        Raises: StoreFailed, StoreFull.
+        """
+        try:
+            if self._fs.pread(self.fd, len(OUR_TEXT), 0) != OUR_TEXT:
+                self._fs.pwrite(self.fd, OUR_TEXT, 0)
+                self._fs.sync(self.fd)
+        except OSError as error:
+            raise store_failure(self._path, "write", error) from error
 
     def release(self) -> None:
         """Give the lock back."""
@@ -82,14 +104,15 @@ class StoreLock:
             if not self._fs.lock_byte(lock_file.fd, self.byte):
                 raise StoreLocked(self._path, self._fs.lock_holder(lock_file.fd, self.byte))
             if self.byte == BROKER_BYTE:
-                self._write_text(lock_file.fd)
+                self._write_first_text(lock_file.fd)
             lock_file.bytes.add(self.byte)
         finally:
             self._close_unused(lock_file)
 
-    def _write_text(self, fd: int) -> None:
+    def _write_first_text(self, fd: int) -> None:
         try:
-            self._fs.pwrite(fd, LOCK_TEXT, 0)
+            if self._fs.size(fd) == 0:
+                self._fs.pwrite(fd, OUR_TEXT, 0)
         except OSError:
             self._fs.unlock_byte(fd, self.byte)
             raise
@@ -98,6 +121,21 @@ class StoreLock:
         if not lock_file.bytes:
             del _lock_files[self._key]
             self._fs.close(lock_file.fd)
+
+
+def was_another_brokers(fs: FileSystem, path: str) -> bool:
+    """Tell whether a 4.9.3 broker had the store last; no if nobody has signed. Raises: OSError."""
+    held = _lock_files.get((fs, path))
+    if held is not None:
+        return fs.pread(held.fd, len(FOREIGN_TEXT), 0) == FOREIGN_TEXT
+    try:
+        fd = fs.open(path, read_only=True)
+    except FileNotFoundError:
+        return False
+    try:
+        return fs.pread(fd, len(FOREIGN_TEXT), 0) == FOREIGN_TEXT
+    finally:
+        fs.close(fd)
 
 
 def holder_pid(fs: FileSystem, path: str, byte: int) -> int | None:
