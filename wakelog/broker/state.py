@@ -16,7 +16,6 @@ from wakelog.broker.delay_level import DelayLevels
 from wakelog.broker.delayed_delivery import DelayedDelivery
 from wakelog.broker.held_requests import HeldRequests
 from wakelog.broker.lock_table import LockTable
-from wakelog.broker.log_windows import LogWindows
 from wakelog.broker.membership import Consumers, GroupChange, Producers
 from wakelog.broker.names import FAQ_HINT
 from wakelog.broker.subscription_groups import SubscriptionGroups
@@ -30,6 +29,7 @@ from wakelog.protocol.command import make_request
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.storage.config import BrokerRole, FlushDiskType
 from wakelog.storage.message_store import MessageStore
+from wakelog.storage.reading.log_windows import LogWindows
 
 
 class BrokerState:

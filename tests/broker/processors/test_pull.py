@@ -6,13 +6,13 @@ import pytest
 
 from tests.broker.harness import NOW_MS, Harness, pull_fields, subscription
 from wakelog.broker.decision import HoldPull, ReadAhead, RunInPool
-from wakelog.broker.log_windows import WINDOW_BYTES
 from wakelog.broker.processors.pull import SUSPEND_MS_MAX
 from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.message_record import decode_record
 from wakelog.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
+from wakelog.storage.reading.log_windows import WINDOW_BYTES
 from wakelog.storage.results import GetStatus
 
 MakeHarness = Callable[..., Harness]

@@ -30,7 +30,6 @@ import msgspec
 
 from wakelog.broker.decision import Channel, Outcome, ReadAhead, RunInPool
 from wakelog.broker.held_requests import HeldRequest
-from wakelog.broker.log_windows import WINDOW_BYTES
 from wakelog.broker.names import FAQ_HINT
 from wakelog.broker.processors.offset_moved import write_offset_moved_event
 from wakelog.broker.processors.pull_filter import PullFilter, find_filter
@@ -41,6 +40,7 @@ from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers import PullMessageRequestHeader, read_header
 from wakelog.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND, is_readable
+from wakelog.storage.reading.log_windows import WINDOW_BYTES
 from wakelog.storage.results import GetResult, GetStatus
 
 SUSPEND_MS_MAX = 600_000  # clients ask for 15 to 20 s and give up after 30 s

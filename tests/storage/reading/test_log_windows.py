@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakelog.broker.log_windows import WINDOW_BYTES, WINDOWS_MAX, LogWindows
+from wakelog.storage.reading.log_windows import WINDOW_BYTES, WINDOWS_MAX, LogWindows
 
 FAR = 100 * WINDOW_BYTES
 
