@@ -191,6 +191,24 @@ def test_a_send_waits_for_few_pulls_and_not_for_all_that_came_before_it() -> Non
     assert opaques_of(pulled) == [1, 2, 3, 4, 5]
 
 
+def test_who_sent_is_answered_before_the_pulls_behind_are_looked_at() -> None:
+    bench = Bench(FakeHandler())
+    consumer, _ = bench.connection()
+    producer, sent = bench.connection()
+    seen: list[tuple[int, list[int], int]] = []
+
+    def look(request: RemotingCommand) -> RemotingCommand:
+        seen.append((request.opaque, opaques_of(sent), bench.handler.turns_ended))
+        return answer(request, 0)
+
+    bench.handler.rule = look
+    consumer.data_received(frames(1, 2, code=PULL))
+    producer.data_received(frames(8, 9))
+    bench.loop.turn_over()
+    assert seen == [(8, [], 0), (9, [], 0), (1, [8, 9], 1), (2, [8, 9], 1)]
+    assert bench.handler.turns_ended == 2
+
+
 def test_pulls_get_as_much_of_a_turn_as_sends() -> None:
     bench = Bench(FakeHandler())
     consumer, pulled = bench.connection()

@@ -5,7 +5,8 @@ after every readable socket was read, so what arrived together is processed toge
 
     1. refuse what waited too long
     2. take requests in the lanes' order and process them, until none is left or the budget is
-       spent; of lanes that yield (pulls) for as long as the others took, or ``YIELD_SECONDS``
+       spent; of lanes that yield (pulls) for as long as the others took, or ``YIELD_SECONDS``,
+       after 3 and 4 were done for the others
     3. handler.end_of_turn(): pending appends are written, once for all of them
     4. encode the answers and write each connection once
     5. if requests are left, ask for another run behind the reads of the next iteration
@@ -36,8 +37,8 @@ from wakelog.server.loop_lag import LoopLag
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
 YIELD_SECONDS = 0.0002
-"""One or two pulls of 32 messages. Answers leave at a turn's end: a send waits for no more pulls
-than these, however many a consumer that catches up has under way."""
+"""One or two pulls of 32 messages: a send that comes meanwhile waits for no more than these,
+however many a consumer that catches up has under way. One that came before waits for none."""
 
 
 class TurnStatistics(msgspec.Struct, frozen=True):
@@ -216,6 +217,8 @@ class Turn:
                 yielding = True
                 others_seconds = now_seconds - started_seconds
                 end_seconds = min(end_seconds, now_seconds + max(others_seconds, YIELD_SECONDS))
+                if self._answers:
+                    self._end()
             try:
                 outcome = process(request, connection, now_ms)
                 if outcome.__class__ is RemotingCommand:
