@@ -208,6 +208,7 @@ class Turn:
         take, process = lanes.take, self._handler.process
         end_seconds = started_seconds + self._budget_seconds
         now_seconds = started_seconds
+        first_count = self._requests_count + 1
         yielding = False
         while (waiting := take()) is not None:
             connection = waiting.owner
@@ -217,7 +218,7 @@ class Turn:
                 yielding = True
                 others_seconds = now_seconds - started_seconds
                 end_seconds = min(end_seconds, now_seconds + max(others_seconds, YIELD_SECONDS))
-                if self._answers:
+                if self._requests_count > first_count:
                     self._end()
             try:
                 outcome = process(request, connection, now_ms)
