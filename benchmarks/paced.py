@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Self
 
 from benchmarks.rows import BODY_BYTES
 from wakelog.protocol.batch import BatchedMessage, encode_batch_body
-from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.frame import FrameDecoder, encode_frame
 
@@ -143,26 +143,35 @@ def send(connection: Connection, topic: str, per_second: float, seconds: float) 
 def fill(
     connection: Connection, topic: str, body_bytes: int, messages: int, per_second: float = 0.0
 ) -> dict[str, Any]:
-    """Send messages, small ones in batches; as fast as they are taken, or at a pace."""
+    """Send messages, small ones in batches; as fast as they are taken, or at a pace.
+
+    What a busy broker refuses is sent again, and counted.
+    """
     body, per_frame = bytes(body_bytes), 1
     if body_bytes <= BODY_BYTES:
         per_frame = BATCH_MESSAGES
         body = encode_batch_body([BatchedMessage(0, body, b"")] * per_frame)
     templates = send_templates(topic, body, batch=per_frame > 1)
     frames = messages // per_frame
-    sent = answered = 0
+    sent = answered = refused = 0
     began = time.monotonic()
-    while answered < frames:
-        while sent < frames and sent - answered < WINDOW:
+    while answered - refused < frames:
+        while sent < frames + refused and sent - answered < WINDOW:
             if per_second:
                 time.sleep(max(0.0, began + sent * per_frame / per_second - time.monotonic()))
             connection.send(templates[sent % QUEUES_COUNT], sent)
             sent += 1
             if per_second:
                 break
-        wait_seconds = 0.0 if per_second and sent < frames else 1.0
-        answered += sum(number_of(answer) >= 0 for answer in connection.answers(wait_seconds))
-    return {"messages": frames * per_frame, "seconds": time.monotonic() - began}
+        wait_seconds = 0.0 if per_second and sent < frames + refused else 1.0
+        for answer in connection.answers(wait_seconds):
+            answered += 1
+            if answer.code == ResponseCode.SYSTEM_BUSY:
+                refused += 1
+            else:
+                number_of(answer)
+    seconds = time.monotonic() - began
+    return {"messages": frames * per_frame, "refused": refused, "seconds": seconds}
 
 
 def drain(connection: Connection, topic: str) -> dict[str, Any]:

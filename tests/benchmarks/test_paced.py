@@ -80,6 +80,14 @@ def test_the_filler_sends_small_messages_in_batches() -> None:
     assert [request.code for request in broker.requests] == [RequestCode.SEND_BATCH_MESSAGE] * 10
 
 
+@pytest.mark.parametrize("pace", [(), (5_000.0,)])
+def test_what_a_busy_broker_refuses_is_sent_again(pace: tuple[float, ...]) -> None:
+    with SmallBroker() as broker, Connection(broker.address) as connection:
+        filled = fill(connection, "topic", 2_000, 27, *pace)
+    assert (filled["messages"], filled["refused"]) == (27, 2)
+    assert len(broker.requests) == 29
+
+
 def test_a_drain_reads_every_queue_to_its_end() -> None:
     with SmallBroker() as broker, Connection(broker.address) as connection:
         drained = drain(connection, "topic")
