@@ -22,6 +22,8 @@ class Kind(NamedTuple):
     meaning: str
     expected: bool = True
     """Whether a complete run must contain tests of this kind: true once the tree holds some."""
+    first: bool = False
+    """Whether these tests run before all others."""
 
 
 KINDS = {
@@ -30,7 +32,9 @@ KINDS = {
     "simulation": Kind("seeded runs over a simulated disk and clock"),
     "process": Kind("starts processes of its own"),
     "ray": Kind("starts a Ray cluster on this machine"),
-    "spark": Kind("runs Spark on this machine"),
+    # py4j waits by select, which knows no descriptor above 1,023; each Ray that a test starts in
+    # this process leaves some dozen open.
+    "spark": Kind("runs Spark on this machine", first=True),
     "java": Kind("runs the real RocketMQ 4.9.3 or its client"),
     "prometheus": Kind("runs Prometheus or promtool"),
     "kill": Kind("kills processes at random moments", expected=False),
@@ -152,7 +156,7 @@ class Accountant:
             self._kind_of[item.nodeid] = kinds[-1]
             long = item.get_closest_marker("long") and not self._config.getoption("--long")
             (dropped if long or self.account.without.intersection(kinds) else kept).append(item)
-        items[:] = kept
+        items[:] = sorted(kept, key=lambda item: not KINDS[self._kind_of[item.nodeid]].first)
         self._config.hook.pytest_deselected(items=dropped)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

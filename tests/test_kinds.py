@@ -85,6 +85,12 @@ def test_a_test_belongs_to_the_most_demanding_of_its_kinds(pytester: pytest.Pyte
     result.stdout.re_match_lines([r"java +1 +0 +0"])
 
 
+def test_kinds_that_have_to_be_first_are(pytester: pytest.Pytester) -> None:
+    source = "def test_a(): pass\n@pytest.mark.spark\ndef test_b(): pass\ndef test_c(): pass\n"
+    ran = run(pytester, source, "-v").stdout
+    ran.fnmatch_lines(["*test_b PASSED*", "*test_a PASSED*", "*test_c PASSED*"])
+
+
 def test_long_tests_run_only_when_asked(pytester: pytest.Pytester) -> None:
     source = PASSING + "@pytest.mark.long\ndef test_h(): pass\n"
     assert run(pytester, source).outlines[-1] == "1 passed, 0 failed"

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from tests.compat.name_server_probe import knows_broker
 from tests.compat.processes import TestProcess, free_port
-from tests.compat.real_rocketmq import RealBroker, RealNameServer
+from tests.compat.real_rocketmq import PATIENT, RealBroker, RealNameServer
 
 READY_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 60.0
@@ -104,7 +104,8 @@ class Wakelog:
         }
         words = [*flags, *(word for option in options.items() for word in option)]
         # As in the real cluster: small segments, or every test writes gigabytes.
-        for key, value in {"mappedFileSizeCommitLog": str(64 << 20), **(settings or {})}.items():
+        small = {"mappedFileSizeCommitLog": str(64 << 20)}
+        for key, value in {**small, **PATIENT, **(settings or {})}.items():
             words += ["--set", f"{key}={value}"]
         self.process = TestProcess(
             [sys.executable, "-m", "wakelog", "up", *words],

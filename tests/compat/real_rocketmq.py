@@ -41,6 +41,11 @@ _LOGBACK = """<configuration>
 """
 
 
+PATIENT = {"waitTimeMillsInSendQueue": "10000"}
+"""A disk that is busy with other things holds up a send by more than 200 ms at times; then it would
+be refused, which producers do not try again. What overload does has tests of its own."""
+
+
 class RealNameServer:
     """A name server of 4.9.3; its routes live as long as it does."""
 
@@ -93,6 +98,7 @@ class RealBroker:
             "storePathCommitLog": str(store / "commitlog"),
             # A segment of 1 GB by default would be allocated, and the next one ahead of it.
             "mappedFileSizeCommitLog": str(64 << 20),
+            **PATIENT,
             **(settings or {}),
         }
 

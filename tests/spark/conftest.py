@@ -24,7 +24,7 @@ CONFIG = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """Yield the session; its Java ends with it."""
     folder = str(tmp_path_factory.mktemp("spark"))
