@@ -4,8 +4,11 @@ A message is in its queue only after Reput dispatched it, which is some millisec
 producer has the answer. Who sends and then looks (a pull that does not wait, the end of a queue, a
 search by time or key) would not find it. So such a request is taken up once dispatch has come as
 far as the log could be read when it came, or at its deadline: a queue that is far behind is looked
-at as it is. A pull that may wait need not, since it is held and woken; unless it begins beyond the
-queue's end, for which its consumer would be sent back.
+at as it is.
+
+Pulls differ by how many entries of their queue they have ahead of them. One that has more than it
+looks at sees no end, and does not wait. One that may be held need not, since it is woken; unless it
+begins beyond the queue's end, for which its consumer would be sent back.
 
 Invariants:
 - every request is taken up once, in the order in which they came.

@@ -5,8 +5,8 @@ PullHold that starts anew), and for a bell that was lost. That is noticed by a t
 while a word says that work is outstanding, and which finds no progress since it looked last.
 
 While no pull is held Reput's bell waits `PACE_SECONDS`, so that one message after the other does
-not wake a process each: nobody would see the queues sooner. Whoever asks for anything but to send
-has it rung at once (`hurry`).
+not wake a process each: nobody would see the queues sooner. Whoever waits for the queues, or has a
+pull held, has it rung at once (`hurry`).
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService.run (4.9.3), which sleeps
 1 ms between any two looks.

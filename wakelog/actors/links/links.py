@@ -105,7 +105,7 @@ class DispatchLine(Protocol):
         ...
 
     def hurry(self) -> None:
-        """Have it dispatched now: a pull waits."""
+        """Have it dispatched now: somebody waits for the queues."""
         ...
 
     def look(self) -> None:

@@ -29,6 +29,7 @@ from os.path import abspath, join, relpath
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
+from wakelog.dispatchers.sync_files import sync_files
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.run import explained
 from wakelog.storage.file_system import RealFileSystem
@@ -105,8 +106,9 @@ class ExportState:
         staged = join(self.folder, "staged", str(batch))
         names: dict[str, str] = {}
         rows_count = 0
-        for number, path in enumerate(_parquet_files(staged)):
-            _sync(path)
+        paths = list(_parquet_files(staged))
+        sync_files(self._fs, paths)
+        for number, path in enumerate(paths):
             rows_count += _rows_count(path)
             folder = relpath(os.path.dirname(path), staged)
             names[relpath(path, staged)] = join(folder, f"part-{batch:08d}-{number:05d}.parquet")
@@ -214,8 +216,3 @@ def _rows_count(path: str) -> int:
     import pyarrow.parquet as pq
 
     return int(pq.read_metadata(path).num_rows)
-
-
-def _sync(path: str) -> None:
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
