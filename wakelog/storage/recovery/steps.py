@@ -29,6 +29,7 @@ index.IndexService.load (4.9.3).
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from posixpath import join
 from typing import Final, NamedTuple
@@ -124,14 +125,11 @@ def recover(
     queues = QueueRepair(fs, config)
     try:
         queues.cut_unwritten(careful=not clean_exit)
-        queues_end = queues.max_physical_offset
-        dispatched = _dispatched(fs, config, known, ignored=failed_sync or cut_at_damage)
+        durable = _durable(fs, config, known, ignored=failed_sync or cut_at_damage)
         if clean_exit:
-            plan = plan_after_clean_exit(files, queues_end)
+            plan = plan_after_clean_exit(files, queues.max_physical_offset)
         else:
-            positions = DurablePositions(known.watermark, dispatched)
-            plan = plan_after_crash(config, files, times, queues_end, positions)
-        if not clean_exit:
+            plan = plan_after_crash(config, files, times, queues.max_physical_offset, durable)
             if config.enable_consume_queue_extension:
                 queues.cut_at(plan.dispatch_from)
             read_anew(fs, files, plan.checked_from)
@@ -141,8 +139,7 @@ def recover(
             files,
             ends,
             cut_from=plan.cut_from,
-            # A slave of 4.9.3 notes this time when it dispatches, which proves nothing; and it
-            # gets what is cut from its master again.
+            # A slave of 4.9.3 notes it at dispatch; and its master sends again what is cut.
             durable_ms=times.physic_ms if config.appends else 0,
             check_body=config.check_crc_on_recover,
             cut_at_damage=cut_at_damage,
@@ -151,7 +148,7 @@ def recover(
         ).run(plan.checked_from)
         quarantined, removed = _end_log(fs, config, files, end, times, plan.checked_from, now_ms)
         # Before the log can grow over what queues and index have of another life.
-        lower_dispatched(fs, config.paths.dispatched, min(dispatched, end.physical_offset))
+        lower_dispatched(fs, config.paths.dispatched, min(durable.dispatched, end.physical_offset))
         queues_cut = queues.cut_at(end.physical_offset)
         queue_offsets = queues.next_offsets(ends.table())
     finally:
@@ -159,10 +156,8 @@ def recover(
     dispatch_from = min(plan.dispatch_from, end.physical_offset)
     index_removed: tuple[str, ...] = ()
     if not clean_exit and not plan.by_position:
-        index_removed = _remove_index_files(fs, config, times.index_ms)
-    if config.message_index_enable and not clean_exit and not plan.by_position:
-        # Also when nothing was removed: an earlier recovery may have come no further than that.
-        dispatch_from = max(files.min_offset, min(dispatch_from, _index_end(fs, config)))
+        index_removed, index_end = _distrust_index(fs, config, times.index_ms)
+        dispatch_from = max(files.min_offset, min(dispatch_from, index_end))
     report = RecoveryReport(
         clean_exit=clean_exit,
         checked_from=plan.checked_from,
@@ -184,14 +179,17 @@ def recover(
     return Recovered(report, files)
 
 
-def _dispatched(fs: FileSystem, config: StoreConfig, known: Durable, *, ignored: bool) -> int:
-    """Return how far queues and index are durable; 0 where that cannot be believed.
+def _durable(
+    fs: FileSystem, config: StoreConfig, known: Durable, *, ignored: bool
+) -> DurablePositions:
+    """Return how far log, queues and index are durable; 0 where that cannot be believed.
 
     Another broker that had the store wrote queues and index as well.
     """
     if ignored or not known.watermark:
-        return 0
-    return read_dispatched(fs, config.paths.dispatched).physical_offset
+        return DurablePositions(known.watermark, 0)
+    dispatched = read_dispatched(fs, config.paths.dispatched).physical_offset
+    return DurablePositions(known.watermark, dispatched)
 
 
 def _end_log(
@@ -231,10 +229,8 @@ def recover_derived(fs: FileSystem, config: StoreConfig) -> int:
     finally:
         queues.close()
         files.close()
-    _remove_index_files(fs, config, times.index_ms)
-    if not config.message_index_enable:
-        return plan.dispatch_from
-    return min(plan.dispatch_from, _index_end(fs, config))
+    _, index_end = _distrust_index(fs, config, times.index_ms)
+    return min(plan.dispatch_from, index_end)
 
 
 def _cut_log(
@@ -269,6 +265,17 @@ def _read_checkpoint(fs: FileSystem, path: str) -> CheckpointTimes:
         return checkpoint.read()
     finally:
         checkpoint.close()
+
+
+def _distrust_index(
+    fs: FileSystem, config: StoreConfig, timestamp_ms: int
+) -> tuple[tuple[str, ...], int]:
+    """Remove index files younger than the checkpoint; return them, and where the others end.
+
+    That counts also when nothing was removed: an earlier recovery may have come no further.
+    """
+    removed = _remove_index_files(fs, config, timestamp_ms)
+    return removed, _index_end(fs, config) if config.message_index_enable else sys.maxsize
 
 
 def _remove_index_files(fs: FileSystem, config: StoreConfig, timestamp_ms: int) -> tuple[str, ...]:
