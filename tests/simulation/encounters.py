@@ -57,8 +57,11 @@ def foreign_broker(config: StoreConfig) -> None:
     raise Violation("F16", "the lock of a 4.9.3 broker was not seen")
 
 
-def flipped_bit(config: StoreConfig, seed: int) -> None:
-    """Change a bit of an acknowledged record: all others stay, whatever recovery makes of it."""
+def flipped_bit(config: StoreConfig, seed: int, *, is_looked_for: bool = False) -> None:
+    """Change a bit of an acknowledged record: all others stay, whatever recovery makes of it.
+
+    is_looked_for: without the position of what is dispatched recovery checks whole segments.
+    """
     rng = Random(seed)
     disk = SimulatedDisk()
     machine = _lived(disk, config)
@@ -67,6 +70,8 @@ def flipped_bit(config: StoreConfig, seed: int) -> None:
     records = [record for record in view.sent.values() if record.end <= view.acknowledged]
     victim = rng.choice(records)
     bit = _flip(disk, config, victim, rng)
+    if is_looked_for:
+        del disk.files[config.paths.dispatched]
     machine = Machine(disk, config, BEGIN_MS + RECOVERED_LATER_MS)
     try:
         recovery = machine.store.recovery

@@ -7,7 +7,7 @@ has become blind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -21,6 +21,7 @@ from wakelog.dispatchers.reput import FlushJob
 from wakelog.storage import allocate, message_store, store_parts
 from wakelog.storage.errors import store_failure
 from wakelog.storage.flush import SegmentSync
+from wakelog.storage.index import index_cut
 from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
@@ -128,6 +129,18 @@ def _checkpoint_ahead_of_queues(self: Dispatch, job: FlushJob) -> None:
     self.flushed = job.position
 
 
+def _dispatched_ahead_of_queues(self: Dispatch, job: FlushJob) -> None:
+    self._dispatched.note(job.position, job.index_end)
+    _RUN(self, job)
+
+
+_RUN = Dispatch.run
+
+
+def _empty_slots(fs: Any, fd: int, shape: Any, slots: Any, kept: int) -> None:
+    slots[(slots < 0) | (slots >= kept)] = 0
+
+
 def _delete_then_rename(self: ConfigFiles, name: str, text: str) -> None:
     path = self._paths.config(name)
     try:
@@ -219,14 +232,17 @@ def _resume_anywhere(self: LogEndSearch, position: int) -> int:
     return self._watermark if found is None else min(found[0], self._watermark)
 
 
-def _begin_where_the_broker_says(
-    really: Callable[[IndexDispatcher, int], int],
-) -> Callable[[IndexDispatcher, int], int]:
-    def needs_nothing(self: IndexDispatcher, max_physical_offset: int) -> int:
-        really(self, max_physical_offset)
-        return max_physical_offset
+def _begin_where_the_broker_says(self: IndexDispatcher, max_physical_offset: int) -> int:
+    _RECOVER_INDEX(self, max_physical_offset)
+    return max_physical_offset
 
-    return needs_nothing
+
+_RECOVER_INDEX = IndexDispatcher.recover
+
+
+def _drop_index(self: IndexDispatcher, physical_offset: int) -> int:
+    self._writer.repair(0, self._store_time)
+    return physical_offset
 
 
 def _mutant(meaning: str, *replacements: tuple[Any, str, Any]) -> Mutant:
@@ -309,8 +325,8 @@ MUTANTS: dict[str, Mutant] = {
     "index_dropped_after_a_crash": _mutant(
         "removed index files are not made again (4.9.3, IndexService.load)",
         (steps, "_index_end", lambda *_: 1 << 62),
-        (IndexDispatcher, "recover", _begin_where_the_broker_says(IndexDispatcher.recover)),
-        (IndexDispatcher, "truncate", _begin_where_the_broker_says(IndexDispatcher.truncate)),
+        (IndexDispatcher, "recover", _begin_where_the_broker_says),
+        (IndexDispatcher, "truncate", _drop_index),
     ),
     "watermark_ahead_of_the_log": _mutant(
         "the watermark is written before the sync that it tells of",
@@ -328,6 +344,14 @@ MUTANTS: dict[str, Mutant] = {
     "lock_text_unheeded": _mutant(
         "another broker is noticed by its checkpoint alone",
         (durable, "was_another_brokers", lambda *_: False),
+    ),
+    "dispatched_ahead_of_queues": _mutant(
+        "queues and index are said to be durable before they are synced",
+        (Dispatch, "run", _dispatched_ahead_of_queues),
+    ),
+    "slots_of_torn_entries_emptied": _mutant(
+        "an index that is cut forgets what torn entries were chained to",
+        (index_cut, "_set_back", _empty_slots),
     ),
     "queues_not_checked_after_a_crash": _mutant(
         "a hole in a queue stays",

@@ -39,25 +39,25 @@ def failed_sync(nth: int) -> Callable[[], None]:
     return experiment
 
 
-def changed_bit(seed: int) -> Callable[[], None]:
+def changed_bit(seed: int, *, is_looked_for: bool = False) -> Callable[[], None]:
     """Flip a bit below what is durable."""
-    return lambda: flipped_bit(simulated_config(), seed)
+    return lambda: flipped_bit(simulated_config(), seed, is_looked_for=is_looked_for)
 
 
 CAUGHT_BY: dict[str, Callable[[], None]] = {
-    "acknowledge_failed_sync": failed_sync(11),
-    "retry_failed_sync": failed_sync(11),
-    "reopen_after_failed_sync": failed_sync(11),
-    "believe_the_page_cache": failed_sync(11),
+    "acknowledge_failed_sync": failed_sync(13),
+    "retry_failed_sync": failed_sync(13),
+    "reopen_after_failed_sync": failed_sync(13),
+    "believe_the_page_cache": failed_sync(13),
     "sync_newest_segment": crashes(66),
     "acknowledge_what_is_written": crashes(0),
     "truncate_in_memory": crashes(0),
-    "end_at_the_first_bad_record": changed_bit(0),
+    "end_at_the_first_bad_record": changed_bit(0, is_looked_for=True),
     "watermark_ahead_of_the_log": crashes(0),
     "watermark_unheeded": changed_bit(10),
     "watermark_of_another_broker": lambda: another_owner(simulated_config(), 0),
     "lock_text_unheeded": lambda: another_owner(simulated_config(), 0),
-    "believe_what_the_crc_leaves_out": crashes(243),
+    "believe_what_the_crc_leaves_out": crashes(22_223),
     "lock_after_recovery": lambda: second_broker(simulated_config()),
     "flock_instead_of_record_lock": lambda: foreign_broker(simulated_config()),
     "checkpoint_ahead_of_queues": crashes(22_220),
@@ -65,10 +65,12 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "config_unsynced": crashes(12),
     "no_directory_sync": crashes(0),
     "segment_name_unsynced": crashes(0),
-    "abort_mark_unsynced": crashes(18_288),
+    "abort_mark_unsynced": crashes(22_230),
     "dispatch_past_readable": crashes(8),
     "queue_ends_from_queues_alone": crashes(0),
     "index_dropped_after_a_crash": crashes(22_220),
+    "dispatched_ahead_of_queues": crashes(22_220),
+    "slots_of_torn_entries_emptied": crashes(22_220),
     "queues_not_checked_after_a_crash": crashes(22_226),
 }
 
@@ -87,8 +89,8 @@ def test_the_mutant_is_caught(name: str) -> None:
         crashes(243),
         crashes(12),
         crashes(18_288),
-        failed_sync(11),
-        changed_bit(0),
+        failed_sync(13),
+        changed_bit(0, is_looked_for=True),
     ],
     ids=["seed0", "seed8", "seed243", "seed12", "seed18288", "sync", "bit"],
 )

@@ -28,6 +28,7 @@ from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.recovery.steps import recover_derived
 from wakelog.storage.state.checkpoint import Checkpoint
+from wakelog.storage.state.dispatched import DispatchedFile
 from wakelog.storage.state.failed_sync import FailedSyncMark
 from wakelog.telemetry.histogram import Histogram
 
@@ -64,6 +65,7 @@ class Dispatch:
             filters=FilterFile(fs, config.paths.filters) if calculates_bitmaps else None,
         )
         self._checkpoint = Checkpoint(fs, config.paths.checkpoint)
+        self._dispatched = DispatchedFile(fs, config.paths.dispatched)
         self.core = Reput(
             fs,
             self._log,
@@ -76,13 +78,16 @@ class Dispatch:
         dispatch_from = known.dispatch_from
         self._failed_sync = FailedSyncMark(fs, config.paths)
         if not recovered and self._failed_sync.is_set():
+            self._dispatched.lower(0)
             dispatch_from = recover_derived(fs, config)
-        self.flushed = self.core.start(
+        self.core.start(
             known.committed,
             clean_exit=known.clean_exit and recovered,
             dispatch_from=dispatch_from,
             dispatched=None if recovered else known.dispatched,
         )
+        # Where the index was cut its end is another one now; before anything is added to it.
+        self.run(self.core.prepare_flush())
         self._failed_sync.clear()
         self._puts: dict[str, tuple[int, int]] = {}
         self._step_seconds = Histogram()
@@ -128,6 +133,7 @@ class Dispatch:
         if job.index_timestamp_ms:
             self._checkpoint.set_index(job.index_timestamp_ms)
         self._checkpoint.sync()
+        self._dispatched.note(job.position, job.index_end)
         self.flushed = job.position
 
     def close(self) -> None:
@@ -139,6 +145,7 @@ class Dispatch:
             for dispatcher in self._dispatchers:
                 dispatcher.close()
             self._checkpoint.close()
+            self._dispatched.close()
             self._log.close()
 
     @staticmethod

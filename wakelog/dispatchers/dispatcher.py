@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.dispatch_request import DispatchRequest
+from wakelog.storage.state.dispatched import IndexEnd
 
 __all__ = ["CoreDispatcher", "DispatchBatch", "DispatchRequest", "Dispatcher", "FlushPart"]
 
@@ -112,10 +113,12 @@ class FlushPart(NamedTuple):
     """What one built-in dispatcher needs synced.
 
     index_timestamp_ms: the store time up to which the index is whole then; 0 if it is no index.
+    index_end: where the index ends then.
     """
 
     paths: list[str]
     index_timestamp_ms: int = 0
+    index_end: IndexEnd = IndexEnd()
 
 
 class CoreDispatcher(Dispatcher, Protocol):

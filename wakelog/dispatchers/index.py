@@ -17,6 +17,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_writer import IndexWriter
+from wakelog.storage.state.dispatched import read_dispatched
 
 # About a second of catching up: what a kill makes Reput do again. Each write back of a file of the
 # default size rewrites nearly all of its 20 MB of slots, since keys fall anywhere.
@@ -37,6 +38,7 @@ class IndexDispatcher:
         """
         self._fs = fs
         self._directory = config.paths.index_directory
+        self._dispatched_path = config.paths.dispatched
         self._writer = IndexWriter(fs, config)
         self._store_time = store_time
         self._written_back_keys_count = 0
@@ -66,7 +68,8 @@ class IndexDispatcher:
             self._write_back()
         except OSError as error:
             raise store_failure(self._directory, "write", error) from error
-        return FlushPart(self._writer.dirty_paths(), self._writer.end_timestamp_ms)
+        writer = self._writer
+        return FlushPart(writer.dirty_paths(), writer.end_timestamp_ms, writer.end)
 
     def recover(self, max_physical_offset: int) -> int:
         """Open the newest file and return where the last record that has keys begins."""
@@ -79,9 +82,18 @@ class IndexDispatcher:
         return self._writer.end_physical_offset
 
     def truncate(self, physical_offset: int) -> int:
-        """Keep the sound entries of records below `physical_offset`, and make the rest of them."""
+        """Keep the sound entries of records below `physical_offset`, and make the rest of them.
+
+        Where it is known what is durable only that is kept: the rest comes again.
+        """
+        durable = read_dispatched(self._fs, self._dispatched_path)
+        end = min(physical_offset, durable.physical_offset)
         try:
-            self._writer.repair(physical_offset, self._store_time)
+            is_cut = durable.physical_offset > 0 and self._writer.cut(
+                durable.index_end, end, self._store_time
+            )
+            if not is_cut:
+                self._writer.repair(physical_offset, self._store_time)
         except OSError as error:
             raise store_failure(self._directory, "repair", error) from error
         return self._writer.end_physical_offset

@@ -38,6 +38,7 @@ from wakelog.storage.bulk.layout import STORE_TIMESTAMP
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.scan import delay_levels_ms
+from wakelog.storage.state.dispatched import IndexEnd
 
 if TYPE_CHECKING:
     from wakelog.storage.bulk.loader import Kernels
@@ -64,7 +65,8 @@ class DispatchDecision(NamedTuple):
 class FlushJob(NamedTuple):
     """Files to sync, in any thread, and what is durable after that.
 
-    The two times are what a checkpoint may state as logicsMsgTimestamp and indexMsgTimestamp.
+    The two times are what a checkpoint may state as logicsMsgTimestamp and indexMsgTimestamp; the
+    position and the index's end are for `storage/state/dispatched.py`.
     """
 
     fs: FileSystem
@@ -72,6 +74,7 @@ class FlushJob(NamedTuple):
     position: int
     store_timestamp_ms: int
     index_timestamp_ms: int
+    index_end: IndexEnd
 
     def run(self) -> None:
         """Sync. Raises: StoreFailed; then nothing of the job is durable: start Reput again."""
@@ -201,11 +204,15 @@ class Reput:
         position, store_timestamp_ms = self._cursor.position, self._store_timestamp_ms
         paths: list[str] = []
         index_timestamp_ms = 0
+        index_end = IndexEnd()
         for dispatcher in self._dispatchers:
             part = dispatcher.prepare_flush()
             paths += part.paths
             index_timestamp_ms = max(index_timestamp_ms, part.index_timestamp_ms)
-        return FlushJob(self._fs, tuple(paths), position, store_timestamp_ms, index_timestamp_ms)
+            index_end = max(index_end, part.index_end)
+        return FlushJob(
+            self._fs, tuple(paths), position, store_timestamp_ms, index_timestamp_ms, index_end
+        )
 
     def flush(self) -> FlushJob:
         """Make everything dispatched durable; return the job that was run."""

@@ -80,6 +80,7 @@ class StorePaths:
         "config_directory",
         "consume_queue_extension_root",
         "consume_queue_root",
+        "dispatched",
         "filters",
         "index_directory",
         "lock",
@@ -101,6 +102,7 @@ class StorePaths:
         self.checkpoint = join(self.root, "checkpoint")
         self.abort = join(self.root, "abort")
         self.lock = join(self.root, "lock")
+        self.dispatched = join(self.root, _OWN_PREFIX + "dispatched")
         self.filters = join(self.root, _OWN_PREFIX + "filters")
         self.store_identity = join(self.root, _OWN_PREFIX + "store")
         self.transient_pool_header = join(self.root, _OWN_PREFIX + "transient_pool")

@@ -13,15 +13,14 @@ from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.errors import DamagedStore, StoreError, StoreFull
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.recovery.segments import load_segments
 from wakelog.storage.recovery.steps import (
     RecoveryReport,
-    checked_from_after_crash,
-    first_store_timestamp_ms,
     recover,
 )
 from wakelog.storage.state.checkpoint import CheckpointTimes, encode_checkpoint
-from wakelog.storage.state.watermark import read_mark
+from wakelog.storage.state.dispatched import DispatchedFile, IndexEnd, read_dispatched
+from wakelog.storage.state.failed_sync import FailedSyncMark
+from wakelog.storage.state.watermark import Watermark, read_mark
 
 BYTES = 4096
 KEY = ("TopicTest", 0)
@@ -110,24 +109,6 @@ def test_the_checkpoint_says_where_to_begin(physic_s: int, logics_s: int, segmen
     assert report.checked_from == segment * BYTES
     assert report.dispatch_from <= report.checked_from
     assert report.log_end == crashed.end
-
-
-def test_a_clock_that_was_set_back_makes_recovery_begin_earlier() -> None:
-    """4.9.3 would begin at the last segment, whose first message is old."""
-    crashed = CrashedStore()
-    crashed.overwrite(crashed.places[24] + 56, (NOW_MS - 10**6).to_bytes(8, "big"))
-    files = load_segments(crashed.fs, CONFIG)
-    assert checked_from_after_crash(files, NOW_MS + 12_000) == BYTES
-    assert checked_from_after_crash(files, NOW_MS - 1) == 0
-    assert checked_from_after_crash(files, NOW_MS + 10**6) == 3 * BYTES
-
-
-def test_the_first_time_of_a_segment() -> None:
-    crashed = CrashedStore()
-    crashed.overwrite(2 * BYTES, bytes(8))
-    files = load_segments(crashed.fs, CONFIG).files
-    times = [first_store_timestamp_ms(file) for file in files]
-    assert times == [NOW_MS, NOW_MS + 8000, None, NOW_MS + 24_000]
 
 
 def test_a_torn_tail_is_cut_for_good_and_kept_aside() -> None:
@@ -241,6 +222,76 @@ def test_index_files_above_the_checkpoint_are_made_again() -> None:
     assert report.checked_from == 3 * BYTES
     assert report.dispatch_from == 0
     assert crashed.recover().index_files_removed == ()
+
+
+def noted(crashed: CrashedStore, physical_offset: int) -> None:
+    """Say that queues and index are durable up to there."""
+    file = DispatchedFile(crashed.fs, CONFIG.paths.dispatched)
+    file.note(physical_offset, IndexEnd(1, 1))
+    file.close()
+
+
+def dispatched_offset(crashed: CrashedStore) -> int:
+    return read_dispatched(crashed.fs, CONFIG.paths.dispatched).physical_offset
+
+
+def test_what_is_durable_is_left_alone() -> None:
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.places[25])
+    report = crashed.recover()
+    assert report.checked_from == report.dispatch_from == crashed.places[25]
+    assert report.records_checked_count == 5
+    assert (report.log_end, report.queue_offsets) == (crashed.end, {KEY: 30})
+    assert report.index_files_removed == ()
+    assert report.last_store_timestamp_ms == NOW_MS + 29_000
+    assert dispatched_offset(crashed) == crashed.places[25]
+
+
+def test_where_nothing_is_left_to_check_the_time_is_the_checkpoints() -> None:
+    crashed = CrashedStore(watermark=True, physic_ms=NOW_MS + 29_000)
+    noted(crashed, crashed.end)
+    report = crashed.recover()
+    assert (report.checked_from, report.log_end) == (crashed.end, crashed.end)
+    assert (report.records_checked_count, report.queue_offsets) == (0, {KEY: 30})
+    assert report.last_store_timestamp_ms == NOW_MS + 29_000
+
+
+def test_damage_below_the_watermark_is_not_the_end() -> None:
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.places[20])
+    crashed.overwrite(crashed.places[10] + 150, b"\x55")
+    crashed.overwrite(crashed.places[22] + 150, b"\x55")
+    report = crashed.recover()
+    assert report.log_end == crashed.end
+    # The first one is for whoever reads it, and for `wakelog log verify`.
+    assert [one.begin for one in report.damaged] == [crashed.places[22]]
+
+
+@pytest.mark.parametrize("why", ["another owner", "failed sync", "no watermark", "compat"])
+def test_a_position_that_cannot_be_believed_is_forgotten(why: str) -> None:
+    crashed = CrashedStore(watermark=why != "no watermark")
+    noted(crashed, crashed.end)
+    if why == "another owner":
+        write_file(crashed.fs, CONFIG.paths.lock, b"lock")
+    if why == "failed sync":
+        FailedSyncMark(crashed.fs, CONFIG.paths).set()
+    report = crashed.recover(cut_at_damage=why == "compat")
+    assert (report.checked_from, report.dispatch_from) == (0, 0)
+    assert len(report.index_files_removed) == 1
+    assert dispatched_offset(crashed) == 0
+
+
+def test_the_position_goes_down_with_the_logs_end() -> None:
+    """Else it would speak of messages that come to lie there later."""
+    crashed = CrashedStore(watermark=True)
+    watermark = Watermark(crashed.fs, CONFIG.paths.watermark)
+    watermark.lower(crashed.places[20])
+    watermark.close()
+    noted(crashed, crashed.end)
+    crashed.overwrite(crashed.places[21], bytes(8))
+    report = crashed.recover()
+    assert report.log_end == dispatched_offset(crashed) == crashed.places[21]
+    assert report.queue_offsets == {KEY: 21}
 
 
 def test_after_a_clean_stop_the_index_stays() -> None:

@@ -28,6 +28,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.dispatch_request import DispatchRequest
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_append import IndexFileWriter
+from wakelog.storage.index.index_cut import cut_index_file
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
     HEADER,
@@ -42,6 +43,7 @@ from wakelog.storage.index.index_service import (
     index_shape,
     remove_index_files_before,
 )
+from wakelog.storage.state.dispatched import IndexEnd
 
 _OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
 _NO_HEADER: Final = IndexHeader(0, 0, 0, 0, 0, ENTRY_FIRST)
@@ -93,11 +95,48 @@ class IndexWriter:
             self._open(self._names[-1])
         self._count_known()
 
+    @property
+    def end(self) -> IndexEnd:
+        """The newest file and its next entry."""
+        if not self._names:
+            return IndexEnd()
+        return IndexEnd(int(self._names[-1]), self._header.entry_next)
+
+    def cut(
+        self, durable: IndexEnd, physical_offset: int, store_time: Callable[[int], int]
+    ) -> bool:
+        """Keep what is durable of records below `physical_offset`, as `repair` does but quicker.
+
+        durable: the end that the index once had, all of it synced; what came later may be torn.
+        Returns: False, with nothing done, if that file is gone.
+        """
+        self.close()
+        names = index_names(self._fs, self._paths.index_directory)
+        name = f"{durable.name:017d}"
+        if durable != IndexEnd() and name not in names:
+            return False
+        while names and names[-1] != name:
+            self._remove_last(names)
+        while names:
+            header = cut_index_file(
+                self._fs,
+                self._path(names[-1]),
+                self._shape,
+                durable_next=durable.entry_next if names[-1] == name else self._shape.entry_count,
+                physical_offset=physical_offset,
+                store_time=store_time,
+            )
+            if not header.is_empty:
+                break
+            self._remove_last(names)
+        self.load()
+        return True
+
     def repair(self, physical_offset: int, store_time: Callable[[int], int]) -> None:
         """Keep exactly the entries of records below `physical_offset`, durably.
 
-        Ends with the first file, seen from the newest, of which something is left: older ones
-        were full, and synced, before it was made.
+        Ends with the first file, seen from the newest, of which something is left. Where older ones
+        may not be durable recovery has removed what the checkpoint does not vouch for.
         """
         self.close()
         self._names = index_names(self._fs, self._paths.index_directory)
@@ -112,9 +151,7 @@ class IndexWriter:
             )
             if not header.is_empty:
                 break
-            self._fs.unlink(path)
-            self._fs.sync_directory(self._paths.index_directory)
-            self._names.pop()
+            self._remove_last(self._names)
         self.load()
 
     def put(self, request: DispatchRequest, now_ms: int) -> None:
@@ -176,6 +213,10 @@ class IndexWriter:
             self._file.close()
             self._file = None
         self._seed = _NO_HEADER
+
+    def _remove_last(self, names: list[str]) -> None:
+        self._fs.unlink(self._path(names.pop()))
+        self._fs.sync_directory(self._paths.index_directory)
 
     def _put_run(self, columns: Columns, begin: int, end: int, now_ms: int) -> None:
         self.keys_count += end - begin

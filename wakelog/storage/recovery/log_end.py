@@ -98,7 +98,7 @@ class LogEndSearch:
         """Prepare to read `files`.
 
         ends: is told every sound record.
-        cut_from: physical offset at which a segment begins; the log does not end below.
+        cut_from: physical offset at which a record or a segment begins; the log does not end below.
         durable_ms: the checkpoint's store time of the log.
         check_body: compare the CRC of bodies at or above `cut_from`.
         may_be_torn: whether records not older than `durable_ms` may lack sectors.
@@ -119,7 +119,7 @@ class LogEndSearch:
         self._damaged: list[DamagedStretch] = []
 
     def run(self, begin: int) -> LogEnd:
-        """Check records from the segment that begins at `begin` to the log's end."""
+        """Check records from `begin`, where one begins, to the log's end."""
         position = begin
         reason = "no segment follows"
         while (file := self._files.find(position)) is not None:
@@ -255,6 +255,9 @@ class LogEndSearch:
 
     def _resume_at(self, position: int) -> int | None:
         """Return where a log that is damaged at `position` goes on; None if it ends there."""
+        if self._watermark and position >= max(self._watermark, self._cut_from):
+            # Whatever the checkpoint says, nothing from here on was known to be durable.
+            return None
         if position < self._watermark:
             resume = self._resume_below_watermark(position)
             if resume is not None:

@@ -5,8 +5,7 @@ open. In this order, which a further crash at any point only repeats (`docs/reco
 
  1. Load the segments. A short last one gets its length; a gap is refused, with nothing changed.
  2. Cut each consume queue behind its last written entry.
- 3. Choose where to check from. Clean exit (no abort file): the third last segment. Otherwise the
-    last segment of the log's front part whose first message is not younger than the checkpoint.
+ 3. Choose where to check from (`plan.py`): what is known to be durable is left alone.
  4. After a crash cut queues with extension units there too: their units may be torn where the
     entries are not, and dispatch makes both anew. Let the page cache forget the log from there on:
     of a sync that failed it shows what the disk never got. Check records to the log's end
@@ -14,12 +13,13 @@ open. In this order, which a further crash at any point only repeats (`docs/reco
  5. Copy what lies behind the end to the quarantine, then zero or remove it, durably: an old record
     must not come back when a later crash exposes it behind a new one.
  6. Cut each consume queue at the log's end, and say durably that the log is durable up to there.
- 7. After a crash remove the index files that the checkpoint does not vouch for.
+ 7. After a crash remove the index files that the checkpoint does not vouch for, unless it is known
+    how far the index is durable: then Reput cuts it there.
  8. Say where dispatch has to begin so that queues and index are whole again.
 
 Where we differ from 4.9.3: step 3 takes the newest segment there whose first message is not
-younger, wherever it lies. After the clock was set back that one can lie behind segments that were
-not durable yet; ours is the same or an earlier one. In step 5 4.9.3 moves positions in memory only.
+younger than the checkpoint, wherever it lies. After the clock was set back that one can lie behind
+segments that were not durable yet; ours never does. In step 5 4.9.3 moves positions in memory only.
 In step 7 4.9.3 never builds again what an index file held of segments before the one of step 3.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.load, recover, start,
@@ -29,12 +29,11 @@ index.IndexService.load (4.9.3).
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from posixpath import join
 from typing import Final, NamedTuple
 
-from wakelog.protocol.message_record import MESSAGE_MAGIC, RECORD_BYTES_MIN, V6_EXTRA_BYTES
-from wakelog.protocol.sys_flag import MESSAGE_BORN_HOST_V6
 from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import store_failure
@@ -45,24 +44,26 @@ from wakelog.storage.index.index_service import (
     index_shape,
     remove_index_files_after,
 )
-from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.queue_offsets import QueueKey
-from wakelog.storage.record_check import HEAD_BY_HOST_FLAGS, HOST_FLAGS_OFFSET
-from wakelog.storage.recovery.durable import known_durable, seal_of
+from wakelog.storage.recovery.durable import Durable, known_durable, seal_of
 from wakelog.storage.recovery.log_end import DamagedStretch, LogEnd, LogEndSearch
+from wakelog.storage.recovery.plan import (
+    DurablePositions,
+    plan_after_clean_exit,
+    plan_after_crash,
+)
 from wakelog.storage.recovery.quarantine import QuarantinedPiece, keep_aside
 from wakelog.storage.recovery.queue_ends import QueueEnds
 from wakelog.storage.recovery.queue_repair import QueueRepair
 from wakelog.storage.recovery.segments import load_segments, read_anew, sync_segments
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.checkpoint import Checkpoint, CheckpointTimes
+from wakelog.storage.state.dispatched import lower_dispatched, read_dispatched
 from wakelog.storage.state.failed_sync import FailedSyncMark
 from wakelog.storage.state.watermark import Seal, Watermark
 
-# A clean stop leaves everything durable; 4.9.3 looks at this many segments all the same.
-SEGMENTS_CHECKED_AFTER_CLEAN_EXIT: Final = 3
 RECOVERY_OWNER: Final = "recovery"
 
 
@@ -124,8 +125,11 @@ def recover(
     queues = QueueRepair(fs, config)
     try:
         queues.cut_unwritten(careful=not clean_exit)
-        plan = _plan(config, files, times, queues.max_physical_offset, clean_exit=clean_exit)
-        if not clean_exit:
+        durable = _durable(fs, config, known, ignored=failed_sync or cut_at_damage)
+        if clean_exit:
+            plan = plan_after_clean_exit(files, queues.max_physical_offset)
+        else:
+            plan = plan_after_crash(config, files, times, queues.max_physical_offset, durable)
             if config.enable_consume_queue_extension:
                 queues.cut_at(plan.dispatch_from)
             read_anew(fs, files, plan.checked_from)
@@ -135,8 +139,7 @@ def recover(
             files,
             ends,
             cut_from=plan.cut_from,
-            # A slave of 4.9.3 notes this time when it dispatches, which proves nothing; and it
-            # gets what is cut from its master again.
+            # A slave of 4.9.3 notes it at dispatch; and its master sends again what is cut.
             durable_ms=times.physic_ms if config.appends else 0,
             check_body=config.check_crc_on_recover,
             cut_at_damage=cut_at_damage,
@@ -144,15 +147,17 @@ def recover(
             watermark=known.watermark,
         ).run(plan.checked_from)
         quarantined, removed = _end_log(fs, config, files, end, times, plan.checked_from, now_ms)
+        # Before the log can grow over what queues and index have of another life.
+        lower_dispatched(fs, config.paths.dispatched, min(durable.dispatched, end.physical_offset))
         queues_cut = queues.cut_at(end.physical_offset)
         queue_offsets = queues.next_offsets(ends.table())
     finally:
         queues.close()
     dispatch_from = min(plan.dispatch_from, end.physical_offset)
-    index_removed = () if clean_exit else _remove_index_files(fs, config, times.index_ms)
-    if config.message_index_enable and not clean_exit:
-        # Also when nothing was removed: an earlier recovery may have come no further than that.
-        dispatch_from = max(files.min_offset, min(dispatch_from, _index_end(fs, config)))
+    index_removed: tuple[str, ...] = ()
+    if not clean_exit and not plan.by_position:
+        index_removed, index_end = _distrust_index(fs, config, times.index_ms)
+        dispatch_from = max(files.min_offset, min(dispatch_from, index_end))
     report = RecoveryReport(
         clean_exit=clean_exit,
         checked_from=plan.checked_from,
@@ -162,7 +167,7 @@ def recover(
         dispatch_from=dispatch_from,
         queue_offsets=queue_offsets,
         records_checked_count=end.records_checked_count,
-        last_store_timestamp_ms=end.last_store_timestamp_ms,
+        last_store_timestamp_ms=end.last_store_timestamp_ms or times.physic_ms,
         watermark=known.watermark,
         watermark_doubt=known.doubt,
         damaged=end.damaged,
@@ -172,6 +177,19 @@ def recover(
         index_files_removed=index_removed,
     )
     return Recovered(report, files)
+
+
+def _durable(
+    fs: FileSystem, config: StoreConfig, known: Durable, *, ignored: bool
+) -> DurablePositions:
+    """Return how far log, queues and index are durable; 0 where that cannot be believed.
+
+    Another broker that had the store wrote queues and index as well.
+    """
+    if ignored or not known.watermark:
+        return DurablePositions(known.watermark, 0)
+    dispatched = read_dispatched(fs, config.paths.dispatched).physical_offset
+    return DurablePositions(known.watermark, dispatched)
 
 
 def _end_log(
@@ -206,82 +224,13 @@ def recover_derived(fs: FileSystem, config: StoreConfig) -> int:
     queues = QueueRepair(fs, config)
     try:
         queues.cut_unwritten(careful=True)
-        plan = _plan(config, files, times, queues.max_physical_offset, clean_exit=False)
+        nothing = DurablePositions(0, 0)
+        plan = plan_after_crash(config, files, times, queues.max_physical_offset, nothing)
     finally:
         queues.close()
         files.close()
-    _remove_index_files(fs, config, times.index_ms)
-    if not config.message_index_enable:
-        return plan.dispatch_from
-    return min(plan.dispatch_from, _index_end(fs, config))
-
-
-class _Plan(NamedTuple):
-    """Where to begin what.
-
-    cut_from: the log does not end below.
-    dispatch_from: below, every queue has its entries.
-    checked_from: where reading begins: the segment of the lower of the two, since the records
-        without entries say what the next queue offsets are.
-    """
-
-    cut_from: int
-    dispatch_from: int
-    checked_from: int
-
-
-def _plan(
-    config: StoreConfig,
-    files: MappedFileQueue,
-    times: CheckpointTimes,
-    queues_end: int,
-    *,
-    clean_exit: bool,
-) -> _Plan:
-    dispatch_from = max(files.min_offset, min(queues_end, files.max_file_end))
-    if clean_exit:
-        cut_from = _third_last(files)
-    else:
-        index_counts = config.message_index_enable and config.message_index_safe
-        min_ms = times.min_index_ms if index_counts else times.min_ms
-        cut_from = checked_from_after_crash(files, min_ms)
-        dispatch_from = min(dispatch_from, cut_from)
-    segment = files.find(dispatch_from)
-    checked_from = cut_from if segment is None else min(cut_from, segment.start_offset)
-    return _Plan(cut_from, dispatch_from, checked_from)
-
-
-def checked_from_after_crash(files: MappedFileQueue, min_ms: int) -> int:
-    """Return where to check from: everything in segments before is durable and dispatched.
-
-    That is the last segment of the log's front part in which no first message is younger than
-    `min_ms`; the first one if even that is younger.
-    """
-    begin = files.min_offset
-    for file in files.files:
-        store_timestamp_ms = first_store_timestamp_ms(file)
-        if store_timestamp_ms is None or store_timestamp_ms > min_ms:
-            break
-        begin = file.start_offset
-    return begin
-
-
-def first_store_timestamp_ms(file: MappedFile) -> int | None:
-    """Return the store time of a segment's first message, None if there is none."""
-    head = file.read(0, RECORD_BYTES_MIN + V6_EXTRA_BYTES)
-    size, magic, *_ = HEAD_BY_HOST_FLAGS[0].unpack_from(head)
-    if magic != MESSAGE_MAGIC or size < RECORD_BYTES_MIN:
-        return None
-    fields = HEAD_BY_HOST_FLAGS[head[HOST_FLAGS_OFFSET] & MESSAGE_BORN_HOST_V6].unpack_from(head)
-    store_timestamp_ms: int = fields[6]
-    return store_timestamp_ms or None
-
-
-def _third_last(files: MappedFileQueue) -> int:
-    """Return where the third last segment begins, not counting those made ahead of need."""
-    used = [file for file in files.files if first_store_timestamp_ms(file) is not None]
-    last = used[-SEGMENTS_CHECKED_AFTER_CLEAN_EXIT:]
-    return last[0].start_offset if last else files.min_offset
+    _, index_end = _distrust_index(fs, config, times.index_ms)
+    return min(plan.dispatch_from, index_end)
 
 
 def _cut_log(
@@ -316,6 +265,17 @@ def _read_checkpoint(fs: FileSystem, path: str) -> CheckpointTimes:
         return checkpoint.read()
     finally:
         checkpoint.close()
+
+
+def _distrust_index(
+    fs: FileSystem, config: StoreConfig, timestamp_ms: int
+) -> tuple[tuple[str, ...], int]:
+    """Remove index files younger than the checkpoint; return them, and where the others end.
+
+    That counts also when nothing was removed: an earlier recovery may have come no further.
+    """
+    removed = _remove_index_files(fs, config, timestamp_ms)
+    return removed, _index_end(fs, config) if config.message_index_enable else sys.maxsize
 
 
 def _remove_index_files(fs: FileSystem, config: StoreConfig, timestamp_ms: int) -> tuple[str, ...]:
