@@ -12,6 +12,7 @@ from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.storage.bulk.loader import Kernels
 from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.index.index_service import IndexReader
+from wakelog.storage.state.dispatched import DispatchedFile, IndexEnd
 
 CONFIG = dispatch_config()
 
@@ -110,6 +111,58 @@ def test_what_a_kill_lost_is_found_by_truncate(fs: MemoryFileSystem, compiled: K
     killed.recover(log.end)
     assert killed.truncate(log.end) == log.offsets[4]
     killed.dispatch(batch_of(log, compiled, begin=log.offsets[4]))
+    assert find(fs, "all") == log.offsets
+
+
+def noted(fs: MemoryFileSystem, physical_offset: int, index_end: IndexEnd) -> None:
+    file = DispatchedFile(fs, CONFIG.paths.dispatched)
+    file.note(physical_offset, index_end)
+    file.close()
+
+
+def test_records_without_keys_need_not_come_again(fs: MemoryFileSystem) -> None:
+    log = log_of_keys()
+    for _ in range(5):
+        log.add()
+    dispatcher = open_index(fs)
+    dispatcher.recover(log.end)
+    dispatcher.dispatch(batch_of(log))
+    noted(fs, log.offsets[8], dispatcher.prepare_flush().index_end)
+    dispatcher.close()
+    assert open_index(fs).recover(log.end) == log.offsets[8]
+    assert open_index(fs).recover(log.offsets[6]) == log.offsets[6]
+    assert open_index(fs).truncate(log.end) == log.offsets[8]
+    assert open_index(fs).truncate(log.offsets[6]) == log.offsets[6]
+    assert find(fs, "all") == log.offsets[:5]
+
+
+def test_an_index_that_grew_elsewhere_says_itself_where_it_ends(fs: MemoryFileSystem) -> None:
+    log = log_of_keys()
+    dispatcher = open_index(fs)
+    dispatcher.recover(log.end)
+    noted(fs, log.end, IndexEnd())
+    # It was switched off up to here, and begins with the first message.
+    assert open_index(fs).recover(log.end) == open_index(fs).truncate(log.end) == 0
+    dispatcher.dispatch(batch_of(log))
+    noted(fs, log.end + 1, IndexEnd(20200101000000000, 3))
+    assert open_index(fs).recover(log.end + 1) == log.offsets[4]
+
+
+def test_only_what_is_durable_is_kept_where_that_is_known(fs: MemoryFileSystem) -> None:
+    log = log_of_keys(3)
+    dispatcher = open_index(fs)
+    dispatcher.recover(log.end)
+    dispatcher.dispatch(batch_of(log))
+    noted(fs, log.end, dispatcher.prepare_flush().index_end)
+    durable_end = log.end
+    for i in range(2):
+        log.add(properties(KEYS=f"new{i} all"))
+    dispatcher.dispatch(batch_of(log, begin=log.offsets[3]))
+    killed = open_index(fs)
+    killed.recover(log.end)
+    assert killed.truncate(log.end) == durable_end
+    assert find(fs, "all") == log.offsets[:3]
+    killed.dispatch(batch_of(log, begin=log.offsets[3]))
     assert find(fs, "all") == log.offsets
 
 

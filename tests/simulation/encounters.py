@@ -114,6 +114,39 @@ def torn_bit(config: StoreConfig, seed: int) -> None:
         machine.abandon()
 
 
+def lost_tail(config: StoreConfig, seed: int) -> None:
+    """Take the last records from a disk that had called them durable: that is damage, not the end.
+
+    Queues, index and their position are as they were: only the log tells.
+    """
+    disk = SimulatedDisk()
+    machine = _lived(disk, config)
+    if seed % 2:
+        machine = apply(machine, "derive", config)
+    view = disk.view.copy()
+    machine.abandon()
+    records = [record for record in view.sent.values() if record.end <= view.acknowledged]
+    first = Random(seed).choice(records)
+    fs = disk.process()
+    for record in records:
+        if record.physical_offset >= first.physical_offset:
+            segment = record.physical_offset - record.physical_offset % config.commit_log_file_bytes
+            fd = fs.open(f"{config.paths.commit_log_directories[0]}/{segment:020d}")
+            fs.pwrite(fd, bytes(len(record.record)), record.physical_offset - segment)
+            fs.close(fd)
+    fs.kill()
+    machine = Machine(disk, config, BEGIN_MS + RECOVERED_LATER_MS)
+    try:
+        recovery = machine.store.recovery
+        lost = [(first.physical_offset, view.acknowledged)]
+        if [(one.begin, one.end) for one in recovery.damaged] != lost:
+            raise Violation("I8", f"lost is {lost}, found {recovery.damaged}")
+        if recovery.log_end != view.acknowledged or recovery.quarantined:
+            raise Violation("I8", f"the log was cut: {recovery}")
+    finally:
+        machine.abandon()
+
+
 def another_owner(config: StoreConfig, seed: int) -> None:
     """Let a broker that knows no watermark cut below it and write on: nothing old comes back.
 

@@ -25,12 +25,15 @@ from wakelog.storage.index import index_cut
 from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
-from wakelog.storage.recovery import durable, log_end, steps
+from wakelog.storage.recovery import durable, log_end, search, steps
 from wakelog.storage.recovery.durable import Durable
 from wakelog.storage.recovery.log_end import LogEndSearch
+from wakelog.storage.recovery.plan import DurablePositions
 from wakelog.storage.recovery.queue_ends import QueueEnds
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.config_files import ConfigFiles
+from wakelog.storage.state.dispatched import read_dispatched
+from wakelog.storage.state.watermark import read_mark
 
 
 class Replacement(NamedTuple):
@@ -227,6 +230,12 @@ def _watermark_unheeded(*_: Any) -> Durable:
     return Durable(0)
 
 
+def _positions_of_whoever(fs: Any, config: Any, *_: Any, **__: Any) -> DurablePositions:
+    mark = read_dispatched(fs, config.paths.dispatched)
+    watermark = read_mark(fs, config.paths.watermark).physical_offset
+    return DurablePositions(watermark, mark.physical_offset, has_index=True)
+
+
 def _resume_anywhere(self: LogEndSearch, position: int) -> int:
     found = self._next_sound(position)
     return self._watermark if found is None else min(found[0], self._watermark)
@@ -348,6 +357,14 @@ MUTANTS: dict[str, Mutant] = {
     "dispatched_ahead_of_queues": _mutant(
         "queues and index are said to be durable before they are synced",
         (Dispatch, "run", _dispatched_ahead_of_queues),
+    ),
+    "dispatched_of_another_broker": _mutant(
+        "the position of what is dispatched is believed whoever had the store since",
+        (steps, "_durable", _positions_of_whoever),
+    ),
+    "no_look_below": _mutant(
+        "recovery begins by positions whatever stands in front of them",
+        (search, "store_time_below", lambda *_: 0),
     ),
     "slots_of_torn_entries_emptied": _mutant(
         "an index that is cut forgets what torn entries were chained to",

@@ -8,6 +8,7 @@ from tests.simulation.encounters import (
     another_owner,
     flipped_bit,
     foreign_broker,
+    lost_tail,
     second_broker,
     torn_bit,
 )
@@ -34,6 +35,11 @@ def test_a_changed_bit_takes_no_other_message_away() -> None:
 def test_a_bit_changed_above_the_watermark_is_a_torn_tail() -> None:
     for seed in range(2_000):
         torn_bit(simulated_config(), seed)
+
+
+def test_a_tail_that_the_disk_lost_is_listed() -> None:
+    for seed in range(40):
+        lost_tail(simulated_config(), seed)
 
 
 def test_what_another_broker_wrote_over_does_not_come_back() -> None:

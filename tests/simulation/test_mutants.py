@@ -11,6 +11,7 @@ from tests.simulation.encounters import (
     another_owner,
     flipped_bit,
     foreign_broker,
+    lost_tail,
     second_broker,
 )
 from tests.simulation.fault_trial import Fault, run_fault
@@ -70,6 +71,8 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "queue_ends_from_queues_alone": crashes(0),
     "index_dropped_after_a_crash": crashes(22_220),
     "dispatched_ahead_of_queues": crashes(22_220),
+    "dispatched_of_another_broker": lambda: another_owner(simulated_config(), 1),
+    "no_look_below": lambda: lost_tail(simulated_config(), 1),
     "slots_of_torn_entries_emptied": crashes(22_220),
     "queues_not_checked_after_a_crash": crashes(22_226),
 }

@@ -17,7 +17,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_writer import IndexWriter
-from wakelog.storage.state.dispatched import read_dispatched
+from wakelog.storage.state.dispatched import IndexEnd, read_dispatched
 
 # About a second of catching up: what a kill makes Reput do again. Each write back of a file of the
 # default size rewrites nearly all of its 20 MB of slots, since keys fall anywhere.
@@ -72,14 +72,21 @@ class IndexDispatcher:
         return FlushPart(writer.dirty_paths(), writer.end_timestamp_ms, writer.end)
 
     def recover(self, max_physical_offset: int) -> int:
-        """Open the newest file and return where the last record that has keys begins."""
+        """Open the newest file and return where the last record that has keys begins.
+
+        Or where later records, that have none, are known to end.
+        """
+        writer = self._writer
         try:
-            self._writer.load()
+            writer.load()
         except OSError as error:
             raise store_failure(self._directory, "open", error) from error
-        if self._writer.files_count and self._writer.end_physical_offset >= max_physical_offset:
+        if writer.files_count and writer.end_physical_offset >= max_physical_offset:
             return self.truncate(max_physical_offset)
-        return self._writer.end_physical_offset
+        durable = read_dispatched(self._fs, self._dispatched_path)
+        if durable.index_end == IndexEnd() or durable.index_end != writer.end:
+            return writer.end_physical_offset
+        return max(writer.end_physical_offset, min(durable.physical_offset, max_physical_offset))
 
     def truncate(self, physical_offset: int) -> int:
         """Keep the sound entries of records below `physical_offset`, and make the rest of them.
@@ -89,11 +96,12 @@ class IndexDispatcher:
         durable = read_dispatched(self._fs, self._dispatched_path)
         end = min(physical_offset, durable.physical_offset)
         try:
-            is_cut = durable.physical_offset > 0 and self._writer.cut(
+            if durable.index_end != IndexEnd() and self._writer.cut(
                 durable.index_end, end, self._store_time
-            )
-            if not is_cut:
-                self._writer.repair(physical_offset, self._store_time)
+            ):
+                # Records without keys leave no trace in the index, and need not come again.
+                return end
+            self._writer.repair(physical_offset, self._store_time)
         except OSError as error:
             raise store_failure(self._directory, "repair", error) from error
         return self._writer.end_physical_offset

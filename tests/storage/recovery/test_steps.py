@@ -25,6 +25,7 @@ from wakelog.storage.state.watermark import Watermark, read_mark
 BYTES = 4096
 KEY = ("TopicTest", 0)
 CONFIG = store_config(commit_log_file_bytes=BYTES)
+SOME_INDEX = IndexEnd(1, 1)
 
 
 class CrashedStore:
@@ -224,10 +225,10 @@ def test_index_files_above_the_checkpoint_are_made_again() -> None:
     assert crashed.recover().index_files_removed == ()
 
 
-def noted(crashed: CrashedStore, physical_offset: int) -> None:
+def noted(crashed: CrashedStore, physical_offset: int, index_end: IndexEnd = SOME_INDEX) -> None:
     """Say that queues and index are durable up to there."""
     file = DispatchedFile(crashed.fs, CONFIG.paths.dispatched)
-    file.note(physical_offset, IndexEnd(1, 1))
+    file.note(physical_offset, index_end)
     file.close()
 
 
@@ -247,8 +248,8 @@ def test_what_is_durable_is_left_alone() -> None:
     assert dispatched_offset(crashed) == crashed.places[25]
 
 
-def test_where_nothing_is_left_to_check_the_time_is_the_checkpoints() -> None:
-    crashed = CrashedStore(watermark=True, physic_ms=NOW_MS + 29_000)
+def test_where_nothing_is_left_to_check_the_last_record_is_looked_at() -> None:
+    crashed = CrashedStore(watermark=True)
     noted(crashed, crashed.end)
     report = crashed.recover()
     assert (report.checked_from, report.log_end) == (crashed.end, crashed.end)
@@ -256,15 +257,69 @@ def test_where_nothing_is_left_to_check_the_time_is_the_checkpoints() -> None:
     assert report.last_store_timestamp_ms == NOW_MS + 29_000
 
 
-def test_damage_below_the_watermark_is_not_the_end() -> None:
+def test_damage_far_below_is_for_whoever_reads_it() -> None:
+    """And for `wakelog log verify`; a start does not read what was durable."""
     crashed = CrashedStore(watermark=True)
     noted(crashed, crashed.places[20])
     crashed.overwrite(crashed.places[10] + 150, b"\x55")
-    crashed.overwrite(crashed.places[22] + 150, b"\x55")
     report = crashed.recover()
-    assert report.log_end == crashed.end
-    # The first one is for whoever reads it, and for `wakelog log verify`.
-    assert [one.begin for one in report.damaged] == [crashed.places[22]]
+    assert (report.log_end, report.damaged, report.positions_doubt) == (crashed.end, (), None)
+    assert report.checked_from == crashed.places[20]
+
+
+@pytest.mark.parametrize("second", [19, 22, 29])
+def test_where_damage_is_met_more_is_looked_for(second: int) -> None:
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.places[20])
+    for victim in (10, second):
+        crashed.overwrite(crashed.places[victim] + 150, b"\x55")
+    report = crashed.recover()
+    assert (report.checked_from, report.log_end) == (0, crashed.end)
+    places = [crashed.places[10], crashed.places[second]]
+    assert [one.begin for one in report.damaged] == places
+    assert report.positions_doubt is not None
+    assert (report.quarantined, report.queue_offsets) == ((), {KEY: 30})
+    assert dispatched_offset(crashed) == 0
+
+
+@pytest.mark.parametrize("lost", [23, 24, 25, 29])
+def test_a_tail_that_is_gone_is_listed_and_its_places_are_not_given_again(lost: int) -> None:
+    """The disk lost what it had called durable; the queues still know of it."""
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.end)
+    for place in crashed.places[lost:]:
+        crashed.overwrite(place, bytes(crashed.places[1]))
+    report = crashed.recover()
+    assert (report.log_end, report.quarantined) == (crashed.end, ())
+    assert [one[:2] for one in report.damaged] == [(crashed.places[lost], crashed.end)]
+    assert report.queue_offsets == {KEY: 30}
+
+
+def test_a_position_between_records_is_not_believed() -> None:
+    """Dispatch would begin in the middle of a record, and pass over it."""
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.places[25] + 10)
+    report = crashed.recover()
+    assert (report.checked_from, report.dispatch_from) == (0, 0)
+    assert report.positions_doubt == (
+        f"the records in front of {crashed.places[25] + 10} are not what they were"
+    )
+
+
+def test_a_short_segment_below_the_positions_is_refused() -> None:
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.end)
+    write_file(crashed.fs, f"/store/commitlog/{BYTES:020d}", bytes(BYTES - 1))
+    with pytest.raises(DamagedStore, match="its length is 4095"):
+        crashed.recover()
+
+
+def test_an_index_that_was_switched_off_is_judged_by_the_checkpoint() -> None:
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.end, IndexEnd())
+    report = crashed.recover()
+    assert report.checked_from == crashed.end
+    assert (len(report.index_files_removed), report.dispatch_from) == (1, 0)
 
 
 @pytest.mark.parametrize("why", ["another owner", "failed sync", "no watermark", "compat"])

@@ -7,7 +7,8 @@
 
 By positions a recovery reads what a second or two of a broker's life have left, however long the
 log is. By the checkpoint's times it begins with a segment, of which there are as many to read as
-were written since. Damage below the watermark is then found by whoever reads it, or by `verify`.
+were written since. What lies below the positions is looked at only if something there or behind
+is not what it was (`search.py`); else damage is found by whoever reads it, or by `verify`.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.recover, CommitLog.recoverNormally,
 recoverAbnormally, isMappedFileMatchedRecover (4.9.3).
@@ -36,7 +37,7 @@ class Plan(NamedTuple):
     dispatch_from: below, every queue has its entries.
     checked_from: where reading begins, not above the two: the records without entries say what the
         next queue offsets are.
-    by_position: whether queues and index are durable up to `dispatch_from`, the index not less.
+    by_position: whether queues are durable up to `dispatch_from`, and an index that there was.
     """
 
     cut_from: int
@@ -46,10 +47,14 @@ class Plan(NamedTuple):
 
 
 class DurablePositions(NamedTuple):
-    """How far the log, and queues with index, are known to be durable; 0 if nothing is known."""
+    """How far the log, and queues with index, are known to be durable; 0 if nothing is known.
+
+    has_index: whether there was an index then; while it is switched off none is known to be.
+    """
 
     watermark: int
     dispatched: int
+    has_index: bool = False
 
 
 def plan_after_clean_exit(files: MappedFileQueue, queues_end: int) -> Plan:

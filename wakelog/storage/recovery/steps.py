@@ -5,7 +5,8 @@ open. In this order, which a further crash at any point only repeats (`docs/reco
 
  1. Load the segments. A short last one gets its length; a gap is refused, with nothing changed.
  2. Cut each consume queue behind its last written entry.
- 3. Choose where to check from (`plan.py`): what is known to be durable is left alone.
+ 3. Choose where to check from (`plan.py`): what is known to be durable is left alone, but for a
+    look at what stands just below (`search.py`).
  4. After a crash cut queues with extension units there too: their units may be torn where the
     entries are not, and dispatch makes both anew. Let the page cache forget the log from there on:
     of a sync that failed it shows what the disk never got. Check records to the log's end
@@ -48,19 +49,19 @@ from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.queue_offsets import QueueKey
 from wakelog.storage.recovery.durable import Durable, known_durable, seal_of
-from wakelog.storage.recovery.log_end import DamagedStretch, LogEnd, LogEndSearch
-from wakelog.storage.recovery.plan import (
-    DurablePositions,
-    plan_after_clean_exit,
-    plan_after_crash,
-)
+from wakelog.storage.recovery.log_end import DamagedStretch, LogEnd
+from wakelog.storage.recovery.plan import DurablePositions, plan_after_crash
 from wakelog.storage.recovery.quarantine import QuarantinedPiece, keep_aside
-from wakelog.storage.recovery.queue_ends import QueueEnds
 from wakelog.storage.recovery.queue_repair import QueueRepair
-from wakelog.storage.recovery.segments import load_segments, read_anew, sync_segments
+from wakelog.storage.recovery.search import (
+    SearchedStore,
+    search_after_clean_exit,
+    search_after_crash,
+)
+from wakelog.storage.recovery.segments import load_segments, sync_segments
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.checkpoint import Checkpoint, CheckpointTimes
-from wakelog.storage.state.dispatched import lower_dispatched, read_dispatched
+from wakelog.storage.state.dispatched import IndexEnd, lower_dispatched, read_dispatched
 from wakelog.storage.state.failed_sync import FailedSyncMark
 from wakelog.storage.state.watermark import Seal, Watermark
 
@@ -80,6 +81,8 @@ class RecoveryReport(NamedTuple):
     quarantined: what was cut; empty if only zeros were.
     watermark: below it everything was known to be durable; 0 if nothing was.
     watermark_doubt: why a watermark that was there is not believed.
+    positions_doubt: why checks began further below than the watermark and the position of what is
+        dispatched would have allowed.
     """
 
     clean_exit: bool
@@ -98,6 +101,7 @@ class RecoveryReport(NamedTuple):
     index_files_removed: tuple[str, ...]
     watermark: int = 0
     watermark_doubt: str | None = None
+    positions_doubt: str | None = None
 
 
 class Recovered(NamedTuple):
@@ -122,40 +126,27 @@ def recover(
     files = load_segments(fs, config)
     times = _read_checkpoint(fs, config.paths.checkpoint)
     known = known_durable(fs, config, files, times)
+    durable = _durable(fs, config, known, ignored=failed_sync or cut_at_damage)
     queues = QueueRepair(fs, config)
+    store = SearchedStore(fs, config, files, queues, times, cut_at_damage)
     try:
         queues.cut_unwritten(careful=not clean_exit)
-        durable = _durable(fs, config, known, ignored=failed_sync or cut_at_damage)
         if clean_exit:
-            plan = plan_after_clean_exit(files, queues.max_physical_offset)
+            found = search_after_clean_exit(store, known.watermark)
         else:
-            plan = plan_after_crash(config, files, times, queues.max_physical_offset, durable)
-            if config.enable_consume_queue_extension:
-                queues.cut_at(plan.dispatch_from)
-            read_anew(fs, files, plan.checked_from)
-        ends = _no_ends(config)
-        end = LogEndSearch(
-            fs,
-            files,
-            ends,
-            cut_from=plan.cut_from,
-            # A slave of 4.9.3 notes it at dispatch; and its master sends again what is cut.
-            durable_ms=times.physic_ms if config.appends else 0,
-            check_body=config.check_crc_on_recover,
-            cut_at_damage=cut_at_damage,
-            may_be_torn=not clean_exit,
-            watermark=known.watermark,
-        ).run(plan.checked_from)
+            found = search_after_crash(store, durable)
+        plan, end = found.plan, found.end
         quarantined, removed = _end_log(fs, config, files, end, times, plan.checked_from, now_ms)
+        dispatched = durable.dispatched if found.doubt is None else 0
         # Before the log can grow over what queues and index have of another life.
-        lower_dispatched(fs, config.paths.dispatched, min(durable.dispatched, end.physical_offset))
+        lower_dispatched(fs, config.paths.dispatched, min(dispatched, end.physical_offset))
         queues_cut = queues.cut_at(end.physical_offset)
-        queue_offsets = queues.next_offsets(ends.table())
+        queue_offsets = queues.next_offsets(found.ends.table())
     finally:
         queues.close()
     dispatch_from = min(plan.dispatch_from, end.physical_offset)
     index_removed: tuple[str, ...] = ()
-    if not clean_exit and not plan.by_position:
+    if not clean_exit and not (plan.by_position and durable.has_index):
         index_removed, index_end = _distrust_index(fs, config, times.index_ms)
         dispatch_from = max(files.min_offset, min(dispatch_from, index_end))
     report = RecoveryReport(
@@ -167,9 +158,10 @@ def recover(
         dispatch_from=dispatch_from,
         queue_offsets=queue_offsets,
         records_checked_count=end.records_checked_count,
-        last_store_timestamp_ms=end.last_store_timestamp_ms or times.physic_ms,
+        last_store_timestamp_ms=end.last_store_timestamp_ms,
         watermark=known.watermark,
         watermark_doubt=known.doubt,
+        positions_doubt=found.doubt,
         damaged=end.damaged,
         quarantined=quarantined,
         commit_log_files_removed=removed,
@@ -188,8 +180,9 @@ def _durable(
     """
     if ignored or not known.watermark:
         return DurablePositions(known.watermark, 0)
-    dispatched = read_dispatched(fs, config.paths.dispatched).physical_offset
-    return DurablePositions(known.watermark, dispatched)
+    mark = read_dispatched(fs, config.paths.dispatched)
+    has_index = mark.index_end != IndexEnd()
+    return DurablePositions(known.watermark, mark.physical_offset, has_index=has_index)
 
 
 def _end_log(
@@ -244,12 +237,6 @@ def _cut_log(
     quarantined = keep_aside(fs, paths.root, files.files, log_end, now_ms)
     removed = files.truncate(log_end, keep_empty=log_end > 0)
     return quarantined, tuple(removed)
-
-
-def _no_ends(config: StoreConfig) -> QueueEnds:
-    return QueueEnds(
-        enable_multi_dispatch=config.enable_multi_dispatch, enable_lmq=config.enable_lmq
-    )
 
 
 def _seal(fs: FileSystem, config: StoreConfig, files: MappedFileQueue, end: LogEnd) -> Seal | None:
