@@ -7,6 +7,7 @@ seed until it has seen so many images, and stops at the first violation.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -74,6 +75,14 @@ def run_case(case: Case, tally: Tally) -> None:
         Trial(config, case.model, case.seed, tally).run(case.steps)
     except Violation as violation:
         raise Found(case, violation) from violation
+
+
+def run_reput_killed(steps: tuple[str, ...]) -> None:
+    """Run a workload of `REPUT_KILLED` in every configuration. Raises: Violation."""
+    configurations = itertools.product(Model, (True, False), (True, False))
+    for seed, (model, synchronous, index) in enumerate(configurations):
+        config = simulated_config(synchronous=synchronous, message_index_enable=index)
+        Trial(config, model, seed, Tally()).run(steps)
 
 
 def run_campaign(

@@ -212,6 +212,13 @@ class Machine:
             self.dispatch = self._open_dispatch(recovered=False)
             raise
 
+    def kill_reput(self) -> None:
+        """Let Reput's process die with what it had not synced; another one is attached.
+
+        Raises: StoreError.
+        """
+        self.dispatch = self._open_dispatch(recovered=False)
+
     def commit_offsets(self) -> None:
         """Save how far the consumers are. Raises: StoreError."""
         table = {f"{topic}@{queue}": end for (topic, queue), end in sorted(self._shown.items())}

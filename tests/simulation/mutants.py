@@ -366,6 +366,10 @@ MUTANTS: dict[str, Mutant] = {
         "recovery begins by positions whatever stands in front of them",
         (search, "store_time_below", lambda *_: 0),
     ),
+    "left_unsynced_by_a_killed_reput": _mutant(
+        "what a killed Reput wrote is called durable, and nobody syncs it",
+        (ConsumeQueueWriter, "take_for_unsynced", _nothing),
+    ),
     "slots_of_torn_entries_emptied": _mutant(
         "an index that is cut forgets what torn entries were chained to",
         (index_cut, "_set_back", _empty_slots),

@@ -6,8 +6,9 @@ import itertools
 
 import pytest
 
-from tests.simulation.campaign import case_of, run_campaign, short_seeds
+from tests.simulation.campaign import case_of, run_campaign, run_reput_killed, short_seeds
 from tests.simulation.trial import Tally
+from tests.simulation.workloads import REPUT_KILLED
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -28,6 +29,13 @@ def test_no_crash_breaks_a_promise(part: int) -> None:
     missing = IMAGES_OF_A_PART - (_TALLY.images_count - before)
     run_campaign(itertools.count(shortest.stop + part, SEEDS_APART * PARTS), missing, _TALLY)
     assert _TALLY.images_count - before >= IMAGES_OF_A_PART
+
+
+@pytest.mark.parametrize("steps", REPUT_KILLED, ids="-".join)
+def test_what_a_killed_reput_left_is_synced_before_it_is_called_durable(
+    steps: tuple[str, ...],
+) -> None:
+    run_reput_killed(steps)
 
 
 def test_a_seed_stands_for_one_case() -> None:

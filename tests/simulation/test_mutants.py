@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simulation.campaign import Found, case_of, run_case
+from tests.simulation.campaign import Found, case_of, run_case, run_reput_killed
 from tests.simulation.encounters import (
     another_owner,
     flipped_bit,
@@ -21,6 +21,7 @@ from tests.simulation.machine import simulated_config
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.oracle import Violation
 from tests.simulation.trial import Tally
+from tests.simulation.workloads import REPUT_KILLED
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -73,6 +74,7 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "dispatched_ahead_of_queues": crashes(22_220),
     "dispatched_of_another_broker": lambda: another_owner(simulated_config(), 1),
     "no_look_below": lambda: lost_tail(simulated_config(), 1),
+    "left_unsynced_by_a_killed_reput": lambda: run_reput_killed(REPUT_KILLED[3]),
     "slots_of_torn_entries_emptied": crashes(22_220),
     "queues_not_checked_after_a_crash": crashes(22_226),
 }

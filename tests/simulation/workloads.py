@@ -31,6 +31,15 @@ STEPS: Final = (
     "kill",
 )
 
+REPUT_KILLED: Final = (
+    ("put", "batch", "flush", "dispatch", "kill_reput"),
+    ("put", "batch", "flush", "dispatch", "kill_reput", "derive", "put", "flush"),
+    ("put", "flush", "dispatch", "derive", "batch", "batch", "flush", "dispatch", "kill_reput"),
+    ("put", "batch", "flush", "dispatch", "kill_reput", "kill_reput", "put", "flush", "dispatch"),
+    ("batch", "batch", "batch", "flush", "dispatch", "kill_reput", "roll", "flush", "derive"),
+)
+"""Reput's process dies alone and another follows. Not among the steps, whose seeds would change."""
+
 BODY_BYTES: Final = 40
 ROLLING_BYTES: Final = SEGMENT_BYTES - 300
 BATCH_COUNT: Final = 3
@@ -88,4 +97,5 @@ _CALLS: Final[dict[str, Callable[[Machine], object]]] = {
     "derive": lambda machine: machine.flush_derived(),
     "commit": lambda machine: machine.commit_offsets(),
     "trim": lambda machine: machine.trim(),
+    "kill_reput": lambda machine: machine.kill_reput(),
 }

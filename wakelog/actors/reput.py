@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import msgspec
@@ -52,7 +53,8 @@ class ReputService:
         self._holds: NoteLine | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._flush_timer: asyncio.TimerHandle | None = None
-        self._flushing: asyncio.Future[None] | None = None
+        self._flushing: Future[None] | None = None
+        self._syncs = ThreadPoolExecutor(1, "sync")
         self._log = logger(Log.STORE)
         self._errors = logger(Log.STORE_ERROR)
 
@@ -102,6 +104,7 @@ class ReputService:
         self._timer = self._flush_timer = None
         try:
             if dispatch is not None:
+                self._settle()
                 dispatch.close()
         except StoreError as error:
             self._errors.error("derived files not durable", cause=str(error))
@@ -123,6 +126,7 @@ class ReputService:
     def flush(self, epoch: int) -> int:
         """Make everything dispatched durable; return the position that now is."""
         dispatch = self._checked(epoch)
+        self._settle()
         try:
             dispatch.run(dispatch.core.prepare_flush())
         except StoreError as error:
@@ -204,8 +208,12 @@ class ReputService:
         self._flush_timer = None
         if self._dispatch is not None and (self._flushing is None or self._flushing.done()):
             job = self._dispatch.core.prepare_flush()
-            loop = asyncio.get_running_loop()
-            self._flushing = loop.run_in_executor(None, self._run_or_end, self._dispatch, job)
+            self._flushing = self._syncs.submit(self._run_or_end, self._dispatch, job)
+
+    def _settle(self) -> None:
+        """Wait for the job that runs: a later one, done before it, would say more than is true."""
+        if self._flushing is not None:
+            wait([self._flushing])
 
     def _run_or_end(self, dispatch: Dispatch, job: FlushJob) -> None:
         try:

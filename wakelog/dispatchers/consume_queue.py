@@ -28,6 +28,7 @@ from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
 from wakelog.storage.queue_offsets import QueueKey
 from wakelog.storage.recovery.queue_repair import list_queues
+from wakelog.storage.state.dispatched import read_dispatched
 
 FILE_OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
 
@@ -62,11 +63,17 @@ class ConsumeQueueDispatcher:
         return FlushPart([path for queue in self._queues.values() for path in queue.dirty_paths()])
 
     def recover(self, max_physical_offset: int) -> int:
-        """Open all queues and return the end of the last record that has an entry."""
+        """Open all queues and return the end of the last record that has an entry.
+
+        What a writer before this one wrote, and may not have synced, the next flush syncs.
+        """
         clean_unfinished(self._fs, self._config.paths, FILE_OWNER)
         self.close()
+        durable = read_dispatched(self._fs, self._config.paths.dispatched).physical_offset
         for key in list_queues(self._fs, self._config.paths):
-            self.open_queue(key)
+            queue = self.open_queue(key)
+            if queue is not None:
+                queue.take_for_unsynced(durable)
         return self.truncate(max_physical_offset)
 
     def truncate(self, physical_offset: int) -> int:

@@ -127,6 +127,7 @@ class Reput:
         self._arrivals_count = 0
         self._store_timestamp_ms = 0
         self._log_end = 0
+        self._unsynced: list[str] = []
 
     @property
     def position(self) -> int:
@@ -202,16 +203,17 @@ class Reput:
     def prepare_flush(self) -> FlushJob:
         """Write what is in memory and return the job that makes it durable."""
         position, store_timestamp_ms = self._cursor.position, self._store_timestamp_ms
-        paths: list[str] = []
         index_timestamp_ms = 0
         index_end = IndexEnd()
         for dispatcher in self._dispatchers:
             part = dispatcher.prepare_flush()
-            paths += part.paths
+            # Kept where a later dispatcher raises: the next job has to cover them.
+            self._unsynced += part.paths
             index_timestamp_ms = max(index_timestamp_ms, part.index_timestamp_ms)
             index_end = max(index_end, part.index_end)
+        paths, self._unsynced = tuple(self._unsynced), []
         return FlushJob(
-            self._fs, tuple(paths), position, store_timestamp_ms, index_timestamp_ms, index_end
+            self._fs, paths, position, store_timestamp_ms, index_timestamp_ms, index_end
         )
 
     def flush(self) -> FlushJob:
