@@ -50,7 +50,7 @@ class Recorder:
         raise AssertionError("Reput syncs for all")
 
     def prepare_flush(self) -> FlushPart:
-        return FlushPart([], 77)
+        return FlushPart([], [], 77)
 
     def recover(self, max_physical_offset: int) -> int:
         self.log.append(f"recover {max_physical_offset}")

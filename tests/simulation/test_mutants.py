@@ -57,13 +57,14 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "watermark_unheeded": changed_bit(10),
     "watermark_of_another_broker": lambda: another_owner(simulated_config(), 0),
     "lock_text_unheeded": lambda: another_owner(simulated_config(), 0),
-    "believe_what_the_crc_leaves_out": crashes(243),
+    "believe_what_the_crc_leaves_out": crashes(42),
     "lock_after_recovery": lambda: second_broker(simulated_config()),
     "flock_instead_of_record_lock": lambda: foreign_broker(simulated_config()),
     "checkpoint_ahead_of_queues": crashes(22_220),
     "delete_then_rename": crashes(12),
     "config_unsynced": crashes(12),
     "no_directory_sync": crashes(0),
+    "queue_names_unsynced": crashes(22_216),
     "segment_name_unsynced": crashes(0),
     "abort_mark_unsynced": crashes(18_288),
     "dispatch_past_readable": crashes(8),
@@ -84,13 +85,14 @@ def test_the_mutant_is_caught(name: str) -> None:
     [
         crashes(0),
         crashes(8),
-        crashes(243),
+        crashes(42),
         crashes(12),
         crashes(18_288),
+        crashes(22_216),
         failed_sync(11),
         changed_bit(0),
     ],
-    ids=["seed0", "seed8", "seed243", "seed12", "seed18288", "sync", "bit"],
+    ids=["seed0", "seed8", "seed42", "seed12", "seed18288", "seed22216", "sync", "bit"],
 )
 def test_what_catches_them_finds_nothing_without(experiment: Callable[[], None]) -> None:
     experiment()

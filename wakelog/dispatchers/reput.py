@@ -33,7 +33,7 @@ from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, cou
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch
 from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
 from wakelog.dispatchers.read_ahead import Worker
-from wakelog.dispatchers.sync_files import sync_files
+from wakelog.dispatchers.sync_files import sync_directories, sync_files
 from wakelog.storage.bulk.layout import STORE_TIMESTAMP
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.file_system import FileSystem
@@ -62,13 +62,14 @@ class DispatchDecision(NamedTuple):
 
 
 class FlushJob(NamedTuple):
-    """Files to sync, in any thread, and what is durable after that.
+    """Files and names to sync, in any thread, and what is durable after that.
 
     The two times are what a checkpoint may state as logicsMsgTimestamp and indexMsgTimestamp.
     """
 
     fs: FileSystem
     paths: tuple[str, ...]
+    directories: tuple[str, ...]
     position: int
     store_timestamp_ms: int
     index_timestamp_ms: int
@@ -76,6 +77,7 @@ class FlushJob(NamedTuple):
     def run(self) -> None:
         """Sync. Raises: StoreFailed; then nothing of the job is durable: start Reput again."""
         sync_files(self.fs, self.paths)
+        sync_directories(self.fs, self.directories)
 
 
 class ReputStatistics(NamedTuple):
@@ -200,12 +202,21 @@ class Reput:
         """Write what is in memory and return the job that makes it durable."""
         position, store_timestamp_ms = self._cursor.position, self._store_timestamp_ms
         paths: list[str] = []
+        directories: list[str] = []
         index_timestamp_ms = 0
         for dispatcher in self._dispatchers:
             part = dispatcher.prepare_flush()
             paths += part.paths
+            directories += part.directories
             index_timestamp_ms = max(index_timestamp_ms, part.index_timestamp_ms)
-        return FlushJob(self._fs, tuple(paths), position, store_timestamp_ms, index_timestamp_ms)
+        return FlushJob(
+            self._fs,
+            tuple(paths),
+            tuple(directories),
+            position,
+            store_timestamp_ms,
+            index_timestamp_ms,
+        )
 
     def flush(self) -> FlushJob:
         """Make everything dispatched durable; return the job that was run."""
