@@ -10,8 +10,9 @@ nothing is left, which is when a broker lets clients in; then it writes on until
     open      lock, recovery, abort mark: the log can be written
     dispatch  queues and index are opened, checked, and made again up to the log's end
 
-Cold rounds begin with no page of the store in the page cache. Starting Python and compiled kernels
-is no part of it: both take the same whatever the log's size.
+Cold rounds begin with no page of the store in the page cache. Starting Python is no part of it.
+Loading the compiled kernels is, in a thread beside the dispatch: where so much is left that they
+are wanted, most of its time is theirs, whatever the log's size.
 """
 
 import argparse

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks.cost import MARK, Cost, cost_of
-from tests.compat.name_server_probe import answers, knows_broker
+from tests.compat.name_server_probe import answers, serves
 from tests.compat.processes import TestProcess, free_port
 from tests.compat.provision import java_runtime, rocketmq_classpath
 
@@ -62,7 +62,7 @@ class Side:
     def __init__(
         self, folder: Path, settings: Mapping[str, str], prepare: Prepare = leave_empty
     ) -> None:
-        """Return once the broker is in the route."""
+        """Return once the broker is in the route and accepts."""
         shutil.rmtree(folder, ignore_errors=True)
         self.folder = folder
         self.store = folder / "store"
@@ -77,7 +77,7 @@ class Side:
         try:
             self._start(*ports, settings)
             self._processes[-1].wait_until(
-                lambda: knows_broker(self.name_server, self.broker),
+                lambda: serves(self.name_server, self.broker),
                 seconds_max=READY_SECONDS_MAX,
                 what="registered",
             )

@@ -17,7 +17,7 @@ from benchmarks.kills import Incident
 from tests.actors.deployments import LOOK_SECONDS, WAIT_SECONDS_MAX, wait_until
 from tests.actors.load import Account, Load, doubled_count, pull_all
 from tests.actors.supervised_brokers import SupervisedBroker
-from tests.compat.name_server_probe import knows_broker
+from tests.compat.name_server_probe import serves
 from wakelog.actors.cluster.group import BROKER, NAME_SERVER, SUPERVISOR
 
 BEFORE_SECONDS = 0.2
@@ -144,7 +144,7 @@ class Victim:
         if self.role == SUPERVISOR:
             return await self._supervised.is_ready()
         addresses = self._supervised.plan.name_server_address, self._supervised.address
-        return await asyncio.get_running_loop().run_in_executor(None, knows_broker, *addresses)
+        return await asyncio.get_running_loop().run_in_executor(None, serves, *addresses)
 
     async def _wait_helper(self, times: Times) -> None:
         async def is_attached_anew() -> bool:

@@ -1,5 +1,7 @@
 """What Reput opens when it is attached: files that are durable, and a checkpoint that says so."""
 
+import sys
+import threading
 from pathlib import Path
 
 import msgspec
@@ -7,11 +9,15 @@ import pytest
 
 from tests.actors.plans import service_plan
 from tests.actors.stores import fill, known_of, open_plan_store
-from wakelog.actors.dispatch import Dispatch
+from wakelog.actors import dispatch as dispatch_module
+from wakelog.actors.dispatch import SWITCH_SECONDS, Dispatch, KernelLoading
 from wakelog.actors.links.links import Attachment
+from wakelog.storage.bulk.loader import Kernels
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.state.checkpoint import decode_checkpoint
+
+KERNELS = Kernels(lambda: (0, 0, 0), lambda: None, lambda: 0)
 
 
 def test_what_was_dispatched_is_durable_and_noted_when_it_is_closed(tmp_path: Path) -> None:
@@ -71,3 +77,63 @@ def test_behind_a_failed_sync_the_next_one_checks_and_begins_at_the_checkpoint(
         assert follower.core.position == 0 and not mark.exists()
         assert follower.step(end).dispatched == end
         follower.close()
+
+
+@pytest.mark.parametrize(("spare_bytes", "waits_count"), [(0, 1), (1, 0)])
+def test_with_much_to_catch_up_with_the_kernels_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare_bytes: int, waits_count: int
+) -> None:
+    waits: list[None] = []
+    monkeypatch.setattr(dispatch_module._LOADING, "wait", lambda: waits.append(None))
+    plan = service_plan(tmp_path)
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), Attachment)
+        dispatch = Dispatch(RealFileSystem(), plan.settings.store, known)
+        end = fill(store, 3)
+        monkeypatch.setattr(dispatch_module, "LOAD_WAIT_BYTES_MIN", end + spare_bytes)
+        assert dispatch.step(end).dispatched == end
+        dispatch.close()
+    assert len(waits) == waits_count
+
+
+def test_waiting_brings_the_kernels() -> None:
+    before_seconds = sys.getswitchinterval()
+    intervals: list[float] = []
+
+    def compile_now() -> Kernels:
+        intervals.append(sys.getswitchinterval())
+        return KERNELS
+
+    loading = KernelLoading(compile_now)
+    loading.wait()
+    assert loading.kernels() is KERNELS
+    assert intervals == [pytest.approx(SWITCH_SECONDS, rel=0.01)]
+    assert sys.getswitchinterval() == before_seconds
+
+
+def test_a_failure_ends_the_waiting() -> None:
+    def fail() -> Kernels:
+        raise RuntimeError("no writeable cache")
+
+    loading = KernelLoading(fail)
+    loading.wait()
+    assert loading.kernels() is None
+
+
+def test_a_compiler_that_takes_long_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch_module, "LOAD_WAIT_SECONDS_MAX", 0.01)
+    compiled = threading.Event()
+
+    def compile_now() -> Kernels:
+        assert compiled.wait(10.0)
+        return KERNELS
+
+    loading = KernelLoading(compile_now)
+    loading.wait()
+    assert loading.kernels() is None
+    monkeypatch.setattr(dispatch_module, "LOAD_WAIT_SECONDS_MAX", 10.0)
+    loading.wait()
+    assert loading.kernels() is None, "the second wait did not wait"
+    compiled.set()
+    while loading.kernels() is None:
+        pass

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from tests.compat.name_server_probe import knows_broker
+from tests.compat.name_server_probe import serves
 from tests.compat.processes import TestProcess, free_port
 from tests.compat.real_rocketmq import PATIENT, RealBroker, RealNameServer
 
@@ -114,11 +114,11 @@ class Wakelog:
         )
 
     def wait_ready(self) -> None:
-        """Return once the broker is in the name server's route."""
+        """Return once the broker is in the name server's route and accepts."""
         self.process.wait_until(
-            lambda: knows_broker(self.cluster.name_server, self.cluster.broker),
+            lambda: serves(self.cluster.name_server, self.cluster.broker),
             seconds_max=READY_SECONDS_MAX,
-            what="registered with the name server",
+            what="registered with the name server, and its port open",
         )
 
     def stop(self) -> None:

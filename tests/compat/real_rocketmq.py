@@ -8,7 +8,7 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.compat.name_server_probe import answers, knows_broker
+from tests.compat.name_server_probe import answers, serves
 from tests.compat.processes import TestProcess, free_port
 from tests.compat.provision import JVM_OPTIONS, java_runtime, rocketmq_classpath
 
@@ -103,13 +103,13 @@ class RealBroker:
         }
 
     def start(self) -> None:
-        """Start, and return once the broker is in the name server's route."""
+        """Start, and return once the broker is in the name server's route and accepts."""
         command = ("org.apache.rocketmq.broker.BrokerStartup", "-c")
         self._process = _start(self._folder, "broker", command, self._settings)
         self._process.wait_until(
-            lambda: all(knows_broker(x, self.address) for x in self._name_server.split(";")),
+            lambda: all(serves(x, self.address) for x in self._name_server.split(";")),
             seconds_max=START_SECONDS_MAX,
-            what="registered with the name server",
+            what="registered with the name server, and its port open",
         )
 
     @property

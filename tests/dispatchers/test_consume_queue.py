@@ -132,6 +132,27 @@ def test_flush_syncs_what_was_written_once(fs: MemoryFileSystem) -> None:
     assert fs.calls["datasync"] == 6
 
 
+def test_names_wait_for_the_flush(fs: MemoryFileSystem) -> None:
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    dispatcher.dispatch(batch_of(log_of_queues()))
+    assert fs.calls["sync_directory"] == 0
+    directories = ["/", "/store", "/store/consumequeue", "/store/consumequeue/A"]
+    named = dispatcher.prepare_flush().directories
+    assert set(directories) < set(named) and len(named) == len(set(named))
+    assert dispatcher.prepare_flush().directories == []
+
+
+def test_a_flush_makes_durable_what_a_killed_writer_left(fs: MemoryFileSystem) -> None:
+    log = log_of_queues()
+    ConsumeQueueDispatcher(fs, CONFIG).dispatch(batch_of(log))
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    dispatcher.recover(log.end)
+    part = dispatcher.prepare_flush()
+    assert len(part.paths) == 6
+    queue = "/store/consumequeue/A/0"
+    assert {queue, "/store/consumequeue/A", "/store/consumequeue"} < set(part.directories)
+
+
 def test_delete_topic(fs: MemoryFileSystem) -> None:
     dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
     dispatcher.dispatch(batch_of(log_of_queues()))

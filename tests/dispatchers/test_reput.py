@@ -51,7 +51,7 @@ class Recorder:
         raise AssertionError("Reput syncs for all")
 
     def prepare_flush(self) -> FlushPart:
-        return FlushPart([], 77)
+        return FlushPart([], [], 77)
 
     def recover(self, max_physical_offset: int) -> int:
         self.log.append(f"recover {max_physical_offset}")
@@ -251,7 +251,9 @@ def test_a_failure_repeats_the_batch_for_all(fs: MemoryFileSystem) -> None:
         reput.step(log.end, EVERYTHING, NOW_MS)
     assert reput.position == 0
     assert reput.statistics().failures_count == 1
+    assert reput.is_broken
     assert reput.step(log.end, EVERYTHING, NOW_MS).dispatched == log.end
+    assert not reput.is_broken
     assert first.log == [
         f"recover {log.end}",
         f"dispatch 0 {log.end}",

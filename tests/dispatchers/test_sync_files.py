@@ -1,10 +1,10 @@
-"""Files are synced through other descriptors than the writer's."""
+"""Files are synced through other descriptors than the writer's, names by their directories."""
 
 import pytest
 
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.dispatchers.sync_files import sync_files
+from wakelog.dispatchers.sync_files import sync_directories, sync_files
 from wakelog.storage.errors import StoreFailed
 
 
@@ -25,3 +25,19 @@ def test_a_failure_is_told(operation: str) -> None:
     with pytest.raises(StoreFailed):
         sync_files(fs, ["/store/a"])
     assert fs.descriptor_count == 0
+
+
+def test_each_directory_is_synced_once() -> None:
+    fs = MemoryFileSystem()
+    fs.make_directories("/store/topic")
+    fs.calls.clear()
+    sync_directories(fs, ["/store", "/store/topic", "/store/gone", "/store"])
+    assert fs.calls["sync_directory"] == 3
+
+
+def test_a_directory_that_cannot_be_synced_is_a_failure_of_the_store() -> None:
+    fs = MemoryFileSystem()
+    fs.make_directories("/store")
+    fs.fail("sync_directory")
+    with pytest.raises(StoreFailed):
+        sync_directories(fs, ["/store"])

@@ -163,12 +163,16 @@ class MemoryFileSystem:
     def path_while_open(self, fd: int) -> str | None:
         return None
 
-    def make_directories(self, path: str) -> None:
+    def make_directories(self, path: str, unsynced: list[str] | None = None) -> None:
+        noted = [dirname(path)]
         while path not in self._disk.directories:
             if path in self._disk.files:
                 raise self._error(errno.ENOTDIR, path)
             self._disk.directories.add(path)
             path = dirname(path)
+            noted.append(dirname(path))
+        if unsynced is not None:
+            unsynced += reversed(noted)
 
     def remove_directory(self, path: str) -> None:
         if self.list_directory(path):

@@ -350,19 +350,20 @@ class SimulatedFileSystem:
     def path_while_open(self, fd: int) -> str | None:
         return None
 
-    def make_directories(self, path: str) -> None:
+    def make_directories(self, path: str, unsynced: list[str] | None = None) -> None:
         missing = []
         while path not in self.disk.directories:
             if path in self.disk.files:
                 raise _error(errno.ENOTDIR, path)
             missing.append(path)
             path = dirname(path)
-        self.sync_directory(dirname(path))
+        sync = self.sync_directory if unsynced is None else unsynced.append
+        sync(dirname(path))
         for level in reversed(missing):
             self._call("mkdir", level)
             self.disk.directories.add(level)
             self.disk.note(MadeDirectory(level))
-            self.sync_directory(dirname(level))
+            sync(dirname(level))
 
     def remove_directory(self, path: str) -> None:
         self._call("rmdir", path)

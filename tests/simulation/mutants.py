@@ -16,6 +16,7 @@ from tests.simulation.client import Acknowledged
 from tests.simulation.disk import SimulatedFileSystem
 from tests.simulation.machine import Machine
 from wakelog.actors.dispatch import Dispatch
+from wakelog.dispatchers import reput
 from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.dispatchers.reput import FlushJob
 from wakelog.storage import allocate, message_store, store_parts
@@ -165,9 +166,11 @@ def _write_unsynced(self: ConfigFiles, path: str, data: bytes) -> None:
         self._fs.close(fd)
 
 
-def _make_unsynced_directories(self: SimulatedFileSystem, path: str) -> None:
+def _make_unsynced_directories(
+    self: SimulatedFileSystem, path: str, unsynced: list[str] | None = None
+) -> None:
     with patch.object(SimulatedFileSystem, "sync_directory", _nothing):
-        _MAKE_DIRECTORIES(self, path)
+        _MAKE_DIRECTORIES(self, path, unsynced)
 
 
 _MAKE_DIRECTORIES = SimulatedFileSystem.make_directories
@@ -315,6 +318,10 @@ MUTANTS: dict[str, Mutant] = {
         "names are never synced (4.9.3)",
         (SimulatedFileSystem, "make_directories", _make_unsynced_directories),
         (SimulatedFileSystem, "sync_directory", _nothing),
+    ),
+    "queue_names_unsynced": _mutant(
+        "the checkpoint covers queues and an index whose names may be lost",
+        (reput, "sync_directories", _nothing),
     ),
     "segment_name_unsynced": _mutant(
         "a segment is written before its name is durable",

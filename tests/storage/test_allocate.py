@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from posixpath import dirname
 
 import pytest
 
@@ -49,6 +50,13 @@ def test_a_segment_appears_whole(fs: MemoryFileSystem) -> None:
     assert read_file(fs, PATH) == bytes(SIZE)
     assert not fs.exists(UNFINISHED)
     assert fs.calls["sync"] == 1 and fs.calls["sync_directory"] == 1
+
+
+def test_a_name_may_be_made_durable_later(fs: MemoryFileSystem) -> None:
+    unsynced: list[str] = []
+    make_segment(fs, PATH, SIZE, temporary_path=UNFINISHED, unsynced=unsynced)
+    assert fs.calls["sync"] == 1 and fs.calls["sync_directory"] == 0
+    assert unsynced[-1] == dirname(PATH)
 
 
 def test_making_it_again_keeps_what_was_written(fs: MemoryFileSystem) -> None:

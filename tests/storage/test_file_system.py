@@ -158,6 +158,13 @@ class TestContract:
         fs.remove_directory(f"{root}/a/b")
         assert not fs.exists(f"{root}/a/b")
 
+    def test_directories_can_be_noted_to_be_synced_later(self, fs: FileSystem, root: str) -> None:
+        unsynced: list[str] = []
+        fs.make_directories(f"{root}/a/b", unsynced)
+        assert unsynced == [root.rpartition("/")[0] or "/", root, f"{root}/a"]
+        for path in unsynced:
+            fs.sync_directory(path)
+
     def test_modification_times_are_set_to_the_millisecond(self, fs: FileSystem, root: str) -> None:
         fs.close(fs.open(f"{root}/file", create=True))
         fs.set_modified_ms(f"{root}/file", 1_700_000_000_123)

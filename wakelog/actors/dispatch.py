@@ -8,8 +8,10 @@ and FlushConsumeQueueService work on.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -21,7 +23,7 @@ from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterFile
 from wakelog.dispatchers.plugins import PluginCursor, find_plugins
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
-from wakelog.storage.bulk.loader import KernelLoader
+from wakelog.storage.bulk.loader import KernelLoader, Kernels, compile_kernels
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
@@ -35,12 +37,50 @@ from wakelog.telemetry.histogram import Histogram
 STEP_BYTES_MAX = 8 << 20
 """A scan's buffer: some milliseconds of work, after which bells and calls get their turn."""
 
+LOAD_WAIT_BYTES_MIN = 128 << 20
+"""With so much to catch up with, waiting for the kernels is faster than beginning without them: the
+plain scan and the loading, both Python, would hold each other up."""
 
-def _spawn(work: Any) -> None:
-    threading.Thread(target=work, name="compile", daemon=True).start()
+LOAD_WAIT_SECONDS_MAX = 1.5
+"""Twice what the import takes; where numba's cache is empty the plain scan begins after it."""
+
+SWITCH_SECONDS = 0.0005
+"""How long the thread keeps the interpreter when the loop wants it. At Python's 5 ms each system
+call of the loop would cost as much, and a message needs some twenty."""
 
 
-_LOADER = KernelLoader(_spawn)
+class KernelLoading:
+    """The compiled kernels of one process, loaded in a thread beside the loop that dispatches."""
+
+    def __init__(self, compile_now: Callable[[], Kernels] = compile_kernels) -> None:
+        """Load nothing yet."""
+        self._is_over = threading.Event()
+        self._loader = KernelLoader(self._spawn, compile_now)
+
+    def kernels(self) -> Kernels | None:
+        """Return the kernels if they are ready; the first call starts the work."""
+        return self._loader.kernels()
+
+    def wait(self) -> None:
+        """Start the work, and wait for its end within the limit; at once the second time."""
+        self.kernels()
+        self._is_over.wait(LOAD_WAIT_SECONDS_MAX)
+        self._is_over.set()
+
+    def _spawn(self, load: Callable[[], None]) -> None:
+        threading.Thread(target=self._run, args=(load,), name="compile", daemon=True).start()
+
+    def _run(self, load: Callable[[], None]) -> None:
+        before_seconds = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        try:
+            load()
+        finally:
+            sys.setswitchinterval(before_seconds)
+            self._is_over.set()
+
+
+_LOADING = KernelLoading()
 """One for the process: what is compiled serves every attachment."""
 
 
@@ -72,7 +112,7 @@ class Dispatch:
             self._dispatchers,
             config,
             skip_segment=config.compat_skip_segment,
-            kernels=_LOADER.kernels,
+            kernels=_LOADING.kernels,
         )
         recovered = known.dispatch_from is not None
         dispatch_from = known.dispatch_from
@@ -96,6 +136,8 @@ class Dispatch:
     def step(self, readable: int) -> DispatchDecision:
         """Dispatch some of what is below `readable`. Raises: StoreError."""
         position, began_seconds = self.core.position, time.perf_counter()
+        if readable - position >= LOAD_WAIT_BYTES_MIN:
+            _LOADING.wait()
         decision = self.core.step(readable, STEP_BYTES_MAX, time.time_ns() // 1_000_000)
         if self.core.position > position:
             self._step_seconds.observe(time.perf_counter() - began_seconds)
@@ -165,7 +207,7 @@ class Dispatch:
                     plugin.make,
                     config,
                     log_end=log_end,
-                    kernels=_LOADER.kernels,
+                    kernels=_LOADING.kernels,
                 )
             )
         return PluginThreads(cursors, failures)

@@ -187,6 +187,8 @@ class ReputService:
         self._answer([])
 
     def _step(self, dispatch: Dispatch, readable: int) -> DispatchDecision:
+        if dispatch.core.is_broken:
+            self._settle()
         decision = dispatch.step(readable)
         page = None if self._station is None else self._station.page
         if page is not None and self._holds is not None:

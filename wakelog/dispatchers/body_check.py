@@ -66,7 +66,7 @@ class BodyCheck:
 
     def prepare_flush(self) -> FlushPart:
         """Name no file."""
-        return FlushPart([])
+        return FlushPart([], [])
 
     def recover(self, max_physical_offset: int) -> int:
         """Ask for the whole log."""

@@ -7,6 +7,8 @@ Invariants:
 - After `dispatch` returned every entry of the batch is in its file, so that the readers of
   another process find it as soon as the watermark says so.
 - A queue's files are made in one step, outside the data folders first.
+- Names are durable after the next flush, not before: a first message does not wait for the syncs
+  of three directories.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildConsumeQueue (4.9.3).
 """
@@ -14,11 +16,12 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildCo
 from __future__ import annotations
 
 from functools import partial
+from posixpath import dirname
 from typing import Final
 
 from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
 from wakelog.dispatchers.queue_entries import EntryPlacement
-from wakelog.dispatchers.sync_files import sync_files
+from wakelog.dispatchers.sync_files import sync_directories, sync_files
 from wakelog.storage.allocate import clean_unfinished, make_segment
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalName, store_failure
@@ -48,6 +51,7 @@ class ConsumeQueueDispatcher:
         self._placement = EntryPlacement(config, self.open_queue)
         self._illegal_names_count = 0
         self._files_made_count = 0
+        self._unsynced: list[str] = []  # directories
 
     def dispatch(self, batch: DispatchBatch) -> None:
         """Put an entry of each visible message into each of its queues, and write them."""
@@ -55,17 +59,21 @@ class ConsumeQueueDispatcher:
             queue.write_pending()
 
     def flush(self) -> None:
-        """Sync every file written since the last flush."""
-        sync_files(self._fs, self.prepare_flush().paths)
+        """Sync every file written since the last flush, and the names of new ones."""
+        part = self.prepare_flush()
+        sync_files(self._fs, part.paths)
+        sync_directories(self._fs, part.directories)
 
     def prepare_flush(self) -> FlushPart:
-        """Return the files written since the last flush; nothing waits in memory."""
-        return FlushPart([path for queue in self._queues.values() for path in queue.dirty_paths()])
+        """Return what was written since the last flush; nothing waits in memory."""
+        directories, self._unsynced = list(dict.fromkeys(self._unsynced)), []
+        paths = [path for queue in self._queues.values() for path in queue.dirty_paths()]
+        return FlushPart(paths, directories)
 
     def recover(self, max_physical_offset: int) -> int:
         """Open all queues and return the end of the last record that has an entry.
 
-        What a writer before this one wrote, and may not have synced, the next flush syncs.
+        What a writer before this one has made and not synced is synced by the next flush.
         """
         clean_unfinished(self._fs, self._config.paths, FILE_OWNER)
         self.close()
@@ -74,6 +82,8 @@ class ConsumeQueueDispatcher:
             queue = self.open_queue(key)
             if queue is not None:
                 queue.take_for_unsynced(durable)
+                topic = dirname(queue.directory)
+                self._unsynced += [dirname(topic), topic, queue.directory]
         return self.truncate(max_physical_offset)
 
     def truncate(self, physical_offset: int) -> int:
@@ -179,5 +189,12 @@ class ConsumeQueueDispatcher:
 
     def _make_file(self, path: str, size_bytes: int, *, sparse: bool = False) -> None:
         temporary_path = self._config.paths.new_file(path, FILE_OWNER)
-        make_segment(self._fs, path, size_bytes, temporary_path=temporary_path, sparse=sparse)
+        make_segment(
+            self._fs,
+            path,
+            size_bytes,
+            temporary_path=temporary_path,
+            sparse=sparse,
+            unsynced=self._unsynced,
+        )
         self._files_made_count += 1

@@ -60,7 +60,7 @@ class FilterBitmap:
 
     def prepare_flush(self) -> FlushPart:
         """Name no file."""
-        return FlushPart([])
+        return FlushPart([], [])
 
     def recover(self, max_physical_offset: int) -> int:
         """Ask for nothing: what is not dispatched to others needs no bitmap."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
-from wakelog.dispatchers.sync_files import sync_files
+from wakelog.dispatchers.sync_files import sync_directories, sync_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
@@ -59,17 +59,24 @@ class IndexDispatcher:
             raise store_failure(self._directory, "write", error) from error
 
     def flush(self) -> None:
-        """Write back and sync every file written since the last flush."""
-        sync_files(self._fs, self.prepare_flush().paths)
+        """Write back and sync every file written since the last flush, and names of new ones."""
+        part = self.prepare_flush()
+        sync_files(self._fs, part.paths)
+        sync_directories(self._fs, part.directories)
 
     def prepare_flush(self) -> FlushPart:
-        """Write back and return the files written since the last flush."""
+        """Write back and return what was written since the last flush."""
         try:
             self._write_back()
         except OSError as error:
             raise store_failure(self._directory, "write", error) from error
         writer = self._writer
-        return FlushPart(writer.dirty_paths(), writer.end_timestamp_ms, writer.end)
+        return FlushPart(
+            writer.dirty_paths(),
+            writer.take_unsynced_directories(),
+            writer.end_timestamp_ms,
+            writer.end,
+        )
 
     def recover(self, max_physical_offset: int) -> int:
         """Open the newest file and return where the last record that has keys begins.

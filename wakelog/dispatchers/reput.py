@@ -33,7 +33,7 @@ from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, cou
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch
 from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
 from wakelog.dispatchers.read_ahead import Worker
-from wakelog.dispatchers.sync_files import sync_files
+from wakelog.dispatchers.sync_files import sync_directories, sync_files
 from wakelog.storage.bulk.layout import STORE_TIMESTAMP
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.file_system import FileSystem
@@ -63,7 +63,7 @@ class DispatchDecision(NamedTuple):
 
 
 class FlushJob(NamedTuple):
-    """Files to sync, in any thread, and what is durable after that.
+    """Files and names to sync, in any thread, and what is durable after that.
 
     The two times are what a checkpoint may state as logicsMsgTimestamp and indexMsgTimestamp; the
     position and the index's end are for `storage/state/dispatched.py`.
@@ -71,6 +71,7 @@ class FlushJob(NamedTuple):
 
     fs: FileSystem
     paths: tuple[str, ...]
+    directories: tuple[str, ...]
     position: int
     store_timestamp_ms: int
     index_timestamp_ms: int
@@ -79,6 +80,7 @@ class FlushJob(NamedTuple):
     def run(self) -> None:
         """Sync. Raises: StoreFailed; then nothing of the job is durable: start Reput again."""
         sync_files(self.fs, self.paths)
+        sync_directories(self.fs, self.directories)
 
 
 class ReputStatistics(NamedTuple):
@@ -128,11 +130,17 @@ class Reput:
         self._store_timestamp_ms = 0
         self._log_end = 0
         self._unsynced: list[str] = []
+        self._unsynced_directories: list[str] = []
 
     @property
     def position(self) -> int:
         """How far everything is dispatched."""
         return self._cursor.position
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the next step begins anew; no flush job may run meanwhile: files are cut."""
+        return self._broken
 
     def start(
         self,
@@ -209,11 +217,19 @@ class Reput:
             part = dispatcher.prepare_flush()
             # Kept where a later dispatcher raises: the next job has to cover them.
             self._unsynced += part.paths
+            self._unsynced_directories += part.directories
             index_timestamp_ms = max(index_timestamp_ms, part.index_timestamp_ms)
             index_end = max(index_end, part.index_end)
         paths, self._unsynced = tuple(self._unsynced), []
+        directories, self._unsynced_directories = tuple(self._unsynced_directories), []
         return FlushJob(
-            self._fs, paths, position, store_timestamp_ms, index_timestamp_ms, index_end
+            self._fs,
+            paths,
+            directories,
+            position,
+            store_timestamp_ms,
+            index_timestamp_ms,
+            index_end,
         )
 
     def flush(self) -> FlushJob:

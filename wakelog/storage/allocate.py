@@ -89,27 +89,47 @@ class InlineSegments:
 
 
 def make_segment(
-    fs: FileSystem, path: str, size_bytes: int, *, temporary_path: str, sparse: bool = False
+    fs: FileSystem,
+    path: str,
+    size_bytes: int,
+    *,
+    temporary_path: str,
+    sparse: bool = False,
+    unsynced: list[str] | None = None,
 ) -> bool:
     """Make a zero file of full length appear at `path` in one step; False if one was there.
 
     temporary_path: where it is built, see `StorePaths.new_file`.
     sparse: take no room on the disk before it is written to.
+    unsynced: gets the directories that its maker has to sync before the name is durable; without
+        it the name is durable on return.
     Raises: StoreFull, StoreFailed, DamagedStore when a file of another length has the name.
     """
     try:
         if fs.exists(path):
             _check_length(fs, path, size_bytes)
             return False
-        fs.make_directories(dirname(path))
+        fs.make_directories(dirname(path), unsynced)
         try:
-            return _make_beside(fs, path, size_bytes, temporary_path, sparse=sparse)
+            made = _make_beside(fs, path, size_bytes, temporary_path, sparse=sparse)
         except OSError as error:
             if error.errno not in _CANNOT_BUILD_BESIDE:
                 raise
-        return _make_in_place(fs, path, size_bytes, sparse=sparse)
+            _make_in_place(fs, path, size_bytes, sparse=sparse)
+            made = True
+        if made:
+            sync_name(fs, path, unsynced)
+        return made
     except OSError as error:
         raise store_failure(path, "allocate", error) from error
+
+
+def sync_name(fs: FileSystem, path: str, unsynced: list[str] | None = None) -> None:
+    """Make a name durable now, or note its directory for whoever does. Raises: OSError."""
+    if unsynced is None:
+        fs.sync_directory(dirname(path))
+    else:
+        unsynced.append(dirname(path))
 
 
 def clean_unfinished(fs: FileSystem, paths: StorePaths, owner: str) -> list[str]:
@@ -148,18 +168,15 @@ def _make_beside(
         with contextlib.suppress(OSError):
             fs.unlink(temporary_path)
         raise
-    fs.sync_directory(dirname(path))
     return True
 
 
-def _make_in_place(fs: FileSystem, path: str, size_bytes: int, *, sparse: bool) -> bool:
+def _make_in_place(fs: FileSystem, path: str, size_bytes: int, *, sparse: bool) -> None:
     """Build under the final name: a crash can leave a short file, which our recovery extends.
 
     What the file holds by then is kept: another maker's log may be in it.
     """
     _build(fs, path, size_bytes, empty=False, sparse=sparse)
-    fs.sync_directory(dirname(path))
-    return True
 
 
 def _build(fs: FileSystem, path: str, size_bytes: int, *, empty: bool, sparse: bool) -> None:

@@ -147,8 +147,11 @@ class FileSystem(Protocol):
         """Return a path of an open file that ends with this process, None on systems without."""
         ...
 
-    def make_directories(self, path: str) -> None:
-        """Make a directory and its parents, all durable on return; no error where it exists."""
+    def make_directories(self, path: str, unsynced: list[str] | None = None) -> None:
+        """Make a directory and its parents, all durable on return; no error where it exists.
+
+        unsynced: gets the directories to sync, in their order, instead.
+        """
         ...
 
     def remove_directory(self, path: str) -> None:
@@ -394,7 +397,7 @@ class RealFileSystem:
         path = f"/proc/{os.getpid()}/fd/{fd}"
         return path if os.path.exists(path) else None
 
-    def make_directories(self, path: str) -> None:
+    def make_directories(self, path: str, unsynced: list[str] | None = None) -> None:
         """Make missing levels one by one and sync each parent, so that no level is forgotten.
 
         The lowest level that is there may be one that a process made before it was killed, and
@@ -404,11 +407,12 @@ class RealFileSystem:
         while not os.path.isdir(path):
             missing.append(path)
             path = os.path.dirname(path)
-        self.sync_directory(os.path.dirname(path))
+        sync = self.sync_directory if unsynced is None else unsynced.append
+        sync(os.path.dirname(path))
         for level in reversed(missing):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(level, 0o755)
-            self.sync_directory(os.path.dirname(level))
+            sync(os.path.dirname(level))
 
     def remove_directory(self, path: str) -> None:
         """Call rmdir."""

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,10 @@ from tests.actors.client import Client
 from tests.actors.deployments import small_plan
 from tests.actors.plans import service_plan
 from wakelog.actors.broker.service import BrokerService
+from wakelog.actors.lines import broker_links
+from wakelog.actors.links.station import Refused
 from wakelog.actors.local import LocalBroker
+from wakelog.actors.pull_hold import PullHoldService
 from wakelog.protocol.codes import ResponseCode
 from wakelog.server.errors import PortUnavailable
 from wakelog.server.server import Server
@@ -141,3 +145,42 @@ def test_offsets_beyond_their_queues_are_mended_before_anybody_is_let_in(
 
     run(main)
     assert mended == [{3: 0}]
+
+
+def test_whom_a_message_passes_is_attached_before_anybody_is_let_in(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attached: list[set[str]] = []
+
+    async def start_listening(server: Server) -> None:
+        is_attached = broker.service.statistics()["links"]["attached"]
+        attached.append({name for name, is_there in is_attached.items() if is_there})
+        await listen(server)
+
+    listen = Server.start_listening
+    monkeypatch.setattr(Server, "start_listening", start_listening)
+    broker = local_broker(short_path)
+
+    async def main() -> None:
+        await broker.service.start()
+        await broker.stop()
+
+    run(main)
+    assert attached[0] >= set(broker_links.ON_A_MESSAGES_WAY)
+
+
+def test_a_neighbour_that_does_not_come_keeps_nobody_out(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_service: PullHoldService, _attachment: dict[str, Any]) -> dict[str, Any]:
+        raise Refused("not today")
+
+    monkeypatch.setattr(broker_links, "ATTACH_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(PullHoldService, "attach", refuse)
+
+    async def main() -> None:
+        async with bell_broker(short_path, monkeypatch) as running:
+            assert (await running.client.send("t", b"0")).code == ResponseCode.SUCCESS
+            assert (await running.client.pull("t", 0)).code == ResponseCode.SUCCESS
+
+    run(main)

@@ -12,6 +12,7 @@ from tests.actors.client import records
 from tests.actors.deployments import wait_until
 from wakelog.actors.links.bells import NO_FAULTS, BellFaults
 from wakelog.actors.plan import Transport
+from wakelog.broker.housekeeping import ROUND_MS_MIN
 from wakelog.protocol.codes import ResponseCode
 
 pytestmark = pytest.mark.slow
@@ -152,5 +153,27 @@ def test_a_service_that_lost_everything_is_attached_again(
             held = asyncio.ensure_future(running.client.pull("t", 3, hold_ms=15_000))
             await running.client.send("t", b"after")
             assert [record.body for record in records(await held)] == [b"after"]
+
+    run(main)
+
+
+def test_a_pull_that_was_held_while_pull_hold_was_away_is_woken_when_it_is_back(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its note was lost, and so was the arrival's: it looks again."""
+
+    async def main() -> None:
+        async with bell_broker(short_path, monkeypatch) as running:
+            await exchange(running, 1)
+            neighbour = running.broker._links._neighbours["pull_hold"]
+            running.services["pull_hold"].release()
+            held = asyncio.ensure_future(running.client.pull("t", 1, hold_ms=15_000))
+            await wait_until(lambda: len(running.broker.held_notes()) == 1, "the pull held")
+            await running.client.send("t", b"after")
+            await wait_until(lambda: _readable(running, 2), "the message")
+            assert not held.done()
+            neighbour.lose()
+            async with asyncio.timeout(ROUND_MS_MIN / 2_000):
+                assert [record.body for record in records(await held)] == [b"after"]
 
     run(main)

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbour
-from wakelog.actors.lines.by_reference import ReferenceDispatch, ReferenceHolds
+from wakelog.actors.lines.by_reference import (
+    LOOKS_PER_TURN_MAX,
+    ReferenceDispatch,
+    ReferenceHolds,
+)
 from wakelog.actors.links import neighbour as neighbour_module
 from wakelog.broker.decision import HoldPull
 from wakelog.broker.pull_hold import PullHold
@@ -181,14 +185,19 @@ def test_with_bells_deadlines_are_the_business_of_pull_hold() -> None:
     run(main)
 
 
-def test_a_pull_hold_that_starts_anew_is_told_of_every_pull_that_waits() -> None:
+def test_when_a_pull_hold_starts_anew_every_pull_that_waits_looks_again() -> None:
+    """What arrived before it was there, it was never told of."""
+
     async def main() -> None:
         lines = Lines()
         await lines.start()
-        lines.events.held = [note(4), note(5)]
+        hold_ids = list(range(2 * LOOKS_PER_TURN_MAX + 1))
+        lines.events.held = [note(hold_id) for hold_id in hold_ids]
         lines.holds.hold_all()
-        while lines.pull_hold.core.statistics().hold_count < 2:
+        assert lines.events.woken_ids == hold_ids[:LOOKS_PER_TURN_MAX]
+        while len(lines.events.woken_ids) < len(hold_ids):
             await asyncio.sleep(0)
+        assert lines.events.woken_ids == hold_ids
         await lines.stop()
 
     run(main)

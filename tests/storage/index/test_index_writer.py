@@ -169,6 +169,15 @@ def test_dirty_paths_are_told_once(fs: MemoryFileSystem) -> None:
     assert writer.dirty_paths() == []
 
 
+def test_names_wait_for_who_syncs_them(fs: MemoryFileSystem) -> None:
+    writer = put(fs, log_of(keys("a")))
+    assert fs.calls["sync_directory"] == 0
+    assert writer.take_unsynced_directories() == ["/", "/store", DIRECTORY]
+    assert writer.take_unsynced_directories() == []
+    writer.load()
+    assert writer.take_unsynced_directories() == [DIRECTORY]
+
+
 @pytest.mark.parametrize("kept", range(8))
 def test_repair_keeps_what_lies_below(fs: MemoryFileSystem, kept: int) -> None:
     log = log_of(*(keys(f"w{i} x") for i in range(8)))

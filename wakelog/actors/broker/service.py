@@ -179,6 +179,7 @@ class BrokerService:
         )
         links.start()
         self._progress.begin()
+        await self._links.wait_attached()
         await self._wait_dispatched()
         self.broker.tick(wall_ms())
         await self._name_servers.register(self.broker, seconds_max=REGISTER_SECONDS_MAX)

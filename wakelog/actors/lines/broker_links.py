@@ -73,6 +73,12 @@ SERVICES = (
 )
 """The neighbours of a Broker, before those that others added; in reverse order they let go."""
 
+ON_A_MESSAGES_WAY = (reput.SERVICE, pull_hold.SERVICE, flush.SERVICE)
+"""Without these a message passes as well, only later."""
+
+ATTACH_SECONDS_MAX = 2.0
+"""How long a Broker that starts waits for them before it accepts."""
+
 
 class BrokerLinks:
     """See the module. One loop's thread."""
@@ -143,6 +149,13 @@ class BrokerLinks:
         """Attach the neighbours, each as soon as it is there."""
         for neighbour in self._neighbours.values():
             neighbour.keep()
+
+    async def wait_attached(self) -> None:
+        """Return once those whom a message passes are attached, or have had time enough."""
+        passed = [self._neighbours[name].wait_attached() for name in ON_A_MESSAGES_WAY]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ATTACH_SECONDS_MAX):
+                await asyncio.gather(*passed)
 
     def parked(self, log_end: int) -> None:
         """Say that a delayed message was put below `log_end`."""

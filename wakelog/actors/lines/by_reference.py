@@ -19,6 +19,9 @@ from wakelog.actors.pull_hold import Woken
 from wakelog.actors.reput import Progress
 from wakelog.broker.decision import HoldPull
 
+LOOKS_PER_TURN_MAX = 256
+"""Pulls that look again in one go; some milliseconds, then others have their turn."""
+
 
 class ReferenceHolds:
     """To PullHold: notes as they gather, and a timer for the deadline it answers with."""
@@ -53,10 +56,13 @@ class ReferenceHolds:
             self._pump.ask()
 
     def hold_all(self) -> None:
-        """Tell a PullHold that started anew of everything that waits."""
+        """Have every pull that waits look again: those that find nothing are held anew.
+
+        A PullHold that was just attached knows neither the pulls nor what arrived before it was.
+        """
+        self._notes.clear()
         self._forgotten.clear()
-        self._notes = self._events.held_notes()
-        self._pump.ask()
+        self._look_again([note.hold_id for note in self._events.held_notes()])
 
     async def arrived(self, arrivals: Awaitable[object]) -> None:
         """Pass a step's arrivals on, and wake whom they wake."""
@@ -68,6 +74,11 @@ class ReferenceHolds:
         if self._timer is not None:
             self._timer.cancel()
         await self._pump.stop()
+
+    def _look_again(self, hold_ids: list[int]) -> None:
+        self._events.woken(hold_ids[:LOOKS_PER_TURN_MAX])
+        if len(hold_ids) > LOOKS_PER_TURN_MAX:
+            asyncio.get_running_loop().call_soon(self._look_again, hold_ids[LOOKS_PER_TURN_MAX:])
 
     async def _tell(self) -> bool:
         notes, self._notes = self._notes, []

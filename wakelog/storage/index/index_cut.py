@@ -99,13 +99,16 @@ def _first_at(
 ) -> int:
     """Return the number of the first entry of a record at or above `physical_offset`."""
     low, high = ENTRY_FIRST, max(min(durable_next, shape.entry_count), ENTRY_FIRST)
+    least = 0
     while low < high:
         middle = (low + high) // 2
         entry = _entries(fs, fd, shape, middle, middle + 1)
-        # Zeros are of a cut after which a crash came before its number was noted.
+        # Zeros are of a cut after which a crash came before its number was noted; an entry of which
+        # only a part is zero lies, as it seems, in front of those before it.
         is_there = middle == ENTRY_FIRST or any(entry.tobytes())
-        if is_there and entry["physical_offset"][0] < physical_offset:
-            low = middle + 1
+        place = int(entry["physical_offset"][0])
+        if is_there and least <= place < physical_offset:
+            low, least = middle + 1, place
         else:
             high = middle
     return low

@@ -22,6 +22,7 @@ import numpy as np
 
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import TRANSACTION_ROLLBACK, transaction_type
+from wakelog.storage.allocate import sync_name
 from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.bulk.layout import PHYSICAL_OFFSET
 from wakelog.storage.config import StoreConfig
@@ -64,6 +65,7 @@ class IndexWriter:
         self._known_offset = -1
         self._known_keys = 0
         self._unsynced: set[str] = set()
+        self._unsynced_directories: list[str] = []
         self.keys_count = 0
         self.files_made_count = 0
 
@@ -88,11 +90,12 @@ class IndexWriter:
         return self._file.header if self._file is not None else self._seed
 
     def load(self) -> None:
-        """List the files and open the last."""
+        """List the files and open the last, which a writer before may have left unsynced."""
         self.close()
         self._names = index_names(self._fs, self._paths.index_directory)
         if self._names:
-            self._open(self._names[-1])
+            self._unsynced.add(self._open(self._names[-1]).path)
+            self._unsynced_directories.append(self._paths.index_directory)
         self._count_known()
 
     @property
@@ -201,6 +204,11 @@ class IndexWriter:
         dirty, self._unsynced = sorted(self._unsynced), set()
         return dirty
 
+    def take_unsynced_directories(self) -> list[str]:
+        """Return the directories with names since the last call that are not yet synced."""
+        directories, self._unsynced_directories = self._unsynced_directories, []
+        return directories
+
     def remove_before(self, physical_offset: int) -> int:
         """Delete files that end below the log's begin, never the newest; return how many."""
         removed_count = remove_index_files_before(self._fs, self._config, physical_offset)
@@ -249,6 +257,7 @@ class IndexWriter:
             name,
             end_timestamp_ms=previous.end_timestamp_ms,
             end_physical_offset=previous.end_physical_offset,
+            unsynced=self._unsynced_directories,
         )
         self.files_made_count += 1
 
@@ -294,9 +303,11 @@ def make_index_file(
     *,
     end_timestamp_ms: int = 0,
     end_physical_offset: int = 0,
+    unsynced: list[str] | None = None,
 ) -> str:
     """Make a file without keys, seeded with its predecessor's end; return its path.
 
+    unsynced: as in `make_segment`.
     Raises: OSError.
     """
     # Sparse, as 4.9.3's is; seeded before it gets its name, so that nobody sees it without.
@@ -305,7 +316,7 @@ def make_index_file(
     unfinished = paths.new_file(final, _OWNER)
     if fs.exists(unfinished):
         fs.unlink(unfinished)
-    fs.make_directories(paths.index_directory)
+    fs.make_directories(paths.index_directory, unsynced)
     fd = fs.open(unfinished, create=True)
     try:
         fs.truncate(fd, index_shape(config).file_bytes)
@@ -315,5 +326,5 @@ def make_index_file(
     finally:
         fs.close(fd)
     fs.rename(unfinished, final)
-    fs.sync_directory(paths.index_directory)
+    sync_name(fs, final, unsynced)
     return final
