@@ -9,6 +9,7 @@ from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
 from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
+from wakelog.storage.bulk.layout import ENTRY_BYTES
 from wakelog.storage.bulk.loader import Kernels
 from wakelog.storage.scan import SCHEDULE_TOPIC
 
@@ -140,6 +141,18 @@ def test_names_wait_for_the_flush(fs: MemoryFileSystem) -> None:
     named = dispatcher.prepare_flush().directories
     assert set(directories) < set(named) and len(named) == len(set(named))
     assert dispatcher.prepare_flush().directories == []
+
+
+def test_a_later_file_waits_for_the_names_before_it(fs: MemoryFileSystem) -> None:
+    """Without its first file a queue would look as if retention had trimmed it."""
+    log = LogBytes()
+    for i in range(3):
+        log.add(queue_offset=i)
+    config = dispatch_config(consume_queue_file_bytes=2 * ENTRY_BYTES)
+    dispatcher = ConsumeQueueDispatcher(fs, config)
+    dispatcher.dispatch(batch_of(log))
+    assert len(fs.list_directory("/store/consumequeue/T/0")) == 2
+    assert fs.calls["sync_directory"] == 2
 
 
 def test_a_flush_makes_durable_what_a_killed_writer_left(fs: MemoryFileSystem) -> None:

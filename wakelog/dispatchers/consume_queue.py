@@ -7,8 +7,9 @@ Invariants:
 - After `dispatch` returned every entry of the batch is in its file, so that the readers of
   another process find it as soon as the watermark says so.
 - A queue's files are made in one step, outside the data folders first.
-- Names are durable after the next flush, not before: a first message does not wait for the syncs
-  of three directories.
+- The name of a queue's first file is durable after the next flush, not before: a first message
+  does not wait for the syncs of three directories. A later file is made when the names before it
+  are durable, and its own is at once: a queue without its first file would look trimmed.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildConsumeQueue (4.9.3).
 """
@@ -189,12 +190,15 @@ class ConsumeQueueDispatcher:
 
     def _make_file(self, path: str, size_bytes: int, *, sparse: bool = False) -> None:
         temporary_path = self._config.paths.new_file(path, FILE_OWNER)
+        is_first = not self._fs.exists(dirname(path))
+        if not is_first:
+            sync_directories(self._fs, [dirname(path)])
         make_segment(
             self._fs,
             path,
             size_bytes,
             temporary_path=temporary_path,
             sparse=sparse,
-            unsynced=self._unsynced,
+            unsynced=self._unsynced if is_first else None,
         )
         self._files_made_count += 1

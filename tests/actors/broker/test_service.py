@@ -147,7 +147,7 @@ def test_offsets_beyond_their_queues_are_mended_before_anybody_is_let_in(
     assert mended == [{3: 0}]
 
 
-def test_whom_a_message_passes_is_attached_before_anybody_is_let_in(
+def test_the_neighbours_are_attached_before_anybody_is_let_in(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attached: list[set[str]] = []
@@ -166,7 +166,7 @@ def test_whom_a_message_passes_is_attached_before_anybody_is_let_in(
         await broker.stop()
 
     run(main)
-    assert attached[0] >= set(broker_links.ON_A_MESSAGES_WAY)
+    assert attached[0] >= set(broker_links.SERVICES)
 
 
 def test_a_neighbour_that_does_not_come_keeps_nobody_out(

@@ -178,6 +178,12 @@ def test_names_wait_for_who_syncs_them(fs: MemoryFileSystem) -> None:
     assert writer.take_unsynced_directories() == [DIRECTORY]
 
 
+def test_a_later_file_waits_for_the_names_before_it(fs: MemoryFileSystem) -> None:
+    put(fs, log_of(*(keys(f"w{i}") for i in range(7))))
+    assert len(index_names(fs, DIRECTORY)) == 2
+    assert fs.calls["sync_directory"] == 2
+
+
 @pytest.mark.parametrize("kept", range(8))
 def test_repair_keeps_what_lies_below(fs: MemoryFileSystem, kept: int) -> None:
     log = log_of(*(keys(f"w{i} x") for i in range(8)))

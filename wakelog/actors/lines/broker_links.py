@@ -73,11 +73,9 @@ SERVICES = (
 )
 """The neighbours of a Broker, before those that others added; in reverse order they let go."""
 
-ON_A_MESSAGES_WAY = (reput.SERVICE, pull_hold.SERVICE, flush.SERVICE)
-"""Without these a message passes as well, only later."""
-
 ATTACH_SECONDS_MAX = 2.0
-"""How long a Broker that starts waits for them before it accepts."""
+"""How long a Broker that starts waits for them before it accepts: a message passes without them as
+well, only later, and while they start they take the processor from each other."""
 
 
 class BrokerLinks:
@@ -151,11 +149,11 @@ class BrokerLinks:
             neighbour.keep()
 
     async def wait_attached(self) -> None:
-        """Return once those whom a message passes are attached, or have had time enough."""
-        passed = [self._neighbours[name].wait_attached() for name in ON_A_MESSAGES_WAY]
+        """Return once the neighbours are attached, or have had time enough."""
         with suppress(TimeoutError):
             async with asyncio.timeout(ATTACH_SECONDS_MAX):
-                await asyncio.gather(*passed)
+                for name in SERVICES:
+                    await self._neighbours[name].wait_attached()
 
     def parked(self, log_end: int) -> None:
         """Say that a delayed message was put below `log_end`."""

@@ -251,13 +251,18 @@ class IndexWriter:
         return self._file
 
     def _make(self, name: str, previous: IndexHeader) -> None:
+        unsynced: list[str] | None = self._unsynced_directories
+        if self._names:
+            # Only the first name waits for the next flush: a later one must not outlive it.
+            self._fs.sync_directory(self._paths.index_directory)
+            unsynced = None
         make_index_file(
             self._fs,
             self._config,
             name,
             end_timestamp_ms=previous.end_timestamp_ms,
             end_physical_offset=previous.end_physical_offset,
-            unsynced=self._unsynced_directories,
+            unsynced=unsynced,
         )
         self.files_made_count += 1
 

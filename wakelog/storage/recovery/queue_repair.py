@@ -50,17 +50,6 @@ class QueueRepair:
         """Forget entries of records that the log no longer has; return the queues that had some."""
         return tuple(key for key, queue in self._queues.items() if queue.truncate_physical(log_end))
 
-    def cut_headless(self, physical_offset: int) -> None:
-        """Empty queues that do not begin at 0, and whose first entry is not known to be durable.
-
-        Names of files are durable in any order: the first may be lost and the next one there, which
-        looks like what retention leaves. Dispatch begins at `physical_offset` and makes all of it.
-        """
-        for queue in self._queues.values():
-            first = queue.entry(queue.first_queue_offset)
-            if queue.first_queue_offset and first and first.physical_offset >= physical_offset:
-                queue.truncate_physical(physical_offset)
-
     @property
     def max_physical_offset(self) -> int:
         """How far dispatch came, as the queues say: 4.9.3's place to go on; -1 without entries."""

@@ -142,8 +142,6 @@ def recover(
         lower_dispatched(fs, config.paths.dispatched, min(dispatched, end.physical_offset))
         queues_cut = queues.cut_at(end.physical_offset)
         queue_offsets = queues.next_offsets(found.ends.table())
-        if not clean_exit:
-            queues.cut_headless(plan.dispatch_from)
     finally:
         queues.close()
     dispatch_from = min(plan.dispatch_from, end.physical_offset)
