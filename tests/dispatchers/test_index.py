@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.dispatchers.stores import batch_of, dispatch_config
+from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
 from wakelog.dispatchers import index
 from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.storage.bulk.loader import Kernels
 from wakelog.storage.errors import StoreFailed, StoreFull
+from wakelog.storage.index.index_cut import SECTOR_BYTES
 from wakelog.storage.index.index_service import IndexReader
-from wakelog.storage.state.dispatched import DispatchedFile, IndexEnd
+from wakelog.storage.state.dispatched import DispatchedFile, IndexEnd, read_dispatched
 
 CONFIG = dispatch_config()
 
@@ -164,6 +166,44 @@ def test_only_what_is_durable_is_kept_where_that_is_known(fs: MemoryFileSystem) 
     assert find(fs, "all") == log.offsets[:3]
     killed.dispatch(batch_of(log, begin=log.offsets[3]))
     assert find(fs, "all") == log.offsets
+
+
+def test_a_cut_that_a_crash_left_half_done_is_done_again(fs: MemoryFileSystem) -> None:
+    # A sector ends within the sixth entry, behind its physical offset.
+    config = dispatch_config(index_slot_count=85)
+    log = log_of_keys()
+    dispatcher = IndexDispatcher(fs, config, lambda offset: STORE_MS)
+    dispatcher.recover(log.end)
+    dispatcher.dispatch(batch_of(log))
+    durable = dispatcher.prepare_flush().index_end
+    path = f"{config.paths.index_directory}/{durable.name}"
+    # The log lost what the index had already, and its end was lowered.
+    noted(fs, log.offsets[2], durable)
+    before = read_file(fs, path)
+    assert dispatcher.truncate(log.end) == log.offsets[2]
+    assert read_dispatched(fs, config.paths.dispatched).index_end == IndexEnd(durable.name, 5)
+    after = read_file(fs, path)
+    for old, new in [(before, after), (after, before)]:
+        write_file(fs, path, old[:SECTOR_BYTES] + new[SECTOR_BYTES:])
+        assert dispatcher.truncate(log.end) == log.offsets[2]
+        assert read_file(fs, path) == after
+
+
+def test_nothing_is_cut_before_it_was_said(fs: MemoryFileSystem) -> None:
+    log = log_of_keys()
+    dispatcher = open_index(fs)
+    dispatcher.recover(log.end)
+    dispatcher.dispatch(batch_of(log))
+    durable = dispatcher.prepare_flush().index_end
+    path = f"{CONFIG.paths.index_directory}/{durable.name}"
+    noted(fs, log.offsets[2], durable)
+    before = read_file(fs, path)
+    fs.fail("datasync")
+    with pytest.raises(StoreFailed, match="dispatched"):
+        open_index(fs).truncate(log.end)
+    assert read_file(fs, path) == before
+    assert open_index(fs).truncate(log.end) == log.offsets[2]
+    assert find(fs, "all") == log.offsets[:2]
 
 
 def test_failures_name_the_index(fs: MemoryFileSystem) -> None:

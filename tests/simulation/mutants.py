@@ -16,7 +16,8 @@ from tests.simulation.client import Acknowledged
 from tests.simulation.disk import SimulatedFileSystem
 from tests.simulation.machine import Machine
 from wakelog.actors.dispatch import Dispatch
-from wakelog.dispatchers import reput
+from wakelog.dispatchers import consume_queue, index, reput
+from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
 from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.dispatchers.reput import FlushJob
 from wakelog.storage import allocate, message_store, store_parts
@@ -199,6 +200,20 @@ def _make_segment_unsynced(
 _MAKE_SEGMENT = allocate.make_segment
 
 
+def _leave_all_names_to_the_flush(
+    self: ConsumeQueueDispatcher, path: str, size_bytes: int, *, sparse: bool = False
+) -> None:
+    unfinished = self._config.paths.new_file(path, consume_queue.FILE_OWNER)
+    allocate.make_segment(
+        self._fs,
+        path,
+        size_bytes,
+        temporary_path=unfinished,
+        sparse=sparse,
+        unsynced=self._unsynced,
+    )
+
+
 def _sync_newest_segment(self: SegmentSync, begin_offset: int, end_offset: int) -> None:
     if begin_offset < end_offset:
         newest = (end_offset - 1) - (end_offset - 1) % self._segment_bytes
@@ -323,6 +338,10 @@ MUTANTS: dict[str, Mutant] = {
         "the checkpoint covers queues and an index whose names may be lost",
         (reput, "sync_directories", _nothing),
     ),
+    "later_queue_name_unsynced": _mutant(
+        "a queue's second name outlives its first, and the queue looks trimmed",
+        (ConsumeQueueDispatcher, "_make_file", _leave_all_names_to_the_flush),
+    ),
     "segment_name_unsynced": _mutant(
         "a segment is written before its name is durable",
         (allocate, "make_segment", _make_segment_unsynced),
@@ -380,6 +399,10 @@ MUTANTS: dict[str, Mutant] = {
     "slots_of_torn_entries_emptied": _mutant(
         "an index that is cut forgets what torn entries were chained to",
         (index_cut, "_set_back", _empty_slots),
+    ),
+    "index_cut_unsaid": _mutant(
+        "a cut that is half done is taken for an index that is whole",
+        (index, "lower_index_end", _nothing),
     ),
     "queues_not_checked_after_a_crash": _mutant(
         "a hole in a queue stays",

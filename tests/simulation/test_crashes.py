@@ -6,9 +6,15 @@ import itertools
 
 import pytest
 
-from tests.simulation.campaign import case_of, run_campaign, run_reput_killed, short_seeds
+from tests.simulation.campaign import (
+    case_of,
+    run_campaign,
+    run_index_cut,
+    run_reput_killed,
+    short_seeds,
+)
 from tests.simulation.trial import Tally
-from tests.simulation.workloads import REPUT_KILLED
+from tests.simulation.workloads import INDEX_CUT, REPUT_KILLED
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -36,6 +42,11 @@ def test_what_a_killed_reput_left_is_synced_before_it_is_called_durable(
     steps: tuple[str, ...],
 ) -> None:
     run_reput_killed(steps)
+
+
+@pytest.mark.parametrize("steps", INDEX_CUT, ids="-".join)
+def test_no_crash_of_a_cut_of_the_index_breaks_a_promise(steps: tuple[str, ...]) -> None:
+    run_index_cut(steps)
 
 
 def test_a_seed_stands_for_one_case() -> None:

@@ -40,6 +40,13 @@ REPUT_KILLED: Final = (
 )
 """Reput's process dies alone and another follows. Not among the steps, whose seeds would change."""
 
+INDEX_CUT: Final = (
+    ("put", "put", "flush", "put", "put", "dispatch", "derive"),
+    ("put", "put", "flush", "dispatch", "derive", "put", "put", "dispatch", "derive"),
+)
+"""Queues and index are durable in front of the log, which an asynchronous flush allows: where a
+crash ends the log lower the index is cut, and then that cut is crashed."""
+
 BODY_BYTES: Final = 40
 ROLLING_BYTES: Final = SEGMENT_BYTES - 300
 BATCH_COUNT: Final = 3

@@ -126,7 +126,7 @@ class Dispatch:
             dispatch_from=dispatch_from,
             dispatched=None if recovered else known.dispatched,
         )
-        # Where the index was cut its end is another one now; before anything is added to it.
+        # What a process before left unsynced is durable before the mark of a failed sync goes.
         self.run(self.core.prepare_flush())
         self._failed_sync.clear()
         self._puts: dict[str, tuple[int, int]] = {}

@@ -17,7 +17,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_writer import IndexWriter
-from wakelog.storage.state.dispatched import IndexEnd, read_dispatched
+from wakelog.storage.state.dispatched import IndexEnd, lower_index_end, read_dispatched
 
 # About a second of catching up: what a kill makes Reput do again. Each write back of a file of the
 # default size rewrites nearly all of its 20 MB of slots, since keys fall anywhere.
@@ -104,7 +104,7 @@ class IndexDispatcher:
         end = min(physical_offset, durable.physical_offset)
         try:
             if durable.index_end != IndexEnd() and self._writer.cut(
-                durable.index_end, end, self._store_time
+                durable.index_end, end, self._store_time, self._lower
             ):
                 # Records without keys leave no trace in the index, and need not come again.
                 return end
@@ -135,6 +135,9 @@ class IndexDispatcher:
     def close(self) -> None:
         """Close the open file; what was not written back is made again from the log."""
         self._writer.close()
+
+    def _lower(self, index_end: IndexEnd) -> None:
+        lower_index_end(self._fs, self._dispatched_path, index_end)
 
     def _write_back(self) -> None:
         self._writer.write_back()

@@ -8,7 +8,7 @@ from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.index import index_cut
 from wakelog.storage.index.index_append import IndexFileWriter
-from wakelog.storage.index.index_cut import SECTOR_BYTES, cut_index_file
+from wakelog.storage.index.index_cut import SECTOR_BYTES, cut_index_file, first_entry_at
 from wakelog.storage.index.index_file import HEADER_BYTES, IndexHeader, IndexShape
 from wakelog.storage.index.index_repair import newest_by_slot
 
@@ -32,13 +32,10 @@ def made(count: int = COUNT) -> bytes:
 def cut(data: bytes, durable_next: int, physical_offset: int = NEVER) -> tuple[bytes, IndexHeader]:
     fs = MemoryFileSystem()
     write_file(fs, PATH, data)
+    entry_next = first_entry_at(fs, PATH, SHAPE, durable_next, physical_offset)
+    assert read_file(fs, PATH) == data
     header = cut_index_file(
-        fs,
-        PATH,
-        SHAPE,
-        durable_next=durable_next,
-        physical_offset=physical_offset,
-        store_time=lambda offset: 10 * offset,
+        fs, PATH, SHAPE, entry_next=entry_next, store_time=lambda offset: 10 * offset
     )
     assert fs.descriptor_count == 0
     return read_file(fs, PATH), header
@@ -84,9 +81,20 @@ def test_the_log_may_end_lower(kept: int, counted: list[int]) -> None:
     assert counted == []
 
 
-def test_a_cut_that_was_not_noted_is_done_again() -> None:
+def test_a_cut_is_done_again() -> None:
     once, _ = cut(made(), 80, 100 * 12 + 100)
-    assert cut(once, 80, 100 * 12 + 100)[0] == made(12)
+    assert cut(once, 13)[0] == made(12)
+
+
+@pytest.mark.parametrize("entry_next", [1, 2, 3, 50, 100, COUNT + 1])
+def test_the_first_entry_at_an_offset(entry_next: int) -> None:
+    fs = MemoryFileSystem()
+    write_file(fs, PATH, made())
+    for physical_offset in (0, 100, 101, 200, 5_050, 10_000, 10_001):
+        kept = [number for number in range(1, entry_next) if 100 * number < physical_offset]
+        found = first_entry_at(fs, PATH, SHAPE, entry_next, physical_offset)
+        assert found == len(kept) + 1
+    assert fs.descriptor_count == 0
 
 
 def test_nothing_left() -> None:
@@ -136,3 +144,11 @@ def test_slots_that_point_nowhere(piece: bytes, counted: list[int]) -> None:
 def test_a_short_file_gets_its_length() -> None:
     data, _ = cut(made()[: entry_position(60)], 31)
     assert data == made(30)
+
+
+@pytest.mark.parametrize("missing_bytes", [0, 3, 11, 19])
+def test_of_a_file_that_somebody_made_shorter_the_rest_is_kept(missing_bytes: int) -> None:
+    fs = MemoryFileSystem()
+    write_file(fs, PATH, made()[: entry_position(20) - missing_bytes])
+    found = first_entry_at(fs, PATH, SHAPE, COUNT + 1, NEVER)
+    assert found == (20 if missing_bytes <= 8 else 19)

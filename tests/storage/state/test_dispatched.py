@@ -16,6 +16,7 @@ from wakelog.storage.state.dispatched import (
     decode_dispatched,
     encode_slot,
     lower_dispatched,
+    lower_index_end,
     read_dispatched,
 )
 
@@ -100,6 +101,25 @@ def test_lowered() -> None:
     assert fs.descriptor_count == 0
 
 
+def test_the_index_end_is_lowered_beside_whoever_has_the_file_open() -> None:
+    fs = MemoryFileSystem()
+    file = opened(fs)
+    file.note(100, IndexEnd())
+    file.note(200, END)
+    lower_index_end(fs, PATH, IndexEnd(END.name, 5))
+    assert read_dispatched(fs, PATH) == DispatchedMark(3, 200, IndexEnd(END.name, 5))
+    # The slot with what was before goes next, not the one that has just been written.
+    file.note(300, END)
+    data = bytearray(read_file(fs, PATH))
+    assert decode_dispatched(bytes(data)) == DispatchedMark(4, 300, END)
+    data[SLOT_POSITIONS[0]] = 0
+    assert decode_dispatched(bytes(data)) == DispatchedMark(3, 200, IndexEnd(END.name, 5))
+    file.close()
+    lower_index_end(fs, PATH, IndexEnd())
+    assert read_dispatched(fs, PATH) == DispatchedMark(5, 300, IndexEnd())
+    assert fs.descriptor_count == 0
+
+
 @pytest.mark.parametrize("call", ["open", "allocate", "pread"])
 def test_a_file_that_cannot_be_opened(call: str) -> None:
     fs = MemoryFileSystem()
@@ -117,6 +137,12 @@ def test_what_cannot_be_written_or_read_is_said() -> None:
     with pytest.raises(StoreFailed):
         file.note(100, END)
     assert file.mark == DispatchedMark()
+    fs.fail("pread")
+    with pytest.raises(StoreFailed):
+        file.note(100, END)
+    fs.fail("datasync")
+    with pytest.raises(StoreFailed):
+        lower_index_end(fs, PATH, IndexEnd())
     fs.fail("open")
     with pytest.raises(StoreFailed):
         read_dispatched(fs, PATH)

@@ -11,13 +11,15 @@ sector's border cuts none of them in two, and a field is there or zero. So the n
 before is right, unless it is zero and its sector was never written. Then every entry in front is
 read after all.
 
-Invariants: of the entries in front nothing changes; no slot points behind them.
+Invariants: of the entries in front nothing changes; no slot points behind them. Whoever calls has
+lowered the number first, durably: a crash may leave torn what is cut here.
 
 Source: none upstream.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -39,7 +41,9 @@ from wakelog.storage.mapped_file_queue import zero_from
 
 Array = np.ndarray[Any, Any]
 SECTOR_BYTES: Final = 512
-_PREVIOUS_POSITION: Final = 16  # in an entry
+_PLACE: Final = struct.Struct(">q")
+_PLACE_POSITION: Final = 4  # in an entry
+_PREVIOUS_POSITION: Final = 16
 
 assert HEADER_BYTES % 4 == SLOT_BYTES % 4 == ENTRY_BYTES % 4 == 0
 
@@ -53,16 +57,42 @@ class _Behind(NamedTuple):
     entries: Array
 
 
+def first_entry_at(
+    fs: FileSystem, path: str, shape: IndexShape, entry_next: int, physical_offset: int
+) -> int:
+    """Return the number of the first entry of a record at or above `physical_offset`.
+
+    entry_next: the entries in front of it are durable; it is returned if none of them is. Nothing
+        changes. Raises: OSError.
+    """
+    fd = fs.open(path, read_only=True)
+    try:
+        low, high = ENTRY_FIRST, max(min(entry_next, shape.entry_count), ENTRY_FIRST)
+        while low < high:
+            middle = (low + high) // 2
+            position = shape.entries_position + ENTRY_BYTES * middle + _PLACE_POSITION
+            place = fs.pread(fd, _PLACE.size, position)
+            # A file that somebody made shorter holds fewer.
+            if len(place) == _PLACE.size and _PLACE.unpack(place)[0] < physical_offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+    finally:
+        fs.close(fd)
+
+
 def cut_index_file(
     fs: FileSystem,
     path: str,
     shape: IndexShape,
     *,
-    durable_next: int,
-    physical_offset: int,
+    entry_next: int,
     store_time: Callable[[int], int],
 ) -> IndexHeader:
-    """Keep the entries in front of `durable_next` of records below `physical_offset`, durably.
+    """Keep the entries in front of `entry_next`, all of them durable, and do that durably.
+
+    Nobody may count on the others any more: a crash meanwhile leaves some of them torn.
 
     store_time: physical offset to the record's store timestamp, below 0 if unknown.
     Returns: the header. Raises: OSError.
@@ -71,47 +101,26 @@ def cut_index_file(
     try:
         fs.truncate(fd, shape.file_bytes)
         stated = decode_header(fs.pread(fd, HEADER_BYTES, 0))
-        kept = _first_at(fs, fd, shape, durable_next, physical_offset)
         data = fs.pread(fd, SLOT_BYTES * shape.slot_count, HEADER_BYTES)
         slots = np.frombuffer(data, dtype=">i4").astype(np.int32)
-        if ((slots < 0) | (slots >= kept)).any():
-            _set_back(fs, fd, shape, slots, kept)
-        last = _entries(fs, fd, shape, max(kept - 1, ENTRY_FIRST), kept)
+        if ((slots < 0) | (slots >= entry_next)).any():
+            _set_back(fs, fd, shape, slots, entry_next)
+        last = _entries(fs, fd, shape, max(entry_next - 1, ENTRY_FIRST), entry_next)
         header = cut_header(
             stated,
-            begin=_entries(fs, fd, shape, ENTRY_FIRST, min(kept, ENTRY_FIRST + 1)),
+            begin=_entries(fs, fd, shape, ENTRY_FIRST, min(entry_next, ENTRY_FIRST + 1)),
             last=last,
             slots=slots,
-            entry_next=kept,
+            entry_next=entry_next,
             store_time=store_time,
         )
-        zero_from(fs, fd, shape.entries_position + ENTRY_BYTES * kept, shape.file_bytes)
+        zero_from(fs, fd, shape.entries_position + ENTRY_BYTES * entry_next, shape.file_bytes)
         fs.pwrite(fd, HEADER.pack(*header), 0)
         fs.pwrite(fd, slots.astype(">i4").tobytes(), HEADER_BYTES)
         fs.datasync(fd)
     finally:
         fs.close(fd)
     return header
-
-
-def _first_at(
-    fs: FileSystem, fd: int, shape: IndexShape, durable_next: int, physical_offset: int
-) -> int:
-    """Return the number of the first entry of a record at or above `physical_offset`."""
-    low, high = ENTRY_FIRST, max(min(durable_next, shape.entry_count), ENTRY_FIRST)
-    least = 0
-    while low < high:
-        middle = (low + high) // 2
-        entry = _entries(fs, fd, shape, middle, middle + 1)
-        # Zeros are of a cut after which a crash came before its number was noted; an entry of which
-        # only a part is zero lies, as it seems, in front of those before it.
-        is_there = middle == ENTRY_FIRST or any(entry.tobytes())
-        place = int(entry["physical_offset"][0])
-        if is_there and least <= place < physical_offset:
-            low, least = middle + 1, place
-        else:
-            high = middle
-    return low
 
 
 def _entries(fs: FileSystem, fd: int, shape: IndexShape, begin: int, end: int) -> Array:

@@ -29,7 +29,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.dispatch_request import DispatchRequest
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_append import IndexFileWriter
-from wakelog.storage.index.index_cut import cut_index_file
+from wakelog.storage.index.index_cut import cut_index_file, first_entry_at
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
     HEADER,
@@ -106,32 +106,37 @@ class IndexWriter:
         return IndexEnd(int(self._names[-1]), self._header.entry_next)
 
     def cut(
-        self, durable: IndexEnd, physical_offset: int, store_time: Callable[[int], int]
+        self,
+        durable: IndexEnd,
+        physical_offset: int,
+        store_time: Callable[[int], int],
+        lower: Callable[[IndexEnd], None],
     ) -> bool:
         """Keep what is durable of records below `physical_offset`, as `repair` does but quicker.
 
         durable: the end that the index once had, all of it synced; what came later may be torn.
-        Returns: False, with nothing done, if that file is gone.
+        lower: says durably that this end is another one now, before what is behind it goes.
+        Returns: False if that file is gone; then nothing newer than it is left.
         """
         self.close()
         names = index_names(self._fs, self._paths.index_directory)
-        name = f"{durable.name:017d}"
-        if durable != IndexEnd() and name not in names:
-            return False
-        while names and names[-1] != name:
+        while names and int(names[-1]) > durable.name:
             self._remove_last(names)
-        while names:
-            header = cut_index_file(
+        if durable != IndexEnd() and (not names or int(names[-1]) != durable.name):
+            return False
+        end = self._end_below(names, durable.entry_next, physical_offset)
+        if end != durable:
+            lower(end)
+        while names and int(names[-1]) > end.name:
+            self._remove_last(names)
+        if names:
+            cut_index_file(
                 self._fs,
                 self._path(names[-1]),
                 self._shape,
-                durable_next=durable.entry_next if names[-1] == name else self._shape.entry_count,
-                physical_offset=physical_offset,
+                entry_next=end.entry_next,
                 store_time=store_time,
             )
-            if not header.is_empty:
-                break
-            self._remove_last(names)
         self.load()
         return True
 
@@ -221,6 +226,16 @@ class IndexWriter:
             self._file.close()
             self._file = None
         self._seed = _NO_HEADER
+
+    def _end_below(self, names: list[str], entry_next: int, physical_offset: int) -> IndexEnd:
+        """Return where an index with such an end would end without records from an offset on."""
+        for name in reversed(names):
+            path = self._path(name)
+            kept = first_entry_at(self._fs, path, self._shape, entry_next, physical_offset)
+            if kept > ENTRY_FIRST:
+                return IndexEnd(int(name), kept)
+            entry_next = self._shape.entry_count
+        return IndexEnd()
 
     def _remove_last(self, names: list[str]) -> None:
         self._fs.unlink(self._path(names.pop()))

@@ -17,7 +17,8 @@ The second slot, alike, is at 4096, the file 8192 bytes long, as that of the wat
 
 Invariants:
 - A slot is written only after what it claims was synced; it may be behind, never ahead.
-- It is lowered before the log can grow again behind an end below it.
+- It is lowered before the log can grow again behind an end below it, and before entries of the
+  index go that it counts: a cut that is half done leaves some of them torn.
 
 Source: none upstream.
 """
@@ -73,7 +74,7 @@ class DispatchedFile:
                     fs.sync(self._fd)
                 if is_new:
                     fs.sync_directory(dirname(path))
-                self._mark = decode_dispatched(fs.pread(self._fd, DISPATCHED_BYTES, 0))
+                self._mark = self._read()
             except OSError:
                 fs.close(self._fd)
                 raise
@@ -82,7 +83,7 @@ class DispatchedFile:
 
     @property
     def mark(self) -> DispatchedMark:
-        """The newest slot, as far as this object knows."""
+        """The newest slot, as this object last read or wrote it."""
         return self._mark
 
     def note(self, physical_offset: int, index_end: IndexEnd) -> None:
@@ -90,6 +91,7 @@ class DispatchedFile:
 
         Raises: StoreFailed, StoreFull.
         """
+        self._look_again()
         if (physical_offset, index_end) != self._mark[1:]:
             self._write(physical_offset, index_end)
 
@@ -98,12 +100,23 @@ class DispatchedFile:
 
         Raises: StoreFailed, StoreFull.
         """
+        self._look_again()
         if physical_offset < self._mark.physical_offset:
             self._write(physical_offset, self._mark.index_end if physical_offset else IndexEnd())
 
     def close(self) -> None:
         """Close the file."""
         self._fs.close(self._fd)
+
+    def _read(self) -> DispatchedMark:
+        return decode_dispatched(self._fs.pread(self._fd, DISPATCHED_BYTES, 0))
+
+    def _look_again(self) -> None:
+        """Take in what `lower_index_end` wrote since: the slot in front of it is to go next."""
+        try:
+            self._mark = self._read()
+        except OSError as error:
+            raise store_failure(self._path, "read", error) from error
 
     def _write(self, physical_offset: int, index_end: IndexEnd) -> None:
         mark = DispatchedMark(self._mark.sequence + 1, physical_offset, index_end)
@@ -141,6 +154,18 @@ def lower_dispatched(fs: FileSystem, path: str, physical_offset: int) -> None:
             file.lower(physical_offset)
         finally:
             file.close()
+
+
+def lower_index_end(fs: FileSystem, path: str, index_end: IndexEnd) -> None:
+    """Say durably where the index will end; call before it is cut there.
+
+    Raises: StoreFailed, StoreFull.
+    """
+    file = DispatchedFile(fs, path)
+    try:
+        file.note(file.mark.physical_offset, index_end)
+    finally:
+        file.close()
 
 
 def encode_slot(mark: DispatchedMark) -> bytes:
