@@ -14,7 +14,7 @@ From a store directory to rows, in the order of reading:
     source.py stream.py    what Spark calls
     session.py             a session with what it needs
 
-Everything of this list but the last four is plain Python, numpy and pyarrow, and is tested without Spark.
+All of this list but the last four is plain Python, numpy and pyarrow, and is tested without Spark.
 `pyspark_rocketmq` at the root is how Spark finds the source without registration.
 
 Invariants: files are read with `pread` and never mapped or locked; a task's memory is bounded by
