@@ -1,4 +1,7 @@
-"""Measure rows side by side and write what was found: ``./dev bench [--row NAME] [--pairs N]``."""
+"""Measure rows side by side and write what was found: ``./dev bench [--row NAME] [--pairs N]``.
+
+``./dev bench spark`` is of another kind, with a command line of its own: ``spark.py``.
+"""
 
 import argparse
 import signal
@@ -70,6 +73,10 @@ def main(arguments: Sequence[str]) -> int:
     """Run the rows that were asked for; 1 if a promised ratio was missed."""
     # A stop from outside has to end what was started, as Ctrl-C does.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    if arguments[:1] == ["spark"]:
+        from benchmarks import spark
+
+        return spark.main(arguments[1:])
     options = read_options(arguments)
     began_seconds = time.monotonic()
 

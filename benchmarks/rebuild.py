@@ -95,7 +95,7 @@ def measure_rebuild(
     make_side: Callable[[], Side], log: RebuildLog, store: Path
 ) -> tuple[Run, Mapping[str, object]]:
     """Start a side over the log and watch its files; return figures and configuration."""
-    watch = _Watch(log.pieces, store)
+    watch = Watch(log.pieces, store)
     try:
         side = make_side()
         try:
@@ -165,7 +165,7 @@ def dispatch_began(side_name: str, folder: Path) -> float:
     raise RuntimeError(f"{side_name} does not say when dispatch began")
 
 
-class _Watch:
+class Watch:
     """Looks at a store's files, in a thread, until all pieces are there."""
 
     def __init__(self, pieces: list[Piece], store: Path) -> None:

@@ -66,9 +66,14 @@ def test_the_watermark_lags_behind_rather_than_costing_a_sync_each_time(short_pa
         send(plan, store)
         assert sync(service, first).flushed == first
         for _ in range(20):
-            sync(service, fill(store, 1))
+            end = fill(store, 1)
+            assert not sync(service, end).noted
         mark = read_mark(RealFileSystem(), plan.settings.store.paths.watermark)
         assert (mark.sequence, mark.physical_offset) == (begin + 1, first)
+        service._checkpoint_ms = 0
+        assert sync(service, end, force=False).noted, "nothing new, and the time has come"
+        mark = read_mark(RealFileSystem(), plan.settings.store.paths.watermark)
+        assert (mark.sequence, mark.physical_offset) == (begin + 2, end)
         service.release()
 
 

@@ -57,11 +57,13 @@ class FlushOutcome(msgspec.Struct, frozen=True):
     """What a sync came to.
 
     reach: up to where descriptors of the segments are there; below `committed`, send them again.
+    noted: the watermark says so too; else ask again after CHECKPOINT_MS, if nothing else comes.
     """
 
     flushed: int
     failure: str | None
     reach: int
+    noted: bool = True
 
 
 class FlushService:
@@ -150,6 +152,8 @@ class FlushService:
         page = self._station.page
         if page is not None:
             page.set(Word.FLUSHED, max(outcome.flushed, page.get(Word.FLUSHED)))
+            asyncio.get_running_loop().call_soon(self._answer, [])
+        outcome = msgspec.structs.replace(outcome, noted=self._durable is None)
         return dict(msgspec.to_builtins(outcome))
 
     def statistics(self) -> dict[str, Any]:

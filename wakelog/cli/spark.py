@@ -201,16 +201,51 @@ def hotkeys(
 def deadletters(
     store: Stores,
     retries: Annotated[int, typer.Option(help="After how many a message is given up.")] = 16,
+    again: Annotated[
+        bool, typer.Option("--resend", help="Send them again instead; needs --name-server.")
+    ] = False,
+    name_server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to send to.")] = "",
+    group: Annotated[str, typer.Option(help="Send those of this group alone.")] = "",
+    to: Annotated[str, typer.Option(help="origin: their topic; retry: their group alone.")] = (
+        "origin"
+    ),
     limit: Limit = LIMIT_DEFAULT,
     as_json: AsJson = False,
     master: Master = None,
     confs: Confs = None,
 ) -> None:
-    """Count what groups gave up, by topic of origin and reason."""
+    """Count what groups gave up, by topic of origin and reason, or send it again."""
+    if again:
+        _resend(store, name_server, group, to, as_json=as_json, master=master, confs=confs)
+        return
     from wakelog.spark.jobs.reports import deadletters as table
 
     with _session(master, confs) as session:
         _print(table(session, store, retries_max=retries), limit, as_json)
+
+
+def _resend(
+    store: str,
+    name_server: str,
+    group: str,
+    to: str,
+    *,
+    as_json: bool,
+    master: Text,
+    confs: list[str] | None,
+) -> None:
+    from wakelog.spark.jobs.resend import resend
+
+    if not name_server:
+        raise PlanRefused("--resend sends to nobody", "Give --name-server, as 127.0.0.1:9876.")
+    with _session(master, confs) as session:
+        found = resend(session, store, name_server, group=group, to=to)
+    if as_json:
+        print(json.dumps(_named(found)))
+        return
+    print(f"sent: {found.sent_count} messages")
+    if found.without_origin_count:
+        print(f"left out: {found.without_origin_count} without RETRY_TOPIC")
 
 
 @spark.command()

@@ -1,5 +1,7 @@
 """The log as a Spark table: `spark.read.format("rocketmq")`, batch and stream, from files.
 
+`sink/` is the other way: rows over the wire to brokers.
+
 From a store directory to rows, in the order of reading:
 
     options.py             what the user asked for, checked; columns.py names what there is to ask
@@ -12,7 +14,7 @@ From a store directory to rows, in the order of reading:
     source.py stream.py    what Spark calls
     session.py             a session with what it needs
 
-Everything but the last four is plain Python, numpy and pyarrow, and is tested without Spark.
+All of this list but the last four is plain Python, numpy and pyarrow, and is tested without Spark.
 `pyspark_rocketmq` at the root is how Spark finds the source without registration.
 
 Invariants: files are read with `pread` and never mapped or locked; a task's memory is bounded by

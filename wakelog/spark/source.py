@@ -1,4 +1,4 @@
-"""What Spark calls for `spark.read.format("rocketmq")`: the source, and its batch reader.
+"""What Spark calls for the format "rocketmq": the source, its batch reader, and its writers.
 
 Spark makes the source anew in several processes of the driver for one query (to learn the schema,
 to plan) and sends the reader and one `LogPartition` to each task. So this module imports neither
@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     Filter,
     InputPartition,
@@ -74,6 +76,18 @@ class RocketMQSource(DataSource):
         check_use(self.options, stream=True)
         check_schema(options, schema)
         return LogStreamReader(options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Return the writer of a table. Raises: OptionError."""
+        from wakelog.spark.sink.writer import BatchWriter, make_target
+
+        return BatchWriter(make_target(self.options, schema, overwrite=overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """Return the writer of a stream. Raises: OptionError."""
+        from wakelog.spark.sink.writer import StreamWriter, make_target
+
+        return StreamWriter(make_target(self.options, schema, overwrite=overwrite))
 
 
 class LogReader(DataSourceReader):

@@ -195,6 +195,30 @@ def test_a_timed_flush_comes_without_being_wanted(harness: Harness) -> None:
     run(main)
 
 
+def test_a_flush_that_has_something_to_note_is_asked_again(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else may come for long: who reads the files would not see the last messages."""
+    monkeypatch.setattr(flush_line, "CHECKPOINT_MS", 10)
+
+    async def main() -> None:
+        await harness.start(interval=0.01)
+        harness.flush.outcome = FlushOutcome(100, None, 1 << 40, noted=False)
+        harness.append(100)
+        harness.line.want()
+        await harness.wait_flushed(100)
+        while len(harness.flush.called("sync")) < 4:
+            await asyncio.sleep(0.001)
+        harness.flush.outcome = None
+        while not harness.line._noted:
+            await asyncio.sleep(0.001)
+        forced = [request["force"] for _, request in harness.flush.called("sync")]
+        assert forced[0] and not any(forced[1:])
+        await harness.stop()
+
+    run(main)
+
+
 def test_descriptors_are_sent_again_to_a_flush_that_lacks_them(harness: Harness) -> None:
     async def main() -> None:
         await harness.start()

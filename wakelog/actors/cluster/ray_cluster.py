@@ -198,8 +198,6 @@ class RayCluster:
             "RAY_enable_metrics_collection": "0",
             "RAY_event_stats": "0",
             "RAY_task_events_report_interval_ms": "0",
-            # Ray gives way to everything else on the machine (15). A broker is what it is for.
-            "RAY_worker_niceness": "0",
             # No worker is kept for a task that never comes.
             "RAY_num_workers_soft_limit": "0",
             # numpy starts no thread: a process that runs some cannot be forked, and nothing here

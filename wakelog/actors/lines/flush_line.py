@@ -26,7 +26,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.actors.flush import FlushOutcome, FlushRequest
+from wakelog.actors.flush import CHECKPOINT_MS, FlushOutcome, FlushRequest
 from wakelog.actors.links.bells import NoteLine
 from wakelog.actors.links.descriptors import send_descriptors
 from wakelog.actors.links.links import LinkEvents
@@ -120,6 +120,7 @@ class ReferenceFlush:
         self._sent_end = 0
         self._wanted = False
         self._failed = False
+        self._noted = True
         self._outstanding: asyncio.Future[Any] | None = None
         self._pump = Pump("flush", self._step)
         self._timer: asyncio.TimerHandle | None = None
@@ -135,9 +136,8 @@ class ReferenceFlush:
         self._appended, self._committed, self._stored_ms = appended, committed, stored_ms
         if committed > self._own.held_end or (committed > self._sent_end and self._is_attached):
             self.send_descriptors()
-        if self._interval_seconds is not None and self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._interval_seconds, self._timed)
+        if self._interval_seconds is not None:
+            self._ask_later(self._interval_seconds)
 
     def want(self) -> None:
         """Flush everything committed now."""
@@ -188,12 +188,16 @@ class ReferenceFlush:
     def _is_attached(self) -> bool:
         return self._flush.is_attached
 
+    def _ask_later(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._timed)
+
     def _timed(self) -> None:
         self._timer = None
         self._pump.ask()
 
     async def _step(self) -> bool:
-        if self._failed or self._flushed >= self._committed:
+        if self._failed or (self._flushed >= self._committed and self._noted):
             return False
         wanted = self._wanted
         try:
@@ -219,6 +223,9 @@ class ReferenceFlush:
         self._outstanding = asyncio.ensure_future(call)
         answer = await self._flush.wait(self._outstanding, STALL_SECONDS if force else None)
         outcome = msgspec.convert(answer, FlushOutcome)
+        self._noted = outcome.noted or self._interval_seconds is None
+        if not self._noted:
+            self._ask_later(CHECKPOINT_MS / 1000)
         self.took(outcome.flushed)
         if outcome.failure is not None:
             self._fail(outcome.failure)

@@ -18,13 +18,17 @@ def last_sound_end(walk: RecordWalk, file: SegmentFile, begin: int, end: int) ->
     found = None
     for step in walk.steps(file, begin, end):
         if isinstance(step, Sound):
-            fields = np.zeros((walk.count, FIELDS), dtype=np.int64)
-            rows = np.arange(walk.count)
-            read_fields(walk.bytes, walk.shift, walk.numbers, rows, fields)
-            sound = np.ones(walk.count, dtype=np.bool_)
-            check_bodies(walk.bytes, fields, sound)
-            good = np.flatnonzero(sound)
-            if len(good):
-                last = walk.numbers[good[-1]]
-                found = int(last[PHYSICAL_OFFSET] + last[SIZE])
+            found = _last_in_step(walk) or found
     return found
+
+
+def _last_in_step(walk: RecordWalk) -> int | None:
+    """Look from the step's last record backwards: mostly its body is the only one to be read."""
+    for row in range(walk.count - 1, -1, -1):
+        fields = np.zeros((1, FIELDS), dtype=np.int64)
+        sound = np.ones(1, dtype=np.bool_)
+        read_fields(walk.bytes, walk.shift, walk.numbers, np.array([row]), fields)
+        check_bodies(walk.bytes, fields, sound)
+        if sound[0]:
+            return int(walk.numbers[row, PHYSICAL_OFFSET] + walk.numbers[row, SIZE])
+    return None

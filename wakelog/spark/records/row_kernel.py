@@ -53,6 +53,7 @@ from wakelog.storage.bulk.scan_kernel import (
     next_separator,
 )
 
+_DIGITS: Final = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
 _PAIRS_TABLE: Final = 1 << 14  # a power of two above twice the pairs of 32 KiB of properties
 
 
@@ -248,22 +249,36 @@ def _put_host(buffer: Array, at: Int, v6: bool, out: Array, to: Int) -> Int:
     return _put_number(out, to + 1, i32_at(buffer, at))
 
 
+@njit(cache=True)
+def _same_host(buffer: Array, one: Int, other: Int, v6: bool) -> bool:
+    for k in range(20 if v6 else 8):  # noqa: SIM110 - compiled: a loop is what this is
+        if buffer[one + k] != buffer[other + k]:
+            return False
+    return True
+
+
 @njit(cache=True, nogil=True)
 def format_hosts(buffer: Array, places: Array, v6: Array, offsets: Array, out: Array) -> None:
     """Write the hosts at `places`, each of at most HOST_TEXT_MAX characters."""
     to = 0
     for i in range(len(places)):
         offsets[i] = to
-        to = _put_host(buffer, places[i], v6[i], out, to)
+        # Neighbours mostly have one host, whose text is copied then.
+        if i and v6[i] == v6[i - 1] and _same_host(buffer, places[i - 1], places[i], v6[i]):
+            length = to - offsets[i - 1]
+            for k in range(length):
+                out[to + k] = out[to + k - length]
+            to += length
+        else:
+            to = _put_host(buffer, places[i], v6[i], out, to)
     offsets[len(places)] = to
 
 
 @njit(cache=True)
 def _put_hex(out: Array, to: Int, value: Int) -> Int:
-    for digit in (value >> 4, value & 15):
-        out[to] = digit + (48 if digit < 10 else 55)
-        to += 1
-    return to
+    out[to] = _DIGITS[value >> 4]
+    out[to + 1] = _DIGITS[value & 15]
+    return to + 2
 
 
 @njit(cache=True, nogil=True)

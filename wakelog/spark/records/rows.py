@@ -111,6 +111,7 @@ class Rows:
         self._pairs: tuple[Array, Array] | None = None
         wants = {field.name for field in schema}
         self._inflates = options.decompress and bool(wants & {"body", "value"})
+        self._needs_fields = bool(self._tags) or options.verify_crc or not wants <= _OF_NUMBERS
         self._makers = [self._maker(field) for field in schema]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -118,11 +119,18 @@ class Rows:
         rows = self._wanted.rows(self._walk)
         for begin in range(0, len(rows), self._options.batch_rows):
             part = rows[begin : begin + self._options.batch_rows]
-            fields = np.zeros((len(part), FIELDS), dtype=np.int64)
-            walk = self._walk
-            row_kernel.read_fields(walk.bytes, walk.shift, walk.numbers, part, fields)
+            fields = self._fields(part)
             part, fields = self._kept(part, fields)
             yield from self._cut(part, fields)
+
+    def _fields(self, rows: Array) -> Array:
+        """Return where things lie in these records, nothing of which is read if nobody asks."""
+        if not self._needs_fields:
+            return np.broadcast_to(np.int64(0), (len(rows), FIELDS))
+        fields = np.zeros((len(rows), FIELDS), dtype=np.int64)
+        walk = self._walk
+        row_kernel.read_fields(walk.bytes, walk.shift, walk.numbers, rows, fields)
+        return fields
 
     def taken_damage(self) -> list[Damage]:
         """Return the damage since the last call."""
@@ -151,7 +159,7 @@ class Rows:
 
     def _cut(self, rows: Array, fields: Array) -> Iterator[pa.RecordBatch]:
         """Yield batches of these records, none of them much over `batch_bytes`."""
-        numbers = self._walk.numbers[rows]
+        numbers = _taken(self._walk.numbers, rows)
         sizes = numbers[:, SIZE].copy()
         bodies: dict[int, bytes] = {}
         begin, total = 0, 0
@@ -188,8 +196,9 @@ class Rows:
             before = ends[first - 1] if first else 0
             last = int(np.searchsorted(ends, before + self._options.batch_bytes, "right"))
             part = places[first : max(last, first + 1)]
-            own = {k: bodies[i] for k, i in enumerate(part.tolist()) if i in bodies}
-            yield self._batch(_Slice(numbers[part], fields[part], own))
+            places_of = enumerate(part.tolist()) if bodies else ()
+            own = {k: bodies[i] for k, i in places_of if i in bodies}
+            yield self._batch(_Slice(_taken(numbers, part), _taken(fields, part), own))
             first += len(part)
 
     def _batch(self, part: _Slice) -> pa.RecordBatch:
@@ -344,6 +353,10 @@ _NUMBERS: Final[dict[str, tuple[int, Any]]] = {
     "preparedTransactionOffset": (PREPARED_OFFSET, np.int64),
 }
 _FIELDS: Final = {"flag": FLAG, "bodyCRC": BODY_CRC, "reconsumeTimes": RECONSUME_TIMES}
+_OF_NUMBERS: Final = frozenset(
+    (*_NUMBERS, "topic", "brokerName", "storeTimestamp", "timestamp", "timestampType")
+)
+"""Columns that the walk's numbers are enough for: `read_fields` is left out then."""
 
 assert RECORD == 0
 
@@ -357,6 +370,13 @@ def _inflated(buffer: bytearray, fields: Array) -> bytes | None:
     except zlib.error:
         return None
     return body if inflate.eof else None
+
+
+def _taken(columns: Array, rows: Array) -> Array:
+    """Return these rows, without copying them where they follow one another."""
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+        return columns[rows[0] : rows[-1] + 1]
+    return columns[rows]
 
 
 def _array(kind: pa.DataType, offsets: Array, data: Array, valid: Array | None = None) -> pa.Array:

@@ -1,0 +1,67 @@
+"""Options and columns of a write: what is taken, and what is said of what is not."""
+
+import pytest
+
+from wakelog.spark.errors import OptionError
+from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_options
+
+SERVER = {"nameServer": "a:1"}
+
+
+def test_options_are_read_without_case_and_sparks_own_are_passed_over() -> None:
+    given = {
+        "NAMESERVER": "a:9876; b:9877",
+        "topic": "T",
+        "producergroup": "g",
+        "retryTimesWhenSendFailed": "5",
+        "sendMsgTimeout": "100",
+        "batchBytes": "1000",
+        "batchRows": "7",
+        "queryId": "q",
+        "checkpointLocation": "/somewhere",
+        "path": "/else",
+    }
+    expected = WriteOptions(("a:9876", "b:9877"), "T", "g", 5, 100, 1000, 7, "q")
+    assert read_write_options(given) == expected
+    assert read_write_options({"namesrvAddr": "a:1"}) == WriteOptions(("a:1",))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "nameServer is missing"),
+        ({"nameServer": "a"}, "HOST:PORT"),
+        ({"nameServer": "a:70000"}, "HOST:PORT"),
+        ({"nameServer": ";"}, "HOST:PORT"),
+        ({**SERVER, "topc": "T"}, "did you mean 'topic'?"),
+        ({**SERVER, "retryTimesWhenSendFailed": "-1"}, "a number from 0 to 100"),
+        ({**SERVER, "producerGroup": "a b"}, "letters, digits"),
+        ({**SERVER, "namesrvAddr": "b:1"}, "are one, with two values"),
+    ],
+)
+def test_a_wrong_option_is_named(options: dict[str, str], words: str) -> None:
+    with pytest.raises(OptionError, match=words.replace("?", r"\?")):
+        read_write_options(options)
+
+
+def test_columns_are_taken_by_our_names_and_by_kafkas() -> None:
+    options = WriteOptions(topic="T")
+    assert check_columns({"value": "binary", "key": "binary"}, options) == ("body", "keys")
+    columns = {"BODY": "string", "topic": "string", "queueid": "int", "flag": "int"}
+    assert check_columns(columns, WriteOptions()) == ("body", "topic", "queueId", "flag")
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"body": "binary"}, "which topic"),
+        ({"topic": "string"}, "body is missing"),
+        ({"body": "int"}, "of type int, not binary or string"),
+        ({"body": "binary", "value": "binary"}, "there twice"),
+        ({"body": "binary", "tag": "string"}, "did you mean 'tags'?"),
+        ({"body": "binary", "topic": "string", "brokerName": "string"}, "without queueId"),
+    ],
+)
+def test_a_wrong_column_is_named(columns: dict[str, str], words: str) -> None:
+    with pytest.raises(OptionError, match=words.replace("?", r"\?")):
+        check_columns(columns, WriteOptions())

@@ -1,0 +1,141 @@
+"""A producer against a cluster without sockets: where requests go, and what follows a failure."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.spark.sink.messages import NAME_SERVER, READ, FakeCluster, message
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.remoting.errors import CallTimeout, ConnectFailed
+from wakelog.spark.sink.options import WriteOptions
+from wakelog.spark.sink.packing import pack
+from wakelog.spark.sink.producer import Producer, WriteFailed
+from wakelog.spark.sink.rows import Message
+
+ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
+
+
+def send(cluster: FakeCluster, *messages: Message, rows_max: int = 1, **options: object) -> None:
+    """Send as a task would, without waiting between attempts."""
+    read = WriteOptions(**{"name_servers": (NAME_SERVER,), **options})  # type: ignore[arg-type]
+
+    async def no_pause(seconds: float) -> None:
+        assert 0 < seconds <= 5
+
+    async def run() -> None:
+        producer = Producer(cluster, read, pause=no_pause)
+        await producer.send(pack(messages, bytes_max=1 << 20, rows_max=rows_max))
+
+    asyncio.run(run())
+
+
+def numbered(count: int, **fields: object) -> list[Message]:
+    return [message(b"%d" % n, **fields) for n in range(count)]
+
+
+def test_free_messages_are_dealt_out_to_all_queues_of_all_brokers() -> None:
+    cluster = FakeCluster({"T": {"b": 1, "a": 2}})
+    send(cluster, *numbered(6))
+    places = [(broker, queue_id) for broker, queue_id, _ in cluster.stored]
+    assert places == [("a", 0), ("a", 1), ("b", 0)] * 2
+    assert [code for _, code in cluster.asked].count(ROUTE) < 6
+
+
+def test_a_queue_gets_its_messages_in_order() -> None:
+    cluster = FakeCluster({"T": {"a": 4, "b": 4}})
+    send(cluster, *numbered(50, queue=("b", 3)), *numbered(50, queue=("", 2)), rows_max=3)
+    for place in (("b", 3), ("a", 2)):
+        found = [body for broker, queue_id, body in cluster.stored if (broker, queue_id) == place]
+        assert found == [b"%d" % n for n in range(50)]
+    assert len(cluster.stored) == 100
+
+
+def test_a_sharding_key_chooses_one_queue_as_java_would() -> None:
+    cluster = FakeCluster({"T": {"a": 4}})
+    send(cluster, *numbered(3, sharding_key="order-7"))
+    # "order-7".hashCode() is -1207111304.
+    assert {queue_id for _, queue_id, _ in cluster.stored} == {1207111304 % 4}
+
+
+def test_a_new_topic_goes_where_its_template_is() -> None:
+    cluster = FakeCluster({"TBW102": {"a": 8}})
+    send(cluster, *numbered(8))
+    assert {queue_id for _, queue_id, _ in cluster.stored} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_failed_request_is_sent_again_elsewhere_with_a_new_route(lost: bool) -> None:
+    cluster = FakeCluster({"T": {"a": 1, "b": 1}})
+
+    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if address != "a:10911":
+            return None
+        if lost:
+            raise CallTimeout(address, "no answer within 3000 ms")
+        return answer(command, ResponseCode.SYSTEM_BUSY, "busy")
+
+    cluster.fail = fail
+    send(cluster, message())
+    assert cluster.stored == [("b", 0, b"x")]
+    assert [code for _, code in cluster.asked].count(ROUTE) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "attempts"),
+    [
+        (ResponseCode.FLUSH_DISK_TIMEOUT, 3),
+        (ResponseCode.SLAVE_NOT_AVAILABLE, 3),
+        (ResponseCode.MESSAGE_ILLEGAL, 1),
+    ],
+)
+def test_what_was_not_acknowledged_is_an_error_with_broker_cause_and_remedy(
+    code: ResponseCode, attempts: int
+) -> None:
+    cluster = FakeCluster({"T": {"a": 1}})
+
+    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        return None if command.code == ROUTE else answer(command, code, "because")
+
+    cluster.fail = fail
+    with pytest.raises(WriteFailed) as failed:
+        send(cluster, *numbered(2), rows_max=2)
+    said = f"2 messages for topic T were not acknowledged: a at a:10911 answered {code.value} "
+    assert failed.value.cause == f"{said}({code.name}): because"
+    assert "same unique keys" in failed.value.remedy
+    assert sum(asked != ROUTE for _, asked in cluster.asked) == attempts
+
+
+def test_the_second_name_server_is_asked_when_the_first_is_gone() -> None:
+    cluster = FakeCluster({"T": {"a": 1}})
+
+    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if address == "gone:1":
+            raise ConnectFailed(address, "Connection refused")
+        return None
+
+    cluster.fail = fail
+    send(cluster, message(), name_servers=("gone:1", NAME_SERVER))
+    assert len(cluster.stored) == 1
+    with pytest.raises(WriteFailed, match=r"gone:1: Connection refused. Look whether it runs"):
+        send(cluster, message(), name_servers=("gone:1",))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "fields", "words"),
+    [
+        (FakeCluster({}), {}, "no broker takes messages for topic T"),
+        (FakeCluster({"T": {"a": 1}}, READ), {}, "no broker takes messages for topic T"),
+        (FakeCluster({"T": {"a": 1}}), {"queue": ("", 4)}, "no queue 4 to write to"),
+        (FakeCluster({"T": {"a": 1}}), {"queue": ("b", 0)}, "no queue 0 to write to at b"),
+    ],
+)
+def test_a_topic_or_queue_that_nobody_can_write_to_is_said(
+    cluster: FakeCluster, fields: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(WriteFailed, match=words):
+        send(cluster, message(**fields))
+    assert cluster.stored == []

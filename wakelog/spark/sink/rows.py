@@ -1,0 +1,162 @@
+"""From Arrow batches to messages, each checked before anything of its batch is sent.
+
+Of the `properties` of a row, those that RocketMQ keeps for itself are left out, as they say how a
+message went through another log (`REAL_TOPIC`, `UNIQ_KEY`, ...); tags, keys and delay come from the
+columns of these names, and from the properties where there is no such column. In a retry topic
+`RETRY_TOPIC` and `ORIGIN_MESSAGE_ID` stay: consumers read there where a message comes from.
+
+Invariants: a message that is returned can be stored: its topic, its sizes and its properties keep
+4.9.3's rules; every row of a batch is a message, or the whole batch is refused.
+
+Source: org.apache.rocketmq.client.Validators#checkMessage,
+org.apache.rocketmq.common.message.MessageConst (4.9.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from wakelog.broker.names import (
+    AUTO_CREATE_TOPIC_KEY_TOPIC,
+    NAME_LENGTH_MAX,
+    OFFSET_MOVED_EVENT,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    TRANS_HALF_TOPIC,
+    is_legal_topic,
+)
+from wakelog.protocol import properties as stored
+from wakelog.protocol.properties import DELAY, PROPERTIES_BYTES_MAX, WAIT, encode_properties
+from wakelog.spark.errors import SourceError
+from wakelog.spark.sink.options import BODY_BYTES_MAX
+from wakelog.spark.sink.unique_keys import UniqueKeys
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_COLUMN_PROPERTIES: Final = {"tags": stored.TAGS, "keys": stored.KEYS}
+_SHARDING_KEY: Final = "__SHARDINGKEY"
+_OWN_PROPERTIES: Final = frozenset(
+    {
+        stored.UNIQ_KEY, stored.WAIT, stored.CLUSTER, stored.REAL_TOPIC, stored.REAL_QUEUE_ID,
+        stored.MIN_OFFSET, stored.MAX_OFFSET, stored.RETRY_TOPIC, stored.ORIGIN_MESSAGE_ID,
+        stored.CONSUME_START_TIME, stored.RECONSUME_TIME, stored.MAX_RECONSUME_TIMES,
+        stored.TRANSACTION_PREPARED, stored.PRODUCER_GROUP, stored.TRANSACTION_CHECK_TIMES,
+        stored.CHECK_IMMUNITY_TIME_IN_SECONDS, stored.TRANSACTION_PREPARED_QUEUE_OFFSET,
+        stored.MSG_REGION, stored.TRACE_ON, stored.INNER_MULTI_DISPATCH,
+        stored.INNER_MULTI_QUEUE_OFFSET,
+    }
+)  # fmt: skip
+_OF_RETRIES: Final = frozenset({stored.RETRY_TOPIC, stored.ORIGIN_MESSAGE_ID})
+_NOT_ALLOWED: Final = frozenset(
+    {
+        SCHEDULE_TOPIC, TRANS_HALF_TOPIC, "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC", SELF_TEST_TOPIC, OFFSET_MOVED_EVENT,
+        AUTO_CREATE_TOPIC_KEY_TOPIC,
+    }
+)  # fmt: skip
+"""Nobody may send to these: NOT_ALLOWED_SEND_TOPIC_SET, and the template of new topics."""
+
+
+class RowRefused(SourceError):
+    """A row cannot become a message; nothing of its batch was sent."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        """Say which row of the partition it is."""
+        super().__init__(f"row {row} of the partition cannot be written: {reason}")
+
+
+class Message(NamedTuple):
+    """What is sent for one row.
+
+    properties: as they are stored.
+    queue: broker name, "" for any, and queue id; None where any queue will do.
+    """
+
+    topic: str
+    body: bytes
+    properties: str
+    flag: int
+    queue: tuple[str, int] | None
+    sharding_key: str
+    is_delayed: bool
+
+
+def read_messages(
+    batch: pa.RecordBatch, names: tuple[str, ...], topic: str, keys: UniqueKeys, first_row: int
+) -> list[Message]:
+    """Return the messages of a batch.
+
+    names: what its columns are, of `options.COLUMNS`. topic: of rows that do not say theirs.
+    Raises: RowRefused.
+    """
+    columns = {name: batch.column(i).to_pylist() for i, name in enumerate(names)}
+    rows = (
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    )
+    return [_message(row, topic, keys, number) for number, row in enumerate(rows, first_row)]
+
+
+def _message(row: Mapping[str, Any], topic: str, keys: UniqueKeys, number: int) -> Message:
+    body, topic = row["body"], row.get("topic") or topic
+    body = body.encode() if isinstance(body, str) else body
+    for reason in (*_wrong_topic(topic), *_wrong_body(body)):
+        raise RowRefused(number, reason)
+    assert body is not None
+    properties = dict(_properties(row, is_retry=topic.startswith(RETRY_PREFIX)))
+    for name, value in (*properties.items(), (stored.UNIQ_KEY, row.get("uniqueKey") or "")):
+        if not name or "\1" in name + value or "\2" in name + value:
+            raise RowRefused(number, f"property {name!r} is empty or has the characters 1 or 2")
+    key = row.get("uniqueKey") or keys.key(number)
+    text = encode_properties({**properties, stored.UNIQ_KEY: key, WAIT: "true"})
+    if len(text.encode()) > PROPERTIES_BYTES_MAX:
+        raise RowRefused(number, f"its properties are over {PROPERTIES_BYTES_MAX} bytes")
+    queue_id = row.get("queueId")
+    if queue_id is not None and queue_id < 0:
+        raise RowRefused(number, f"queueId is {queue_id}")
+    return Message(
+        topic=topic,
+        body=body,
+        properties=text,
+        flag=row.get("flag") or 0,
+        queue=None if queue_id is None else (row.get("brokerName") or "", queue_id),
+        sharding_key=row.get("shardingKey") or "",
+        is_delayed=DELAY in properties,
+    )
+
+
+def _properties(row: Mapping[str, Any], *, is_retry: bool) -> Iterator[tuple[str, str]]:
+    """Yield what is stored of a row's properties; of a repeated name the last one counts."""
+    left_out = _OWN_PROPERTIES - _OF_RETRIES if is_retry else _OWN_PROPERTIES
+    for name, value in row.get("properties") or ():
+        if name not in left_out and value:
+            yield name, value
+    for column, name in _COLUMN_PROPERTIES.items():
+        value = row.get(column)
+        if value:
+            yield name, value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    if row.get("shardingKey"):
+        yield _SHARDING_KEY, row["shardingKey"]
+    if row.get("delayTimeLevel"):
+        yield DELAY, str(row["delayTimeLevel"])
+
+
+def _wrong_topic(topic: str) -> Iterator[str]:
+    if not topic:
+        yield "it names no topic, and there is no option topic"
+    elif not is_legal_topic(topic):
+        yield (
+            f"{topic!r} is no name of a topic: letters, digits, %, |, _ and -, at most "
+            f"{NAME_LENGTH_MAX}"
+        )
+    elif topic in _NOT_ALLOWED:
+        yield f"nobody may send to {topic}, which is the broker's own"
+
+
+def _wrong_body(body: bytes | None) -> Iterator[str]:
+    if not body:
+        yield "its body is null or empty, which RocketMQ takes from nobody"
+    elif len(body) > BODY_BYTES_MAX:
+        yield f"its body is {len(body)} bytes, over {BODY_BYTES_MAX}"

@@ -1,0 +1,138 @@
+"""What Spark calls for `df.write.format("rocketmq")` and `writeStream`.
+
+The driver checks options and columns; each task sends its rows and returns how many they were. A
+stream's id and the number of its batch come to a task as properties of Spark's job; a write of a
+batch query has an id of its own, made once, or the option `queryId`.
+
+Invariants: `write` returns only if every row of its partition was acknowledged; what a task that
+failed has sent stays sent, with the keys that it has again when the task is run again.
+
+Source: none upstream; Spark's StreamExecution and MicroBatchExecution name the properties.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from wakelog.remoting.client import RemotingClient
+from wakelog.spark.errors import OptionError
+from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_options
+from wakelog.spark.sink.packing import pack
+from wakelog.spark.sink.producer import Producer, WriteFailed
+from wakelog.spark.sink.rows import read_messages
+from wakelog.spark.sink.unique_keys import UniqueKeys, WrittenPart
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+QUERY_PROPERTY: Final = "sql.streaming.queryId"
+BATCH_PROPERTY: Final = "streaming.sql.batchId"
+
+
+class Written(WriterCommitMessage):
+    """What a task says when all of its rows are stored."""
+
+    def __init__(self, rows_count: int) -> None:
+        """Keep the count."""
+        self.rows_count = rows_count
+
+
+class _Target(NamedTuple):
+    """What every task of a write gets."""
+
+    options: WriteOptions
+    columns: tuple[str, ...]
+
+    def write(self, batches: Iterator[pa.RecordBatch], part: WrittenPart) -> Written:
+        """Send all rows of a partition. Raises: RowRefused, WriteFailed."""
+        return Written(asyncio.run(self._write(batches, part)))
+
+    async def _write(self, batches: Iterator[pa.RecordBatch], part: WrittenPart) -> int:
+        options, keys, rows_count = self.options, UniqueKeys(part), 0
+        client = RemotingClient()
+        try:
+            producer = Producer(client, options, first_queue=part.partition)
+            for batch in batches:
+                messages = read_messages(batch, self.columns, options.topic, keys, rows_count)
+                lanes = pack(
+                    messages, bytes_max=options.batch_bytes_max, rows_max=options.batch_rows_max
+                )
+                await producer.send(lanes)
+                rows_count += len(messages)
+        finally:
+            await client.close()
+        return rows_count
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a table."""
+
+    def __init__(self, target: _Target) -> None:
+        """Give the write an id, which all attempts of its tasks share."""
+        self._target = target
+        self._query = target.options.query or str(uuid.uuid4())
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Send the rows of a task. Raises: RowRefused, WriteFailed."""
+        return self._target.write(iterator, WrittenPart(self._query, 0, _context().partitionId()))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Look whether every task said so. Raises: WriteFailed."""
+        _check(messages)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the batches of a stream."""
+
+    def __init__(self, target: _Target) -> None:
+        """Keep what every task gets."""
+        self._target = target
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Send the rows of a task of one batch. Raises: RowRefused, WriteFailed."""
+        context = _context()
+        query = context.getLocalProperty(QUERY_PROPERTY)
+        batch = context.getLocalProperty(BATCH_PROPERTY)
+        assert query is not None and batch is not None, "Spark gives both to every stream's tasks"
+        return self._target.write(iterator, WrittenPart(query, int(batch), context.partitionId()))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Look whether every task said so. Raises: WriteFailed."""
+        _check(messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Do nothing: what is stored stays, and comes again with the same keys."""
+
+
+def make_target(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> _Target:
+    """Check what a write asks for. Raises: OptionError."""
+    if overwrite:
+        raise OptionError(
+            "a log is only appended to: use mode append (a stream: outputMode append)"
+        )
+    read = read_write_options(options)
+    columns = {field.name: field.dataType.simpleString() for field in schema.fields}
+    return _Target(read, check_columns(columns, read))
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "only tasks write"
+    return context
+
+
+def _check(messages: Sequence[WriterCommitMessage | None]) -> None:
+    missing = sum(message is None for message in messages)
+    if missing:
+        raise WriteFailed(f"{missing} tasks do not say that they wrote", "Write once more")
