@@ -77,6 +77,29 @@ def test_flush_writes_back_and_syncs(fs: MemoryFileSystem, compiled: Kernels) ->
     assert (part.paths, part.index_timestamp_ms) == ([], STORE_MS)
 
 
+def test_a_first_message_waits_for_no_sync_where_the_file_was_made_ahead(
+    fs: MemoryFileSystem,
+) -> None:
+    log = log_of_keys()
+    dispatcher = open_index(fs)
+    dispatcher.recover(0)
+    dispatcher.make_ahead()
+    fs.calls.clear()
+    dispatcher.dispatch(batch_of(log))
+    assert (fs.calls["sync"], fs.calls["sync_directory"]) == (0, 0)
+    assert find(fs, "all") == log.offsets
+    dispatcher.make_ahead()
+    assert fs.list_directory("/store") == ["index"]
+
+
+def test_a_file_made_ahead_that_nobody_needed_goes(fs: MemoryFileSystem) -> None:
+    dispatcher = open_index(fs)
+    dispatcher.make_ahead()
+    assert len(fs.list_directory("/store")) == 1
+    dispatcher.close()
+    assert fs.list_directory("/store") == []
+
+
 def test_recover_says_where_the_index_ends(fs: MemoryFileSystem) -> None:
     log = log_of_keys()
     dispatcher = open_index(fs)

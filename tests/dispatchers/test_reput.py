@@ -53,6 +53,9 @@ class Recorder:
     def prepare_flush(self) -> FlushPart:
         return FlushPart([], [], 77)
 
+    def make_ahead(self) -> None:
+        self.log.append("make ahead")
+
     def recover(self, max_physical_offset: int) -> int:
         self.log.append(f"recover {max_physical_offset}")
         return self.needed

@@ -80,8 +80,8 @@ def run_case(case: Case, tally: Tally) -> None:
         raise Found(case, violation) from violation
 
 
-def run_reput_killed(steps: tuple[str, ...]) -> None:
-    """Run a workload of `REPUT_KILLED` in every configuration. Raises: Violation."""
+def run_everywhere(steps: tuple[str, ...]) -> None:
+    """Run a workload in every configuration. Raises: Violation."""
     configurations = itertools.product(Model, (True, False), (True, False))
     for seed, (model, synchronous, index) in enumerate(configurations):
         config = simulated_config(synchronous=synchronous, message_index_enable=index)

@@ -9,12 +9,12 @@ import pytest
 from tests.simulation.campaign import (
     case_of,
     run_campaign,
+    run_everywhere,
     run_index_cut,
-    run_reput_killed,
     short_seeds,
 )
 from tests.simulation.trial import Tally
-from tests.simulation.workloads import INDEX_CUT, REPUT_KILLED
+from tests.simulation.workloads import INDEX_CUT, MADE_AHEAD, REPUT_KILLED
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -41,7 +41,12 @@ def test_no_crash_breaks_a_promise(part: int) -> None:
 def test_what_a_killed_reput_left_is_synced_before_it_is_called_durable(
     steps: tuple[str, ...],
 ) -> None:
-    run_reput_killed(steps)
+    run_everywhere(steps)
+
+
+@pytest.mark.parametrize("steps", MADE_AHEAD, ids="-".join)
+def test_no_crash_of_files_made_ahead_breaks_a_promise(steps: tuple[str, ...]) -> None:
+    run_everywhere(steps)
 
 
 @pytest.mark.parametrize("steps", INDEX_CUT, ids="-".join)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simulation.campaign import Found, case_of, run_case, run_index_cut, run_reput_killed
+from tests.simulation.campaign import Found, case_of, run_case, run_everywhere, run_index_cut
 from tests.simulation.encounters import (
     another_owner,
     flipped_bit,
@@ -67,7 +67,7 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "config_unsynced": crashes(12),
     "no_directory_sync": crashes(0),
     "queue_names_unsynced": crashes(22_216),
-    "later_queue_name_unsynced": lambda: run_reput_killed(REPUT_KILLED[4]),
+    "later_queue_name_unsynced": lambda: run_everywhere(REPUT_KILLED[4]),
     "segment_name_unsynced": crashes(0),
     "abort_mark_unsynced": crashes(22_230),
     "dispatch_past_readable": crashes(8),
@@ -76,7 +76,7 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "dispatched_ahead_of_queues": crashes(22_220),
     "dispatched_of_another_broker": lambda: another_owner(simulated_config(), 1),
     "no_look_below": lambda: lost_tail(simulated_config(), 1),
-    "left_unsynced_by_a_killed_reput": lambda: run_reput_killed(REPUT_KILLED[3]),
+    "left_unsynced_by_a_killed_reput": lambda: run_everywhere(REPUT_KILLED[3]),
     "slots_of_torn_entries_emptied": crashes(22_220),
     "index_cut_unsaid": lambda: run_index_cut(INDEX_CUT[0]),
     "queues_not_checked_after_a_crash": crashes(22_226),

@@ -40,6 +40,14 @@ REPUT_KILLED: Final = (
 )
 """Reput's process dies alone and another follows. Not among the steps, whose seeds would change."""
 
+MADE_AHEAD: Final = (
+    ("make_ahead", "put", "batch", "flush", "dispatch", "kill_reput", "put", "flush", "dispatch"),
+    ("make_ahead", "put", "put", "flush", "dispatch", "derive", "make_ahead", "batch", "batch"),
+    ("make_ahead", "kill", "put", "make_ahead", "put", "flush", "dispatch", "derive", "stop"),
+)
+"""Files of queues and of the index are made before their first message. Not among the steps,
+whose seeds would change."""
+
 INDEX_CUT: Final = (
     ("put", "put", "flush", "put", "put", "dispatch", "derive"),
     ("put", "put", "flush", "dispatch", "derive", "put", "put", "dispatch", "derive"),
@@ -105,4 +113,5 @@ _CALLS: Final[dict[str, Callable[[Machine], object]]] = {
     "commit": lambda machine: machine.commit_offsets(),
     "trim": lambda machine: machine.trim(),
     "kill_reput": lambda machine: machine.kill_reput(),
+    "make_ahead": lambda machine: machine.dispatch.make_ahead(),
 }

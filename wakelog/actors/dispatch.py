@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -177,6 +178,14 @@ class Dispatch:
         self._checkpoint.sync()
         self._dispatched.note(job.position, job.index_end)
         self.flushed = job.position
+
+    def make_ahead(self) -> None:
+        """Make files that new queues will need; for any thread.
+
+        Where that fails they are made when they are needed, and say then what is wrong.
+        """
+        with suppress(StoreError):
+            self.core.make_ahead()
 
     def close(self) -> None:
         """Make everything durable and close the files. Raises: StoreError."""

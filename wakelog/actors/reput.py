@@ -86,6 +86,7 @@ class ReputService:
             station.close()
             raise Refused(str(error)) from None
         self._station = station
+        self._dispatch.make_ahead()
         position = self._dispatch.core.position
         self._log.info("dispatch begins", position=position, log_end=known.committed)
         if station.has_bells:
@@ -220,6 +221,7 @@ class ReputService:
     def _run_or_end(self, dispatch: Dispatch, job: FlushJob) -> None:
         try:
             dispatch.run(job)
+            dispatch.make_ahead()
         except StoreError as error:
             if dispatch is not self._dispatch:
                 return  # released meanwhile, and its files closed

@@ -129,6 +129,13 @@ class CoreDispatcher(Dispatcher, Protocol):
         """Write what is in memory and return the files that a sync has to reach."""
         ...
 
+    def make_ahead(self) -> None:
+        """Make files that new names will soon need: those that are missing are made when needed.
+
+        For any thread, but not while files are opened anew or closed. Raises: StoreError.
+        """
+        ...
+
     def remove_before(self, physical_offset: int) -> int:
         """Delete files that hold nothing of the log from here on; return how many."""
         ...

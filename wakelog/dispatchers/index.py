@@ -78,6 +78,10 @@ class IndexDispatcher:
             writer.end,
         )
 
+    def make_ahead(self) -> None:
+        """Make the first file of an index that has none."""
+        self._writer.make_ahead()
+
     def recover(self, max_physical_offset: int) -> int:
         """Open the newest file and return where the last record that has keys begins.
 
@@ -135,6 +139,7 @@ class IndexDispatcher:
     def close(self) -> None:
         """Close the open file; what was not written back is made again from the log."""
         self._writer.close()
+        self._writer.remove_ahead()
 
     def _lower(self, index_end: IndexEnd) -> None:
         lower_index_end(self._fs, self._dispatched_path, index_end)

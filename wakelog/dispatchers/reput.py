@@ -232,6 +232,14 @@ class Reput:
             index_end,
         )
 
+    def make_ahead(self) -> None:
+        """Make files that the next new queues need, in any thread that `start` does not run beside.
+
+        Raises: StoreError; what could not be made is made when it is needed.
+        """
+        for dispatcher in self._dispatchers:
+            dispatcher.make_ahead()
+
     def flush(self) -> FlushJob:
         """Make everything dispatched durable; return the job that was run."""
         job = self.prepare_flush()

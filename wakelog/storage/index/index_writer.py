@@ -22,7 +22,7 @@ import numpy as np
 
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import TRANSACTION_ROLLBACK, transaction_type
-from wakelog.storage.allocate import sync_name
+from wakelog.storage.allocate import FilesAhead
 from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.bulk.layout import PHYSICAL_OFFSET
 from wakelog.storage.config import StoreConfig
@@ -32,7 +32,6 @@ from wakelog.storage.index.index_append import IndexFileWriter
 from wakelog.storage.index.index_cut import cut_index_file, first_entry_at
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
-    HEADER,
     IndexFileReader,
     IndexHeader,
     index_key_hash,
@@ -44,9 +43,9 @@ from wakelog.storage.index.index_service import (
     index_shape,
     remove_index_files_before,
 )
+from wakelog.storage.index.new_index_file import UNFINISHED_OWNER, make_index_file
 from wakelog.storage.state.dispatched import IndexEnd
 
-_OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
 _NO_HEADER: Final = IndexHeader(0, 0, 0, 0, 0, ENTRY_FIRST)
 
 
@@ -66,6 +65,13 @@ class IndexWriter:
         self._known_keys = 0
         self._unsynced: set[str] = set()
         self._unsynced_directories: list[str] = []
+        self._ahead = FilesAhead(
+            fs,
+            config.paths.new_file(join(config.paths.root, "index.ahead"), UNFINISHED_OWNER),
+            self._shape.file_bytes,
+            count=1,
+            sparse=True,
+        )
         self.keys_count = 0
         self.files_made_count = 0
 
@@ -92,6 +98,7 @@ class IndexWriter:
     def load(self) -> None:
         """List the files and open the last, which a writer before may have left unsynced."""
         self.close()
+        self._ahead.remove()
         self._names = index_names(self._fs, self._paths.index_directory)
         if self._names:
             self._unsynced.add(self._open(self._names[-1]).path)
@@ -199,6 +206,18 @@ class IndexWriter:
             # found a full file and made its successor.
             self._file_with_room(now_ms)
 
+    def make_ahead(self) -> None:
+        """Have the first file made, as the first message should not wait for it; in any thread.
+
+        Raises: StoreFull, StoreFailed.
+        """
+        if not self._names:
+            self._ahead.make()
+
+    def remove_ahead(self) -> None:
+        """Remove a file made ahead that nobody needed."""
+        self._ahead.remove()
+
     def write_back(self) -> None:
         """Write entries, header and slots that are still only in memory."""
         if self._file is not None and self._file.write_back():
@@ -266,6 +285,7 @@ class IndexWriter:
         return self._file
 
     def _make(self, name: str, previous: IndexHeader) -> None:
+        made_ahead = None if self._names else self._ahead.take()
         unsynced: list[str] | None = self._unsynced_directories
         if self._names:
             # Only the first name waits for the next flush: a later one must not outlive it.
@@ -277,6 +297,7 @@ class IndexWriter:
             name,
             end_timestamp_ms=previous.end_timestamp_ms,
             end_physical_offset=previous.end_physical_offset,
+            made_ahead=made_ahead,
             unsynced=unsynced,
         )
         self.files_made_count += 1
@@ -314,37 +335,3 @@ def index_words(request: DispatchRequest) -> list[str]:
         return []
     words = [] if request.uniq_key is None else [request.uniq_key]
     return words + split_keys(request.keys or "")
-
-
-def make_index_file(
-    fs: FileSystem,
-    config: StoreConfig,
-    name: str,
-    *,
-    end_timestamp_ms: int = 0,
-    end_physical_offset: int = 0,
-    unsynced: list[str] | None = None,
-) -> str:
-    """Make a file without keys, seeded with its predecessor's end; return its path.
-
-    unsynced: as in `make_segment`.
-    Raises: OSError.
-    """
-    # Sparse, as 4.9.3's is; seeded before it gets its name, so that nobody sees it without.
-    paths = config.paths
-    final = join(paths.index_directory, name)
-    unfinished = paths.new_file(final, _OWNER)
-    if fs.exists(unfinished):
-        fs.unlink(unfinished)
-    fs.make_directories(paths.index_directory, unsynced)
-    fd = fs.open(unfinished, create=True)
-    try:
-        fs.truncate(fd, index_shape(config).file_bytes)
-        end_ms, end = max(end_timestamp_ms, 0), max(end_physical_offset, 0)
-        fs.pwrite(fd, HEADER.pack(end_ms, end_ms, end, end, 0, 0), 0)
-        fs.sync(fd)
-    finally:
-        fs.close(fd)
-    fs.rename(unfinished, final)
-    sync_name(fs, final, unsynced)
-    return final
