@@ -88,6 +88,12 @@ def run_everywhere(steps: tuple[str, ...]) -> None:
         Trial(config, model, seed, Tally()).run(steps)
 
 
+def run_made_ahead(steps: tuple[str, ...]) -> None:
+    """Run a workload of `MADE_AHEAD` under both models. Raises: Violation."""
+    for seed, model in enumerate(Model):
+        Trial(simulated_config(synchronous=seed == 0), model, seed, Tally()).run(steps)
+
+
 def run_index_cut(steps: tuple[str, ...]) -> None:
     """Run a workload of `INDEX_CUT` often enough to crash cuts of the index. Raises: Violation."""
     config = simulated_config(synchronous=False, index_slot_count=SLOTS_OF_TORN_ENTRY)

@@ -11,6 +11,7 @@ from tests.simulation.campaign import (
     run_campaign,
     run_everywhere,
     run_index_cut,
+    run_made_ahead,
     short_seeds,
 )
 from tests.simulation.trial import Tally
@@ -46,7 +47,7 @@ def test_what_a_killed_reput_left_is_synced_before_it_is_called_durable(
 
 @pytest.mark.parametrize("steps", MADE_AHEAD, ids="-".join)
 def test_no_crash_of_files_made_ahead_breaks_a_promise(steps: tuple[str, ...]) -> None:
-    run_everywhere(steps)
+    run_made_ahead(steps)
 
 
 @pytest.mark.parametrize("steps", INDEX_CUT, ids="-".join)
