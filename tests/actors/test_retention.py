@@ -1,6 +1,8 @@
 """Retention's shell: removes what may go, and says what it saw."""
 
 import os
+import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -11,6 +13,8 @@ from tests.actors.plans import SEGMENT_BYTES, service_plan
 from tests.actors.stores import fill, known_of, open_plan_store
 from wakelog.actors.links.station import Refused
 from wakelog.actors.retention import RetentionOutcome, RetentionService
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.state.watermark import Watermark
 
 
 def test_expired_segments_go_up_to_what_is_dispatched(
@@ -50,3 +54,25 @@ def test_a_call_that_is_not_for_it_is_refused(tmp_path: Path) -> None:
         with pytest.raises(Refused):
             service.run(EPOCH + 1, 0, 0)
         service.release()
+
+
+def test_what_is_durable_gets_sums_beside(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path)
+    service = RetentionService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        end = fill(store, 200)
+        watermark = Watermark(RealFileSystem(), plan.settings.store.paths.watermark)
+        watermark.note(end, 0)
+        watermark.close()
+        assert service.statistics() == {}
+        service.attach(known_of(store))
+        limit = time.monotonic() + 10
+        while service.statistics()["compared_bytes"] == 0 and time.monotonic() < limit:
+            time.sleep(0.01)
+        found = service.statistics()
+        service.release()
+        assert 0 < found["summed_bytes"] <= end < found["summed_bytes"] + SEGMENT_BYTES
+        assert found["changed_blocks_count"] == found["sum_failures_count"] == 0
+        names = {path.name for path in Path(plan.settings.store.paths.sums_directory).iterdir()}
+        assert "0" * 20 in names
+    assert not [one for one in threading.enumerate() if one.name == "sums"]

@@ -88,8 +88,8 @@ def run_everywhere(steps: tuple[str, ...]) -> None:
         Trial(config, model, seed, Tally()).run(steps)
 
 
-def run_made_ahead(steps: tuple[str, ...]) -> None:
-    """Run a workload of `MADE_AHEAD` under both models. Raises: Violation."""
+def run_beside(steps: tuple[str, ...]) -> None:
+    """Run a workload of `MADE_AHEAD` or `SUMMED` under both models. Raises: Violation."""
     for seed, model in enumerate(Model):
         Trial(simulated_config(synchronous=seed == 0), model, seed, Tally()).run(steps)
 

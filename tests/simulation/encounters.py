@@ -18,6 +18,7 @@ from wakelog.protocol.message_record import STORE_TIMESTAMP_OFFSET_V4
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreLocked
 from wakelog.storage.state.store_lock import FOREIGN_TEXT
+from wakelog.storage.sums.compare import ChangedBlock, compare_sums
 
 STEPS = ("put", "put", "flush", "batch", "flush", "dispatch", "derive", "put", "flush", "dispatch")
 
@@ -91,6 +92,24 @@ def flipped_bit(config: StoreConfig, seed: int, *, is_looked_for: bool = False) 
         machine.abandon()
 
 
+def summed_bit(config: StoreConfig, seed: int) -> None:
+    """Change a bit of what has a sum, be it of a header: the sums tell in which block."""
+    rng = Random(seed)
+    disk = SimulatedDisk()
+    machine = _lived(disk, config)
+    machine.sum_durable()
+    end = sum(looked for looked in compare_sums(machine.fs, config) if isinstance(looked, int))
+    if not end:
+        raise Violation("I8", "nothing has a sum")
+    position = rng.randrange(min(end, config.commit_log_file_bytes))
+    path = f"{config.paths.commit_log_directories[0]}/{0:020d}"
+    disk.flip(path, 8 * position + rng.randrange(8))
+    found = [one for one in compare_sums(machine.fs, config) if isinstance(one, ChangedBlock)]
+    machine.abandon()
+    if len(found) != 1 or not found[0].begin <= position < found[0].end:
+        raise Violation("I8", f"a bit at {position} changed, and the sums say {found}")
+
+
 def torn_bit(config: StoreConfig, seed: int) -> None:
     """Change a bit of what was never synced: that is a torn tail, and all before it stays."""
     rng = Random(seed)
@@ -155,6 +174,7 @@ def another_owner(config: StoreConfig, seed: int) -> None:
     """
     disk = SimulatedDisk()
     machine = _lived(disk, config)
+    machine.sum_durable()
     view = disk.view.copy()
     machine.abandon()
     victim = Random(seed).choice(list(view.sent.values())[:4])
@@ -172,6 +192,7 @@ def another_owner(config: StoreConfig, seed: int) -> None:
     # The next one is torn, behind which lie those of before.
     fs.pwrite(fd, bytes(20), victim.end - segment)
     fs.close(fd)
+    fs.set_modified_ms(path, later_ms)
     fs.kill()
     machine = Machine(disk, config, later_ms + RECOVERED_LATER_MS)
     try:
@@ -179,6 +200,8 @@ def another_owner(config: StoreConfig, seed: int) -> None:
             raise Violation("I8", f"believed of another broker: {machine.store.recovery}")
         if machine.store.recovery.log_end != victim.end:
             raise Violation("I2", f"behind {victim.end} old messages came back")
+        if any(isinstance(looked, ChangedBlock) for looked in compare_sums(machine.fs, config)):
+            raise Violation("I9", "what another broker wrote is taken for damage")
     finally:
         machine.abandon()
 

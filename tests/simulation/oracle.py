@@ -26,6 +26,7 @@ from tests.simulation.client import ClientView, QueueKey, Sent
 from tests.simulation.disk import Image, SimulatedDisk
 from tests.simulation.machine import Machine, java_hash
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.sums.compare import ChangedBlock, compare_sums
 
 _HEAD: Final = struct.Struct(">ii")
 _ENTRY: Final = struct.Struct(">qiq")
@@ -102,6 +103,15 @@ def check_machine(machine: Machine, view: ClientView, *, whole: bool) -> None:
     if machine.config.message_index_enable:
         _check_index(machine, log)
     _check_offsets(machine, view, whole=whole)
+    _check_sums(machine)
+
+
+def _check_sums(machine: Machine) -> None:
+    """Check that no sum that outlived a crash tells of damage where there is none."""
+    if machine.fs.exists(machine.config.paths.sums_directory):
+        for looked in compare_sums(machine.fs, machine.config):
+            if isinstance(looked, ChangedBlock):
+                raise Violation("I9", f"a sum takes [{looked.begin}, {looked.end}) for damaged")
 
 
 def _check_kept(machine: Machine, view: ClientView, lied_about: range) -> None:

@@ -8,14 +8,14 @@ import pytest
 
 from tests.simulation.campaign import (
     case_of,
+    run_beside,
     run_campaign,
     run_everywhere,
     run_index_cut,
-    run_made_ahead,
     short_seeds,
 )
 from tests.simulation.trial import Tally
-from tests.simulation.workloads import INDEX_CUT, MADE_AHEAD, REPUT_KILLED
+from tests.simulation.workloads import INDEX_CUT, MADE_AHEAD, REPUT_KILLED, SUMMED
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -47,7 +47,12 @@ def test_what_a_killed_reput_left_is_synced_before_it_is_called_durable(
 
 @pytest.mark.parametrize("steps", MADE_AHEAD, ids="-".join)
 def test_no_crash_of_files_made_ahead_breaks_a_promise(steps: tuple[str, ...]) -> None:
-    run_made_ahead(steps)
+    run_beside(steps)
+
+
+@pytest.mark.parametrize("steps", SUMMED, ids="-".join)
+def test_no_crash_leaves_a_sum_that_is_wrong(steps: tuple[str, ...]) -> None:
+    run_beside(steps)
 
 
 @pytest.mark.parametrize("steps", INDEX_CUT, ids="-".join)

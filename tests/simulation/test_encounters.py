@@ -10,6 +10,7 @@ from tests.simulation.encounters import (
     foreign_broker,
     lost_tail,
     second_broker,
+    summed_bit,
     torn_bit,
 )
 from tests.simulation.machine import simulated_config
@@ -29,6 +30,11 @@ def test_the_lock_of_a_real_broker_is_seen() -> None:
 def test_a_changed_bit_takes_no_other_message_away() -> None:
     for seed in range(2_000):
         flipped_bit(simulated_config(), seed, is_looked_for=seed % 2 == 1)
+
+
+def test_a_changed_bit_is_found_by_its_sum() -> None:
+    for seed in range(200):
+        summed_bit(simulated_config(), seed)
 
 
 @pytest.mark.slow

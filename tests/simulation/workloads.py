@@ -48,6 +48,12 @@ MADE_AHEAD: Final = (
 """Files of queues and of the index are made before their first message. Not among the steps,
 whose seeds would change."""
 
+SUMMED: Final = (
+    ("put", "batch", "flush", "sum", "put", "batch", "flush", "sum", "put", "flush"),
+    ("batch", "roll", "flush", "sum", "put", "flush", "trim", "sum", "kill", "put", "flush", "sum"),
+)
+"""Sums of the log are kept beside. Not among the steps, whose seeds would change."""
+
 INDEX_CUT: Final = (
     ("put", "put", "flush", "put", "put", "dispatch", "derive"),
     ("put", "put", "flush", "dispatch", "derive", "put", "put", "dispatch", "derive"),
@@ -113,5 +119,6 @@ _CALLS: Final[dict[str, Callable[[Machine], object]]] = {
     "commit": lambda machine: machine.commit_offsets(),
     "trim": lambda machine: machine.trim(),
     "kill_reput": lambda machine: machine.kill_reput(),
+    "sum": lambda machine: machine.sum_durable(),
     "make_ahead": lambda machine: machine.dispatch.make_ahead(),
 }

@@ -1,4 +1,6 @@
-"""The Retention actor: deletes expired segments and watches how full the disk is.
+"""The Retention actor: deletes expired segments, watches how full the disk is, and how sound.
+
+Beside its runs a thread sums what became durable, and compares it slowly (`storage.sums`).
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.CleanCommitLogService (4.9.3).
 """
@@ -6,6 +8,7 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.CleanCommitLogService (4.9
 from __future__ import annotations
 
 import os
+import threading
 import time
 from typing import Any
 
@@ -15,8 +18,9 @@ from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import LockByte, Refused, Station, attached
 from wakelog.actors.links.wall_clock import wall_ms
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem, RealFileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.retention.retention import Retention
 from wakelog.storage.retention.retention_files import (
@@ -24,6 +28,7 @@ from wakelog.storage.retention.retention_files import (
     remove_segment,
     retention_segments,
 )
+from wakelog.storage.sums.keeper import SumKeeper
 from wakelog.telemetry.logs import Log, logger
 
 SERVICE = "retention"
@@ -43,6 +48,32 @@ class RetentionOutcome(msgspec.Struct, frozen=True):
     removed: list[str]
 
 
+class SumThread:
+    """The thread that steps a `SumKeeper` until it is stopped."""
+
+    def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
+        """Start."""
+        self.keeper = SumKeeper(fs, config)
+        self._stopping = threading.Event()
+        self._errors = logger(Log.STORE_ERROR)
+        self._thread = threading.Thread(target=self._run, name="sums", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Wait for the piece under way, and end."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        keeper = self.keeper
+        pause_ms = 0
+        while not self._stopping.wait(pause_ms / 1000):
+            pause_ms = keeper.step(wall_ms())
+            while keeper.news:
+                self._errors.error(keeper.news.popleft())
+        keeper.close()
+
+
 class RetentionService:
     """The shell of `storage.retention`."""
 
@@ -54,6 +85,7 @@ class RetentionService:
         self._station: Station | None = None
         self._core: Retention | None = None
         self._segments: MappedFileQueue | None = None
+        self._sums: SumThread | None = None
         self._log = logger(Log.STORE)
 
     async def ping(self) -> int:
@@ -73,10 +105,14 @@ class RetentionService:
         )
         self._core = Retention(self._store, wall_ms())
         self._segments = retention_segments(self._fs, self._store)
+        self._sums = SumThread(self._fs, self._store)
         return attached()
 
     def release(self) -> None:
-        """Remove no more."""
+        """Remove and compare no more."""
+        if self._sums is not None:
+            self._sums.stop()
+            self._sums = None
         if self._segments is not None:
             self._segments.close()
         self._segments = self._core = None
@@ -122,5 +158,8 @@ class RetentionService:
         )
 
     def statistics(self) -> dict[str, Any]:
-        """Return the core's counters."""
-        return {} if self._core is None else dict(msgspec.to_builtins(self._core.statistics()))
+        """Return the counters of both cores."""
+        if self._core is None or self._sums is None:
+            return {}
+        sums = self._sums.keeper.statistics()
+        return {**msgspec.to_builtins(self._core.statistics()), **sums._asdict()}

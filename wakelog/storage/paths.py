@@ -86,6 +86,7 @@ class StorePaths:
         "lock",
         "root",
         "store_identity",
+        "sums_directory",
         "transient_pool_header",
         "watermark",
     )
@@ -105,6 +106,7 @@ class StorePaths:
         self.dispatched = join(self.root, _OWN_PREFIX + "dispatched")
         self.filters = join(self.root, _OWN_PREFIX + "filters")
         self.store_identity = join(self.root, _OWN_PREFIX + "store")
+        self.sums_directory = join(self.root, _OWN_PREFIX + "crc")
         self.transient_pool_header = join(self.root, _OWN_PREFIX + "transient_pool")
         self.watermark = join(self.root, _OWN_PREFIX + "watermark")
 

@@ -11,8 +11,8 @@ open. In this order, which a further crash at any point only repeats (`docs/reco
     entries are not, and dispatch makes both anew. Let the page cache forget the log from there on:
     of a sync that failed it shows what the disk never got. Check records to the log's end
     (`log_end.py`).
- 5. Copy what lies behind the end to the quarantine, then zero or remove it, durably: an old record
-    must not come back when a later crash exposes it behind a new one.
+ 5. Copy what lies behind the end to the quarantine, forget its sums, then zero or remove it,
+    durably: an old record must not come back when a later crash exposes it behind a new one.
  6. Cut each consume queue at the log's end, and say durably that the log is durable up to there.
  7. After a crash remove the index files that the checkpoint does not vouch for, unless it is known
     how far the index is durable: then Reput cuts it there.
@@ -64,6 +64,7 @@ from wakelog.storage.state.checkpoint import Checkpoint, CheckpointTimes
 from wakelog.storage.state.dispatched import IndexEnd, lower_dispatched, read_dispatched
 from wakelog.storage.state.failed_sync import FailedSyncMark
 from wakelog.storage.state.watermark import Seal, Watermark
+from wakelog.storage.sums.sum_file import drop_sums_from, drop_sums_of_changed
 
 RECOVERY_OWNER: Final = "recovery"
 
@@ -126,6 +127,8 @@ def recover(
     files = load_segments(fs, config)
     times = _read_checkpoint(fs, config.paths.checkpoint)
     known = known_durable(fs, config, files, times)
+    if not known.watermark:
+        drop_sums_of_changed(fs, config.paths, files)
     durable = _durable(fs, config, known, ignored=failed_sync or cut_at_damage)
     queues = QueueRepair(fs, config)
     store = SearchedStore(fs, config, files, queues, times, cut_at_damage)
@@ -197,6 +200,7 @@ def _end_log(
     """Cut the log at its end, and make what is kept durable before that is noted."""
     with closing(Watermark(fs, config.paths.watermark)) as watermark:
         watermark.lower(end.physical_offset)
+        drop_sums_from(fs, config.paths, end.physical_offset, files.file_size_bytes)
         cut = _cut_log(fs, config.paths, files, end.physical_offset, now_ms)
         # What a killed process wrote may still be in the page cache alone.
         sync_segments(files, checked_from)
