@@ -155,6 +155,26 @@ def test_what_is_being_synced_is_waited_for_before_files_are_cut(
             service.release()
 
 
+def test_a_flush_whose_time_comes_during_another_comes_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what came during a slow sync would wait for the next message to be durable."""
+    plan = service_plan(tmp_path)
+    service = ReputService(plan.to_builtins())
+    later: list[str] = []
+    monkeypatch.setattr(service, "_flush_later", lambda: later.append("later"))
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        service._flush_timed()
+        assert service._flushing is not None and later == []
+        service._settle()
+        service._flushing = Future()
+        service._flush_timed()
+        assert later == ["later"]
+        service._flushing.set_result(None)
+        service.release()
+
+
 def test_a_slave_counts_puts_and_wakes_nobody(tmp_path: Path) -> None:
     with open_plan_store(service_plan(tmp_path)) as store:
         end = fill(store, 3)

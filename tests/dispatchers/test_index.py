@@ -13,7 +13,7 @@ from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.storage.bulk.loader import Kernels
 from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.index.index_cut import SECTOR_BYTES
-from wakelog.storage.index.index_service import IndexReader
+from wakelog.storage.index.index_service import IndexReader, index_names
 from wakelog.storage.state.dispatched import DispatchedFile, IndexEnd, read_dispatched
 
 CONFIG = dispatch_config()
@@ -227,6 +227,28 @@ def test_nothing_is_cut_before_it_was_said(fs: MemoryFileSystem) -> None:
     assert read_file(fs, path) == before
     assert open_index(fs).truncate(log.end) == log.offsets[2]
     assert find(fs, "all") == log.offsets[:2]
+
+
+def test_what_a_killed_writer_left_is_synced_from_the_durable_end_on(
+    fs: MemoryFileSystem,
+) -> None:
+    """It may have gone on to another file since the sync that is known of."""
+    config = dispatch_config(index_entry_count=4)
+    log = log_of_keys(8)
+    dispatcher = IndexDispatcher(fs, config, lambda offset: STORE_MS)
+    dispatcher.recover(log.end)
+    dispatcher.dispatch(batch_of(log))
+    names = index_names(fs, config.paths.index_directory)
+    paths = [f"{config.paths.index_directory}/{name}" for name in names]
+    assert len(paths) > 3
+    for number, name in enumerate([0, *map(int, names)]):
+        noted(fs, log.end, IndexEnd(name, 1 if name else 0))
+        follower = IndexDispatcher(fs, config, lambda offset: STORE_MS)
+        follower.recover(log.end)
+        part = follower.prepare_flush()
+        assert part.paths == paths[max(number - 1, 0) :]
+        assert part.directories == [config.paths.index_directory]
+        follower.close()
 
 
 def test_failures_name_the_index(fs: MemoryFileSystem) -> None:

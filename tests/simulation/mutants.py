@@ -32,6 +32,7 @@ from wakelog.storage.recovery.durable import Durable
 from wakelog.storage.recovery.log_end import LogEndSearch
 from wakelog.storage.recovery.plan import DurablePositions
 from wakelog.storage.recovery.queue_ends import QueueEnds
+from wakelog.storage.state import dispatched, watermark
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.config_files import ConfigFiles
 from wakelog.storage.state.dispatched import read_dispatched
@@ -128,7 +129,7 @@ _OPEN_PARTS = store_parts.open_parts
 def _checkpoint_ahead_of_queues(self: Dispatch, job: FlushJob) -> None:
     if job.store_timestamp_ms:
         self._checkpoint.set_logics(job.store_timestamp_ms)
-        self._checkpoint.set_index(job.index_timestamp_ms)
+        self._checkpoint.set_index(job.index_timestamp_ms or 0)
     self._checkpoint.sync()
     job.run()
     self.flushed = job.position
@@ -140,6 +141,10 @@ def _dispatched_ahead_of_queues(self: Dispatch, job: FlushJob) -> None:
 
 
 _RUN = Dispatch.run
+
+
+def _from_the_page_cache(fs: Any, fd: int, length: int) -> bytes:
+    return bytes(fs.pread(fd, length, 0))
 
 
 def _empty_slots(fs: Any, fd: int, shape: Any, slots: Any, kept: int) -> None:
@@ -250,8 +255,8 @@ def _watermark_unheeded(*_: Any) -> Durable:
 
 def _positions_of_whoever(fs: Any, config: Any, *_: Any, **__: Any) -> DurablePositions:
     mark = read_dispatched(fs, config.paths.dispatched)
-    watermark = read_mark(fs, config.paths.watermark).physical_offset
-    return DurablePositions(watermark, mark.physical_offset, has_index=True)
+    durable_end = read_mark(fs, config.paths.watermark).physical_offset
+    return DurablePositions(durable_end, mark.physical_offset, has_index=True)
 
 
 def _resume_anywhere(self: LogEndSearch, position: int) -> int:
@@ -383,6 +388,11 @@ MUTANTS: dict[str, Mutant] = {
     "dispatched_ahead_of_queues": _mutant(
         "queues and index are said to be durable before they are synced",
         (Dispatch, "run", _dispatched_ahead_of_queues),
+    ),
+    "marks_of_the_page_cache": _mutant(
+        "a mark whose sync failed is taken for lowered, and the disk has the one before",
+        (dispatched, "pread_anew", _from_the_page_cache),
+        (watermark, "pread_anew", _from_the_page_cache),
     ),
     "dispatched_of_another_broker": _mutant(
         "the position of what is dispatched is believed whoever had the store since",

@@ -14,7 +14,7 @@ from tests.simulation.encounters import (
     lost_tail,
     second_broker,
 )
-from tests.simulation.fault_trial import Fault, run_fault
+from tests.simulation.fault_trial import Fault, run_failed_lowering, run_fault
 from tests.simulation.faults import Failure, SyncFailure
 from tests.simulation.images import Model
 from tests.simulation.machine import simulated_config
@@ -41,16 +41,23 @@ def failed_sync(nth: int) -> Callable[[], None]:
     return experiment
 
 
+def failed_lowerings() -> None:
+    """Let each of the first syncs fail of a start that lowers what is known to be durable."""
+    config = simulated_config(synchronous=False, message_index_enable=False)
+    for nth in range(10, 16):
+        run_failed_lowering(nth, config, Model.EXT4_ORDERED, Tally())
+
+
 def changed_bit(seed: int, *, is_looked_for: bool = False) -> Callable[[], None]:
     """Flip a bit below what is durable."""
     return lambda: flipped_bit(simulated_config(), seed, is_looked_for=is_looked_for)
 
 
 CAUGHT_BY: dict[str, Callable[[], None]] = {
-    "acknowledge_failed_sync": failed_sync(13),
-    "retry_failed_sync": failed_sync(13),
-    "reopen_after_failed_sync": failed_sync(13),
-    "believe_the_page_cache": failed_sync(13),
+    "acknowledge_failed_sync": failed_sync(17),
+    "retry_failed_sync": failed_sync(17),
+    "reopen_after_failed_sync": failed_sync(17),
+    "believe_the_page_cache": failed_sync(17),
     "sync_newest_segment": crashes(626),
     "acknowledge_what_is_written": crashes(0),
     "truncate_in_memory": crashes(0),
@@ -74,6 +81,7 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "queue_ends_from_queues_alone": crashes(0),
     "index_dropped_after_a_crash": crashes(22_220),
     "dispatched_ahead_of_queues": crashes(22_220),
+    "marks_of_the_page_cache": failed_lowerings,
     "dispatched_of_another_broker": lambda: another_owner(simulated_config(), 1),
     "no_look_below": lambda: lost_tail(simulated_config(), 1),
     "left_unsynced_by_a_killed_reput": lambda: run_everywhere(REPUT_KILLED[3]),
@@ -98,7 +106,7 @@ def test_the_mutant_is_caught(name: str) -> None:
         crashes(12),
         crashes(18_288),
         crashes(22_216),
-        failed_sync(13),
+        failed_sync(17),
         changed_bit(0, is_looked_for=True),
     ],
     ids=["seed0", "seed8", "seed42", "seed12", "seed18288", "seed22216", "sync", "bit"],

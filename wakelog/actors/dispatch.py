@@ -118,12 +118,15 @@ class Dispatch:
         recovered = known.dispatch_from is not None
         dispatch_from = known.dispatch_from
         self._failed_sync = FailedSyncMark(fs, config.paths)
-        if not recovered and self._failed_sync.is_set():
+        is_doubtful = self._failed_sync.is_set()
+        if is_doubtful:
+            # Also where the Broker recovered meanwhile: the flush below may have failed since.
             self._dispatched.lower(0)
-            dispatch_from = recover_derived(fs, config)
+            found = recover_derived(fs, config)
+            dispatch_from = found if dispatch_from is None else min(found, dispatch_from)
         self.core.start(
             known.committed,
-            clean_exit=known.clean_exit and recovered,
+            clean_exit=known.clean_exit and recovered and not is_doubtful,
             dispatch_from=dispatch_from,
             dispatched=None if recovered else known.dispatched,
         )
@@ -173,7 +176,8 @@ class Dispatch:
             raise
         if job.store_timestamp_ms:
             self._checkpoint.set_logics(job.store_timestamp_ms)
-        if job.index_timestamp_ms:
+        if job.index_timestamp_ms is not None:
+            # It goes down where files were removed: it must not vouch for those made anew.
             self._checkpoint.set_index(job.index_timestamp_ms)
         self._checkpoint.sync()
         self._dispatched.note(job.position, job.index_end)

@@ -209,9 +209,13 @@ class ReputService:
 
     def _flush_timed(self) -> None:
         self._flush_timer = None
-        if self._dispatch is not None and (self._flushing is None or self._flushing.done()):
-            job = self._dispatch.core.prepare_flush()
-            self._flushing = self._syncs.submit(self._run_or_end, self._dispatch, job)
+        if self._dispatch is None:
+            return
+        if self._flushing is not None and not self._flushing.done():
+            self._flush_later()
+            return
+        job = self._dispatch.core.prepare_flush()
+        self._flushing = self._syncs.submit(self._run_or_end, self._dispatch, job)
 
     def _settle(self) -> None:
         """Wait for the job that runs: a later one, done before it, would say more than is true."""

@@ -112,13 +112,14 @@ class Dispatcher(Protocol):
 class FlushPart(NamedTuple):
     """What one built-in dispatcher needs synced: files, then the directories with new names.
 
-    index_timestamp_ms: the store time up to which the index is whole then; 0 if it is no index.
+    index_timestamp_ms: the store time up to which the index is whole then, 0 if it is empty; None
+        if it is no index.
     index_end: where the index ends then.
     """
 
     paths: list[str]
     directories: list[str]
-    index_timestamp_ms: int = 0
+    index_timestamp_ms: int | None = None
     index_end: IndexEnd = IndexEnd()
 
 

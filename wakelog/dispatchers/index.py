@@ -85,16 +85,18 @@ class IndexDispatcher:
     def recover(self, max_physical_offset: int) -> int:
         """Open the newest file and return where the last record that has keys begins.
 
-        Or where later records, that have none, are known to end.
+        Or where later records, that have none, are known to end. What a writer before this one has
+        made and not synced is synced by the next flush.
         """
         writer = self._writer
+        durable = read_dispatched(self._fs, self._dispatched_path)
         try:
             writer.load()
         except OSError as error:
             raise store_failure(self._directory, "open", error) from error
+        writer.take_for_unsynced(durable.index_end)
         if writer.files_count and writer.end_physical_offset >= max_physical_offset:
             return self.truncate(max_physical_offset)
-        durable = read_dispatched(self._fs, self._dispatched_path)
         if durable.index_end == IndexEnd() or durable.index_end != writer.end:
             return writer.end_physical_offset
         return max(writer.end_physical_offset, min(durable.physical_offset, max_physical_offset))

@@ -74,7 +74,7 @@ class FlushJob(NamedTuple):
     directories: tuple[str, ...]
     position: int
     store_timestamp_ms: int
-    index_timestamp_ms: int
+    index_timestamp_ms: int | None
     index_end: IndexEnd
 
     def run(self) -> None:
@@ -211,15 +211,15 @@ class Reput:
     def prepare_flush(self) -> FlushJob:
         """Write what is in memory and return the job that makes it durable."""
         position, store_timestamp_ms = self._cursor.position, self._store_timestamp_ms
-        index_timestamp_ms = 0
+        index_timestamp_ms: int | None = None
         index_end = IndexEnd()
         for dispatcher in self._dispatchers:
             part = dispatcher.prepare_flush()
             # Kept where a later dispatcher raises: the next job has to cover them.
             self._unsynced += part.paths
             self._unsynced_directories += part.directories
-            index_timestamp_ms = max(index_timestamp_ms, part.index_timestamp_ms)
-            index_end = max(index_end, part.index_end)
+            if part.index_timestamp_ms is not None:
+                index_timestamp_ms, index_end = part.index_timestamp_ms, part.index_end
         paths, self._unsynced = tuple(self._unsynced), []
         directories, self._unsynced_directories = tuple(self._unsynced_directories), []
         return FlushJob(

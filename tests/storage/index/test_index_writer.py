@@ -176,6 +176,8 @@ def test_names_wait_for_who_syncs_them(fs: MemoryFileSystem) -> None:
     assert writer.take_unsynced_directories() == ["/", "/store", DIRECTORY]
     assert writer.take_unsynced_directories() == []
     writer.load()
+    assert writer.take_unsynced_directories() == []
+    writer.take_for_unsynced(IndexEnd())
     assert writer.take_unsynced_directories() == [DIRECTORY]
 
 

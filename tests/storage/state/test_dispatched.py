@@ -6,6 +6,8 @@ import pytest
 
 from tests.fakes.logs import read_file
 from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.simulation.disk import Image, SimulatedDisk
+from tests.simulation.faults import Failure, SyncFailure
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.state.dispatched import (
     DISPATCHED_BYTES,
@@ -120,7 +122,52 @@ def test_the_index_end_is_lowered_beside_whoever_has_the_file_open() -> None:
     assert fs.descriptor_count == 0
 
 
-@pytest.mark.parametrize("call", ["open", "allocate", "pread"])
+def empty_disk() -> SimulatedDisk:
+    return SimulatedDisk(Image({}, frozenset({"/", "/store"})))
+
+
+@pytest.mark.parametrize("sync_failure", [SyncFailure.CLEAN_NEW, SyncFailure.CLEAN_OLD])
+def test_a_mark_whose_sync_failed_is_not_lowered(sync_failure: SyncFailure) -> None:
+    """The page cache shows it, and calls it clean: who comes next has to write it again."""
+    disk = empty_disk()
+    fs = disk.process()
+    file = DispatchedFile(fs, PATH)
+    file.note(100, END)
+    file.note(200, END)
+    disk.faults.fail("datasync", Failure(sync_failure=sync_failure), nth=1)
+    with pytest.raises(StoreFailed):
+        file.lower(50)
+    fs.kill()
+    lower_dispatched(disk.process(), PATH, 50)
+    assert decode_dispatched(disk.files[PATH].durable) == DispatchedMark(3, 50, END)
+
+
+def test_behind_a_sync_that_failed_the_only_sound_slot_stays() -> None:
+    disk = empty_disk()
+    file = DispatchedFile(disk.process(), PATH)
+    file.note(200, END)
+    file.lower(50)
+    disk.faults.fail("datasync", Failure(), nth=1)
+    with pytest.raises(StoreFailed):
+        file.note(60, END)
+    file.note(70, END)
+    data = bytearray(disk.files[PATH].durable)
+    assert decode_dispatched(bytes(data)) == DispatchedMark(3, 70, END)
+    data[SLOT_POSITIONS[1]] = 0
+    assert decode_dispatched(bytes(data)) == DispatchedMark(2, 50, END)
+
+
+def test_a_mark_that_a_killed_process_left_unsynced_is_synced() -> None:
+    disk = empty_disk()
+    fs = disk.process()
+    DispatchedFile(fs, PATH).note(200, END)
+    fs.pwrite(fs.open(PATH), encode_slot(DispatchedMark(2, 50, END)), SLOT_POSITIONS[0])
+    fs.kill()
+    lower_dispatched(disk.process(), PATH, 50)
+    assert decode_dispatched(disk.files[PATH].durable) == DispatchedMark(2, 50, END)
+
+
+@pytest.mark.parametrize("call", ["open", "allocate", "pread", "datasync"])
 def test_a_file_that_cannot_be_opened(call: str) -> None:
     fs = MemoryFileSystem()
     fs.make_directories("/store")

@@ -96,14 +96,23 @@ class IndexWriter:
         return self._file.header if self._file is not None else self._seed
 
     def load(self) -> None:
-        """List the files and open the last, which a writer before may have left unsynced."""
+        """List the files and open the last."""
         self.close()
         self._ahead.remove()
         self._names = index_names(self._fs, self._paths.index_directory)
         if self._names:
-            self._unsynced.add(self._open(self._names[-1]).path)
-            self._unsynced_directories.append(self._paths.index_directory)
+            self._open(self._names[-1])
         self._count_known()
+
+    def take_for_unsynced(self, durable: IndexEnd) -> None:
+        """Count the files from that of a durable end on as written and not synced.
+
+        A writer that was killed may have left them so, and nobody else remembers.
+        """
+        names = [name for name in self._names if int(name) >= durable.name]
+        self._unsynced.update(self._path(name) for name in names)
+        if names:
+            self._unsynced_directories.append(self._paths.index_directory)
 
     @property
     def end(self) -> IndexEnd:

@@ -19,6 +19,7 @@ Invariants:
 - A slot is written only after what it claims was synced; it may be behind, never ahead.
 - It is lowered before the log can grow again behind an end below it, and before entries of the
   index go that it counts: a cut that is half done leaves some of them torn.
+- Who writes has read it from the disk: else one whose sync failed would look lowered, and is not.
 
 Source: none upstream.
 """
@@ -31,7 +32,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from wakelog.storage.errors import store_failure
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, pread_anew
 
 SLOT_POSITIONS: Final = (0, 4096)
 DISPATCHED_BYTES: Final = 8192
@@ -59,12 +60,13 @@ class DispatchedMark(NamedTuple):
 class DispatchedFile:
     """The file, open for whoever makes queues and index durable; one writer at a time."""
 
-    __slots__ = ("_fd", "_fs", "_mark", "_path")
+    __slots__ = ("_fd", "_fs", "_is_doubtful", "_mark", "_path")
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         """Open the file, made with zeros if it is missing. Raises: StoreFailed, StoreFull."""
         self._fs = fs
         self._path = path
+        self._is_doubtful = True
         try:
             is_new = not fs.exists(path)
             self._fd = fs.open(path, create=True)
@@ -109,7 +111,13 @@ class DispatchedFile:
         self._fs.close(self._fd)
 
     def _read(self) -> DispatchedMark:
-        return decode_dispatched(self._fs.pread(self._fd, DISPATCHED_BYTES, 0))
+        """Read it, the first time and behind a failure from the disk."""
+        if self._is_doubtful:
+            data = pread_anew(self._fs, self._fd, DISPATCHED_BYTES)
+            self._is_doubtful = False
+        else:
+            data = self._fs.pread(self._fd, DISPATCHED_BYTES, 0)
+        return decode_dispatched(data)
 
     def _look_again(self) -> None:
         """Take in what `lower_index_end` wrote since: the slot in front of it is to go next."""
@@ -120,19 +128,20 @@ class DispatchedFile:
 
     def _write(self, physical_offset: int, index_end: IndexEnd) -> None:
         mark = DispatchedMark(self._mark.sequence + 1, physical_offset, index_end)
+        self._is_doubtful = True
         try:
             position = SLOT_POSITIONS[mark.sequence % len(SLOT_POSITIONS)]
             self._fs.pwrite(self._fd, encode_slot(mark), position)
             self._fs.datasync(self._fd)
         except OSError as error:
             raise store_failure(self._path, "write", error) from error
-        self._mark = mark
+        self._mark, self._is_doubtful = mark, False
 
 
 def read_dispatched(fs: FileSystem, path: str) -> DispatchedMark:
     """Return what the file says, zeros where there is none or it cannot be believed.
 
-    Raises: StoreFailed.
+    That is true also where the page cache alone has it. Raises: StoreFailed.
     """
     try:
         fd = fs.open(path, read_only=True)
@@ -148,7 +157,7 @@ def read_dispatched(fs: FileSystem, path: str) -> DispatchedMark:
 
 def lower_dispatched(fs: FileSystem, path: str, physical_offset: int) -> None:
     """Lower the file's position durably, if there is a file. Raises: StoreFailed, StoreFull."""
-    if read_dispatched(fs, path).physical_offset > physical_offset:
+    if fs.exists(path):
         file = DispatchedFile(fs, path)
         try:
             file.lower(physical_offset)
