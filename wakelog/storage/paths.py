@@ -82,6 +82,7 @@ class StorePaths:
         "consume_queue_root",
         "filters",
         "index_directory",
+        "leases",
         "lock",
         "root",
         "store_identity",
@@ -102,6 +103,7 @@ class StorePaths:
         self.abort = join(self.root, "abort")
         self.lock = join(self.root, "lock")
         self.filters = join(self.root, _OWN_PREFIX + "filters")
+        self.leases = join(self.root, _OWN_PREFIX + "leases")
         self.store_identity = join(self.root, _OWN_PREFIX + "store")
         self.transient_pool_header = join(self.root, _OWN_PREFIX + "transient_pool")
         self.watermark = join(self.root, _OWN_PREFIX + "watermark")
