@@ -12,15 +12,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.fakes.records import LogBytes
 from tests.spark.logs import write_segments
 from wakelog.spark.options import ReadOptions, read_options
-from wakelog.spark.query import PlannedTask, Query
+from wakelog.spark.query import PlannedTask, Query, row_options
 from wakelog.spark.source import DamageReader, LogReader
-from wakelog.spark.tasks import (
-    LogPartition,
-    arrow_schema,
-    damage_batches,
-    read_messages,
-    row_options,
-)
+from wakelog.spark.tasks import LogPartition, arrow_schema, damage_batches, read_messages
 
 PLACES = StructType([StructField("commitLogOffset", LongType())])
 DAMAGE = StructType([StructField("beginOffset", LongType()), StructField("path", StringType())])

@@ -2,6 +2,9 @@
 
 Beside its runs a thread sums what became durable, and compares it slowly (`storage.sums`).
 
+It also keeps the leases of those who read segments from outside, and takes snapshots for them: the
+one who removes is asked what stays, so that no segment goes between the answer and its use.
+
 Source: org.apache.rocketmq.store.DefaultMessageStore.CleanCommitLogService (4.9.3).
 """
 
@@ -10,6 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import uuid
 from typing import Any
 
 import msgspec
@@ -22,12 +26,14 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, RealFileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
-from wakelog.storage.retention.retention import Retention
+from wakelog.storage.retention.lease_file import LeaseBook
+from wakelog.storage.retention.retention import Retention, RetentionDecision
 from wakelog.storage.retention.retention_files import (
     look_at_store,
     remove_segment,
     retention_segments,
 )
+from wakelog.storage.retention.snapshot import VERSION, Snapshot, SnapshotSegment
 from wakelog.storage.sums.keeper import SumKeeper
 from wakelog.telemetry.logs import Log, logger
 
@@ -74,6 +80,17 @@ class SumThread:
         keeper.close()
 
 
+class LeaseRequest(msgspec.Struct, frozen=True):
+    """What a reader asks for: the log from `begin`, None for its first byte, up to `end`.
+
+    end: durable, and a place where a record ends; `begin` is such a place too.
+    """
+
+    holder: str
+    begin: int | None
+    end: int
+
+
 class RetentionService:
     """The shell of `storage.retention`."""
 
@@ -86,6 +103,7 @@ class RetentionService:
         self._core: Retention | None = None
         self._segments: MappedFileQueue | None = None
         self._sums: SumThread | None = None
+        self._book: LeaseBook | None = None
         self._log = logger(Log.STORE)
 
     async def ping(self) -> int:
@@ -95,14 +113,23 @@ class RetentionService:
     def attach(self, attachment: dict[str, Any]) -> dict[str, Any]:
         """Work for this incarnation of the Broker; the first minute nothing is removed."""
         self.release()
+        told = msgspec.convert(attachment, Attachment)
         self._station = Station(
             self._plan,
             SERVICE,
-            msgspec.convert(attachment, Attachment),
+            told,
             fs=self._fs,
             store=self._store,
             lock_byte=LockByte.RETENTION,
         )
+        self._store_id = told.store_id
+        try:
+            self._book = LeaseBook(self._fs, self._store.paths, wall_ms())
+        except StoreError as error:
+            self.release()
+            raise Refused(str(error)) from None
+        if self._book.was_unreadable:
+            self._log.error("leases not understood: none holds", path=self._store.paths.leases)
         self._core = Retention(self._store, wall_ms())
         self._segments = retention_segments(self._fs, self._store)
         self._sums = SumThread(self._fs, self._store)
@@ -115,29 +142,31 @@ class RetentionService:
             self._sums = None
         if self._segments is not None:
             self._segments.close()
-        self._segments = self._core = None
+        self._segments = self._core = self._book = None
         if self._station is not None:
             self._station.close()
             self._station = None
 
     def run(self, epoch: int, appended: int, dispatched: int) -> dict[str, Any]:
         """Look at the disk, remove what may go, return a RetentionOutcome."""
-        if self._station is None or self._core is None or self._segments is None:
-            raise Refused("not attached")
-        self._station.check(epoch)
+        station, core, segments, book = self._attached()
+        station.check(epoch)
         try:
+            book.expire(wall_ms())
             look = look_at_store(
                 self._fs,
                 self._store,
-                self._segments,
+                segments,
                 hour=time.localtime().tm_hour,
                 appended=appended,
                 dispatched=dispatched,
+                leased_from=book.held_from,
             )
-            decision = self._core.step(look, wall_ms())
+            decision = core.step(look, wall_ms())
+            self._end_leases(decision)
             removed = []
             for start_offset in decision.remove:
-                path = remove_segment(self._fs, self._segments, start_offset)
+                path = remove_segment(self._fs, segments, start_offset)
                 if path is not None:
                     removed.append(path)
                     self._log.info("segment removed", path=path, reasons=decision.reasons)
@@ -148,7 +177,7 @@ class RetentionService:
         return dict(
             msgspec.to_builtins(
                 RetentionOutcome(
-                    begin=self._segments.min_offset,
+                    begin=segments.min_offset,
                     derived_before=decision.derived_before,
                     disk_full=decision.disk_full,
                     next_step_ms=decision.next_step_ms,
@@ -157,9 +186,98 @@ class RetentionService:
             )
         )
 
+    def lease(self, epoch: int, request: dict[str, Any]) -> dict[str, Any]:
+        """Keep part of the log for a reader.
+
+        Return {"snapshot": what is kept} or {"refused": why nothing is}.
+        """
+        station, _, segments, book = self._attached()
+        station.check(epoch)
+        wanted = msgspec.convert(request, LeaseRequest)
+        try:
+            segments.refresh()
+            begin = segments.min_offset if wanted.begin is None else wanted.begin
+            if begin < segments.min_offset:
+                return {"refused": f"the log begins at {segments.min_offset} now, not at {begin}"}
+            if begin > wanted.end:
+                return {"refused": f"the log ends at {wanted.end}, before {begin}"}
+            lease = book.grant(
+                uuid.uuid4().hex, wanted.holder, begin=begin, end=wanted.end, now_ms=wall_ms()
+            )
+        except StoreError as error:
+            return {"refused": str(error)}
+        if lease is None:
+            return {"refused": "as many leases hold as there may be at once"}
+        snapshot = Snapshot(
+            version=VERSION,
+            broker=self._plan.name,
+            store_id=self._store_id,
+            root=self._store.paths.root,
+            begin=begin,
+            end=wanted.end,
+            lease_id=lease.lease_id,
+            expires_ms=lease.expires_ms,
+            segments=tuple(
+                SnapshotSegment(file.path, file.start_offset, file.end_offset)
+                for file in segments.files
+                if file.end_offset > begin and file.start_offset < wanted.end
+            ),
+        )
+        return {"snapshot": snapshot.to_builtins()}
+
+    def renew_lease(self, epoch: int, lease_id: str) -> dict[str, Any]:
+        """Keep on; return {"expires_ms": until when} or {"refused": why not}."""
+        station, _, _, book = self._attached()
+        station.check(epoch)
+        try:
+            lease = book.renew(lease_id, wall_ms())
+        except StoreError as error:
+            return {"refused": str(error)}
+        if lease is None:
+            return {"refused": "there is no such lease any more: it was not renewed in time"}
+        return {"refused": lease.lost} if lease.lost else {"expires_ms": lease.expires_ms}
+
+    def end_lease(self, epoch: int, lease_id: str) -> dict[str, Any]:
+        """Keep no more; return {"ended": whether there was such a lease} or {"refused": why}."""
+        station, _, _, book = self._attached()
+        station.check(epoch)
+        try:
+            return {"ended": book.end(lease_id)}
+        except StoreError as error:
+            return {"refused": str(error)}
+
     def statistics(self) -> dict[str, Any]:
-        """Return the counters of both cores."""
-        if self._core is None or self._sums is None:
+        """Return the cores' counters."""
+        if self._core is None or self._book is None or self._sums is None:
             return {}
-        sums = self._sums.keeper.statistics()
-        return {**msgspec.to_builtins(self._core.statistics()), **sums._asdict()}
+        leases = msgspec.to_builtins(self._book.statistics())
+        sums = self._sums.keeper.statistics()._asdict()
+        return {**msgspec.to_builtins(self._core.statistics()), **sums, "leases": leases}
+
+    def _attached(self) -> tuple[Station, Retention, MappedFileQueue, LeaseBook]:
+        """Return what there is while attached. Raises: Refused."""
+        if (
+            self._station is None
+            or self._core is None
+            or self._segments is None
+            or self._book is None
+        ):
+            raise Refused("not attached")
+        return self._station, self._core, self._segments, self._book
+
+    def _end_leases(self, decision: RetentionDecision) -> None:
+        """Tell whom it concerns, before anything goes, what a full disk takes from them.
+
+        A disk so full may refuse to be written; then the file says so at a later run.
+        """
+        _, core, segments, book = self._attached()
+        ends = {file.start_offset: file.end_offset for file in segments.files}
+        gone_before = max((ends.get(offset, 0) for offset in decision.remove), default=0)
+        used = core.statistics()
+        percent = max(used.log_used_percent, used.queue_used_percent)
+        for lease in book.lose_below(gone_before, f"a disk of the store was {percent} % full"):
+            self._log.warning("lease lost", holder=lease.holder, begin=lease.begin, end=lease.end)
+        try:
+            book.save_changes()
+        except StoreError as error:
+            self._log.error("leases not saved", cause=str(error))

@@ -29,6 +29,7 @@ class DataLost(SourceError):
 
     def __init__(self, what: str) -> None:
         """Say what is lost; the advice is added."""
+        self.what = what
         super().__init__(
             f"{what}. Rows that this query counts on are not there; set failOnDataLoss to false "
             "to read what is left"

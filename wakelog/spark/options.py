@@ -27,6 +27,8 @@ from wakelog.spark.columns import (
 from wakelog.spark.errors import OptionError
 from wakelog.spark.plan import PARTITION_BYTES
 from wakelog.spark.records.record_walk import BATCH_BYTES, BATCH_ROWS
+from wakelog.spark.snapshots import read_snapshots
+from wakelog.storage.retention.snapshot import Snapshot
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -43,6 +45,7 @@ class ReadOptions(NamedTuple):
     """What the user asked for, checked one by one; offsets and times are still words."""
 
     store_path: str = ""
+    snapshots: tuple[Snapshot, ...] = ()
     table: str = "messages"
     topics: Topics = Topics()
     tags: tuple[str, ...] = ()
@@ -171,6 +174,7 @@ def _ignored(text: str) -> None:
 _OPTIONS: Final[Mapping[str, _Option]] = {
     "storePath": _Option("store_path", _text),
     "path": _Option("store_path", _text),
+    "snapshot": _Option("snapshots", read_snapshots, batch_only=True),
     "readMode": _Option("", _one_of("auto", "file", "remote", "ray")),
     "table": _Option("table", _one_of("messages", "damage"), batch_only=True),
     "topic": _Option("subscribe", _list),
@@ -283,7 +287,11 @@ def _check_together(given: Mapping[str, str]) -> None:
         raise OptionError(f"options {' and '.join(topics)} exclude one another")
     if given.get("readMode", "auto").lower() in ("remote", "ray"):
         raise OptionError("readMode remote and ray are not served yet: only files are read")
-    if not (given.get("storePath") or given.get("path")):
+    has_path = bool(given.get("storePath") or given.get("path"))
+    if "snapshot" in given:
+        if has_path:
+            raise OptionError("options snapshot and storePath exclude one another")
+    elif not has_path:
         raise OptionError("option storePath is missing: the store directory to read")
 
 

@@ -16,6 +16,7 @@ from wakelog.spark.errors import DataLost
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.plan import Limits, Plan, ReadRange, Task, make_plan
 from wakelog.spark.records.record_walk import Damage
+from wakelog.spark.snapshots import snapshot_store, within_snapshots
 from wakelog.spark.starts import read_bounds, select
 from wakelog.spark.store_view import StoreView
 from wakelog.spark.stores import find_stores
@@ -23,6 +24,7 @@ from wakelog.storage.file_system import FileSystem, RealFileSystem
 
 if TYPE_CHECKING:
     from wakelog.spark.records.record_walk import RecordWalk
+    from wakelog.spark.records.rows import RowOptions
 
 
 class PlannedTask(NamedTuple):
@@ -43,6 +45,8 @@ class Query:
 
     def views(self, known: Mapping[str, int] | None = None) -> list[StoreView]:
         """Look at the stores; `known` are ends of their logs that an earlier look found."""
+        if self.options.snapshots:
+            return self._snapshot_views()
         return [
             StoreView(self._fs, store, _make_walk, known=(known or {}).get(store.broker, 0))
             for store in find_stores(self._fs, self.options.store_path)
@@ -50,7 +54,8 @@ class Query:
 
     def select(self, views: Sequence[StoreView], *, stream: bool = False) -> Selection:
         """Return what the options ask for. Raises: OptionError, DataLost."""
-        return select(self.options, views, stream=stream)
+        selection = select(self.options, views, stream=stream)
+        return within_snapshots(selection, self.options.snapshots)
 
     def plan(self, views: Sequence[StoreView], selection: Selection) -> list[PlannedTask]:
         """Plan a batch read. Raises: DataLost."""
@@ -87,12 +92,35 @@ class Query:
             tasks[0] = tasks[0]._replace(gaps=tuple(plan.gaps))
         return tasks
 
+    def _snapshot_views(self) -> list[StoreView]:
+        stores = [
+            snapshot_store(self._fs, each, fail_on_data_loss=self.options.fail_on_data_loss)
+            for each in self.options.snapshots
+        ]
+        ends = [each.end for each in self.options.snapshots]
+        return [
+            StoreView(self._fs, store, _make_walk, end=end)
+            for store, end in zip(stores, ends, strict=True)
+        ]
+
     def _check_gaps(self, plan: Plan) -> None:
         if plan.gaps and self.options.fail_on_data_loss and self.options.table == "messages":
             broker, gap = plan.gaps[0]
             raise DataLost(
                 f"the log of {broker} has no file for physical offsets {gap.begin} to {gap.end}"
             )
+
+
+def row_options(options: ReadOptions) -> RowOptions:
+    """Return the part of the options that says how records become rows."""
+    from wakelog.spark.records.rows import RowOptions
+
+    return RowOptions(
+        decompress=options.decompress,
+        verify_crc=options.verify_crc,
+        batch_rows=options.batch_rows,
+        batch_bytes=options.batch_bytes,
+    )
 
 
 def _make_walk() -> RecordWalk:

@@ -78,10 +78,13 @@ class StoreView:
         make_walk: Callable[[], RecordWalk],
         *,
         known: int = 0,
+        end: int | None = None,
     ) -> None:
         """Find the log's end; `make_walk` is called when the log has to be walked.
 
-        known: the end that an earlier look found. Raises: StoreUnreadable.
+        known: the end that an earlier look found.
+        end: where the log ends for this query, None to look for it.
+        Raises: StoreUnreadable.
         """
         self.store = store
         self._fs = fs
@@ -90,6 +93,9 @@ class StoreView:
         self._survey: dict[Queue, QueueRange] | None = None
         self._open_files = OpenFiles()
         self._largest: list[ConsumeQueue] | None = None
+        if end is not None:
+            self.end = end
+            return
         try:
             durable = self._durable_end()
             self.end = max(durable, known) if durable else self._written_end(known)

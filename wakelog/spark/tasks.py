@@ -16,13 +16,13 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from wakelog.spark.options import ReadOptions
-from wakelog.spark.query import PlannedTask
+from wakelog.spark.query import PlannedTask, row_options
+from wakelog.spark.snapshots import explained
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from wakelog.spark.reader import Found
-    from wakelog.spark.records.rows import RowOptions
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -46,26 +46,18 @@ def read_messages(
     from wakelog.storage.file_system import RealFileSystem
 
     planned = partition.planned
+    fs = RealFileSystem()
     reader = TaskReader(
-        RealFileSystem(),
+        fs,
         planned.selection,
         row_options(options),
         fail_on_data_loss=options.fail_on_data_loss,
         report=_warn,
     )
-    return reader.batches(planned.task, arrow_schema(schema))
-
-
-def row_options(options: ReadOptions) -> RowOptions:
-    """Return the part of the options that says how records become rows."""
-    from wakelog.spark.records.rows import RowOptions
-
-    return RowOptions(
-        decompress=options.decompress,
-        verify_crc=options.verify_crc,
-        batch_rows=options.batch_rows,
-        batch_bytes=options.batch_bytes,
-    )
+    batches = reader.batches(planned.task, arrow_schema(schema))
+    brokers = {part.broker for part in planned.task}
+    snapshots = [each for each in options.snapshots if each.broker in brokers]
+    return explained(fs, snapshots, batches) if snapshots else batches
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

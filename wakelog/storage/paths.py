@@ -83,6 +83,7 @@ class StorePaths:
         "dispatched",
         "filters",
         "index_directory",
+        "leases",
         "lock",
         "root",
         "store_identity",
@@ -105,6 +106,7 @@ class StorePaths:
         self.lock = join(self.root, "lock")
         self.dispatched = join(self.root, _OWN_PREFIX + "dispatched")
         self.filters = join(self.root, _OWN_PREFIX + "filters")
+        self.leases = join(self.root, _OWN_PREFIX + "leases")
         self.store_identity = join(self.root, _OWN_PREFIX + "store")
         self.sums_directory = join(self.root, _OWN_PREFIX + "crc")
         self.transient_pool_header = join(self.root, _OWN_PREFIX + "transient_pool")

@@ -336,4 +336,39 @@ RETENTION = (
         "Times that sums could not be written, or the log not be read for them.",
         (*RETENTION_SERVICE, "sum_failures_count"),
     ),
+    counter(
+        "rocketmq_retention_leased",
+        "Runs that ended at a segment that a reader has leased.",
+        (*RETENTION_SERVICE, "leased_count"),
+    ),
+    gauge(
+        "rocketmq_leases",
+        "Leases of readers, such as Spark, that keep segments from being removed.",
+        (*RETENTION_SERVICE, "leases", "held_count"),
+    ),
+    gauge(
+        "rocketmq_leases_begin_bytes",
+        "Physical offset from which on the log is leased, 0 if nothing is.",
+        (*RETENTION_SERVICE, "leases", "begin"),
+    ),
+    counter(
+        "rocketmq_leases_granted",
+        "Leases that readers were given.",
+        (*RETENTION_SERVICE, "leases", "granted_count"),
+    ),
+    counter(
+        "rocketmq_leases_refused",
+        "Leases that readers were not given, since too many hold.",
+        (*RETENTION_SERVICE, "leases", "refused_count"),
+    ),
+    counter(
+        "rocketmq_leases_expired",
+        "Leases that ended because nobody renewed them.",
+        (*RETENTION_SERVICE, "leases", "expired_count"),
+    ),
+    counter(
+        "rocketmq_leases_lost",
+        "Leases that ended because a disk was too full.",
+        (*RETENTION_SERVICE, "leases", "lost_count"),
+    ),
 )

@@ -124,6 +124,38 @@ def test_nothing_goes_that_a_dispatcher_still_needs(
     assert (decision.remove, decision.held_back_at) == (remove, held_back_at)
 
 
+@pytest.mark.parametrize(
+    ("leased_from", "percent", "remove", "leased_at"),
+    [
+        (None, 10, (0, 1000, 2000, 3000), None),
+        (0, 10, (), 0),
+        (999, 80, (), 0),
+        (1000, 10, (0,), 1000),
+        (2500, 85, (0, 1000), 2000),
+        (9000, 10, (0, 1000, 2000, 3000), None),
+        (0, 85.5, (0, 1000, 2000, 3000), None),  # disk pressure beats a lease
+        (0, 95, (0, 1000, 2000, 3000), None),
+    ],
+)
+def test_what_is_leased_stays_while_the_disk_has_room(
+    leased_from: int | None, percent: float, remove: tuple[int, ...], leased_at: int | None
+) -> None:
+    decision = step(look(OLD, percent=percent, leased_from=leased_from))
+    assert (decision.remove, decision.leased_at) == (remove, leased_at)
+
+
+def test_a_full_disk_takes_expired_segments_from_their_readers_whatever_the_operator_says() -> None:
+    taken = look([100, 100, 1, 1], percent=95, leased_from=0)
+    assert step(taken, clean_file_forcibly_enable=False).remove == (0, 1000)
+
+
+def test_runs_that_a_lease_has_ended_are_counted() -> None:
+    retention = Retention(CONFIG, NOW_MS - FIRST_RUN_DELAY_MS)
+    retention.step(look(OLD, leased_from=1500), NOW_MS)
+    retention.step(look(OLD, leased_from=None), NOW_MS)
+    assert retention.statistics().leased_count == 1
+
+
 def test_segments_made_ahead_of_need_are_not_written_yet() -> None:
     """The log ends in segment 2; 3 and 4 are empty. What is being written is never removed."""
     for appended in (2000, 2500, 3000):

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wakelog.actors.broker.service import BrokerService
+from wakelog.actors.broker.snapshots import NOT_RUNNING
 from wakelog.actors.cluster.options import find_actor, own_node_id
 from wakelog.actors.links.neighbour import ActorCaller
 from wakelog.actors.links.service_plan import read_plan
@@ -75,6 +76,27 @@ class BrokerActor:
         async with self._starting:
             service, self._service = self._service, None
             return service is not None and await service.stop()
+
+    async def snapshot(
+        self, after: Mapping[str, Any] | None = None, holder: str = ""
+    ) -> dict[str, Any]:
+        """Return a snapshot of the log (`storage.retention.snapshot`), leased for ten minutes.
+
+        after: an earlier one, of which this is the continuation; None for all there is.
+        holder: who reads it, for people who look at what is kept.
+        """
+        service = self._service
+        return NOT_RUNNING if service is None else await service.snapshots.take(after, holder)
+
+    async def renew_snapshot(self, lease_id: str) -> dict[str, Any]:
+        """Keep a snapshot for ten minutes from now; return {"expires_ms": ...} or a failure."""
+        service = self._service
+        return NOT_RUNNING if service is None else await service.snapshots.renew(lease_id)
+
+    async def end_snapshot(self, lease_id: str) -> dict[str, Any]:
+        """Keep a snapshot no more; return {"ended": whether it was kept} or a failure."""
+        service = self._service
+        return NOT_RUNNING if service is None else await service.snapshots.end(lease_id)
 
     async def queues(self) -> dict[str, Any]:
         """Return where queues end and how far groups are behind; for a scrape, not for a watch."""

@@ -31,6 +31,7 @@ from wakelog.actors.broker.name_servers import NameServers
 from wakelog.actors.broker.opening import OpenedStore, open_store
 from wakelog.actors.broker.recovery_lines import recovery_notices, write_recovery
 from wakelog.actors.broker.requests import Requests
+from wakelog.actors.broker.snapshots import Snapshots
 from wakelog.actors.broker.state_log import StateLog
 from wakelog.actors.broker.table_files import TableFiles
 from wakelog.actors.broker.work_pool import WorkPool
@@ -174,6 +175,9 @@ class BrokerService:
             synchronous_flush=self._settings.store.synchronous_flush,
             call_soon=self._loop.call_soon,
         )
+        self.snapshots = Snapshots(
+            links.flush, links.retention, self._progress, store_id=self._store_id
+        )
         self._requests.begin(
             self._server, self.broker, store, self._progress, published=self._published
         )
@@ -283,6 +287,7 @@ class BrokerService:
     def flushed(self, physical_offset: int) -> None:
         """Give the answers that waited for the disk."""
         self._progress.note_flushed(physical_offset)
+        self.snapshots.flushed()
 
     def flush_failed(self, cause: str) -> None:
         """Acknowledge nothing that waits, and take no more messages."""

@@ -85,6 +85,7 @@ class BrokerLinks:
     holds: HoldLine
     flush: FlushLine
     commit: CommitLine
+    retention: RetentionLine
 
     def __init__(self, plan: ServicePlan, callers: Mapping[str, Caller], fs: FileSystem) -> None:
         """Call nobody yet."""
@@ -168,7 +169,7 @@ class BrokerLinks:
         if not self._neighbours:
             return
         await self._delays.stop()
-        await self._retention.stop()
+        await self.retention.stop()
         await self.commit.stop()
         await self._by_reference.stop()
         await self._holds_by_reference.stop()
@@ -205,7 +206,7 @@ class BrokerLinks:
             "flush": {"own_count": self._flush_by_reference.own_count},
             "commit": self.commit.statistics(),
             "delays": self._delays.statistics(),
-            "retention": {"removed_count": self._retention.removed_count},
+            "retention": {"removed_count": self.retention.removed_count},
             "bells": {
                 outcome.value: sum(line.counts[outcome] for line in self._lines)
                 for outcome in (self._lines[0].counts if self._lines else ())
@@ -223,7 +224,7 @@ class BrokerLinks:
             allocate_mapped_file.SERVICE: (lambda _: self._segments_attached(), _nothing),
             commit.SERVICE: (_nothing_attached, _nothing),
             schedule.SERVICE: (lambda _: self._delays.attached(), _nothing),
-            retention.SERVICE: (lambda _: self._retention.attached(), _nothing),
+            retention.SERVICE: (lambda _: self.retention.attached(), _nothing),
         }
         for name in (*SERVICES, *self._plan.added_services):
             on_attached, on_lost = hooks.get(name, (_nothing_attached, _nothing))
@@ -273,7 +274,7 @@ class BrokerLinks:
             log_end=flushed,
             delivers=config.appends,
         )
-        self._retention = RetentionLine(
+        self.retention = RetentionLine(
             neighbours[retention.SERVICE],
             neighbours[reput.SERVICE],
             epoch,

@@ -1,12 +1,14 @@
 """The Broker's end of retention: have Retention run every clean-resource interval.
 
 What was removed of the log is removed of queues and index by Reput, which writes those files.
+Readers of segments from outside lease them from Retention, by way of the Broker.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -14,6 +16,10 @@ from wakelog.actors.links.links import LinkEvents
 from wakelog.actors.links.neighbour import Neighbour, NeighbourLost
 from wakelog.actors.links.pump import Pump
 from wakelog.actors.retention import RetentionOutcome
+
+LEASE_SECONDS_MAX = 15.0
+"""How long Retention may take: it answers when its run is over, which removes ten segments with a
+pause behind each."""
 
 LogEnd = Callable[[], int]
 """Returns the log's end."""
@@ -47,6 +53,14 @@ class RetentionLine:
     def attached(self) -> None:
         """Look at the disk now."""
         self._pump.ask()
+
+    async def ask(self, method: str, *arguments: Any) -> dict[str, Any]:
+        """Ask about a lease and return the answer. Raises: NeighbourLost."""
+        return dict(
+            await self._retention.ask(
+                "lease", method, self._epoch, *arguments, seconds_max=LEASE_SECONDS_MAX
+            )
+        )
 
     async def stop(self) -> None:
         """Run no more."""

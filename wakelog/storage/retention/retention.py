@@ -5,15 +5,17 @@ and `now_ms`, and answers with what to remove. `retention_files.py` looks and re
 
     disk used     effect
     > 90 %        no more messages are taken; expired or not, the oldest segments go
-    > 85 %        expired or not, the oldest segments go (cleanFileForciblyEnable)
+    > 85 %        expired or not, the oldest segments go (cleanFileForciblyEnable), leased or not
     > 75 %        expired segments go at any hour (diskMaxUsedSpaceRatio)
     otherwise     expired segments go at the hours of deleteWhen
 
 A segment is expired once it was last written fileReservedTime hours ago. Segments go oldest first,
-at most 10 in a run, and a run ends at the first one that has to stay.
+at most 10 in a run, and a run ends at the first one that has to stay. A reader's lease
+(`leases.py`) keeps what is expired as long as the disk has room.
 
 Invariants:
 - Nothing is removed that a dispatcher has not taken in, however full the disk is.
+- Nothing is removed that is leased, unless a disk is used above CLEAN_FORCIBLY_PERCENT.
 - The segment being written, and any made ahead of need, is never removed.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.CleanCommitLogService,
@@ -63,6 +65,7 @@ class RetentionLook(NamedTuple):
     queue_usage: of the directory of consume queues.
     appended: the log's end.
     dispatched: how far the slowest dispatcher has come.
+    leased_from: the first physical offset that is leased, None if nothing is.
     """
 
     segments: Sequence[Segment]
@@ -71,6 +74,7 @@ class RetentionLook(NamedTuple):
     queue_usage: DiskUsage | None
     appended: int
     dispatched: int
+    leased_from: int | None = None
 
 
 class RetentionDecision(NamedTuple):
@@ -82,6 +86,7 @@ class RetentionDecision(NamedTuple):
     disk_full: whether messages are to be refused.
     reasons: why segments are removed, in 4.9.3's words; empty if this was no run.
     held_back_at: the segment that had to stay because dispatch has not passed it, None if none.
+    leased_at: the segment that had to stay because somebody reads it, None if none.
     """
 
     remove: tuple[int, ...]
@@ -90,6 +95,7 @@ class RetentionDecision(NamedTuple):
     disk_full: bool
     reasons: tuple[str, ...]
     held_back_at: int | None
+    leased_at: int | None
     next_step_ms: int
 
 
@@ -102,6 +108,7 @@ class RetentionStatistics(msgspec.Struct, frozen=True):
     runs_count: int
     removed_count: int
     held_back_count: int
+    leased_count: int
 
 
 class Retention:
@@ -114,6 +121,7 @@ class Retention:
         "_first_run_ms",
         "_held_back_count",
         "_hours",
+        "_leased_count",
         "_log_percent",
         "_queue_percent",
         "_removed_count",
@@ -130,7 +138,7 @@ class Retention:
         self._derived_before = 0
         self._disk_full = False
         self._log_percent = self._queue_percent = UNKNOWN_PERCENT
-        self._runs_count = self._removed_count = self._held_back_count = 0
+        self._runs_count = self._removed_count = self._held_back_count = self._leased_count = 0
 
     def request_runs(self) -> None:
         """Let the next runs remove expired segments whatever the hour: an operator asked."""
@@ -143,22 +151,25 @@ class Retention:
         fullest = max(self._log_percent, self._queue_percent)
         self._disk_full = fullest > DISK_FULL_PERCENT
         reasons = self._reasons(look.hour) if now_ms >= self._first_run_ms else ()
-        remove: tuple[int, ...] = ()
-        held_back_at = None
+        choice = _Choice(())
         if reasons:
-            forcibly = fullest > CLEAN_FORCIBLY_PERCENT and self._config.clean_file_forcibly_enable
+            is_pressed = fullest > CLEAN_FORCIBLY_PERCENT
+            forcibly = is_pressed and self._config.clean_file_forcibly_enable
             before_ms = now_ms - self._config.file_reserved_hours * _HOUR_MS
-            remove, held_back_at = _choose(look, None if forcibly else before_ms)
+            leased_from = None if is_pressed else look.leased_from
+            choice = _choose(look, None if forcibly else before_ms, leased_from)
             self._runs_count += 1
-            self._removed_count += len(remove)
-            self._held_back_count += held_back_at is not None
+            self._removed_count += len(choice.remove)
+            self._held_back_count += choice.held_back_at is not None
+            self._leased_count += choice.leased_at is not None
         return RetentionDecision(
-            remove=remove,
+            remove=choice.remove,
             pause_ms=self._config.delete_commit_log_files_interval_ms,
             derived_before=self._derived(look.segments) if now_ms >= self._first_run_ms else None,
             disk_full=self._disk_full,
             reasons=reasons,
-            held_back_at=held_back_at,
+            held_back_at=choice.held_back_at,
+            leased_at=choice.leased_at,
             next_step_ms=now_ms + self._config.clean_resource_interval_ms,
         )
 
@@ -171,6 +182,7 @@ class Retention:
             runs_count=self._runs_count,
             removed_count=self._removed_count,
             held_back_count=self._held_back_count,
+            leased_count=self._leased_count,
         )
 
     def _reasons(self, hour: int) -> tuple[str, ...]:
@@ -198,12 +210,21 @@ class Retention:
         return begin
 
 
+class _Choice(NamedTuple):
+    """Segments to remove, and the one that ended the run, if something other than its age did."""
+
+    remove: tuple[int, ...]
+    held_back_at: int | None = None
+    leased_at: int | None = None
+
+
 def _choose(
-    look: RetentionLook, modified_before_ms: int | None
-) -> tuple[tuple[int, ...], int | None]:
-    """Choose the oldest segments that may go; also name one that dispatch holds back.
+    look: RetentionLook, modified_before_ms: int | None, leased_from: int | None
+) -> _Choice:
+    """Choose the oldest segments that may go.
 
     modified_before_ms: a segment has to be written last at or before this; None lets any go.
+    leased_from: nothing of the log from here on goes; None lets any go.
     """
     chosen: list[int] = []
     for segment, following in zip(look.segments, look.segments[1:], strict=False):
@@ -213,9 +234,11 @@ def _choose(
         if modified_before_ms is not None and segment.modified_ms > modified_before_ms:
             break
         if segment.end_offset > look.dispatched:
-            return tuple(chosen), segment.start_offset
+            return _Choice(tuple(chosen), held_back_at=segment.start_offset)
+        if leased_from is not None and segment.end_offset > leased_from:
+            return _Choice(tuple(chosen), leased_at=segment.start_offset)
         chosen.append(segment.start_offset)
-    return tuple(chosen), None
+    return _Choice(tuple(chosen))
 
 
 def used_percent(usage: DiskUsage | None) -> int:

@@ -30,6 +30,7 @@ def look_at_store(
     hour: int,
     appended: int,
     dispatched: int,
+    leased_from: int | None = None,
 ) -> RetentionLook:
     """List the segments and ask how full the disks are. Raises: StoreFailed."""
     files.refresh()
@@ -42,6 +43,7 @@ def look_at_store(
         queue_usage=_usage(fs, config.paths.consume_queue_root),
         appended=appended,
         dispatched=dispatched,
+        leased_from=leased_from,
     )
 
 

@@ -1,0 +1,108 @@
+"""Reading a snapshot that a broker has handed over: exactly its bytes, of exactly its files.
+
+    the option's text -> snapshots -> stores with these segments alone -> bounds of what is read
+
+The broker keeps the segments for as long as the reader's lease holds. One that is not there all the
+same is looked up in the store's `wakelog.leases`, which says why.
+
+Invariants: nothing outside of the snapshot's range is a row; a segment that is gone, has another
+length or belongs to another store is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from wakelog.spark.bounds import EVERYTHING, Bounds, Selection
+from wakelog.spark.errors import DataLost
+from wakelog.spark.stores import Segment, StoreLog
+from wakelog.storage.errors import StoreError
+from wakelog.storage.file_system import FileSystem, size_of
+from wakelog.storage.paths import StorePaths
+from wakelog.storage.retention.lease_file import read_leases
+from wakelog.storage.retention.snapshot import Snapshot, SnapshotRefused, read_snapshot
+from wakelog.storage.state.store_identity import read_identity
+
+_PARTS: Final = dict[str, Any] | list[dict[str, Any]]
+
+
+def read_snapshots(text: str) -> tuple[Snapshot, ...]:
+    """Read the option: the JSON of one snapshot, or of a list of several brokers'.
+
+    Raises: ValueError that says what it takes.
+    """
+    try:
+        parts = msgspec.json.decode(text, type=_PARTS)
+        found = tuple(map(read_snapshot, parts if isinstance(parts, list) else [parts]))
+    except (msgspec.DecodeError, SnapshotRefused) as error:
+        raise ValueError(f"what a broker's snapshot() returned, as JSON ({error})") from error
+    if len({snapshot.broker for snapshot in found}) != len(found) or not found:
+        raise ValueError("one snapshot of each broker")
+    return found
+
+
+def snapshot_store(
+    fs: FileSystem, snapshot: Snapshot, *, fail_on_data_loss: bool = True
+) -> StoreLog:
+    """Return the store of a snapshot with the segments that are in it. Raises: DataLost."""
+    try:
+        found = read_identity(fs, StorePaths(snapshot.root).store_identity)
+    except StoreError:
+        found = None  # its segments still say whether they are there
+    if found is not None and found.store_id != snapshot.store_id:
+        raise DataLost(f"{snapshot.root} is another store now than when the snapshot was taken")
+    segments = []
+    for segment in snapshot.segments:
+        try:
+            length = size_of(fs, segment.path)
+        except OSError:
+            length = None
+        if length == segment.end - segment.begin:
+            segments.append(Segment(segment.path, segment.begin, segment.end))
+        elif fail_on_data_loss:
+            state = "is not there" if length is None else f"is {length} bytes long now"
+            raise DataLost(f"{segment.path} {state}: {why_lost(fs, snapshot)}")
+    return StoreLog(snapshot.broker, snapshot.root, tuple(segments))
+
+
+def within_snapshots(selection: Selection, snapshots: Sequence[Snapshot]) -> Selection:
+    """Return what of a selection lies in the snapshots."""
+    brokers = dict(selection.brokers)
+    for snapshot in snapshots:
+        inside = Bounds(physical_begin=snapshot.begin, physical_end=snapshot.end)
+        brokers[snapshot.broker] = brokers.get(snapshot.broker, EVERYTHING).within(inside)
+    return selection._replace(brokers=brokers)
+
+
+def why_lost(fs: FileSystem, snapshot: Snapshot) -> str:
+    """Say why a segment of a snapshot is not there."""
+    try:
+        leases = read_leases(fs, StorePaths(snapshot.root))
+    except StoreError:
+        leases = None
+    if leases is None:
+        return f"the leases of {snapshot.root} cannot be read from here"
+    found = {lease.lease_id: lease for lease in leases}.get(snapshot.lease_id)
+    if found is None:
+        return "the snapshot's lease has ended: nobody renewed it, or it was given back"
+    if found.lost:
+        return f"the snapshot's lease was ended by the broker: {found.lost}"
+    return "the snapshot's lease holds, and somebody else than the broker removed it"
+
+
+T = TypeVar("T")
+
+
+def explained(fs: FileSystem, snapshots: Sequence[Snapshot], batches: Iterator[T]) -> Iterator[T]:
+    """Yield what a task reads of snapshots; to a loss that it meets, add why that is so.
+
+    Raises: DataLost.
+    """
+    try:
+        yield from batches
+    except DataLost as lost:
+        reasons = sorted({why_lost(fs, snapshot) for snapshot in snapshots})
+        raise DataLost("; ".join([lost.what, *reasons])) from lost

@@ -1,0 +1,90 @@
+"""A snapshot: which bytes of which files are the log of one store, from one place to another.
+
+It is what a broker hands to a reader that reads files by itself, such as Spark: a value of plain
+parts, as a mapping between actors and as JSON in an option. Nothing of the log is in it.
+
+    {"version": 1, "broker": "broker-a", "storeId": "...", "root": "/data/store",
+     "begin": 0, "end": 4096, "leaseId": "...", "expiresMs": 1767225600000,
+     "segments": [{"path": "/data/store/commitlog/00000000000000000000",
+                   "begin": 0, "end": 1073741824}]}
+
+Invariants:
+- Every byte of [begin, end) was durable when it was taken, and a record begins at `begin` and at
+  `end`; so the rows in it are the same whenever they are read.
+- Each segment covers [begin, end) of the log by its whole file; they are in order and cover all of
+  the snapshot's range.
+
+Source: none upstream.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from posixpath import basename, isabs
+from typing import Any, Final
+
+import msgspec
+
+from wakelog.storage.paths import parse_offset_name
+
+VERSION: Final = 1
+
+
+class SnapshotRefused(ValueError):
+    """A value that is no snapshot: other parts, or parts that do not fit each other."""
+
+
+class SnapshotSegment(msgspec.Struct, frozen=True):
+    """One file of the log: where it lies, and the physical offsets that it covers."""
+
+    path: str
+    begin: int
+    end: int
+
+
+class Snapshot(msgspec.Struct, frozen=True, rename="camel"):
+    """See the module."""
+
+    version: int
+    broker: str
+    store_id: str
+    root: str
+    begin: int
+    end: int
+    lease_id: str
+    expires_ms: int
+    segments: tuple[SnapshotSegment, ...]
+
+    def to_builtins(self) -> dict[str, Any]:
+        """Return what goes between actors, and into JSON."""
+        parts = dict(msgspec.to_builtins(self))
+        return parts | {"segments": list(parts["segments"])}
+
+
+def read_snapshot(value: Mapping[str, Any]) -> Snapshot:
+    """Return the snapshot that plain parts stand for. Raises: SnapshotRefused."""
+    try:
+        found = msgspec.convert(value, Snapshot)
+    except msgspec.ValidationError as error:
+        raise SnapshotRefused(str(error)) from error
+    if found.version != VERSION:
+        raise SnapshotRefused(f"version {found.version}, where {VERSION} is known")
+    if not found.broker or not 0 <= found.begin <= found.end:
+        raise SnapshotRefused(f"no range of a log: {found.begin} to {found.end}")
+    for segment in found.segments:
+        # The text may come from anywhere: it names files of a log, and no others.
+        if not isabs(segment.path) or parse_offset_name(basename(segment.path)) != segment.begin:
+            raise SnapshotRefused(f"{segment.path} is no segment that begins at {segment.begin}")
+    if not _covers(found):
+        raise SnapshotRefused(f"its segments do not cover {found.begin} to {found.end}")
+    return found
+
+
+def _covers(snapshot: Snapshot) -> bool:
+    segments = snapshot.segments
+    if not segments:
+        return snapshot.begin == snapshot.end
+    in_order = all(before.end == behind.begin for before, behind in itertools.pairwise(segments))
+    reaches = segments[0].begin <= snapshot.begin and snapshot.end <= segments[-1].end
+    return in_order and reaches
