@@ -265,6 +265,8 @@ def _remote(values: dict[str, Any], given: Mapping[str, str]) -> RemoteOptions |
     if mode == "auto":
         is_here = snapshots or (path and (not servers or _is_seen(path)))
         mode = "file" if is_here else "remote"
+    if mode == "remote" and snapshots:
+        raise OptionError("option snapshot does not go with reading over the wire")
     if mode == "file" and not path and not snapshots:
         raise OptionError("option storePath is missing: the store directory to read")
     if mode == "remote" and not servers:

@@ -14,11 +14,11 @@ from tests.spark.logs import MESSAGES, query_rows, rows_of
 from tests.spark.remote.conftest import COUNT, TOPIC, numbered, send
 from wakelog.spark.errors import DataLost
 from wakelog.spark.options import ReadOptions, read_options
+from wakelog.spark.query import row_options
 from wakelog.spark.remote.plan import PulledTask
 from wakelog.spark.remote.query import plan_query
 from wakelog.spark.remote.reader import PulledReader
 from wakelog.spark.remote.stream import RemoteStreamReader
-from wakelog.spark.tasks import row_options
 
 BODY = StructType([StructField("body", BinaryType())])
 

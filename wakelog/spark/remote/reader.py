@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from wakelog.remoting.client import RemotingClient
 from wakelog.spark.options import ReadOptions
+from wakelog.spark.query import row_options
 from wakelog.spark.records.record_walk import Damage
 from wakelog.spark.records.rows import RowOptions, Rows
 from wakelog.spark.remote.calls import BrokerCalls
@@ -26,7 +27,7 @@ from wakelog.spark.remote.pulled_walk import PulledWalk, ScanPulled
 from wakelog.spark.remote.puller import Puller, PullLimits
 from wakelog.spark.remote.query import remote_options
 from wakelog.spark.routes import Client
-from wakelog.spark.tasks import arrow_schema, row_options
+from wakelog.spark.tasks import arrow_schema
 
 _LOGGER: Final = logging.getLogger(__name__)
 

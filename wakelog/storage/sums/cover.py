@@ -104,7 +104,7 @@ class Cover:
         """Add to the sums of the present sector; None if it is full, 0 if nothing is durable."""
         sums = self._sectors[self._sector]
         first = self._sector * SECTOR_SUMS
-        blocks_count = min(SECTOR_SUMS, self._blocks.count - first)
+        blocks_count = min(SECTOR_SUMS, self._blocks.blocks_count - first)
         if len(sums) >= blocks_count:
             return None
         begin = (first + len(sums)) * self._blocks.block_bytes

@@ -49,7 +49,7 @@ class Blocks(NamedTuple):
     """How a segment of some length is divided."""
 
     block_bytes: int
-    count: int
+    blocks_count: int
     sectors_count: int
 
 
