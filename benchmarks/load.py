@@ -17,13 +17,15 @@ from typing import Any, NamedTuple
 from benchmarks.cost import Cost, cpu_seconds_of
 from benchmarks.rows import BODY_BYTES, Kind, Row
 from benchmarks.sides import Side
-from tests.compat.provision import java_runtime, rocketmq_classpath
+from tests.compat.frames import RawConnection
+from tests.compat.provision import JVM_OPTIONS, java_runtime, rocketmq_classpath
 
 DRIVERS = Path(__file__).parent / "drivers"
 DRIVER_SECONDS_MAX = 300
 SETTINGS = {"mappedFileSizeCommitLog": str(1 << 30)}
 TOPIC = "benchmark"
 QUEUES = 4
+UPDATE_AND_CREATE_TOPIC = 17
 WARM = "warm\n"
 MIB = 1 << 20
 BACKLOG_IN_FLIGHT = 256
@@ -103,7 +105,8 @@ def compile_drivers(classes: Path) -> Drivers:
     """Compile both drivers against the real client."""
     runtime = java_runtime()
     sources = [str(path) for path in sorted(DRIVERS.glob("*.java"))]
-    options = ["-XDsuppressNotes", "-cp", rocketmq_classpath(), "-d", str(classes)]
+    options = [f"-J{option}" for option in JVM_OPTIONS]
+    options += ["-XDsuppressNotes", "-cp", rocketmq_classpath(), "-d", str(classes)]
     subprocess.run([runtime.javac, *options, *sources], env=runtime.env, check=True)
     return Drivers(classes)
 
@@ -125,7 +128,7 @@ def measure_load(row: Row, side: Side, drivers: Drivers) -> Run:
         _fill(drivers, side, row.warmup + row.messages)
         time.sleep(SETTLE_SECONDS)
     elif row.kind is Kind.FRAMES:
-        drivers.client(side, "sync", 1, warmup=10, count=10)
+        _create_topic(side)
     if row.kind is Kind.CLIENT:
         numbers = {"warmup": row.warmup, "count": row.messages}
         run = drivers.client(side, row.mode, row.workers, **numbers, when_warm=look)
@@ -166,6 +169,23 @@ def memory(cost: Cost) -> Run:
         "memory_mib": cost.memory_bytes / MIB,
         "shared_memory_mib": cost.shared_memory_bytes / MIB,
     }
+
+
+def _create_topic(side: Side) -> None:
+    fields = {
+        "topic": TOPIC,
+        "defaultTopic": "TBW102",
+        "readQueueNums": QUEUES,
+        "writeQueueNums": QUEUES,
+        "perm": 6,
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": 0,
+        "order": "false",
+    }
+    with RawConnection(side.broker) as connection:
+        answer = connection.ask(UPDATE_AND_CREATE_TOPIC, fields)
+    if answer.code:
+        raise RuntimeError(f"the topic was not made: {answer.header}")
 
 
 def _fill(drivers: Drivers, side: Side, count: int) -> None:

@@ -36,8 +36,7 @@ class Command(NamedTuple):
 
 def up(python: Path, arguments: Sequence[str]) -> int:
     """Become `wakelog up`, in the folder of the caller, to which its paths are relative."""
-    # This tree's modules are compiled once after each change, whatever the caller's habit.
-    os.environ.pop(WRITES_NO_BYTECODE, None)
+    _compile_once()
     _become(python, "-m", "wakelog", "up", *arguments)
 
 
@@ -157,8 +156,14 @@ def usage() -> str:
     return "\n".join(f"{left:<{width}}  {right}" for left, right in rows)
 
 
+def _compile_once() -> None:
+    """Have this tree's modules compiled once after each change, whatever the caller's habit."""
+    os.environ.pop(WRITES_NO_BYTECODE, None)
+
+
 def _pytest(python: Path, *options: str) -> NoReturn:
     os.chdir(ROOT)
+    _compile_once()
     _become(python, "-m", "pytest", *options)
 
 

@@ -69,11 +69,11 @@ def test_every_module_imports_from_the_wheel_alone(wheel: Path, tmp_path: Path) 
 def test_an_installed_wheel_starts_a_broker(wheel: Path, tmp_path: Path) -> None:
     """The dependencies are those of this environment, lest every run downloads them."""
     folder = tmp_path / "env"
-    venv.create(folder, with_pip=True)
+    venv.create(folder)
     programs = folder / "bin"
     [packages] = folder.glob("lib/python*/site-packages")
-    install = [str(programs / "pip"), "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
-    subprocess.run(install, check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(programs / "python")]
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
     (packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"])
     where = subprocess.run(
         [str(programs / "python"), "-c", "import wakelog; print(wakelog.__file__)"],

@@ -6,6 +6,7 @@ shrink but not grow.
 """
 
 import ast
+import functools
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -41,14 +42,19 @@ class Source(NamedTuple):
 
     @property
     def tree(self) -> ast.Module:
-        """Parse it as Python."""
-        return ast.parse(self.text)
+        """What it is as Python."""
+        return _parsed(self.text)
 
     def matches(self, pattern: re.Pattern[str]) -> Iterator[tuple[int, re.Match[str]]]:
         """Yield the line number and the match of everything the pattern finds."""
         for number, line in enumerate(self.text.splitlines(), 1):
             for match in pattern.finditer(line):
                 yield number, match
+
+
+@functools.cache
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)  # once for all rules; none changes it
 
 
 def sources() -> list[Source]:

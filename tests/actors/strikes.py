@@ -49,10 +49,12 @@ async def struck(
     role: str,
     number: int,
     body_bytes: int = 200,
+    before_seconds: float = BEFORE_SECONDS,
 ) -> Incident:
     """Put load on a broker, have the blow dealt, and see that nothing was lost or doubled.
 
     blow: deals it and returns once everybody is there again, having noted when.
+    before_seconds: how long the load is on before, none for a blow that waits for it itself.
     """
     # A topic of its own each time: bodies are counted from the start in each.
     topic = f"{case}-{role}-{number}-{uuid.uuid4().hex[:8]}"
@@ -60,7 +62,7 @@ async def struck(
     times = Times()
     load.start()
     try:
-        await asyncio.sleep(BEFORE_SECONDS)
+        await asyncio.sleep(before_seconds)
         await blow(load, times)
         await asyncio.sleep(BEFORE_SECONDS)
     finally:

@@ -92,6 +92,7 @@ class CreationKills:
             role=self._role,
             number=number,
             body_bytes=BODY_BYTES,
+            before_seconds=0,  # the killer waits until some files were made
         )
         if keep:
             note(msgspec.structs.replace(incident, half_made=self._half_made))

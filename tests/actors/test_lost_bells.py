@@ -150,10 +150,10 @@ async def _work(address: str) -> Seen:
         await send_until_taken(client, "waited-for", body)
         sent_seconds.append(time.monotonic() - sent_at[body])
     load.start()
-    await asyncio.sleep(LOAD_SECONDS)
-    account = await load.stop()
     began = time.monotonic()
     await send_until_taken(client, "delayed", b"later", properties="DELAY\x011\x02")
+    await asyncio.sleep(LOAD_SECONDS)
+    account = await load.stop()
     delayed = await wait_until(lambda: _bodies(client, "delayed"), "the delayed message")
     delayed_seconds = time.monotonic() - began
     received_seconds = await receiving

@@ -1,12 +1,11 @@
 """The NameServer's actor: starts once, says why it does not, and stops."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from tests.actors.bounded import run
 from tests.actors.client import Client
 from wakelog.actors import name_server as module
 from wakelog.actors.name_server import NameServerActor
@@ -14,14 +13,6 @@ from wakelog.nameserver.config import NameServerConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 
 pytestmark = pytest.mark.process
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(20):
-            await main()
-
-    asyncio.run(bounded())
 
 
 def make_actor(directory: Path, port: int) -> NameServerActor:

@@ -4,12 +4,12 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Self
 
 import pytest
 
+from tests.actors.bounded import run
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.nameserver.harness import Announced, topic
 from wakelog.actors.name_server_service import NameServerService
@@ -23,14 +23,6 @@ from wakelog.storage.file_system import FileSystem
 
 HOST = "127.0.0.1"
 PATH = "/n/kvConfig.json"
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(10):
-            await main()
-
-    asyncio.run(bounded())
 
 
 class Peer:

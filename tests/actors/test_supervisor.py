@@ -2,12 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.actors.bounded import run
 from tests.actors.handles import FakeHandle
 from tests.actors.plans import service_plan
 from wakelog.actors import supervisor as module
@@ -18,14 +18,6 @@ from wakelog.actors.supervisor import SupervisorActor
 from wakelog.nameserver.config import NameServerConfig
 
 HERE = {"process_id": os.getpid(), "node_id": ""}
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(20):
-            await main()
-
-    asyncio.run(bounded())
 
 
 class FakeActor:

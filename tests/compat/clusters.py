@@ -55,8 +55,7 @@ def real_cluster(
 ) -> Iterator[Cluster]:
     """Run RocketMQ 4.9.3's own name server and broker.
 
-    They are killed at the end, which nobody looks at, unless the store is to be left `in_order`: an
-    ordered stop of theirs takes 9 s.
+    They are killed at the end, which nobody looks at, unless the store is to be left `in_order`.
     """
     name_server = RealNameServer(folder / "namesrv")
     try:

@@ -161,7 +161,8 @@ def compiled_driver() -> Path:
         classes.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=classes.parent))
         runtime = java_runtime()
-        compiler = [runtime.javac, "-encoding", "UTF-8", "-Xlint:all,-path,-classfile", "-Werror"]
+        compiler = [runtime.javac, *(f"-J{option}" for option in JVM_OPTIONS)]
+        compiler += ["-encoding", "UTF-8", "-Xlint:all,-path,-classfile", "-Werror"]
         compiler += ["-cp", rocketmq_classpath(), "-d", str(folder), *map(str, sources)]
         outcome = subprocess.run(
             compiler, env=runtime.env, capture_output=True, text=True, check=False

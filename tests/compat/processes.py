@@ -93,13 +93,21 @@ class TestProcess:
 
 
 def free_port(*neighbours: int) -> int:
-    """Return an odd port that is free on the loopback, as are those at these distances from it."""
+    """Return an odd port that is free on the loopback, as are those at these distances from it.
+
+    None of them is given away again: whoever asked first may not have bound it yet.
+    """
     candidates = list(range(FIRST_PORT, LAST_PORT, 2))
     random.shuffle(candidates)  # sessions side by side do not try the same ones
     for port in candidates:
-        if all(_is_free(port + distance) for distance in (0, *neighbours)):
+        wanted = {port + distance for distance in (0, *neighbours)}
+        if wanted.isdisjoint(_given_away) and all(map(_is_free, wanted)):
+            _given_away.update(wanted)
             return port
     raise ProcessFailed("no free port on the loopback")
+
+
+_given_away: set[int] = set()
 
 
 def _is_free(port: int) -> bool:

@@ -1,14 +1,13 @@
 """The Broker's actor: starts once, says why it does not, and stops what it started."""
 
-import asyncio
 import socket
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from tests.actors.bounded import run
 from tests.actors.deployments import small_plan
 from tests.actors.handles import FakeHandle
 from tests.actors.plans import service_plan
@@ -18,14 +17,6 @@ from wakelog.actors.plan import Transport
 from wakelog.actors.services import SERVICES, make_service
 
 pytestmark = pytest.mark.process
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(20):
-            await main()
-
-    asyncio.run(bounded())
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.actors.bounded import run
 from tests.actors.test_name_server_service import HOST, PATH, Peer, make_service, route
 from tests.broker.harness import Harness
 from tests.fakes.memory_file_system import MemoryFileSystem
@@ -16,14 +16,6 @@ from wakelog.actors.broker.name_servers import NameServers
 from wakelog.protocol.codes import ResponseCode
 
 pytestmark = pytest.mark.process
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(10):
-            await main()
-
-    asyncio.run(bounded())
 
 
 def servers_of(harness: Harness) -> NameServers:

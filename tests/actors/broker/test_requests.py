@@ -1,26 +1,17 @@
 """What the answers of a broker's requests rest on, with everything that they wait for."""
 
-import asyncio
 import errno
 import os
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from tests.actors.bell_broker import bell_broker
+from tests.actors.bounded import run
 from tests.actors.client import records
 from wakelog.protocol.codes import RequestCode, ResponseCode
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(30):
-            await main()
-
-    asyncio.run(bounded())
 
 
 def test_a_failed_write_is_acknowledged_to_nobody(

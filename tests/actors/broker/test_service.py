@@ -4,13 +4,13 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.actors.bell_broker import bell_broker
+from tests.actors.bounded import run
 from tests.actors.client import Client
 from tests.actors.deployments import small_plan
 from tests.actors.plans import service_plan
@@ -27,14 +27,6 @@ from wakelog.storage.message_store import MessageStore
 from wakelog.storage.state.store_lock import StoreLock
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(30):
-            await main()
-
-    asyncio.run(bounded())
 
 
 def local_broker(directory: Path) -> LocalBroker:

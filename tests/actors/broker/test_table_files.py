@@ -2,22 +2,14 @@
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.actors.bounded import run
 from tests.broker.harness import Harness, sql_subscription
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.actors.broker.table_files import TableFiles
 from wakelog.storage.paths import StorePaths
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(10):
-            await main()
-
-    asyncio.run(bounded())
 
 
 def make_tables(fs: MemoryFileSystem) -> TableFiles:

@@ -2,12 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.actors.bounded import run
 from wakelog.actors.broker import work_pool
 from wakelog.actors.broker.work_pool import WorkPool
 from wakelog.broker.decision import Outcome, RunInPool
@@ -15,14 +15,6 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 
 REQUEST = RemotingCommand(code=11, opaque=1)
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(10):
-            await main()
-
-    asyncio.run(bounded())
 
 
 def failed(request: RemotingCommand, error: Exception) -> RemotingCommand:

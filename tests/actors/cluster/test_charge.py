@@ -5,11 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from ray.exceptions import RayActorError
 
+from tests.actors.bounded import run
 from tests.actors.handles import FakeHandle
 from wakelog.actors.cluster import charge as module
 from wakelog.actors.cluster.charge import HUNG_SECONDS_MAX, SERVICE_HUNG_SECONDS_MAX, Charge
@@ -20,14 +21,6 @@ from wakelog.actors.cluster.group import BROKER
 def nameless_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """Be on no node of Ray, whatever Ray other tests of this process have joined."""
     monkeypatch.setattr(module, "own_node_id", lambda: "")
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(20):
-            await main()
-
-    asyncio.run(bounded())
 
 
 class Actor:

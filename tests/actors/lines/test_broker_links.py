@@ -2,12 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from tests.actors.bell_broker import BellBroker, bell_broker
+from tests.actors.bounded import run
 from tests.actors.client import records
 from tests.actors.deployments import wait_until
 from wakelog.actors.links.bells import NO_FAULTS, BellFaults
@@ -33,14 +33,6 @@ def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wakelog.actors.lines.flush_line.STALL_SECONDS", 0.05)
     monkeypatch.setattr("wakelog.broker.housekeeping.LOOK_AFTER_HELD_MS", 100)
     monkeypatch.setattr("wakelog.broker.housekeeping.ROUND_MS_MIN", 500)
-
-
-def run(main: Callable[[], Awaitable[None]], *, seconds: float = 60) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(seconds):
-            await main()
-
-    asyncio.run(bounded())
 
 
 async def exchange(running: BellBroker, count: int) -> float:

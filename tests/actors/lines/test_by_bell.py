@@ -1,12 +1,13 @@
 """Words and bells between the Broker and its neighbours, and calls where a bell was lost."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
+from tests.actors.bounded import run
 from tests.actors.lines.test_by_reference import Lines, note
 from tests.actors.links.fakes import EPOCH
 from wakelog.actors.lines import by_bell
@@ -14,14 +15,6 @@ from wakelog.actors.lines.by_bell import BellDispatch, BellHolds
 from wakelog.actors.links.bells import Bell, NoteLine, Ringer
 from wakelog.actors.links.words import Watermarks, Word, WordsPage, make_page
 from wakelog.actors.pull_hold import HoldNote
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(10):
-            await main()
-
-    asyncio.run(bounded())
 
 
 @pytest.fixture

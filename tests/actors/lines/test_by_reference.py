@@ -1,11 +1,12 @@
 """Dispatch and holds on calls: natural batching, what is woken, what a lost neighbour means."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from tests.actors.bounded import run
 from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbour
 from wakelog.actors.lines.by_reference import (
     LOOKS_PER_TURN_MAX,
@@ -18,14 +19,6 @@ from wakelog.broker.pull_hold import PullHold
 from wakelog.dispatchers.reput import Arrival
 
 STEP_BYTES = 100
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(10):
-            await main()
-
-    asyncio.run(bounded())
 
 
 def note(hold_id: int, *, queue_offset: int = 0, deadline_ms: int = 1 << 60) -> HoldPull:

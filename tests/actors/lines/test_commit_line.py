@@ -1,12 +1,12 @@
 """Buffers reach their segments in time: through Commit, or by the Broker itself."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.actors.bounded import run
 from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbour
 from tests.fakes.logs import draft, open_log, small_config
 from wakelog.actors.commit import copy_piece
@@ -15,14 +15,6 @@ from wakelog.actors.links.neighbour import Neighbour
 from wakelog.storage.commit_log import CommitLog
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.transient_pool import TransientPool
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(10):
-            await main()
-
-    asyncio.run(bounded())
 
 
 class Harness:

@@ -2,23 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from tests.actors.bounded import run
 from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbour
 from wakelog.actors.lines import delay_line
 from wakelog.actors.lines.delay_line import DelayLine
 from wakelog.broker.schedule import DueMessage
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(10):
-            await main()
-
-    asyncio.run(bounded())
 
 
 class FakeSchedule(FakeCaller):

@@ -2,13 +2,13 @@
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from tests.actors.bounded import run
 from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbour
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.actors.flush import FlushOutcome
@@ -20,14 +20,6 @@ from wakelog.actors.links.words import Watermarks, Word, WordsPage, make_page
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 
 SEGMENT_BYTES = 4096
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(10):
-            await main()
-
-    asyncio.run(bounded())
 
 
 class FakeFlush(FakeCaller):

@@ -1,22 +1,14 @@
 """Retention runs in turns, below what every dispatcher has, and its outcome is told on."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
+from tests.actors.bounded import run
 from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbour
 from wakelog.actors.lines.retention_line import RetentionLine
 from wakelog.actors.retention import RetentionOutcome
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(10):
-            await main()
-
-    asyncio.run(bounded())
 
 
 def outcome(*, derived_before: int | None = None) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """Segments are there before the log needs them, and made in place when they are not."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.actors.bounded import run
 from tests.actors.links.fakes import EPOCH, FakeCaller, attached_neighbour
 from tests.fakes.logs import SEGMENT_BYTES, small_config
 from tests.fakes.memory_file_system import MemoryFileSystem
@@ -12,14 +12,6 @@ from wakelog.actors.lines.segment_line import SegmentLine
 from wakelog.actors.links import neighbour as neighbour_module
 from wakelog.storage.allocate import make_segment
 from wakelog.storage.commit_log_reader import commit_log_files
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(10):
-            await main()
-
-    asyncio.run(bounded())
 
 
 class Harness:

@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from tests.actors.bounded import run
 from tests.actors.links.fakes import FakeCaller, attached_neighbour
 from wakelog.actors.links import neighbour as module
 from wakelog.actors.links.neighbour import (
@@ -23,14 +24,6 @@ from wakelog.actors.links.neighbour import (
 )
 
 EVER_LATER_SECONDS = (0.02, 0.04, 0.08, 0.16, 0.16)
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(10):
-            await main()
-
-    asyncio.run(bounded())
 
 
 @contextmanager

@@ -1,19 +1,11 @@
 """One run at a time, one more for whoever asked meanwhile, and no run lost to an error."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.actors.bounded import run
 from wakelog.actors.links.pump import Pump
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(10):
-            await main()
-
-    asyncio.run(bounded())
 
 
 def test_what_is_asked_while_it_runs_is_one_more_run() -> None:

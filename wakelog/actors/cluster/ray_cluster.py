@@ -200,6 +200,9 @@ class RayCluster:
             "RAY_task_events_report_interval_ms": "0",
             # No worker is kept for a task that never comes.
             "RAY_num_workers_soft_limit": "0",
+            # A call to an actor that has just died fails after this time, by default a second, so
+            # that it can say what the actor died of. Nobody asks, and its neighbours wait for it.
+            "RAY_timeout_ms_task_wait_for_death_info": "100",
             # numpy starts no thread: a process that runs some cannot be forked, and nothing here
             # multiplies matrices.
             "OPENBLAS_NUM_THREADS": "1",
