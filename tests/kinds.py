@@ -3,10 +3,10 @@
 A kind says what a test needs; it is a marker, and a test without one is `unit`. A test with several
 belongs to the one furthest down the table, the most demanding.
 
-With `--account`, which `./dev test` gives, a run ends with the table of kinds and, as its very last
-line, `N passed, N failed`; a skip, or an expected kind of which nothing ran, fails the run unless
-`--without KIND` left it out. A test suite that shrinks without anybody noticing is the failure this
-prevents.
+With `--account`, which `./dev test` gives, a run ends with the table of kinds, below it what tests
+recorded as the property `said`, and, as its very last line, `N passed, N failed`. A skip, or an
+expected kind of which nothing ran, fails the run unless `--without KIND` left it out. A test suite
+that shrinks without anybody noticing is the failure this prevents.
 """
 
 from collections.abc import Generator
@@ -65,6 +65,8 @@ class Account:
     tallies: dict[str, Tally] = field(default_factory=lambda: {kind: Tally() for kind in KINDS})
     outside_tests: int = 0
     """Failures that belong to no test: a module that cannot be collected, a leftover."""
+    said: list[str] = field(default_factory=list)
+    """Figures that tests recorded for whoever reads the end of the run."""
 
     @property
     def failed(self) -> int:
@@ -168,6 +170,8 @@ class Accountant:
         worst = max(self._outcomes.get(report.nodeid, ""), _outcome(report), key=_SEVERITY.index)
         self._outcomes[report.nodeid] = worst
         if report.when == "teardown":
+            said = (value for name, value in report.user_properties if name == "said")
+            self.account.said.extend(map(str, said))
             tally.ran += worst in ("passed", "failed")
             tally.failed += worst == "failed"
             tally.skipped += worst == "skipped"
@@ -189,7 +193,7 @@ class Accountant:
         counts = f"{self.account.passed} passed, {self.account.failed + len(complaints)} failed"
         refusals = [f"not accepted: {complaint}" for complaint in complaints]
         writer = self._config.get_terminal_writer()
-        for line in ["", *self.account.table(), "", *refusals, counts]:
+        for line in ["", *self.account.table(), "", *self.account.said, *refusals, counts]:
             writer.line(line)
 
 

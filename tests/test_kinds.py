@@ -95,3 +95,10 @@ def test_long_tests_run_only_when_asked(pytester: pytest.Pytester) -> None:
     source = PASSING + "@pytest.mark.long\ndef test_h(): pass\n"
     assert run(pytester, source).outlines[-1] == "1 passed, 0 failed"
     assert run(pytester, source, "--long").outlines[-1] == "2 passed, 0 failed"
+
+
+def test_what_a_test_said_is_below_the_table(pytester: pytest.Pytester) -> None:
+    speaking = "def test_s(record_property):\n record_property('said', '97 of 100')\n"
+    result = run(pytester, speaking)
+    result.stdout.fnmatch_lines(["unit *", "97 of 100", "1 passed, 0 failed"])
+    assert result.outlines.count("97 of 100") == 1

@@ -128,3 +128,15 @@ def test_times_of_messages_and_queues(store: MessageStore) -> None:
     assert store.earliest_store_time(TOPIC, 0) == store.earliest_message_time() == NOW_MS
     assert store.earliest_store_time("Nobody", 0) == -1
     assert store.offset_by_time("Nobody", 0, NOW_MS) == 0
+
+
+def test_a_query_looks_further_back_when_the_newest_are_damaged(
+    fs: MemoryFileSystem, store: MessageStore
+) -> None:
+    every = places(store)
+    for place in every[6:]:
+        file = store.log.files.find(place)
+        assert file is not None
+        file.write(place - file.start_offset + BODY_SIZE_OFFSET_V4 + 4, b"?")
+    found = store.query_message(TOPIC, "all", 6, 0, LONG_AFTER_MS)
+    assert list(found.physical_offsets) == every[1:6]

@@ -8,8 +8,10 @@ import pytest
 
 from tests.fakes.logs import small_config
 from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.index.index_service import index_shape
+from wakelog.storage.state.start_guard import GUARDED
 from wakelog.storage.verification.findings import Findings
-from wakelog.storage.verification.store_files import StoreFiles
+from wakelog.storage.verification.store_files import CONFIGURATION_BYTES_MAX, StoreFiles
 
 SEGMENT_BYTES = 4096
 
@@ -105,3 +107,80 @@ def test_a_chain_of_links_counts_by_its_end(store: Path) -> None:
 def test_links_in_a_circle_lead_nowhere(store: Path) -> None:
     (store / "lock").symlink_to("lock")
     assert look(store)[1]
+
+
+INDEX_BYTES = index_shape(small_config()).file_bytes
+INDEX_NAME = "20200101000000000"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"commitlog/x": b""}, [("commitlog/x", "belongs to nobody")]),
+        (
+            {f"commitlog/{0:020d}": bytes(10)},
+            [(f"commitlog/{0:020d}", "10 of 4096 bytes; a start of the broker mends it")],
+        ),
+        (
+            {f"commitlog/{0:020d}": bytes(5000)},
+            [(f"commitlog/{0:020d}", "5000 bytes, configured are 4096")],
+        ),
+        ({"index/x": b""}, [("index/x", "belongs to nobody")]),
+        ({f"index/{INDEX_NAME}": bytes(INDEX_BYTES)}, []),
+        (
+            {f"index/{INDEX_NAME}": b"short"},
+            [(f"index/{INDEX_NAME}", f"5 bytes, configured are {INDEX_BYTES}")],
+        ),
+        ({"checkpoint": bytes(4096)}, []),
+        ({"checkpoint": bytes(24)}, [("checkpoint", "24 of 4096 bytes; recovery begins early")]),
+        ({"config/topics.json": b"{}", "config/notes": b"{"}, []),
+        (
+            {"config/topics.json": b"{"},
+            [("config/topics.json", "no JSON, and no .bak that is")],
+        ),
+        (
+            {"config/topics.json": b"{", "config/topics.json.bak": b"{"},
+            [("config/topics.json", "no JSON, and no .bak that is")],
+        ),
+        (
+            {"config/topics.json": b"{", "config/topics.json.bak": b"{}"},
+            [("config/topics.json", "no JSON; its .bak holds")],
+        ),
+    ],
+)
+def test_names_lengths_and_texts(
+    store: Path, files: dict[str, bytes], expected: list[tuple[str, str]]
+) -> None:
+    for name, data in files.items():
+        (store / name).parent.mkdir(exist_ok=True)
+        (store / name).write_bytes(data)
+    assert look(store) == (expected, False)
+
+
+def test_a_text_without_end_is_not_read(store: Path) -> None:
+    (store / "config").mkdir()
+    with (store / "config" / "topics.json").open("wb") as file:
+        file.truncate(CONFIGURATION_BYTES_MAX + 1)
+    assert look(store)[0] == [("config/topics.json", "no JSON, and no .bak that is")]
+
+
+@pytest.mark.parametrize(
+    "place", [f"commitlog/{0:020d}", f"index/{INDEX_NAME}", "checkpoint", "config/topics.json"]
+)
+def test_a_folder_in_the_place_of_a_file(store: Path, place: str) -> None:
+    (store / place).mkdir(parents=True)
+    assert look(store) == ([(place, "no regular file")], False)
+
+
+def test_a_link_that_stays_inside_is_noted_and_followed(store: Path) -> None:
+    path = segment(store, 0)
+    path.rename(store / "moved")
+    path.symlink_to(store / "moved")
+    assert look(store) == ([(f"commitlog/{0:020d}", f"a link to {store}/moved")], False)
+
+
+def test_the_guard_of_a_configuration_is_no_link_that_anybody_follows(store: Path) -> None:
+    (store / "config").mkdir()
+    for name in (GUARDED, f"{GUARDED}.bak"):
+        (store / "config" / name).symlink_to("/nowhere")
+    assert look(store) == ([], False)

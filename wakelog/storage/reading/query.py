@@ -95,13 +95,6 @@ class Query:
             store_time=lambda place, _: self.store_time(place, view),
         )
 
-    def store_time_at(self, queue: ReadableQueue, queue_offset: int, view: LogView) -> int:
-        """Return the store time of a queue's entry, -1 if there is none."""
-        if not 0 <= queue_offset < queue.end(view.dispatched):
-            return -1
-        entry = queue.queue.entry(queue_offset)
-        return -1 if entry is None else self.store_time(entry.physical_offset, view)
-
     def close(self) -> None:
         """Close the index files."""
         self._index.close()
