@@ -30,7 +30,7 @@ def main(store: str, name_server_port: int = 9876, broker_port: int = 10911) -> 
             metrics_port=0,
         )
     )
-    with hosted_ray(spark, worker_nodes=1) as cluster, hosted_brokers(cluster, plan):
+    with hosted_ray(worker_nodes=1) as cluster, hosted_brokers(cluster, plan):
         orders = spark.range(1000).selectExpr("cast(id as string) as body", "'paid' as tags")
         target = {"nameServer": plan.name_server_address, "topic": "orders"}
         orders.write.format("rocketmq").mode("append").options(**target).save()

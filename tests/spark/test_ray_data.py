@@ -6,6 +6,7 @@ With Ray it runs in `test_ray_on_spark.py`.
 from __future__ import annotations
 
 import pickle
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,13 @@ from tests.spark.logs import KAFKA, MESSAGES, write_segments
 from tests.spark.snapshot_parts import snapshot_of, write_store
 from wakelog.spark import ray_data
 from wakelog.spark.errors import DataLost, OptionError
-from wakelog.spark.ray_data import LogReads, asked_for, read_tables, read_wakelog
+from wakelog.spark.ray_data import (
+    LogReads,
+    RayDataMissing,
+    asked_for,
+    read_tables,
+    read_wakelog,
+)
 
 
 @pytest.fixture
@@ -135,6 +142,14 @@ def test_what_cannot_be_read(name: str, folder: str) -> None:
 def test_a_dataset_is_read_once(folder: str) -> None:
     with pytest.raises(ValueError, match="a Dataset is read once"):
         read_wakelog("T", store_path=folder, trigger="continuous")  # type: ignore[arg-type]
+
+
+def test_without_ray_data_it_is_said_what_to_install(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray.data", None)
+    with pytest.raises(RayDataMissing, match=r"pip install 'wakelog\[ray-data\]'"):
+        read_wakelog("T", store_path=folder)
 
 
 def test_the_size_of_a_task_is_what_it_reads(log: LogBytes, folder: str) -> None:

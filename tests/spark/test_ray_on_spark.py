@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
@@ -17,6 +18,19 @@ from tests.spark.conftest import CONFIG
 from tests.spark.ray_on_spark import ORDERS
 
 SECONDS_MAX = 240
+RAYS_OWN = [
+    Path("/tmp/ray_on_spark_worker_port_allocation.txt"),
+    Path("/tmp/ray_on_spark_worker_startup_barrier_lock.lock"),
+]
+
+
+@pytest.fixture
+def _rays_own_files() -> Iterator[None]:
+    """Remove what Ray keeps for all clusters of the machine, if none was there before."""
+    new = [path for path in RAYS_OWN if not path.exists()]
+    yield
+    for path in new:
+        path.unlink(missing_ok=True)
 
 
 def spark_home(folder: Path) -> Path:
@@ -31,6 +45,7 @@ def spark_home(folder: Path) -> Path:
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS_MAX + 30)
+@pytest.mark.usefixtures("_rays_own_files")
 def test_spark_reads_what_actors_hand_over_and_hosts_a_broker_itself(tmp_path: Path) -> None:
     lines = [f"{name} {value}" for name, value in CONFIG.items()]
     (tmp_path / "spark-defaults.conf").write_text("\n".join(lines))

@@ -4,7 +4,7 @@ The same plan, reader and columns as Spark's source, over a store's files or a b
 each task of the plan is a read task of Ray's, and each of its record batches a block. Ray says
 which columns are wanted, so nothing else is made.
 
-Ray Data needs more than Ray: `pip install 'ray[data]'`.
+Ray Data needs more than Ray: `pip install 'wakelog[ray-data]'`.
 
 Invariants: a bounded read, whose end is found once however often Ray asks for tasks; a task repeats
 without a difference, so that Ray may run it again.
@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from wakelog.spark.bounds import EVERYTHING, Bounds, Selection
 from wakelog.spark.columns import HEADERS_TYPE, MAP_TYPE, chosen_columns
-from wakelog.spark.errors import OptionError
+from wakelog.spark.errors import OptionError, SourceError
 from wakelog.spark.handoff import snapshot_text
 from wakelog.spark.options import ReadOptions, check_use, read_options
 from wakelog.spark.query import PlannedTask, Query, row_options
@@ -51,6 +51,10 @@ _ARROW_TYPES: Final = {
 _WORDS: Final = {"earliest": EARLIEST_OFFSET, "latest": LATEST_OFFSET}
 
 
+class RayDataMissing(SourceError):
+    """Ray Data, or what it needs beside Ray, is not here; the text says what to install."""
+
+
 def read_wakelog(
     topics: str | Sequence[str],
     *,
@@ -73,8 +77,12 @@ def read_wakelog(
     """
     if trigger != "once":
         raise ValueError(f"trigger is {trigger!r}; a Dataset is read once")
-    import ray.data
-
+    try:
+        import ray.data
+    except ImportError as error:
+        raise RayDataMissing(
+            f"Ray Data cannot be imported ({error}): pip install 'wakelog[ray-data]'"
+        ) from error
     reads = asked_for(
         topics,
         store_path=store_path,

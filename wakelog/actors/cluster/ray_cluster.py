@@ -225,7 +225,7 @@ def join(address: str, environment: Mapping[str, str], namespace: str = NAMESPAC
     has_nodes = environment.get(HAS_NODES) == "1"
     own_address: dict[str, Any] = {} if has_nodes else {"_node_ip_address": LOOPBACK}
     try:
-        with _handlers_kept():
+        with handlers_kept():
             ray.init(
                 address=address,
                 namespace=namespace,
@@ -251,7 +251,7 @@ def import_with(environment: Mapping[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def _handlers_kept() -> Iterator[None]:
+def handlers_kept() -> Iterator[None]:
     """Put back the signal handlers that Ray replaces by its own, which end a driver at once.
 
     For the main thread; any other may not touch handlers, and Ray leaves them alone there.

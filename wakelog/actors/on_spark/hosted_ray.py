@@ -1,6 +1,6 @@
 """A Ray that a Spark session hosts: its head beside Spark's driver, further nodes in Spark's tasks.
 
-    with hosted_ray(spark, worker_nodes=1) as cluster:      this process is connected to it
+    with hosted_ray(worker_nodes=1) as cluster:             this process is connected to it
         with hosted_brokers(cluster, plan): ...             the actors of a deployment, at the head
 
 `ray.util.spark.setup_ray_cluster` does the work. What is added to it here:
@@ -41,6 +41,7 @@ from wakelog.actors.cluster.options import Placement
 from wakelog.actors.cluster.ray_cluster import (
     HAS_NODES,
     RayFailed,
+    handlers_kept,
     import_with,
     join,
     leave,
@@ -131,7 +132,6 @@ def token() -> str:
 
 @contextlib.contextmanager
 def hosted_ray(
-    spark: Any,
     *,
     worker_nodes: int = 1,
     cpus_per_node: int = 1,
@@ -153,7 +153,7 @@ def hosted_ray(
         import_with(environment | {_HOOK: f"{__name__}.{StartHook.__name__}"})
         from ray.util.spark import cluster_init
 
-        with _patched(cluster_init):
+        with _patched(cluster_init), handlers_kept():
             try:
                 address, _ = cluster_init.setup_ray_cluster(
                     max_worker_nodes=worker_nodes,
