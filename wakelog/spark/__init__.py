@@ -8,10 +8,11 @@ From a store directory to rows, in the order of reading:
     stores.py log_end.py   which segments there are, and where the log ends
     bounds.py starts.py    which queues, from which offset or time, up to which
     store_view.py          what these two ask of a store; pushdown.py adds a query's filters
+    snapshots.py           in the place of these, what a broker handed over; handoff.py takes it
     plan.py query.py       ranges of files for each task; nothing is read twice, nothing left out
     records/               a range of a file -> sound records and damage -> record batches
     reader.py tasks.py     one task: its part of the plan in, batches or damage out
-    source.py stream.py    what Spark calls
+    source.py stream.py    what Spark calls; ray_data.py is what Ray Data calls
     session.py             a session with what it needs
 
 All of this list but the last four is plain Python, numpy and pyarrow, and is tested without Spark.

@@ -39,6 +39,9 @@ RENEW_SECONDS: Final = LEASE_MS / 1000 / 5
 ANSWER_SECONDS_MAX: Final = 60.0
 """A broker that starts anew may recover its store first; then asking again is for the caller."""
 
+END_SECONDS_MAX: Final = 5.0
+"""How long a reader that is done waits for a broker that has died: the lease ends by itself."""
+
 RENEWING: Final = "wakelog snapshot renewal"
 """The thread's name."""
 
@@ -84,8 +87,8 @@ def held_snapshot(
         yield snapshot
     finally:
         done.set()
-        renewing.join()
-        _try(broker.end_snapshot.remote(snapshot["leaseId"]))
+        renewing.join(END_SECONDS_MAX)
+        _try(broker.end_snapshot.remote(snapshot["leaseId"]), END_SECONDS_MAX)
 
 
 def snapshot_text(*snapshots: Any) -> str:
@@ -125,21 +128,21 @@ def _snapshot(answer: Mapping[str, Any]) -> dict[str, Any]:
     return checked.to_builtins()
 
 
-def _answer(reference: Any) -> dict[str, Any]:
+def _answer(reference: Any, seconds_max: float = ANSWER_SECONDS_MAX) -> dict[str, Any]:
     """Return what a reference stands for, parts as they are. Raises: HandoffFailed."""
     if isinstance(reference, Mapping):
         return dict(reference)
     import ray
 
     try:
-        found = ray.get(reference, timeout=ANSWER_SECONDS_MAX)
+        found = ray.get(reference, timeout=seconds_max)
     except (ray.exceptions.RayError, TypeError, ValueError) as error:
         raise HandoffFailed(f"the broker does not answer: {error}") from error
     return dict(found)
 
 
-def _try(reference: Any) -> dict[str, Any]:
+def _try(reference: Any, seconds_max: float = ANSWER_SECONDS_MAX) -> dict[str, Any]:
     try:
-        return _answer(reference)
+        return _answer(reference, seconds_max)
     except HandoffFailed as error:
         return {"failure": {"cause": str(error), "remedy": ""}}

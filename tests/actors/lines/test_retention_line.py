@@ -4,10 +4,13 @@ import asyncio
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.actors.bounded import run
 from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbour
+from wakelog.actors.lines import retention_line
 from wakelog.actors.lines.retention_line import RetentionLine
+from wakelog.actors.links.neighbour import Neighbour, NeighbourLost
 from wakelog.actors.retention import RetentionOutcome
 
 
@@ -100,5 +103,37 @@ def test_what_could_not_be_trimmed_now_is_trimmed_later() -> None:
         await harness.wait_runs(2)
         assert harness.reput.called("trim") == [(EPOCH, 400)] * 2
         await harness.stop()
+
+    run(main)
+
+
+def test_a_lease_is_asked_for_once_retention_is_there() -> None:
+    async def main() -> None:
+        retention = FakeCaller(renew_lease=lambda epoch, lease_id: {"expires_ms": 5})
+        neighbour = Neighbour("retention", retention, dict)
+        line = RetentionLine(
+            neighbour, neighbour, EPOCH, Events(), log_end=lambda: 0, interval_seconds=1
+        )
+        asking = asyncio.ensure_future(line.ask("renew_lease", "a"))
+        await asyncio.sleep(0)
+        assert not asking.done() and not retention.calls
+        neighbour.keep()
+        assert await asking == {"expires_ms": 5}
+        assert retention.called("renew_lease") == [(EPOCH, "a")]
+        await neighbour.stop()
+
+    run(main)
+
+
+def test_a_retention_that_does_not_come_is_said_to_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention_line, "LEASE_SECONDS_MAX", 0.01)
+
+    async def main() -> None:
+        neighbour = Neighbour("retention", FakeCaller(), dict)
+        line = RetentionLine(
+            neighbour, neighbour, EPOCH, Events(), log_end=lambda: 0, interval_seconds=1
+        )
+        with pytest.raises(NeighbourLost):
+            await line.ask("renew_lease", "a")
 
     run(main)

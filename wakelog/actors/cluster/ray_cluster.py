@@ -40,6 +40,8 @@ from wakelog.actors.cluster.ray_head import (
 from wakelog.actors.cluster.ray_import import import_ray
 
 NAMESPACE = "wakelog"
+HAS_NODES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Whether Ray has nodes on several machines, which have to reach each other: "1" or "0"."""
 OBJECT_STORE_BYTES = 80 << 20
 """Bodies never travel through Ray's object store; it takes no less than 75 MiB."""
 
@@ -82,7 +84,7 @@ class RayCluster:
         dashboard_port: where jobs are taken; None for none, 0 for any port.
         environment: variables for every process of this Ray.
         """
-        self.directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=_short_directory()))
+        self.directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=short_directory()))
         shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
         self.shared_directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=shared))
         self._config = HeadConfig(
@@ -102,7 +104,7 @@ class RayCluster:
             "RAY_AUTH_TOKEN_PATH": str(token_path),
             # Ray turns the loopback address into the host's, unless it believes that clusters of
             # several machines are not supported here.
-            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+            HAS_NODES: "0",
         }
         # Without a name: the head removes its directories before anybody can read what it said.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
@@ -212,39 +214,47 @@ class RayCluster:
             "RAY_raylet_client_num_connect_attempts": "1000",
         }
         inherited = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
-        return {**inherited, **_python_path(), **quiet, **self.environment, **extra}
+        return {**inherited, **python_path(), **quiet, **self.environment, **extra}
 
 
 def join(address: str, environment: Mapping[str, str], namespace: str = NAMESPACE) -> None:
     """Connect this process, as a driver, to the Ray at `address`. Raises: RayFailed."""
-    os.environ.update(environment)
-    import_ray()
+    import_with(environment)
     import ray
-    import ray._private.ray_constants as constants
     import ray._private.worker as worker
-    import ray._raylet as raylet
 
-    # Both are read from the environment when Ray is imported, which may have been long ago.
-    constants.ENABLE_RAY_CLUSTER = False
     # It tells of each worker that died, between whatever this process prints; Supervisors log that.
     worker.print_to_stdstream = lambda *_, **__: None
-    config: Any = raylet
-    config.Config.initialize("")
+    has_nodes = environment.get(HAS_NODES) == "1"
+    own_address: dict[str, Any] = {} if has_nodes else {"_node_ip_address": LOOPBACK}
     try:
-        with _handlers_kept():
+        with handlers_kept():
             ray.init(
                 address=address,
                 namespace=namespace,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
-                _node_ip_address=LOOPBACK,
+                **own_address,
             )
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise RayFailed("does not answer", str(error)) from error
 
 
+def import_with(environment: Mapping[str, str]) -> None:
+    """Let Ray see the variables that a cluster needs, whether or not it was imported before."""
+    os.environ.update(environment)
+    import_ray()
+    import ray._private.ray_constants as constants
+    import ray._raylet as raylet
+
+    # Both are read from the environment when Ray is imported, which may have been long ago.
+    constants.ENABLE_RAY_CLUSTER = environment.get(HAS_NODES) == "1"
+    config: Any = raylet
+    config.Config.initialize("")
+
+
 @contextlib.contextmanager
-def _handlers_kept() -> Iterator[None]:
+def handlers_kept() -> Iterator[None]:
     """Put back the signal handlers that Ray replaces by its own, which end a driver at once.
 
     For the main thread; any other may not touch handlers, and Ray leaves them alone there.
@@ -272,7 +282,7 @@ def _encode(config: HeadConfig) -> str:
     return msgspec.json.encode(config).decode()
 
 
-def _python_path() -> dict[str, str]:
+def python_path() -> dict[str, str]:
     """Let Ray's workers import wakelog from where this process did, installed or not."""
     root = str(Path(wakelog.__file__).parent.parent)
     if root in site.getsitepackages():
@@ -281,6 +291,7 @@ def _python_path() -> dict[str, str]:
     return {"PYTHONPATH": root if existing is None else f"{root}{os.pathsep}{existing}"}
 
 
-def _short_directory() -> str:
+def short_directory() -> str:
+    """Return where a directory of Ray's can be: its sockets' paths have to fit the system."""
     directory = tempfile.gettempdir()
     return directory if len(directory) <= SOCKET_DIRECTORY_CHARACTERS_MAX - 21 else "/tmp"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -18,8 +19,8 @@ from wakelog.actors.links.pump import Pump
 from wakelog.actors.retention import RetentionOutcome
 
 LEASE_SECONDS_MAX = 15.0
-"""How long Retention may take: it answers when its run is over, which removes ten segments with a
-pause behind each."""
+"""How long Retention may take to be there, and then to answer: its run may be under way, which
+removes ten segments with a pause behind each."""
 
 LogEnd = Callable[[], int]
 """Returns the log's end."""
@@ -56,6 +57,9 @@ class RetentionLine:
 
     async def ask(self, method: str, *arguments: Any) -> dict[str, Any]:
         """Ask about a lease and return the answer. Raises: NeighbourLost."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEASE_SECONDS_MAX):
+                await self._retention.wait_attached()
         return dict(
             await self._retention.ask(
                 "lease", method, self._epoch, *arguments, seconds_max=LEASE_SECONDS_MAX

@@ -1,0 +1,60 @@
+"""A program: Spark beside Ray, both ways, in one session on `local-cluster`, with Ray's token on.
+
+First Spark reads what a broker's actors outside hand over; then the session hosts the Ray in which
+the example's broker runs. Printed is what each has read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from examples import broker_in_spark
+from tests.actors.deployments import small_plan
+from wakelog.actors.cluster.group import BROKER, actor_name
+from wakelog.actors.cluster.options import find_actor
+from wakelog.actors.cluster.ray_cluster import RayCluster, leave
+from wakelog.actors.supervised import SupervisedActors, deployment_plan
+from wakelog.spark.handoff import held_snapshot, read_snapshot
+from wakelog.spark.session import open_session
+
+MASTER = "local-cluster[2,1,1024]"
+ORDERS = 300
+
+
+def read_from_outside(store: Path) -> None:
+    """Start a broker in a Ray of its own; send to it and read from it by Spark."""
+    plan = small_plan(store, is_local=False, segment_bytes=1 << 15)
+    cluster = RayCluster(worker_count=10)  # it starts while Spark does
+    try:
+        spark = open_session(MASTER)
+        cluster.wait_ready()
+        cluster.connect()
+        actors = SupervisedActors(deployment_plan(plan, cluster.shared_directory))
+        asyncio.run(actors.start(lambda what: None))
+        broker = find_actor(actor_name(plan.brokers[0].name, BROKER))
+        rows = spark.range(0, ORDERS, numPartitions=1).selectExpr("cast(id as string) as body")
+        target = {"nameServer": plan.name_server_address, "topic": "orders", "batchRows": "50"}
+        rows.write.format("rocketmq").mode("append").options(**target).save()
+        with held_snapshot(broker) as snapshot:
+            assert len(snapshot["segments"]) > 1
+            table = read_snapshot(spark, snapshot, topic="orders", minPartitions="2")
+            [counts] = table.selectExpr("count(*)", "count(distinct body)").collect()
+            print("outside:", *counts)
+        assert asyncio.run(actors.stop()), "the store was not left in order"
+    finally:
+        leave()
+        cluster.stop()
+
+
+def main(directory: str, name_server_port: int, broker_port: int) -> None:
+    """Run both."""
+    read_from_outside(Path(directory, "outside"))
+    store = Path(directory, "inside")
+    broker_in_spark.main(str(store), name_server_port, broker_port)
+    print("inside:", "in order" if not (store / "abort").exists() else "not in order")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(int, sys.argv[2:]))

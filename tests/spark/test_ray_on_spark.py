@@ -1,0 +1,83 @@
+"""Spark beside Ray, both ways: in a process of its own, which starts and ends all of it."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from tests.compat.processes import free_port
+from tests.compat.provision import JVM_OPTIONS, java_runtime
+from tests.documents import ROOT
+from tests.spark.conftest import CONFIG
+from tests.spark.ray_on_spark import ORDERS
+
+SECONDS_MAX = 240
+RAYS_OWN = [
+    Path("/tmp/ray_on_spark_worker_port_allocation.txt"),
+    Path("/tmp/ray_on_spark_worker_startup_barrier_lock.lock"),
+]
+
+
+@pytest.fixture
+def _rays_own_files() -> Iterator[None]:
+    """Remove what Ray keeps for all clusters of the machine, if none was there before."""
+    new = [path for path in RAYS_OWN if not path.exists()]
+    yield
+    for path in new:
+        path.unlink(missing_ok=True)
+
+
+def spark_home(folder: Path) -> Path:
+    """Return a Spark whose own workers keep their files in it, and not in the package."""
+    folder.mkdir()
+    for path in Path(pyspark.__file__).parent.iterdir():
+        folder.joinpath(path.name).symlink_to(path)
+    return folder
+
+
+@pytest.mark.spark
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS_MAX + 30)
+@pytest.mark.usefixtures("_rays_own_files")
+def test_spark_reads_what_actors_hand_over_and_hosts_a_broker_itself(tmp_path: Path) -> None:
+    lines = [f"{name} {value}" for name, value in CONFIG.items()]
+    (tmp_path / "spark-defaults.conf").write_text("\n".join(lines))
+    environment = {
+        **java_runtime().env,
+        "JDK_JAVA_OPTIONS": " ".join(JVM_OPTIONS),
+        "PYTHONPATH": str(ROOT),
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "SPARK_CONF_DIR": str(tmp_path),
+        "SPARK_HOME": str(spark_home(tmp_path / "spark")),
+        "SPARK_LOCAL_DIRS": str(tmp_path),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    command = [
+        *(sys.executable, "-m", "tests.spark.ray_on_spark", str(tmp_path)),
+        *(str(free_port()), str(free_port(-2, 0, 1))),
+    ]
+    found = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS_MAX,
+    )
+    assert found.returncode == 0, found.stdout
+    for line in (
+        f"outside: {ORDERS} {ORDERS}",
+        "Spark reads 1000 orders",
+        "Ray Data reads 1000 orders",
+        "inside: in order",
+    ):
+        assert line in found.stdout, found.stdout

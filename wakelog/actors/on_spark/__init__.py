@@ -1,0 +1,1 @@
+"""The deployment of actors in a Ray that a Spark session hosts."""
