@@ -6,6 +6,7 @@ The word after the fence's language says how; a block without one is run to its 
     ```python              run by a fresh interpreter in an empty directory
     ```sh until READY      run until a line holds READY, then stopped by SIGINT, as a person would
     ```sh beside           run to its end beside the last block of the kind above, before its stop
+    ```sh in spark         run by tests/spark/test_documents.py, in the session that those share
     ```sh not run: reason  shown only, for the reason given
 
 Blocks in other languages, and fences without one, are pictures and samples. The default ports and
@@ -25,6 +26,7 @@ from tests.compat.processes import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 RUN_SECONDS_MAX = 120
+IN_SPARK = "in spark"
 _FENCE = re.compile(r"^```(?P<info>.*)\n(?P<text>(?:.*\n)*?)```$", re.MULTILINE)
 
 
@@ -39,7 +41,8 @@ class Block(NamedTuple):
     @property
     def runs(self) -> bool:
         """Tell whether it is a program that the tests run."""
-        return self.language in ("sh", "python") and not self.how.startswith("not run: ")
+        is_elsewhere = self.how == IN_SPARK or self.how.startswith("not run: ")
+        return self.language in ("sh", "python") and not is_elsewhere
 
 
 def blocks_of(path: Path) -> list[Block]:

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from tests.compat.provision import JVM_OPTIONS, java_runtime
-from tests.documents import ROOT, Block, blocks_of, documents, groups_of, run_block
+from tests.documents import IN_SPARK, ROOT, Block, blocks_of, documents, groups_of, run_block
 
 BLOCKS = [block for path in documents() for block in blocks_of(path)]
 NEEDS = {
     "./dev up": [pytest.mark.ray, pytest.mark.slow],
     "wakelog.spark": [pytest.mark.spark, pytest.mark.slow],
 }
-HOW = ("", "beside")
+HOW = ("", "beside", IN_SPARK)
 HOW_BEGINS = ("until ", "not run: ")
 
 

@@ -13,6 +13,7 @@ from wakelog.spark.option_texts import (
     read_bytes,
     read_count,
     read_delay_ms,
+    read_expression,
     read_flag,
     read_group,
     read_moment_ms,
@@ -39,6 +40,7 @@ READ: list[tuple[Callable[[str], Any], str, object]] = [
     (read_tags, "*", ()),
     (read_tags, "a || b", ("a", "b")),
     (read_pattern, "a.*", "a.*"),
+    (read_expression, "a BETWEEN 1 AND 2", "a BETWEEN 1 AND 2"),
     (read_addresses, "h:1; [::1]:65535", ("h:1", "[::1]:65535")),
     (read_group, "%RETRY%g", "%RETRY%g"),
 ]
@@ -59,6 +61,7 @@ WRONG: list[tuple[Callable[[str], Any], str]] = [
     (read_moment_ms, "soon"),
     (one_of("a", "b"), "c"),
     (read_pattern, "("),
+    (read_expression, "a ="),
     (read_addresses, ";"),
     (read_addresses, "h"),
     (read_addresses, "h:0;g:1"),

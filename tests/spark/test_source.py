@@ -7,14 +7,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from tests.fakes.records import STORE_MS, LogBytes, properties
 from tests.golden_stores import open_golden, read_manifest
 from tests.spark.logs import write_segments
+from wakelog.spark.columns import NULLABLE
 from wakelog.spark.errors import OptionError
 from wakelog.spark.source import (
     DamageReader,
@@ -128,6 +131,41 @@ def test_a_column_that_is_never_null_may_be_said_to_be_so(
     assert table.distinct().count() == 2
 
 
+TABLES: list[dict[str, str]] = [
+    {},
+    {"propertiesFormat": "json"},
+    {"schemaMode": "kafka"},
+    {"table": "damage"},
+]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("given", TABLES)
+@pytest.mark.parametrize("nullable", [True, False])
+def test_batches_have_the_schema_that_spark_makes_of_the_tables(
+    spark: SparkSession, tmp_path: Path, given: dict[str, str], nullable: bool
+) -> None:
+    """Spark holds the first batch of a task against it: names, order, types and nullability."""
+    log = log_of_two_topics()
+    log.add(properties(TAGS="t", KEYS="k", UNIQ_KEY="U"))
+    log.damage(log.offsets[2], b"damage!")
+    source = RocketMQSource({"path": str(write_segments(tmp_path / "log", log)), **given})
+    declared = StructType.fromDDL(source.schema())
+    assert isinstance(declared, StructType)
+    fields = declared.fields
+    schema = StructType(
+        [StructField(x.name, x.dataType, nullable or x.name in NULLABLE) for x in fields]
+    )
+    expected = to_arrow_schema(schema, timezone="UTC")
+    reader = source.reader(schema)
+    batches = [each for part in reader.partitions() for each in reader.read(part)]
+    assert batches
+    for batch in batches:
+        assert isinstance(batch, pa.RecordBatch)
+        assert batch.schema.equals(expected)
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_topic_without_messages_is_an_empty_table(spark: SparkSession, tmp_path: Path) -> None:
@@ -191,6 +229,25 @@ def test_damage_is_passed_over_and_is_a_table(spark: SparkSession, tmp_path: Pat
         ("log", log.offsets[4], log.offsets[5]),
     ]
     assert [x.reason for x in found] == ["magic 0x676521a7", "the body's CRC differs"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_what_expired_or_was_deleted_is_an_error_unless_it_may_be_lost(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = LogBytes()
+    for offset in range(5, 8):
+        log.add(topic="A", queue_offset=offset, body=b"%d" % offset)
+    write_segments(tmp_path / "store" / "commitlog", log)
+    (tmp_path / "store" / "consumequeue" / "A" / "0").mkdir(parents=True)
+    expired = {"topic": "A", "startingOffsets": '{"A":{"0":2}}'}
+    deleted = {"topic": "gone"}
+    for options, message in ((expired, "offset 2 .* has expired"), (deleted, "'gone' is not in")):
+        with pytest.raises(AnalysisException, match=message):
+            read(spark, tmp_path / "store", **options).collect()
+    assert bodies(read(spark, tmp_path / "store", failOnDataLoss="false", **expired)) == [*"567"]
+    assert bodies(read(spark, tmp_path / "store", failOnDataLoss="false", **deleted)) == []
 
 
 @pytest.mark.spark

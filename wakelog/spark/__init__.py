@@ -1,10 +1,13 @@
 """The log as a Spark table: `spark.read.format("rocketmq")`, batch and stream, from files.
 
-`sink/` is the other way: rows over the wire to brokers.
+    remote/    the same over the wire, from any RocketMQ 4.x; routes.py asks name servers
+    sink/      the other way: rows over the wire to brokers
+    jobs/      what is done with whole logs; report/ draws one
 
 From a store directory to rows, in the order of reading:
 
-    options.py             what the user asked for, checked; columns.py names what there is to ask
+    options.py             what the user asked for, checked; option_texts.py reads each text,
+                           columns.py names what there is to ask
     stores.py log_end.py   which segments there are, and where the log ends
     bounds.py starts.py    which queues, from which offset or time, up to which
     store_view.py          what these two ask of a store; pushdown.py adds a query's filters

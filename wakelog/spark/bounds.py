@@ -94,7 +94,7 @@ class Selection(NamedTuple):
     brokers: bounds of every queue of a broker, where it has any.
     queues: bounds of single queues, beside those of their broker.
     everywhere: pushed bounds, of every queue; `store_ms` of every record, [begin, end).
-    tags: one of these; none means any.
+    tags: one of these; none means any. sql: a SQL92 expression that holds; empty means any.
     """
 
     topics: Topics = Topics()
@@ -103,6 +103,7 @@ class Selection(NamedTuple):
     everywhere: Bounds = EVERYTHING
     store_ms: tuple[int, int] | None = None
     tags: tuple[str, ...] = ()
+    sql: str = ""
     queue_ids: frozenset[int] | None = None
     broker_names: frozenset[str] | None = None
     topic_names: frozenset[str] | None = None

@@ -106,6 +106,18 @@ def read_pattern(text: str) -> str:
     return text
 
 
+def read_expression(text: str) -> str:
+    """Read a filter of SQL92, as text; what it is made of is imported for that alone."""
+    from wakelog.filter.errors import IllegalExpression
+    from wakelog.filter.sql92 import compile_filter
+
+    try:
+        compile_filter(text)
+    except IllegalExpression as error:
+        raise ValueError(f"an expression of SQL92 ({error.remark.splitlines()[0]})") from error
+    return text
+
+
 def read_addresses(text: str) -> tuple[str, ...]:
     """Read the addresses of name servers."""
     found = tuple(filter(None, (part.strip() for part in text.split(";"))))

@@ -30,6 +30,7 @@ from wakelog.spark.option_texts import (
     read_bytes,
     read_count,
     read_delay_ms,
+    read_expression,
     read_flag,
     read_group,
     read_moment_ms,
@@ -73,6 +74,7 @@ class ReadOptions(NamedTuple):
     table: str = "messages"
     topics: Topics = Topics()
     tags: tuple[str, ...] = ()
+    sql: str = ""
     starting_offsets: str = ""
     ending_offsets: str = ""
     starting_timestamp: int | None = None
@@ -149,6 +151,7 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
     "subscribePattern": _Option("pattern", read_pattern),
     "assign": _Option("assign", read_text),
     "subExpression": _Option("tags", read_tags),
+    "sqlFilter": _Option("sql", read_expression),
     "startingOffsets": _Option("starting_offsets", read_text),
     "endingOffsets": _Option("ending_offsets", read_text, batch_only=True),
     "startingTimestamp": _Option("starting_timestamp", read_moment_ms),
@@ -186,7 +189,7 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
 _BY_LOWER: Final = {name.lower(): name for name in _OPTIONS}
 
 # What the design has and this release does not.
-_ABSENT: Final = ("sqlFilter", "accessKey", "secretKey", "securityToken")
+_ABSENT: Final = ("accessKey", "secretKey", "securityToken")
 _ABSENT_BY_LOWER: Final = {name.lower(): name for name in _ABSENT}
 _ALIASES: Final = (("storePath", "path"), ("topic", "subscribe"), ("nameServer", "namesrvAddr"))
 _REMOTE_FIELD: Final = "remote."

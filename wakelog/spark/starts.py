@@ -56,7 +56,7 @@ def select(options: ReadOptions, views: Sequence[StoreView], *, stream: bool = F
         key: starts.queues.get(key, EVERYTHING).within(ends.queues.get(key, EVERYTHING))
         for key in {**starts.queues, **ends.queues}
     }
-    return Selection(options.topics, brokers, queues, tags=options.tags)
+    return Selection(options.topics, brokers, queues, tags=options.tags, sql=options.sql)
 
 
 def read_bounds(selection: Selection, view: StoreView) -> tuple[int, int]:

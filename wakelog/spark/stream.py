@@ -267,7 +267,7 @@ def selection_of(options: ReadOptions, offset: Offset) -> Selection:
                 for queue_id, begin in begins.items():
                     key = broker, topic, int(queue_id)
                     queues[key] = queues.get(key, Bounds())._replace(**{field: begin})
-    return Selection(options.topics, queues=queues, tags=options.tags)
+    return Selection(options.topics, queues=queues, tags=options.tags, sql=options.sql)
 
 
 def _nested(begins: Mapping[QueueKey, int]) -> dict[str, dict[str, dict[str, int]]]:

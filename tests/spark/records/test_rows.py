@@ -224,6 +224,9 @@ SELECTIONS: dict[str, tuple[Selection, list[int]]] = {
     "a time": (Selection(store_ms=(STORE_MS + 1, STORE_MS + 3)), [1, 2]),
     "tags": (Selection(tags=("x", "zz")), [0]),
     "tags of two bytes": (Selection(tags=("ä",)), [3]),
+    "an expression": (Selection(sql="TAGS IN ('xx', 'ä') AND n > 1"), [3]),
+    "one that is unknown": (Selection(sql="other > 1"), []),
+    "tags and an expression": (Selection(tags=("x", "xx"), sql="n < 1"), [0]),
 }
 
 
@@ -234,7 +237,7 @@ def test_what_is_selected(name: str, tmp_path: Path) -> None:
     tags = ["x", "xx", "", "ä", "x"]
     for i, (topic, queue_id, queue_offset) in enumerate(queues):
         log.add(
-            properties(TAGS=tags[i]),
+            properties(TAGS=tags[i], n=str(i)),
             topic=topic,
             queue_id=queue_id,
             queue_offset=queue_offset,

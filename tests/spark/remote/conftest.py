@@ -10,7 +10,8 @@ import pytest
 from tests.compat.clusters import Cluster, local_cluster, real_cluster
 from tests.spark.sink.messages import message
 from wakelog.remoting.client import RemotingClient
-from wakelog.spark.routes import find_route
+from wakelog.spark.options import RemoteOptions
+from wakelog.spark.remote.calls import BrokerCalls
 from wakelog.spark.sink.options import WriteOptions
 from wakelog.spark.sink.packing import pack
 from wakelog.spark.sink.producer import Producer
@@ -18,32 +19,33 @@ from wakelog.spark.sink.rows import Message
 
 TOPIC = "known"
 COUNT = 3000
-KNOWN_SECONDS_MAX = 60
+SEEN_SECONDS_MAX = 60
 
 
 def send(cluster: Cluster, messages: list[Message]) -> None:
-    """Send messages, some to a request."""
+    """Send messages of one topic, some to a request; return once all are in the queues."""
 
     async def run() -> None:
         client = RemotingClient()
         try:
+            calls = BrokerCalls(client, RemoteOptions((cluster.name_server,)))
+            topic = messages[0].topic
+            before = await count_of(calls, topic)
             producer = Producer(client, WriteOptions((cluster.name_server,)))
             await producer.send(pack(messages, bytes_max=1 << 20, rows_max=50))
-            # A broker tells its name server of a new topic after it has taken the first message.
-            await wait_known(client, cluster, {each.topic for each in messages})
+            # A broker answers before its queues, and of a new topic its name server, know of it.
+            async with asyncio.timeout(SEEN_SECONDS_MAX):
+                while await count_of(calls, topic) < before + len(messages):
+                    await asyncio.sleep(0.02)
         finally:
             await client.close()
 
     asyncio.run(run())
 
 
-async def wait_known(client: RemotingClient, cluster: Cluster, topics: set[str]) -> None:
-    """Return once the name server knows the topics."""
-    async with asyncio.timeout(KNOWN_SECONDS_MAX):
-        for topic in topics:
-            servers = [cluster.name_server]
-            while await find_route(client, servers, topic, timeout_ms=5000) is None:
-                await asyncio.sleep(0.05)
+async def count_of(calls: BrokerCalls, topic: str) -> int:
+    """Return how many messages a topic's queues have."""
+    return sum([await calls.max_offset(queue) for queue in await calls.queues(topic) or ()])
 
 
 def numbered(topic: str, numbers: range) -> list[Message]:

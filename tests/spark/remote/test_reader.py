@@ -58,6 +58,7 @@ def test_rows_are_those_of_the_brokers_files(wire: Cluster) -> None:
         {"minPartitions": "7", "arrowBatchRows": "100", "pullBatchSize": "5"},
         {"maxRecordsPerPartition": "77"},
         {"subExpression": "t1 || t2"},
+        {"sqlFilter": "TAGS = 't1' AND KEYS <> 'k4'"},
         {"startingTimestamp": middle},
         {"endingTimestamp": middle},
         {"startingOffsets": f'{{"{TOPIC}":{{"0":10,"1":-1}}}}'},

@@ -68,6 +68,8 @@ def test_a_micro_batch_is_what_came_between_two_looks() -> None:
     found.queues[A1] += messages(2, queue_id=1, first=10)
     later = stream.latestOffset(end, ALL)
     assert spans(stream, end, later) == [(A1, 10, 12), (B0, 0, 3)]
+    # As after a restart: a batch that was planned is planned again, whatever came since.
+    assert spans(reader(found), start, end) == [(A0, 5, 35), (A1, 0, 10)]
     assert stream.reportLatestOffset() == later
     newest = RemoteStreamReader(options(), SCHEMA, connect=found.connect)
     assert places_of(newest.initialOffset()) == {A0: 35, A1: 12, B0: 3}

@@ -1,9 +1,9 @@
 """From the columns of a walk to Arrow record batches: the rows that a query sees.
 
 One `Rows` object belongs to one task. It keeps the records that are wanted (`wanted.py`), and
-fills Arrow's buffers with compiled loops (`row_kernel.py`). Python
-sees single messages in two cases only: a compressed body, and text that is no UTF-8, which is read
-with replacement characters as Java reads it.
+fills Arrow's buffers with compiled loops (`row_kernel.py`). Python sees single messages in three
+cases only: a compressed body; text that is no UTF-8, which is read with replacement characters as
+Java reads it; and properties that a SQL92 filter is about.
 
 Invariants:
 - A batch has the given schema to the letter, at most `batch_rows` rows, and about `batch_bytes`.
@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from wakelog.protocol.java import LONG_MAX
+from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.sys_flag import (
     MESSAGE_BORN_HOST_V6,
     MESSAGE_COMPRESSED,
@@ -57,6 +58,7 @@ from wakelog.spark.records.wanted import Wanted
 from wakelog.storage.bulk.layout import (
     PHYSICAL_OFFSET,
     PREPARED_OFFSET,
+    PROPERTIES_BEGIN,
     PROPERTIES_BYTES,
     QUEUE_ID,
     QUEUE_OFFSET,
@@ -106,6 +108,7 @@ class Rows:
         self._wanted = Wanted(selection, options.broker)
         self._options = options
         self._tags = [tag.encode() for tag in selection.tags]
+        self._passes = _matcher(selection.sql)
         self._damage: list[Damage] = []
         # pairs of the slice at hand, which the map and the headers share
         self._pairs: tuple[Array, Array] | None = None
@@ -138,13 +141,15 @@ class Rows:
         return taken
 
     def _kept(self, rows: Array, fields: Array) -> tuple[Array, Array]:
-        """Leave out other tags, and damaged bodies with a word."""
+        """Leave out what filters do not want, and damaged bodies with a word."""
         buffer = self._walk.bytes
         keep = np.ones(len(rows), dtype=np.bool_)
         if self._tags:
             ends = np.cumsum([len(tag) for tag in self._tags])
             wanted = np.frombuffer(b"".join(self._tags), dtype=np.uint8)
             row_kernel.match_tags(buffer, fields, wanted, ends, keep)
+        if self._passes is not None:
+            keep[keep] = [self._passes(self._properties(row)) for row in rows[keep].tolist()]
         if self._options.verify_crc:
             sound = np.ones(len(rows), dtype=np.bool_)
             row_kernel.check_bodies(buffer, fields, sound)
@@ -152,6 +157,11 @@ class Rows:
                 self._note(row, "the body's CRC differs")
             keep &= sound
         return (rows, fields) if keep.all() else (rows[keep], fields[keep])
+
+    def _properties(self, row: int) -> dict[str, str]:
+        begin = int(self._walk.numbers[row, PROPERTIES_BEGIN])
+        end = begin + int(self._walk.numbers[row, PROPERTIES_BYTES])
+        return decode_properties(self._walk.buffer[begin:end].decode("utf-8", "replace"))
 
     def _note(self, row: int, reason: str) -> None:
         begin = int(self._walk.numbers[row, PHYSICAL_OFFSET])
@@ -359,6 +369,15 @@ _OF_NUMBERS: Final = frozenset(
 """Columns that the walk's numbers are enough for: `read_fields` is left out then."""
 
 assert RECORD == 0
+
+
+def _matcher(sql: str) -> Callable[[dict[str, str]], bool] | None:
+    """Return what tells whether properties pass an expression, None for no expression."""
+    if not sql:
+        return None
+    from wakelog.filter.sql92 import compile_filter
+
+    return compile_filter(sql).matches
 
 
 def _inflated(buffer: bytearray, fields: Array) -> bytes | None:

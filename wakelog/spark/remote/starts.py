@@ -38,7 +38,7 @@ async def select_queues(
         key: Bounds(queue_begin=begin, queue_end=max(begin, ends[key]))
         for key, begin in begins.items()
     }
-    return Selection(options.topics, queues=queues, tags=options.tags)
+    return Selection(options.topics, queues=queues, tags=options.tags, sql=options.sql)
 
 
 async def find_begins(

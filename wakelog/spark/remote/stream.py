@@ -143,7 +143,8 @@ class RemoteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         view = self._look()
         begins, _ = self._spans(before, {key: view[key] for key in behind if key in view})
         spans = {key: (begin, behind[key]) for key, begin in begins.items()}
-        selection = Selection(self._options.topics, tags=self._options.tags)
+        options = self._options
+        selection = Selection(options.topics, tags=options.tags, sql=options.sql)
         return [PulledPartition(x) for x in make_tasks(self._options, view, selection, spans)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

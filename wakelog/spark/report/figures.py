@@ -136,6 +136,7 @@ def read_totals(messages: DataFrame) -> tuple[list[TopicTotals], Sums]:
             *map(expr, _LATENCIES),
             expr(f"array({', '.join(map(_size_count, SIZE_BITS))}) as sizes"),
         )
+        .coalesce(1)  # what is kept has a partition for each of the shuffle's otherwise
         .persist()
     )
     try:
