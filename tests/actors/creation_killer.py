@@ -2,9 +2,10 @@
 
     python -I -S creation_killer.py DIRECTORY PREFIX PROCESS CHANCE
 
-It watches for files whose name begins with PREFIX to appear in DIRECTORY and to lose that name,
-times the first few, and kills PROCESS in the middle of the next one: after CHANCE (0 to 1) of the
-time that one takes. Linux only, as is what tells it (inotify).
+It watches for files whose name begins with PREFIX to appear in DIRECTORY and to lose that name, or
+to be closed if they are made ahead, times the first few, and kills PROCESS in the middle of the
+next one: after CHANCE (0 to 1) of the time that one takes. Linux only, as is what tells it
+(inotify).
 """
 
 import ctypes
@@ -16,6 +17,8 @@ import time
 from collections.abc import Iterator
 
 TIMED_COUNT = 2
+AHEAD = b".ahead."
+IN_CLOSE_WRITE = 0x8
 IN_MOVED_FROM = 0x40
 IN_CREATE = 0x100
 IN_DELETE = 0x200
@@ -26,7 +29,7 @@ def events(directory: str, prefix: bytes) -> Iterator[int]:
     """Yield what happens to names that begin so, as it does."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.inotify_init1(os.O_CLOEXEC)
-    wanted = IN_CREATE | IN_MOVED_FROM | IN_DELETE
+    wanted = IN_CREATE | IN_MOVED_FROM | IN_DELETE | IN_CLOSE_WRITE
     assert libc.inotify_add_watch(descriptor, directory.encode(), wanted) >= 0
     print("watching", flush=True)
     while True:
@@ -35,7 +38,9 @@ def events(directory: str, prefix: bytes) -> Iterator[int]:
         while at < len(data):
             _, mask, _, length = EVENT.unpack_from(data, at)
             at += EVENT.size + length
-            if data[at - length : at].startswith(prefix):
+            name = data[at - length : at]
+            ends = IN_CLOSE_WRITE if AHEAD in name else IN_MOVED_FROM | IN_DELETE
+            if name.startswith(prefix) and mask & (IN_CREATE | ends):
                 yield mask
 
 

@@ -11,6 +11,7 @@ import random
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,6 +37,7 @@ pytestmark = [
 
 SEED = 4_093
 KILLS_COUNT = 10
+STOP_SECONDS_MAX = 10.0
 BODY_BYTES = 2_000
 """Some hundred messages fill a segment."""
 
@@ -80,7 +82,8 @@ class CreationKills:
             await self._run_killer(victim.process_id, chance)
             times.strike()
             await wait_until(lambda: is_dead(victim.process_id), "dead")
-            self._half_made = any(self._store.glob(PREFIXES[self._role] + "*"))
+            names = self._store.glob(PREFIXES[self._role] + "*")
+            self._half_made = any(map(is_half_made, names))
             if self.image is None and (self._half_made or is_last):
                 self._copy(others.values())
             await victim.wait_back(load, times)
@@ -128,13 +131,24 @@ class CreationKills:
         self.image = Image(root, snapshot)
 
 
+def is_half_made(path: Path) -> bool:
+    """Tell whether a file has no name of its own yet, and was not made ahead of need."""
+    found = path.stat()
+    return ".ahead." not in path.name or found.st_blocks * 512 < max(found.st_size, 1)
+
+
 def is_dead(process_id: int) -> bool:
     """Tell whether a process has ended, be it that nobody took notice yet."""
-    try:
-        text = Path(f"/proc/{process_id}/stat").read_text()
-    except FileNotFoundError:
-        return True
-    return text.rpartition(")")[2].split()[0] in "ZX"
+    return states_of(process_id) <= set("ZX")
+
+
+def states_of(process_id: int) -> set[str]:
+    """Return the states of a process's threads, letters of the kernel's; none if it is gone."""
+    states = set()
+    for path in Path(f"/proc/{process_id}/task").glob("*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            states.add(path.read_text().rpartition(")")[2].split()[0])
+    return states
 
 
 @contextmanager
@@ -145,6 +159,10 @@ def stopped(process_ids: Iterable[int]) -> Iterator[None]:
         for process_id in held:
             with suppress(ProcessLookupError):
                 os.kill(process_id, signal.SIGSTOP)
+        # A thread that is in the kernel stops when it leaves it.
+        limit = time.monotonic() + STOP_SECONDS_MAX
+        while any(not states_of(process_id) <= set("tTZX") for process_id in held):
+            assert time.monotonic() < limit, "a process does not stop"
         yield
     finally:
         for process_id in held:
