@@ -1,6 +1,8 @@
 """The kernels come when they are ready, and never make anyone wait."""
 
+import ast
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -36,3 +38,36 @@ def test_code_that_reads_otherwise_is_refused(
     monkeypatch.setattr(Columns, "requests", lambda columns: [])
     with pytest.raises(RuntimeError, match="another version"):
         compile_kernels()
+
+
+AGREEMENTS = {
+    "scan_records": ("tests/storage/bulk/test_columns.py", "test_agrees_with_the_plain_scan"),
+    "encode_groups": ("tests/storage/bulk/test_columns.py", "test_agrees_with_the_plain_scan"),
+    "link_keys": (
+        "tests/storage/index/test_index_append.py",
+        "test_over_damaged_slots_columns_are_the_same_as_one_by_one",
+    ),
+}
+"""Which test holds a kernel against plain Python over generated input, damaged input included."""
+
+
+def test_every_kernel_is_held_against_plain_python() -> None:
+    root = Path(__file__).resolve().parents[3]
+    called = set()
+    for path in (root / "wakelog" / "storage").rglob("*.py"):
+        for function in functions(path):
+            if "nogil" in decorators(function):  # the others are inlined into these
+                called.add(function.name)
+    assert called == AGREEMENTS.keys() == set(Kernels._fields)
+    for path_name, name in AGREEMENTS.values():
+        (found,) = (one for one in functions(root / path_name) if one.name == name)
+        assert "given(" in decorators(found)
+
+
+def functions(path: Path) -> list[ast.FunctionDef]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+
+
+def decorators(function: ast.FunctionDef) -> str:
+    return " ".join(map(ast.unparse, function.decorator_list))
