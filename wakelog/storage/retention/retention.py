@@ -34,10 +34,11 @@ import msgspec
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.file_system import DiskUsage
+from wakelog.storage.mapped_file_queue import DIRECTORY_FULL_PERCENT
 
 # System properties of 4.9.3 that are no keys of its configuration.
 DISK_FULL_PERCENT: Final = 90
-CLEAN_FORCIBLY_PERCENT: Final = 85
+CLEAN_FORCIBLY_PERCENT: Final = DIRECTORY_FULL_PERCENT
 # 4.9.3's DELETE_FILES_BATCH_MAX: unlinking a segment of 1 GiB keeps a disk busy for a while.
 REMOVED_COUNT_MAX: Final = 10
 # What an operator's request is good for (MAX_MANUAL_DELETE_FILE_TIMES).
@@ -234,10 +235,9 @@ def _choose(
 
 
 def used_percent(usage: DiskUsage | None) -> int:
-    """Return how full a disk is in whole percent, rounded up as 4.9.3 does; -1 if unknown."""
-    if usage is None or usage.used_bytes + usage.free_bytes <= 0:
-        return UNKNOWN_PERCENT
-    return -(-usage.used_bytes * 100 // (usage.used_bytes + usage.free_bytes))
+    """Return how full a disk is in whole percent; -1 if unknown."""
+    percent = usage.used_percent if usage is not None else None
+    return UNKNOWN_PERCENT if percent is None else percent
 
 
 def parse_hours(delete_when: str) -> frozenset[int]:
