@@ -18,8 +18,9 @@ GROUP = "readers"
 RETRY_TOPIC = f"%RETRY%{GROUP}"
 
 # Files so small that a few hundred messages roll all of them.
+SEGMENT_BYTES = 65_536
 SETTINGS = {
-    "mappedFileSizeCommitLog": "65536",
+    "mappedFileSizeCommitLog": str(SEGMENT_BYTES),
     "mappedFileSizeConsumeQueue": "1000",
     "maxHashSlotNum": "100",
     "maxIndexNum": "400",

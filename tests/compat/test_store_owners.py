@@ -16,6 +16,7 @@ from tests.compat.clusters import Cluster, Starter, Wakelog, local_cluster, real
 from tests.compat.driver import JavaDriver, message, wait_until
 from tests.compat.store_contents import (
     QUEUES,
+    SEGMENT_BYTES,
     SETTINGS,
     Contents,
     assert_kept,
@@ -29,7 +30,10 @@ from tests.golden_stores import open_golden
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def test_a_store_changes_owners_four_times(tmp_path: Path) -> None:
+def test_a_store_with_two_directories_of_the_log_changes_owners_four_times(tmp_path: Path) -> None:
+    logs = [tmp_path / "store" / "commitlog", tmp_path / "second" / "commitlog"]
+    settings = {**SETTINGS, "storePathCommitLog": ",".join(map(str, logs))}
+
     def real_in_order(folder: Path, **options: Any) -> AbstractContextManager[Cluster]:
         return real_cluster(folder, in_order=True, **options)
 
@@ -43,7 +47,7 @@ def test_a_store_changes_owners_four_times(tmp_path: Path) -> None:
     for count, (owner, start) in enumerate(owners.items()):
         folder = tmp_path / owner
         with (
-            start(folder, store=tmp_path / "store", settings=SETTINGS) as cluster,
+            start(folder, store=tmp_path / "store", settings=settings) as cluster,
             JavaDriver(folder / "driver", cluster.name_server) as driver,
         ):
             if contents is None:
@@ -54,7 +58,11 @@ def test_a_store_changes_owners_four_times(tmp_path: Path) -> None:
             contents = read(driver, cluster, list(owners)[: count + 1])
     assert contents is not None
     assert len(contents.queues["singles", 0]) + len(contents.queues["singles", 1]) == 4 * 120
-    assert len(list((tmp_path / "store" / "commitlog").iterdir())) > 8
+    # The segments lie in them by turns.
+    for number, log in enumerate(sorted(logs)):
+        offsets = sorted(int(path.name) for path in log.iterdir())
+        assert len(offsets) > 4
+        assert {offset // SEGMENT_BYTES % 2 for offset in offsets} == {number}
 
 
 CONTINUED = ["crash", "filter_ext", "multi_dispatch"]

@@ -9,6 +9,7 @@ import pytest
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.errors import DamagedStore, StoreFailed
+from wakelog.storage.file_system import DiskUsage
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import offset_name
 
@@ -117,6 +118,47 @@ def test_new_files_go_round_the_writeable_directories(fs: MemoryFileSystem) -> N
     make(fs, 100, directory="/c")
     files.load()
     assert starts(files) == [0, 100]
+
+
+class Disks(MemoryFileSystem):
+    """A disk for each folder of the root, filled to so many percent."""
+
+    def __init__(self, **percents: int) -> None:
+        super().__init__()
+        self.percents = percents
+
+    def disk_usage(self, path: str) -> DiskUsage:
+        if path.split("/")[1] not in self.percents:
+            raise FileNotFoundError(errno.ENOENT, "no such folder", path)
+        percent = self.percents[path.split("/")[1]]
+        return DiskUsage(100, percent, 100 - percent)
+
+
+@pytest.mark.parametrize(
+    ("percents", "placed"),
+    [
+        ({"a": 85, "b": 0}, "ababa"),  # nearly full begins above that
+        ({"a": 86, "b": 85}, "bbbbb"),
+        ({"a": 86, "b": 99}, "ababa"),  # nowhere is room
+        ({"a": 86}, "bbbbb"),  # of the other one nothing is known
+    ],
+)
+def test_a_directory_without_room_gets_no_new_file_while_another_has_some(
+    percents: dict[str, int], placed: str
+) -> None:
+    files = queue(Disks(**percents), "/a", "/b")
+    assert "".join(files.path_for(n * SIZE).split("/")[1] for n in range(5)) == placed
+
+
+def test_a_file_stays_where_it_is_to_be_or_lies_already() -> None:
+    disks = Disks(a=86, b=0)
+    files = queue(disks, "/a", "/b")
+    asked = files.path_for(0)
+    disks.percents = {"a": 0, "b": 86}
+    assert files.path_for(0) == asked == f"/b/{offset_name(0)}"
+    assert files.path_for(SIZE).startswith("/a/")
+    make(disks, 0, directory="/b")
+    assert queue(disks, "/a", "/b").path_for(0) == asked  # as another process is told
 
 
 def test_refresh_follows_another_process(fs: MemoryFileSystem) -> None:

@@ -26,6 +26,7 @@ from wakelog.storage.paths import StorePaths
 CONSUME_QUEUE_ENTRY_BYTES = 20
 PAGE_BYTES = 4096
 INT32_MAX = 0x7FFFFFFF  # every size and interval of MessageStoreConfig is a Java int
+INT64_MAX = 0x7FFFFFFF_FFFFFFFF  # offsets in the log, and so its length
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
@@ -112,9 +113,10 @@ _KEYS = {
     "enable_schedule_async_deliver": "enableScheduleAsyncDeliver",
     "schedule_async_deliver_pending_max": "scheduleAsyncDeliverMaxPendingLimit",
     "schedule_async_deliver_resend_max": "scheduleAsyncDeliverMaxResendNum2Blocked",
-    # Ours; 4.9.3 passes over keys it does not know.
+    # Ours; 4.9.3 passes over keys that it does not know.
+    "file_reserved_bytes": "fileReservedBytes",
     "scrub_bytes_per_second": "scrubBytesPerSecond",
-    # Ours: 4.9.3's way where it loses more than it must.
+    # Ours as well: 4.9.3's way where it loses more than it must.
     "compat_skip_segment": "compat.skip_segment",
     "compat_cut_at_damage": "compat.cut_at_damage",
 }
@@ -188,6 +190,7 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=_KEYS):
     enable_schedule_async_deliver: bool = False
     schedule_async_deliver_pending_max: int = 2_000
     schedule_async_deliver_resend_max: int = 3
+    file_reserved_bytes: int = 0
     scrub_bytes_per_second: int = 1 << 20
     compat_skip_segment: bool = False
     compat_cut_at_damage: bool = False
@@ -280,6 +283,7 @@ _RANGES: tuple[tuple[str, int, int], ...] = (
     ("flush_consume_queue_thorough_interval_ms", 0, INT32_MAX),
     ("message_bytes_max", 1, INT32_MAX),
     ("file_reserved_hours", 0, INT32_MAX),
+    ("file_reserved_bytes", 0, INT64_MAX),
     ("disk_used_space_percent_max", 0, 100),
     ("access_message_in_memory_percent_max", 0, 100),
     ("transfer_bytes_in_memory_max", 1, INT32_MAX),

@@ -49,6 +49,12 @@ class DiskUsage(NamedTuple):
     used_bytes: int
     free_bytes: int
 
+    @property
+    def used_percent(self) -> int | None:
+        """How full it is in whole percent, rounded up as 4.9.3 does; None if that is not known."""
+        whole_bytes = self.used_bytes + self.free_bytes
+        return -(-self.used_bytes * 100 // whole_bytes) if whole_bytes > 0 else None
+
 
 class FileSystem(Protocol):
     """What the store needs of a disk. Every method may raise OSError."""

@@ -4,7 +4,7 @@
 cut the two ends. A reader in another process than the writer's calls `refresh` when `find` fails.
 
 The log may lie in several directories: a new file goes to the sorted writeable ones in turn, by
-its number, as 4.9.3 places them.
+its number, as 4.9.3 places them. One whose disk is nearly full gets none while another has room.
 
 Invariants:
 - Files are sorted, of equal length, and without a gap; `load` reports what breaks this and leaves
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from posixpath import join
+from typing import Final
 
 import msgspec
 
@@ -30,6 +31,8 @@ from wakelog.storage.paths import offset_name, parse_offset_name
 
 # A tail is looked at, and cleared, in pieces of this size; larger writes gain nothing.
 ZERO_PIECE_BYTES = 1 << 16
+# 4.9.3's rocketmq.broker.diskSpaceCleanForciblyRatio, from which on it deletes as well.
+DIRECTORY_FULL_PERCENT: Final = 85
 
 
 class LoadReport(msgspec.Struct, frozen=True):
@@ -50,6 +53,7 @@ class MappedFileQueue:
     """A growing sequence of fixed-size files over one or several directories."""
 
     __slots__ = (
+        "_chosen",
         "_directories",
         "_file_size_bytes",
         "_files",
@@ -82,6 +86,7 @@ class MappedFileQueue:
         self._read_only = read_only
         self._open_files = open_files
         self._files: list[MappedFile] = []
+        self._chosen: dict[int, str] = {}
 
     @property
     def files(self) -> Sequence[MappedFile]:
@@ -170,17 +175,28 @@ class MappedFileQueue:
         return files[index] if 0 <= index < len(files) else None
 
     def path_for(self, start_offset: int) -> str:
-        """Return where the file that starts at `start_offset` belongs."""
+        """Return where the file that starts at `start_offset` is or belongs.
+
+        The answer stays, however full the disks become: who asks may have another process make it.
+        """
         assert start_offset % self._file_size_bytes == 0, start_offset
         writeable = [d for d in self._directories if d not in self._read_only_directories]
-        number = start_offset // self._file_size_bytes
-        return join(writeable[number % len(writeable)], offset_name(start_offset))
+        name = offset_name(start_offset)
+        if len(writeable) == 1:
+            return join(writeable[0], name)
+        path = self._chosen.get(start_offset)
+        if path is None:
+            there = (join(d, name) for d in writeable if self._fs.exists(join(d, name)))
+            path = next(there, None) or self._next_place(start_offset, writeable)
+            self._chosen[start_offset] = path
+        return path
 
     def add(self, path: str, start_offset: int) -> MappedFile:
         """Take a file that was just made behind the last one."""
         assert not self._files or start_offset == self.max_file_end, (start_offset, path)
         file = self._mapped(path, start_offset)
         self._files.append(file)
+        self._chosen = {x: where for x, where in self._chosen.items() if x > start_offset}
         return file
 
     def extend_short_last(self, path: str) -> MappedFile:
@@ -244,6 +260,19 @@ class MappedFileQueue:
         for file in self._files:
             file.release()
         self._files = []
+
+    def _next_place(self, start_offset: int, directories: Sequence[str]) -> str:
+        """Choose among those directories that have room; among all of them where none has."""
+        roomy = [d for d in directories if not self._is_full(d)] or directories
+        number = start_offset // self._file_size_bytes
+        return join(roomy[number % len(roomy)], offset_name(start_offset))
+
+    def _is_full(self, directory: str) -> bool:
+        try:
+            percent = self._fs.disk_usage(directory).used_percent
+        except OSError:
+            return False  # it may not be there yet; whoever makes the file will say
+        return percent is not None and percent > DIRECTORY_FULL_PERCENT
 
     def _mapped(self, path: str, start_offset: int) -> MappedFile:
         frozen = any(path.startswith(d + "/") for d in self._read_only_directories)

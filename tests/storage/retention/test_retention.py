@@ -93,6 +93,37 @@ def test_which_segments_go(ages_h: list[float], percent: float, remove: tuple[in
     assert step(look(ages_h, percent=percent)).remove == remove
 
 
+@pytest.mark.parametrize(
+    ("reserved_bytes", "remove"),
+    [
+        (0, ()),  # no such limit
+        (5000, ()),
+        (4000, ()),  # the log has 4,999 bytes: without its first segment 3,999
+        (3999, (0,)),
+        (2999, (0, 1000)),
+        (1, (0, 1000, 2000, 3000)),  # what is being written stays
+    ],
+)
+def test_a_log_that_is_too_long_loses_young_segments_at_any_hour(
+    reserved_bytes: int, remove: tuple[int, ...]
+) -> None:
+    decision = step(look([1, 1, 1, 1, 1], hour=5), file_reserved_bytes=reserved_bytes)
+    assert decision.remove == remove
+    assert decision.reasons == (("toolong",) if remove else ())
+
+
+def test_the_length_holds_beside_the_other_reasons_and_dispatch_before_it() -> None:
+    taken = look([100, 100, 1, 1, 1], hour=4)
+    assert step(taken).remove == (0, 1000)
+    both = step(taken, file_reserved_bytes=1999)
+    assert (both.reasons, both.remove) == (("timeup", "toolong"), (0, 1000, 2000))
+    # By its length alone the log loses nothing for its age.
+    alone = step(taken._replace(hour=5), file_reserved_bytes=3999)
+    assert (alone.reasons, alone.remove) == (("toolong",), (0,))
+    behind = step(taken._replace(hour=5, dispatched=1500), file_reserved_bytes=1999)
+    assert (behind.remove, behind.held_back_at) == ((0,), 1000)
+
+
 def test_a_young_segment_stays_on_a_full_disk_if_the_operator_says_so() -> None:
     taken = look([1, 1, 1], percent=95)
     assert step(taken, clean_file_forcibly_enable=False).remove == ()

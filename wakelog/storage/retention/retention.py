@@ -9,9 +9,10 @@ and `now_ms`, and answers with what to remove. `retention_files.py` looks and re
     > 75 %        expired segments go at any hour (diskMaxUsedSpaceRatio)
     otherwise     expired segments go at the hours of deleteWhen
 
-A segment is expired once it was last written fileReservedTime hours ago. Segments go oldest first,
-at most 10 in a run, and a run ends at the first one that has to stay. A reader's lease
-(`leases.py`) keeps what is expired as long as the disk has room.
+A segment is expired once it was last written fileReservedTime hours ago. Expired or not, at any
+hour, it goes when the log behind it has fileReservedBytes already; 0 is no such limit, and 4.9.3
+has none. Segments go oldest first, at most 10 in a run, and a run ends at the first one that has to
+stay. A reader's lease (`leases.py`) keeps what is to go as long as the disk has room.
 
 Invariants:
 - Nothing is removed that a dispatcher has not taken in, however full the disk is.
@@ -34,10 +35,11 @@ import msgspec
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.file_system import DiskUsage
+from wakelog.storage.mapped_file_queue import DIRECTORY_FULL_PERCENT
 
 # System properties of 4.9.3 that are no keys of its configuration.
 DISK_FULL_PERCENT: Final = 90
-CLEAN_FORCIBLY_PERCENT: Final = 85
+CLEAN_FORCIBLY_PERCENT: Final = DIRECTORY_FULL_PERCENT
 # 4.9.3's DELETE_FILES_BATCH_MAX: unlinking a segment of 1 GiB keeps a disk busy for a while.
 REMOVED_COUNT_MAX: Final = 10
 # What an operator's request is good for (MAX_MANUAL_DELETE_FILE_TIMES).
@@ -45,6 +47,8 @@ REQUESTED_RUNS_COUNT: Final = 20
 # 4.9.3 leaves files alone for the first minute after a start.
 FIRST_RUN_DELAY_MS: Final = 60_000
 UNKNOWN_PERCENT: Final = -1
+TOO_LONG: Final = "toolong"
+NEVER_MS: Final = -1  # before any time at which a segment was written
 
 _HOUR_MS = 3_600_000
 
@@ -84,7 +88,7 @@ class RetentionDecision(NamedTuple):
     derived_before: queue files and index files that end below this are to be removed by the process
         that writes them; None if that was said before.
     disk_full: whether messages are to be refused.
-    reasons: why segments are removed, in 4.9.3's words; empty if this was no run.
+    reasons: why segments are removed, in 4.9.3's words but `TOO_LONG`; empty if this was no run.
     held_back_at: the segment that had to stay because dispatch has not passed it, None if none.
     leased_at: the segment that had to stay because somebody reads it, None if none.
     """
@@ -150,14 +154,17 @@ class Retention:
         self._queue_percent = used_percent(look.queue_usage)
         fullest = max(self._log_percent, self._queue_percent)
         self._disk_full = fullest > DISK_FULL_PERCENT
-        reasons = self._reasons(look.hour) if now_ms >= self._first_run_ms else ()
+        reasons = self._reasons(look) if now_ms >= self._first_run_ms else ()
         choice = _Choice(())
         if reasons:
             is_pressed = fullest > CLEAN_FORCIBLY_PERCENT
-            forcibly = is_pressed and self._config.clean_file_forcibly_enable
-            before_ms = now_ms - self._config.file_reserved_hours * _HOUR_MS
+            expired_ms, kept_from = NEVER_MS, self._kept_from(look.appended)
+            if reasons != (TOO_LONG,):
+                expired_ms = now_ms - self._config.file_reserved_hours * _HOUR_MS
+                if is_pressed and self._config.clean_file_forcibly_enable:
+                    kept_from = look.appended
             leased_from = None if is_pressed else look.leased_from
-            choice = _choose(look, None if forcibly else before_ms, leased_from)
+            choice = _choose(look, expired_ms, kept_from, leased_from)
             self._runs_count += 1
             self._removed_count += len(choice.remove)
             self._held_back_count += choice.held_back_at is not None
@@ -185,10 +192,10 @@ class Retention:
             leased_count=self._leased_count,
         )
 
-    def _reasons(self, hour: int) -> tuple[str, ...]:
+    def _reasons(self, look: RetentionLook) -> tuple[str, ...]:
         """Say why segments may go now; nothing if they may not."""
         reasons = []
-        if hour in self._hours:
+        if look.hour in self._hours:
             reasons.append("timeup")
         percent_max = self._config.disk_used_space_percent_max
         for percent in (self._log_percent, self._queue_percent):
@@ -199,7 +206,14 @@ class Retention:
         if self._requested_runs > 0:
             self._requested_runs -= 1
             reasons.append("manual")
+        if look.segments and look.segments[0].end_offset <= self._kept_from(look.appended):
+            reasons.append(TOO_LONG)
         return tuple(reasons)
+
+    def _kept_from(self, appended: int) -> int:
+        """Return the offset before which the log is longer than it is to be."""
+        reserved_bytes = self._config.file_reserved_bytes
+        return appended - reserved_bytes if reserved_bytes else 0
 
     def _derived(self, segments: Sequence[Segment]) -> int | None:
         """Return the log's begin when it has moved since it was last told."""
@@ -219,11 +233,12 @@ class _Choice(NamedTuple):
 
 
 def _choose(
-    look: RetentionLook, modified_before_ms: int | None, leased_from: int | None
+    look: RetentionLook, expired_ms: int, kept_from: int, leased_from: int | None
 ) -> _Choice:
     """Choose the oldest segments that may go.
 
-    modified_before_ms: a segment has to be written last at or before this; None lets any go.
+    expired_ms: a segment that was written last at or before this goes.
+    kept_from: a segment that ends at or before this goes.
     leased_from: nothing of the log from here on goes; None lets any go.
     """
     chosen: list[int] = []
@@ -231,7 +246,7 @@ def _choose(
         # "Never the last" means the last that is written: those behind it were made ahead of need.
         if len(chosen) >= REMOVED_COUNT_MAX or following.start_offset >= look.appended:
             break
-        if modified_before_ms is not None and segment.modified_ms > modified_before_ms:
+        if segment.modified_ms > expired_ms and segment.end_offset > kept_from:
             break
         if segment.end_offset > look.dispatched:
             return _Choice(tuple(chosen), held_back_at=segment.start_offset)
@@ -242,10 +257,9 @@ def _choose(
 
 
 def used_percent(usage: DiskUsage | None) -> int:
-    """Return how full a disk is in whole percent, rounded up as 4.9.3 does; -1 if unknown."""
-    if usage is None or usage.used_bytes + usage.free_bytes <= 0:
-        return UNKNOWN_PERCENT
-    return -(-usage.used_bytes * 100 // (usage.used_bytes + usage.free_bytes))
+    """Return how full a disk is in whole percent; -1 if unknown."""
+    percent = usage.used_percent if usage is not None else None
+    return UNKNOWN_PERCENT if percent is None else percent
 
 
 def parse_hours(delete_when: str) -> frozenset[int]:
