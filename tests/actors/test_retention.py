@@ -105,6 +105,22 @@ def test_a_snapshot_names_files_that_stay_until_its_lease_ends(plan: ServicePlan
         service.release()
 
 
+def test_the_lease_of_a_reader_that_died_ends(
+    plan: ServicePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = RetentionService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        end = fill_segments(store, 2)
+        service.attach(known_of(store))
+        expires_ms = lease(service, begin=None, end=end)["snapshot"]["expiresMs"]
+        assert service.run(EPOCH, end, end)["begin"] == 0
+        monkeypatch.setattr("wakelog.actors.retention.wall_ms", lambda: expires_ms)
+        assert service.run(EPOCH, end, end)["begin"] == 2 * SEGMENT_BYTES
+        assert not Path(plan.settings.store.paths.leases).exists()
+        assert service.statistics()["leases"]["expired_count"] == 1
+        service.release()
+
+
 def test_disk_pressure_beats_a_lease_and_says_so(
     plan: ServicePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
