@@ -12,6 +12,7 @@ from tests.actors.stores import fill, known_of, open_plan_store
 from wakelog.actors import dispatch as dispatch_module
 from wakelog.actors.dispatch import SWITCH_SECONDS, Dispatch, KernelLoading
 from wakelog.actors.links.links import Attachment
+from wakelog.dispatchers.reput import FlushJob
 from wakelog.storage.bulk.loader import Kernels
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import RealFileSystem
@@ -77,6 +78,53 @@ def test_behind_a_failed_sync_the_next_one_checks_and_begins_at_the_checkpoint(
         assert follower.core.position == 0 and not mark.exists()
         assert follower.step(end).dispatched == end
         follower.close()
+
+
+def test_a_sync_that_fails_while_it_is_attached_is_not_believed_by_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The Broker has not heard of a position yet: the next one is attached as the first one was.
+    plan = service_plan(tmp_path)
+    config = plan.settings.store
+    mark = Path(config.store_path_root, "wakelog.failed-sync")
+    with open_plan_store(plan) as store:
+        dispatch = Dispatch(RealFileSystem(), config, msgspec.convert(known_of(store), Attachment))
+        dispatch.step(fill(store, 3, properties_text="KEYS\x01k"))
+        dispatch.close()
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), Attachment)
+        known = msgspec.structs.replace(known, clean_exit=True)
+        end = known.committed
+        assert known.dispatch_from == end
+
+        def refuse(_: object) -> None:
+            raise StoreFailed("/store", "sync", OSError(5, "Input/output error"))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(FlushJob, "run", refuse)
+            with pytest.raises(StoreFailed):
+                Dispatch(RealFileSystem(), config, known)
+        assert mark.exists()
+        follower = Dispatch(RealFileSystem(), config, known)
+        assert follower.core.position == 0 and not mark.exists()
+        assert follower.step(end).dispatched == end
+        follower.close()
+
+
+def test_the_checkpoint_does_not_vouch_for_index_files_that_were_removed(tmp_path: Path) -> None:
+    # They are made anew, and until they are synced a crash can tear them.
+    plan = service_plan(tmp_path)
+    config = plan.settings.store
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), Attachment)
+        dispatch = Dispatch(RealFileSystem(), config, known)
+        dispatch.step(fill(store, 3, now_ms=1_234_567, properties_text="KEYS\x01k"))
+        dispatch.close()
+        assert decode_checkpoint(Path(config.paths.checkpoint).read_bytes()).index_ms == 1_234_567
+        for path in Path(config.paths.index_directory).iterdir():
+            path.unlink()
+        Dispatch(RealFileSystem(), config, known)
+        assert decode_checkpoint(Path(config.paths.checkpoint).read_bytes()).index_ms == 0
 
 
 @pytest.mark.parametrize(("spare_bytes", "waits_count"), [(0, 1), (1, 0)])

@@ -1,7 +1,10 @@
 """Reput's shell: dispatches on calls or on bells, and leaves its files durable."""
 
 import asyncio
+import threading
+from concurrent.futures import Future, wait
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from tests.actors.links.fakes import EPOCH, STORE_ID
 from tests.actors.plans import service_plan
 from tests.actors.stores import fill, known_of, open_plan_store
+from wakelog.actors import reput
 from wakelog.actors.links.bells import Bell, Ringer
 from wakelog.actors.links.station import LockByte, Refused
 from wakelog.actors.links.words import Watermarks, Word, make_page
@@ -102,6 +106,72 @@ def test_a_disk_that_refuses_is_said_in_plain_words(
             with pytest.raises(Refused, match="No space left"):
                 service.step(EPOCH, end)
         assert service.step(EPOCH, end)[0][0] == end
+        service.release()
+
+
+def test_what_is_being_synced_is_waited_for_before_files_are_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = service_plan(tmp_path)
+    service = ReputService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        end = fill(store, 1)
+        assert service._dispatch is not None
+        core = service._dispatch.core
+        error = StoreFull("/store", "allocate", OSError(28, "No space left on device"))
+
+        def refuse(*_: object) -> None:
+            raise error
+
+        with monkeypatch.context() as patched:
+            patched.setattr(service._dispatch._dispatchers[0], "dispatch", refuse)
+            with pytest.raises(Refused, match="No space left"):
+                service.step(EPOCH, end)
+        noted: list[str] = []
+        is_waited_for = threading.Event()
+
+        def sync() -> None:
+            is_waited_for.wait()
+            noted.append("synced")
+
+        def wait_for(futures: list[Future[None]]) -> None:
+            is_waited_for.set()
+            wait(futures)
+
+        def start(*arguments: Any, **named: Any) -> int:
+            noted.append("cut")
+            return begin(*arguments, **named)
+
+        begin = core.start
+        monkeypatch.setattr(reput, "wait", wait_for)
+        monkeypatch.setattr(core, "start", start)
+        service._flushing = service._syncs.submit(sync)
+        try:
+            assert service.step(EPOCH, end)[0][0] == end
+            assert noted == ["synced", "cut"]
+        finally:
+            is_waited_for.set()
+            service.release()
+
+
+def test_a_flush_whose_time_comes_during_another_comes_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what came during a slow sync would wait for the next message to be durable."""
+    plan = service_plan(tmp_path)
+    service = ReputService(plan.to_builtins())
+    later: list[str] = []
+    monkeypatch.setattr(service, "_flush_later", lambda: later.append("later"))
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        service._flush_timed()
+        assert service._flushing is not None and later == []
+        service._settle()
+        service._flushing = Future()
+        service._flush_timed()
+        assert later == ["later"]
+        service._flushing.set_result(None)
         service.release()
 
 

@@ -1,6 +1,8 @@
 """Retention's shell: removes what may go, and says what it saw."""
 
 import os
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from wakelog.storage.file_system import DiskUsage, RealFileSystem
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.retention.lease_file import read_leases
 from wakelog.storage.retention.snapshot import read_snapshot
+from wakelog.storage.state.watermark import Watermark
 
 EVERY_HOUR = ";".join(str(hour) for hour in range(24))
 
@@ -152,3 +155,25 @@ def test_what_cannot_be_leased_is_refused_with_a_reason(plan: ServicePlan) -> No
         with pytest.raises(Refused):
             service.renew_lease(EPOCH, "unknown")
         assert service.statistics() == {}
+
+
+def test_what_is_durable_gets_sums_beside(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path)
+    service = RetentionService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        end = fill(store, 200)
+        watermark = Watermark(RealFileSystem(), plan.settings.store.paths.watermark)
+        watermark.note(end, 0)
+        watermark.close()
+        assert service.statistics() == {}
+        service.attach(known_of(store))
+        limit = time.monotonic() + 10
+        while service.statistics()["compared_bytes"] == 0 and time.monotonic() < limit:
+            time.sleep(0.01)
+        found = service.statistics()
+        service.release()
+        assert 0 < found["summed_bytes"] <= end < found["summed_bytes"] + SEGMENT_BYTES
+        assert found["changed_blocks_count"] == found["sum_failures_count"] == 0
+        names = {path.name for path in Path(plan.settings.store.paths.sums_directory).iterdir()}
+        assert "0" * 20 in names
+    assert not [one for one in threading.enumerate() if one.name == "sums"]

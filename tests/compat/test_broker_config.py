@@ -12,7 +12,7 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-OURS = {"compat.cut_at_damage", "compat.skip_segment"}
+OURS = {"compat.cut_at_damage", "compat.skip_segment", "scrubBytesPerSecond"}
 
 # Where the two stand on this machine.
 PLACES = {

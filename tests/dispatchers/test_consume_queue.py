@@ -8,7 +8,7 @@ from tests.dispatchers.stores import batch_of, dispatch_config, queue_entries
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
-from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
+from wakelog.dispatchers.consume_queue import FILES_AHEAD_COUNT, ConsumeQueueDispatcher
 from wakelog.storage.bulk.layout import ENTRY_BYTES
 from wakelog.storage.bulk.loader import Kernels
 from wakelog.storage.scan import SCHEDULE_TOPIC
@@ -141,6 +141,34 @@ def test_names_wait_for_the_flush(fs: MemoryFileSystem) -> None:
     named = dispatcher.prepare_flush().directories
     assert set(directories) < set(named) and len(named) == len(set(named))
     assert dispatcher.prepare_flush().directories == []
+
+
+def test_a_first_message_waits_for_no_sync_where_files_were_made_ahead(
+    fs: MemoryFileSystem,
+) -> None:
+    log = LogBytes()
+    for i in range(FILES_AHEAD_COUNT + 1):
+        log.add(queue_id=i)
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    dispatcher.make_ahead()
+    fs.calls.clear()
+    dispatcher.dispatch(batch_of(log))
+    assert (fs.calls["sync"], fs.calls["sync_directory"]) == (1, 0)
+    assert all(len(queue_entries(fs, CONFIG, "T", i)) == 1 for i in range(5))
+    dispatcher.make_ahead()
+    dispatcher.close()
+    assert fs.list_directory("/store") == ["consumequeue"]
+
+
+def test_files_made_ahead_do_not_outlive_a_recovery(fs: MemoryFileSystem) -> None:
+    ConsumeQueueDispatcher(fs, CONFIG).make_ahead()
+    assert len(fs.list_directory("/store")) == FILES_AHEAD_COUNT
+    dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
+    dispatcher.make_ahead()
+    dispatcher.recover(0)
+    assert fs.list_directory("/store") == []
+    dispatcher.dispatch(batch_of(log_of_queues()))
+    assert fs.list_directory("/store/consumequeue") == ["A", "B"]
 
 
 def test_a_later_file_waits_for_the_names_before_it(fs: MemoryFileSystem) -> None:

@@ -13,6 +13,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
 from wakelog.dispatchers import core_dispatchers, log_cursor
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch, FlushPart
+from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.dispatchers.reput import Reput
 from wakelog.storage.bulk.loader import Kernels
 from wakelog.storage.commit_log_reader import CommitLogReader
@@ -51,6 +52,9 @@ class Recorder:
 
     def prepare_flush(self) -> FlushPart:
         return FlushPart([], [], 77)
+
+    def make_ahead(self) -> None:
+        self.log.append("make ahead")
 
     def recover(self, max_physical_offset: int) -> int:
         self.log.append(f"recover {max_physical_offset}")
@@ -250,7 +254,9 @@ def test_a_failure_repeats_the_batch_for_all(fs: MemoryFileSystem) -> None:
         reput.step(log.end, EVERYTHING, NOW_MS)
     assert reput.position == 0
     assert reput.statistics().failures_count == 1
+    assert reput.is_broken
     assert reput.step(log.end, EVERYTHING, NOW_MS).dispatched == log.end
+    assert not reput.is_broken
     assert first.log == [
         f"recover {log.end}",
         f"dispatch 0 {log.end}",
@@ -328,6 +334,27 @@ def test_a_flush_job_runs_beside_the_dispatch(fs: MemoryFileSystem) -> None:
     reput.step(log.end, EVERYTHING, NOW_MS)
     job.run()
     assert job.position == log.offsets[9]
+
+
+def test_what_a_job_that_failed_to_be_made_took_is_in_the_next(
+    fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its position would be above queue entries that nobody syncs."""
+    log = log_of()
+    reput = open_reput(fs, log)
+    reput.start(log.end, clean_exit=True)
+    reput.step(log.end, EVERYTHING, NOW_MS)
+
+    def refuse(_: IndexDispatcher) -> FlushPart:
+        raise StoreFull("/store/index", "write", OSError(28, "No space left on device"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(IndexDispatcher, "prepare_flush", refuse)
+        with pytest.raises(StoreFull):
+            reput.prepare_flush()
+    queue = dispatch_config().paths.consume_queue("T", 0)
+    assert [path for path in reput.prepare_flush().paths if path.startswith(queue)]
+    assert reput.prepare_flush().paths == ()
 
 
 def test_bulk_keys_are_written_when_a_batch_was_the_last(

@@ -17,10 +17,12 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.recovery.steps import Recovered, recover
 from wakelog.storage.state.store_lock import StoreLock
+from wakelog.storage.sums.cover import Cover
 
 pytestmark = pytest.mark.golden
 
 NOW_MS = 1_700_000_000_000
+FLAG_OFFSET = 17  # of a record
 SOUND = (
     ("basic", "store"),
     ("batch", "store"),
@@ -183,3 +185,22 @@ def test_segments_missing_below_the_watermark_are_damage(tmp_path: Path) -> None
     sorted((store / "commitlog").iterdir())[-1].unlink()
     kept = look("basic", store, tmp_path).findings.kept
     assert any("its segments end at" in finding.reason for finding in kept)
+
+
+def test_what_no_crc_of_a_record_covers_is_found_by_the_sums(tmp_path: Path) -> None:
+    """Neither the body's CRC nor queues or index show a changed flag of a message."""
+    store, manifest = open_golden("basic", tmp_path)
+    fs, config = RealFileSystem(), config_of(manifest, store)
+    recovered = taken_over(config)
+    recovered.files.close()
+    flip(store / "commitlog" / ("0" * 20), FLAG_OFFSET)
+    assert look("basic", store, tmp_path / "unseen").findings.is_sound
+    flip(store / "commitlog" / ("0" * 20), FLAG_OFFSET)
+    cover = Cover(fs, config)
+    while cover.step(recovered.report.log_end, 1 << 30):
+        pass
+    cover.close()
+    assert look("basic", store, tmp_path / "sound").findings.is_sound
+    flip(store / "commitlog" / ("0" * 20), FLAG_OFFSET)
+    [found] = look("basic", store, tmp_path / "changed").findings.kept
+    assert (found.kind, found.physical_offset) == ("block", 0)

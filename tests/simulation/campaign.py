@@ -7,6 +7,7 @@ seed until it has seen so many images, and stops at the first violation.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -23,6 +24,9 @@ SHORT_STEPS_MAX = 4
 LONG_STEPS = (6, 30)
 ASYNCHRONOUS_ONE_IN = 4
 REPORT_SECONDS = 1.0
+INDEX_CUT_SEEDS = 4
+SLOTS_OF_TORN_ENTRY = 100
+"""With so many a sector ends within the index's third entry, behind its physical offset."""
 
 
 class Case(NamedTuple):
@@ -74,6 +78,27 @@ def run_case(case: Case, tally: Tally) -> None:
         Trial(config, case.model, case.seed, tally).run(case.steps)
     except Violation as violation:
         raise Found(case, violation) from violation
+
+
+def run_everywhere(steps: tuple[str, ...]) -> None:
+    """Run a workload in every configuration. Raises: Violation."""
+    configurations = itertools.product(Model, (True, False), (True, False))
+    for seed, (model, synchronous, index) in enumerate(configurations):
+        config = simulated_config(synchronous=synchronous, message_index_enable=index)
+        Trial(config, model, seed, Tally()).run(steps)
+
+
+def run_beside(steps: tuple[str, ...]) -> None:
+    """Run a workload of `MADE_AHEAD` or `SUMMED` under both models. Raises: Violation."""
+    for seed, model in enumerate(Model):
+        Trial(simulated_config(synchronous=seed == 0), model, seed, Tally()).run(steps)
+
+
+def run_index_cut(steps: tuple[str, ...]) -> None:
+    """Run a workload of `INDEX_CUT` often enough to crash cuts of the index. Raises: Violation."""
+    config = simulated_config(synchronous=False, index_slot_count=SLOTS_OF_TORN_ENTRY)
+    for seed, model in itertools.product(range(INDEX_CUT_SEEDS), Model):
+        Trial(config, model, seed, Tally()).run(steps)
 
 
 def run_campaign(

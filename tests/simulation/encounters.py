@@ -18,6 +18,7 @@ from wakelog.protocol.message_record import STORE_TIMESTAMP_OFFSET_V4
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreLocked
 from wakelog.storage.state.store_lock import FOREIGN_TEXT
+from wakelog.storage.sums.compare import ChangedBlock, compare_sums
 
 STEPS = ("put", "put", "flush", "batch", "flush", "dispatch", "derive", "put", "flush", "dispatch")
 
@@ -57,8 +58,11 @@ def foreign_broker(config: StoreConfig) -> None:
     raise Violation("F16", "the lock of a 4.9.3 broker was not seen")
 
 
-def flipped_bit(config: StoreConfig, seed: int) -> None:
-    """Change a bit of an acknowledged record: all others stay, whatever recovery makes of it."""
+def flipped_bit(config: StoreConfig, seed: int, *, is_looked_for: bool = False) -> None:
+    """Change a bit of an acknowledged record: all others stay, whatever recovery makes of it.
+
+    is_looked_for: without the position of what is dispatched recovery checks whole segments.
+    """
     rng = Random(seed)
     disk = SimulatedDisk()
     machine = _lived(disk, config)
@@ -67,6 +71,8 @@ def flipped_bit(config: StoreConfig, seed: int) -> None:
     records = [record for record in view.sent.values() if record.end <= view.acknowledged]
     victim = rng.choice(records)
     bit = _flip(disk, config, victim, rng)
+    if is_looked_for:
+        del disk.files[config.paths.dispatched]
     machine = Machine(disk, config, BEGIN_MS + RECOVERED_LATER_MS)
     try:
         recovery = machine.store.recovery
@@ -84,6 +90,24 @@ def flipped_bit(config: StoreConfig, seed: int) -> None:
                 raise Violation("I8", f"bit {bit} at {victim.physical_offset} took {place} away")
     finally:
         machine.abandon()
+
+
+def summed_bit(config: StoreConfig, seed: int) -> None:
+    """Change a bit of what has a sum, be it of a header: the sums tell in which block."""
+    rng = Random(seed)
+    disk = SimulatedDisk()
+    machine = _lived(disk, config)
+    machine.sum_durable()
+    end = sum(looked for looked in compare_sums(machine.fs, config) if isinstance(looked, int))
+    if not end:
+        raise Violation("I8", "nothing has a sum")
+    position = rng.randrange(min(end, config.commit_log_file_bytes))
+    path = f"{config.paths.commit_log_directories[0]}/{0:020d}"
+    disk.flip(path, 8 * position + rng.randrange(8))
+    found = [one for one in compare_sums(machine.fs, config) if isinstance(one, ChangedBlock)]
+    machine.abandon()
+    if len(found) != 1 or not found[0].begin <= position < found[0].end:
+        raise Violation("I8", f"a bit at {position} changed, and the sums say {found}")
 
 
 def torn_bit(config: StoreConfig, seed: int) -> None:
@@ -109,6 +133,39 @@ def torn_bit(config: StoreConfig, seed: int) -> None:
         machine.abandon()
 
 
+def lost_tail(config: StoreConfig, seed: int) -> None:
+    """Take the last records from a disk that had called them durable: that is damage, not the end.
+
+    Queues, index and their position are as they were: only the log tells.
+    """
+    disk = SimulatedDisk()
+    machine = _lived(disk, config)
+    if seed % 2:
+        machine = apply(machine, "derive", config)
+    view = disk.view.copy()
+    machine.abandon()
+    records = [record for record in view.sent.values() if record.end <= view.acknowledged]
+    first = Random(seed).choice(records)
+    fs = disk.process()
+    for record in records:
+        if record.physical_offset >= first.physical_offset:
+            segment = record.physical_offset - record.physical_offset % config.commit_log_file_bytes
+            fd = fs.open(f"{config.paths.commit_log_directories[0]}/{segment:020d}")
+            fs.pwrite(fd, bytes(len(record.record)), record.physical_offset - segment)
+            fs.close(fd)
+    fs.kill()
+    machine = Machine(disk, config, BEGIN_MS + RECOVERED_LATER_MS)
+    try:
+        recovery = machine.store.recovery
+        lost = [(first.physical_offset, view.acknowledged)]
+        if [(one.begin, one.end) for one in recovery.damaged] != lost:
+            raise Violation("I8", f"lost is {lost}, found {recovery.damaged}")
+        if recovery.log_end != view.acknowledged or recovery.quarantined:
+            raise Violation("I8", f"the log was cut: {recovery}")
+    finally:
+        machine.abandon()
+
+
 def another_owner(config: StoreConfig, seed: int) -> None:
     """Let a broker that knows no watermark cut below it and write on: nothing old comes back.
 
@@ -117,6 +174,7 @@ def another_owner(config: StoreConfig, seed: int) -> None:
     """
     disk = SimulatedDisk()
     machine = _lived(disk, config)
+    machine.sum_durable()
     view = disk.view.copy()
     machine.abandon()
     victim = Random(seed).choice(list(view.sent.values())[:4])
@@ -134,6 +192,7 @@ def another_owner(config: StoreConfig, seed: int) -> None:
     # The next one is torn, behind which lie those of before.
     fs.pwrite(fd, bytes(20), victim.end - segment)
     fs.close(fd)
+    fs.set_modified_ms(path, later_ms)
     fs.kill()
     machine = Machine(disk, config, later_ms + RECOVERED_LATER_MS)
     try:
@@ -141,6 +200,8 @@ def another_owner(config: StoreConfig, seed: int) -> None:
             raise Violation("I8", f"believed of another broker: {machine.store.recovery}")
         if machine.store.recovery.log_end != victim.end:
             raise Violation("I2", f"behind {victim.end} old messages came back")
+        if any(isinstance(looked, ChangedBlock) for looked in compare_sums(machine.fs, config)):
+            raise Violation("I9", "what another broker wrote is taken for damage")
     finally:
         machine.abandon()
 

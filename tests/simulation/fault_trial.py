@@ -21,8 +21,8 @@ from tests.simulation.images import Model, Platter, digest
 from tests.simulation.journal import Mark
 from tests.simulation.machine import BEGIN_MS, Machine
 from tests.simulation.oracle import Violation, check_image
-from tests.simulation.trial import RECOVERED_LATER_MS, Tally
-from tests.simulation.workloads import apply
+from tests.simulation.trial import RECOVERED_LATER_MS, Tally, Trial
+from tests.simulation.workloads import INDEX_CUT, apply
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 
@@ -32,6 +32,7 @@ FAULT_WORKLOAD = (
     "stop", "put", "flush", "dispatch", "derive",
 )  # fmt: skip
 LATER_STEPS = ("put", "flush", "dispatch", "derive", "put", "flush")
+LOWERED_STEPS = ("put", "put", "put", "flush", "dispatch", "put", "flush", "derive")
 NTH_MAX = 2_000
 IMAGES_AT_END = 4
 
@@ -101,6 +102,39 @@ def run_fault(
         raise Violation("I9", f"{fault} {nth}: the store does not open any more")
     machine.abandon()
     _crash_at_end(disk, config, model, tally, now_ms, machine_type)
+    return struck
+
+
+def run_failed_lowering(
+    nth: int, config: StoreConfig, model: Model, tally: Tally, *, lives_on: bool = False
+) -> bool:
+    """Let a sync fail of a start that finds the log shorter than what is known to be durable.
+
+    The next start comes without a reboot, the log grows over the place again, and all of that is
+    crashed. Returns: False if the sync was never reached. Raises: Violation.
+    """
+    disk = SimulatedDisk()
+    machine, now_ms = _run(disk, None, INDEX_CUT[0], config, Machine, BEGIN_MS)
+    assert machine is not None
+    machine.abandon()
+    platter = Platter(disk.origin, model)
+    for operation in disk.journal:
+        platter.take(operation)
+    view = disk.view.copy()
+    view.lose_cache(synchronous=config.synchronous_flush)
+    left = SimulatedDisk(platter.image(frozenset()))
+    left.view = view.copy()
+    left.faults.fail("datasync", Failure(), nth=nth)
+    now_ms += RECOVERED_LATER_MS
+    machine, now_ms = _run(left, None, (), config, Machine, now_ms)
+    struck = left.faults.struck_count > 0
+    left.faults.heal()
+    machine, now_ms = _run(left, machine, LOWERED_STEPS, config, Machine, now_ms)
+    if machine is None:
+        raise Violation("I9", f"sync {nth}: the store does not open any more")
+    machine.abandon()
+    trial = Trial(config, model, nth, tally)
+    trial.crash(left, view, now_ms + RECOVERED_LATER_MS, lives_on=lives_on)
     return struck
 
 

@@ -44,6 +44,7 @@ from wakelog.storage.state.checkpoint import Checkpoint
 from wakelog.storage.state.config_files import ConfigFiles
 from wakelog.storage.state.watermark import Watermark
 from wakelog.storage.store_parts import OpenOptions
+from wakelog.storage.sums.cover import Cover
 
 ROOT = "/store"
 OFFSETS = "consumerOffset.json"
@@ -212,6 +213,13 @@ class Machine:
             self.dispatch = self._open_dispatch(recovered=False)
             raise
 
+    def kill_reput(self) -> None:
+        """Let Reput's process die with what it had not synced; another one is attached.
+
+        Raises: StoreError.
+        """
+        self.dispatch = self._open_dispatch(recovered=False)
+
     def commit_offsets(self) -> None:
         """Save how far the consumers are. Raises: StoreError."""
         table = {f"{topic}@{queue}": end for (topic, queue), end in sorted(self._shown.items())}
@@ -236,6 +244,13 @@ class Machine:
             self.store.forget_before(first.end_offset)
             self.dispatch.core.trim(first.end_offset)
         files.close()
+
+    def sum_durable(self) -> None:
+        """Keep sums of what is durable, as Retention does. Raises: StoreError."""
+        cover = Cover(self.fs, self.config)
+        while cover.step(self._watermark.mark.physical_offset, SEGMENT_BYTES):
+            pass
+        cover.close()
 
     def stop(self) -> bool:
         """Stop in order; True if nothing is left to recover. Raises: StoreError."""

@@ -7,7 +7,7 @@ has become blind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -16,21 +16,27 @@ from tests.simulation.client import Acknowledged
 from tests.simulation.disk import SimulatedFileSystem
 from tests.simulation.machine import Machine
 from wakelog.actors.dispatch import Dispatch
-from wakelog.dispatchers import reput
+from wakelog.dispatchers import consume_queue, index, reput
+from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
 from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.dispatchers.reput import FlushJob
 from wakelog.storage import allocate, message_store, store_parts
 from wakelog.storage.errors import store_failure
 from wakelog.storage.flush import SegmentSync
+from wakelog.storage.index import index_cut
 from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
-from wakelog.storage.recovery import durable, log_end, steps
+from wakelog.storage.recovery import durable, log_end, search, steps
 from wakelog.storage.recovery.durable import Durable
 from wakelog.storage.recovery.log_end import LogEndSearch
+from wakelog.storage.recovery.plan import DurablePositions
 from wakelog.storage.recovery.queue_ends import QueueEnds
+from wakelog.storage.state import dispatched, watermark
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.config_files import ConfigFiles
+from wakelog.storage.state.dispatched import read_dispatched
+from wakelog.storage.state.watermark import read_mark
 
 
 class Replacement(NamedTuple):
@@ -123,10 +129,26 @@ _OPEN_PARTS = store_parts.open_parts
 def _checkpoint_ahead_of_queues(self: Dispatch, job: FlushJob) -> None:
     if job.store_timestamp_ms:
         self._checkpoint.set_logics(job.store_timestamp_ms)
-        self._checkpoint.set_index(job.index_timestamp_ms)
+        self._checkpoint.set_index(job.index_timestamp_ms or 0)
     self._checkpoint.sync()
     job.run()
     self.flushed = job.position
+
+
+def _dispatched_ahead_of_queues(self: Dispatch, job: FlushJob) -> None:
+    self._dispatched.note(job.position, job.index_end)
+    _RUN(self, job)
+
+
+_RUN = Dispatch.run
+
+
+def _from_the_page_cache(fs: Any, fd: int, length: int) -> bytes:
+    return bytes(fs.pread(fd, length, 0))
+
+
+def _empty_slots(fs: Any, fd: int, shape: Any, slots: Any, kept: int) -> None:
+    slots[(slots < 0) | (slots >= kept)] = 0
 
 
 def _delete_then_rename(self: ConfigFiles, name: str, text: str) -> None:
@@ -183,6 +205,20 @@ def _make_segment_unsynced(
 _MAKE_SEGMENT = allocate.make_segment
 
 
+def _leave_all_names_to_the_flush(
+    self: ConsumeQueueDispatcher, path: str, size_bytes: int, *, sparse: bool = False
+) -> None:
+    unfinished = self._config.paths.new_file(path, consume_queue.FILE_OWNER)
+    allocate.make_segment(
+        self._fs,
+        path,
+        size_bytes,
+        temporary_path=unfinished,
+        sparse=sparse,
+        unsynced=self._unsynced,
+    )
+
+
 def _sync_newest_segment(self: SegmentSync, begin_offset: int, end_offset: int) -> None:
     if begin_offset < end_offset:
         newest = (end_offset - 1) - (end_offset - 1) % self._segment_bytes
@@ -217,19 +253,28 @@ def _watermark_unheeded(*_: Any) -> Durable:
     return Durable(0)
 
 
+def _positions_of_whoever(fs: Any, config: Any, *_: Any, **__: Any) -> DurablePositions:
+    mark = read_dispatched(fs, config.paths.dispatched)
+    durable_end = read_mark(fs, config.paths.watermark).physical_offset
+    return DurablePositions(durable_end, mark.physical_offset, has_index=True)
+
+
 def _resume_anywhere(self: LogEndSearch, position: int) -> int:
     found = self._next_sound(position)
     return self._watermark if found is None else min(found[0], self._watermark)
 
 
-def _begin_where_the_broker_says(
-    really: Callable[[IndexDispatcher, int], int],
-) -> Callable[[IndexDispatcher, int], int]:
-    def needs_nothing(self: IndexDispatcher, max_physical_offset: int) -> int:
-        really(self, max_physical_offset)
-        return max_physical_offset
+def _begin_where_the_broker_says(self: IndexDispatcher, max_physical_offset: int) -> int:
+    _RECOVER_INDEX(self, max_physical_offset)
+    return max_physical_offset
 
-    return needs_nothing
+
+_RECOVER_INDEX = IndexDispatcher.recover
+
+
+def _drop_index(self: IndexDispatcher, physical_offset: int) -> int:
+    self._writer.repair(0, self._store_time)
+    return physical_offset
 
 
 def _mutant(meaning: str, *replacements: tuple[Any, str, Any]) -> Mutant:
@@ -298,6 +343,10 @@ MUTANTS: dict[str, Mutant] = {
         "the checkpoint covers queues and an index whose names may be lost",
         (reput, "sync_directories", _nothing),
     ),
+    "later_queue_name_unsynced": _mutant(
+        "a queue's second name outlives its first, and the queue looks trimmed",
+        (ConsumeQueueDispatcher, "_make_file", _leave_all_names_to_the_flush),
+    ),
     "segment_name_unsynced": _mutant(
         "a segment is written before its name is durable",
         (allocate, "make_segment", _make_segment_unsynced),
@@ -316,8 +365,8 @@ MUTANTS: dict[str, Mutant] = {
     "index_dropped_after_a_crash": _mutant(
         "removed index files are not made again (4.9.3, IndexService.load)",
         (steps, "_index_end", lambda *_: 1 << 62),
-        (IndexDispatcher, "recover", _begin_where_the_broker_says(IndexDispatcher.recover)),
-        (IndexDispatcher, "truncate", _begin_where_the_broker_says(IndexDispatcher.truncate)),
+        (IndexDispatcher, "recover", _begin_where_the_broker_says),
+        (IndexDispatcher, "truncate", _drop_index),
     ),
     "watermark_ahead_of_the_log": _mutant(
         "the watermark is written before the sync that it tells of",
@@ -335,6 +384,35 @@ MUTANTS: dict[str, Mutant] = {
     "lock_text_unheeded": _mutant(
         "another broker is noticed by its checkpoint alone",
         (durable, "was_another_brokers", lambda *_: False),
+    ),
+    "dispatched_ahead_of_queues": _mutant(
+        "queues and index are said to be durable before they are synced",
+        (Dispatch, "run", _dispatched_ahead_of_queues),
+    ),
+    "marks_of_the_page_cache": _mutant(
+        "a mark whose sync failed is taken for lowered, and the disk has the one before",
+        (dispatched, "pread_anew", _from_the_page_cache),
+        (watermark, "pread_anew", _from_the_page_cache),
+    ),
+    "dispatched_of_another_broker": _mutant(
+        "the position of what is dispatched is believed whoever had the store since",
+        (steps, "_durable", _positions_of_whoever),
+    ),
+    "no_look_below": _mutant(
+        "recovery begins by positions whatever stands in front of them",
+        (search, "store_time_below", lambda *_: 0),
+    ),
+    "left_unsynced_by_a_killed_reput": _mutant(
+        "what a killed Reput wrote is called durable, and nobody syncs it",
+        (ConsumeQueueWriter, "take_for_unsynced", _nothing),
+    ),
+    "slots_of_torn_entries_emptied": _mutant(
+        "an index that is cut forgets what torn entries were chained to",
+        (index_cut, "_set_back", _empty_slots),
+    ),
+    "index_cut_unsaid": _mutant(
+        "a cut that is half done is taken for an index that is whole",
+        (index, "lower_index_end", _nothing),
     ),
     "queues_not_checked_after_a_crash": _mutant(
         "a hole in a queue stays",

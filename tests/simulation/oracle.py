@@ -26,11 +26,13 @@ from tests.simulation.client import ClientView, QueueKey, Sent
 from tests.simulation.disk import Image, SimulatedDisk
 from tests.simulation.machine import Machine, java_hash
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.sums.compare import ChangedBlock, compare_sums
 
 _HEAD: Final = struct.Struct(">ii")
 _ENTRY: Final = struct.Struct(">qiq")
 _INDEX_HEADER: Final = struct.Struct(">qqqqii")
 _INDEX_ENTRY: Final = struct.Struct(">iqii")
+_SLOT: Final = struct.Struct(">i")
 _MESSAGE_MAGIC: Final = -626843481
 _BLANK_MAGIC: Final = -875286124
 _PADDING: Final = (0, 0x7FFFFFFF, 0)
@@ -101,6 +103,15 @@ def check_machine(machine: Machine, view: ClientView, *, whole: bool) -> None:
     if machine.config.message_index_enable:
         _check_index(machine, log)
     _check_offsets(machine, view, whole=whole)
+    _check_sums(machine)
+
+
+def _check_sums(machine: Machine) -> None:
+    """Check that no sum that outlived a crash tells of damage where there is none."""
+    if machine.fs.exists(machine.config.paths.sums_directory):
+        for looked in compare_sums(machine.fs, machine.config):
+            if isinstance(looked, ChangedBlock):
+                raise Violation("I9", f"a sum takes [{looked.begin}, {looked.end}) for damaged")
 
 
 def _check_kept(machine: Machine, view: ClientView, lied_about: range) -> None:
@@ -245,12 +256,26 @@ def _index_entries(machine: Machine) -> list[tuple[int, int]]:
         if path.startswith(directory):
             *_, count = _INDEX_HEADER.unpack_from(inode.data)
             at = _INDEX_HEADER.size + 4 * config.index_slot_count
+            if reached(inode.data, at) != max(count - 1, 0):
+                raise Violation("I4", f"{path} has entries that no slot leads to")
             for number in range(1, count):
                 key_hash, place, *_ = _INDEX_ENTRY.unpack_from(
                     inode.data, at + _INDEX_ENTRY.size * number
                 )
                 entries.append((key_hash, place))
     return entries
+
+
+def reached(data: bytes | bytearray, entries_position: int) -> int:
+    """Return how many entries of an index file can be found by the chains of its slots."""
+    found_count = 0
+    for (slot,) in _SLOT.iter_unpack(data[_INDEX_HEADER.size : entries_position]):
+        number = slot
+        while number > 0:
+            found_count += 1
+            place = entries_position + _INDEX_ENTRY.size * number
+            *_, number = _INDEX_ENTRY.unpack_from(data, place)
+    return found_count
 
 
 def _key_hash(topic: str, key: str) -> int:

@@ -6,8 +6,16 @@ import itertools
 
 import pytest
 
-from tests.simulation.campaign import case_of, run_campaign, short_seeds
+from tests.simulation.campaign import (
+    case_of,
+    run_beside,
+    run_campaign,
+    run_everywhere,
+    run_index_cut,
+    short_seeds,
+)
 from tests.simulation.trial import Tally
+from tests.simulation.workloads import INDEX_CUT, MADE_AHEAD, REPUT_KILLED, SUMMED
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -28,6 +36,28 @@ def test_no_crash_breaks_a_promise(part: int) -> None:
     missing = IMAGES_OF_A_PART - (_TALLY.images_count - before)
     run_campaign(itertools.count(shortest.stop + part, SEEDS_APART * PARTS), missing, _TALLY)
     assert _TALLY.images_count - before >= IMAGES_OF_A_PART
+
+
+@pytest.mark.parametrize("steps", REPUT_KILLED, ids="-".join)
+def test_what_a_killed_reput_left_is_synced_before_it_is_called_durable(
+    steps: tuple[str, ...],
+) -> None:
+    run_everywhere(steps)
+
+
+@pytest.mark.parametrize("steps", MADE_AHEAD, ids="-".join)
+def test_no_crash_of_files_made_ahead_breaks_a_promise(steps: tuple[str, ...]) -> None:
+    run_beside(steps)
+
+
+@pytest.mark.parametrize("steps", SUMMED, ids="-".join)
+def test_no_crash_leaves_a_sum_that_is_wrong(steps: tuple[str, ...]) -> None:
+    run_beside(steps)
+
+
+@pytest.mark.parametrize("steps", INDEX_CUT, ids="-".join)
+def test_no_crash_of_a_cut_of_the_index_breaks_a_promise(steps: tuple[str, ...]) -> None:
+    run_index_cut(steps)
 
 
 def test_a_seed_stands_for_one_case() -> None:

@@ -8,7 +8,9 @@ from tests.simulation.encounters import (
     another_owner,
     flipped_bit,
     foreign_broker,
+    lost_tail,
     second_broker,
+    summed_bit,
     torn_bit,
 )
 from tests.simulation.machine import simulated_config
@@ -27,13 +29,23 @@ def test_the_lock_of_a_real_broker_is_seen() -> None:
 @pytest.mark.slow
 def test_a_changed_bit_takes_no_other_message_away() -> None:
     for seed in range(2_000):
-        flipped_bit(simulated_config(), seed)
+        flipped_bit(simulated_config(), seed, is_looked_for=seed % 2 == 1)
+
+
+def test_a_changed_bit_is_found_by_its_sum() -> None:
+    for seed in range(200):
+        summed_bit(simulated_config(), seed)
 
 
 @pytest.mark.slow
 def test_a_bit_changed_above_the_watermark_is_a_torn_tail() -> None:
     for seed in range(2_000):
         torn_bit(simulated_config(), seed)
+
+
+def test_a_tail_that_the_disk_lost_is_listed() -> None:
+    for seed in range(40):
+        lost_tail(simulated_config(), seed)
 
 
 def test_what_another_broker_wrote_over_does_not_come_back() -> None:

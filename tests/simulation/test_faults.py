@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.fault_trial import FAULTS, NTH_MAX, Fault, run_fault
+from tests.simulation.fault_trial import (
+    FAULTS,
+    NTH_MAX,
+    Fault,
+    run_failed_lowering,
+    run_fault,
+)
 from tests.simulation.images import Model
 from tests.simulation.machine import simulated_config
 from tests.simulation.trial import Tally
@@ -26,3 +32,16 @@ def test_every_call_may_fail(fault: Fault) -> None:
             break
         struck_count += 1
     assert 0 < struck_count < NTH_MAX - 1
+
+
+@pytest.mark.parametrize("index", [False, True])
+@pytest.mark.parametrize("model", Model)
+def test_what_is_lowered_is_lowered_on_the_disk_before_the_log_grows_again(
+    model: Model, index: bool, request: pytest.FixtureRequest
+) -> None:
+    config = simulated_config(synchronous=False, message_index_enable=index)
+    lives_on = request.config.getoption("--long")
+    for nth in range(1, NTH_MAX):
+        if not run_failed_lowering(nth, config, model, Tally(), lives_on=lives_on):
+            break
+    assert 10 < nth < NTH_MAX - 1, "the start has few syncs, or no end of them"

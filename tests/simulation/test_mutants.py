@@ -6,20 +6,22 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simulation.campaign import Found, case_of, run_case
+from tests.simulation.campaign import Found, case_of, run_case, run_everywhere, run_index_cut
 from tests.simulation.encounters import (
     another_owner,
     flipped_bit,
     foreign_broker,
+    lost_tail,
     second_broker,
 )
-from tests.simulation.fault_trial import Fault, run_fault
+from tests.simulation.fault_trial import Fault, run_failed_lowering, run_fault
 from tests.simulation.faults import Failure, SyncFailure
 from tests.simulation.images import Model
 from tests.simulation.machine import simulated_config
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.oracle import Violation
 from tests.simulation.trial import Tally
+from tests.simulation.workloads import INDEX_CUT, REPUT_KILLED
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -39,20 +41,27 @@ def failed_sync(nth: int) -> Callable[[], None]:
     return experiment
 
 
-def changed_bit(seed: int) -> Callable[[], None]:
+def failed_lowerings() -> None:
+    """Let each of the first syncs fail of a start that lowers what is known to be durable."""
+    config = simulated_config(synchronous=False, message_index_enable=False)
+    for nth in range(10, 16):
+        run_failed_lowering(nth, config, Model.EXT4_ORDERED, Tally())
+
+
+def changed_bit(seed: int, *, is_looked_for: bool = False) -> Callable[[], None]:
     """Flip a bit below what is durable."""
-    return lambda: flipped_bit(simulated_config(), seed)
+    return lambda: flipped_bit(simulated_config(), seed, is_looked_for=is_looked_for)
 
 
 CAUGHT_BY: dict[str, Callable[[], None]] = {
-    "acknowledge_failed_sync": failed_sync(11),
-    "retry_failed_sync": failed_sync(11),
-    "reopen_after_failed_sync": failed_sync(11),
-    "believe_the_page_cache": failed_sync(11),
-    "sync_newest_segment": crashes(66),
+    "acknowledge_failed_sync": failed_sync(17),
+    "retry_failed_sync": failed_sync(17),
+    "reopen_after_failed_sync": failed_sync(17),
+    "believe_the_page_cache": failed_sync(17),
+    "sync_newest_segment": crashes(626),
     "acknowledge_what_is_written": crashes(0),
     "truncate_in_memory": crashes(0),
-    "end_at_the_first_bad_record": changed_bit(0),
+    "end_at_the_first_bad_record": changed_bit(0, is_looked_for=True),
     "watermark_ahead_of_the_log": crashes(0),
     "watermark_unheeded": changed_bit(10),
     "watermark_of_another_broker": lambda: another_owner(simulated_config(), 0),
@@ -65,11 +74,19 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "config_unsynced": crashes(12),
     "no_directory_sync": crashes(0),
     "queue_names_unsynced": crashes(22_216),
+    "later_queue_name_unsynced": lambda: run_everywhere(REPUT_KILLED[4]),
     "segment_name_unsynced": crashes(0),
-    "abort_mark_unsynced": crashes(18_288),
+    "abort_mark_unsynced": crashes(22_230),
     "dispatch_past_readable": crashes(8),
     "queue_ends_from_queues_alone": crashes(0),
     "index_dropped_after_a_crash": crashes(22_220),
+    "dispatched_ahead_of_queues": crashes(22_220),
+    "marks_of_the_page_cache": failed_lowerings,
+    "dispatched_of_another_broker": lambda: another_owner(simulated_config(), 1),
+    "no_look_below": lambda: lost_tail(simulated_config(), 1),
+    "left_unsynced_by_a_killed_reput": lambda: run_everywhere(REPUT_KILLED[3]),
+    "slots_of_torn_entries_emptied": crashes(22_220),
+    "index_cut_unsaid": lambda: run_index_cut(INDEX_CUT[0]),
     "queues_not_checked_after_a_crash": crashes(22_226),
 }
 
@@ -89,8 +106,8 @@ def test_the_mutant_is_caught(name: str) -> None:
         crashes(12),
         crashes(18_288),
         crashes(22_216),
-        failed_sync(11),
-        changed_bit(0),
+        failed_sync(17),
+        changed_bit(0, is_looked_for=True),
     ],
     ids=["seed0", "seed8", "seed42", "seed12", "seed18288", "seed22216", "sync", "bit"],
 )

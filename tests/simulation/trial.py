@@ -100,6 +100,15 @@ class Trial:
         self._tally.workloads_count += 1
         self._crash(Platter(disk.origin, self._model), disk, ClientView(), now_ms, generation=1)
 
+    def crash(self, disk: SimulatedDisk, view: ClientView, now_ms: int, *, lives_on: bool) -> None:
+        """Crash everywhere what was done to a disk that began with an image. Raises: Violation.
+
+        view: what the clients knew then.
+        lives_on: crash some of the recoveries as well.
+        """
+        platter = Platter(disk.origin, self._model)
+        self._crash(platter, disk, view, now_ms, generation=1 if lives_on else GENERATIONS_MAX)
+
     def _step(self, machine: Machine, step: str) -> Machine:
         try:
             return apply(machine, step, self._config)

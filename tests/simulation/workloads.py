@@ -31,6 +31,36 @@ STEPS: Final = (
     "kill",
 )
 
+REPUT_KILLED: Final = (
+    ("put", "batch", "flush", "dispatch", "kill_reput"),
+    ("put", "batch", "flush", "dispatch", "kill_reput", "derive", "put", "flush"),
+    ("put", "flush", "dispatch", "derive", "batch", "batch", "flush", "dispatch", "kill_reput"),
+    ("put", "batch", "flush", "dispatch", "kill_reput", "kill_reput", "put", "flush", "dispatch"),
+    ("batch", "batch", "batch", "flush", "dispatch", "kill_reput", "roll", "flush", "derive"),
+)
+"""Reput's process dies alone and another follows. Not among the steps, whose seeds would change."""
+
+MADE_AHEAD: Final = (
+    ("make_ahead", "put", "batch", "flush", "dispatch", "kill_reput", "put", "flush", "dispatch"),
+    ("make_ahead", "put", "put", "flush", "dispatch", "derive", "make_ahead", "batch", "batch"),
+    ("make_ahead", "kill", "put", "make_ahead", "put", "flush", "dispatch", "derive", "stop"),
+)
+"""Files of queues and of the index are made before their first message. Not among the steps,
+whose seeds would change."""
+
+SUMMED: Final = (
+    ("put", "batch", "flush", "sum", "put", "batch", "flush", "sum", "put", "flush"),
+    ("batch", "roll", "flush", "sum", "put", "flush", "trim", "sum", "kill", "put", "flush", "sum"),
+)
+"""Sums of the log are kept beside. Not among the steps, whose seeds would change."""
+
+INDEX_CUT: Final = (
+    ("put", "put", "flush", "put", "put", "dispatch", "derive"),
+    ("put", "put", "flush", "dispatch", "derive", "put", "put", "dispatch", "derive"),
+)
+"""Queues and index are durable in front of the log, which an asynchronous flush allows: where a
+crash ends the log lower the index is cut, and then that cut is crashed."""
+
 BODY_BYTES: Final = 40
 ROLLING_BYTES: Final = SEGMENT_BYTES - 300
 BATCH_COUNT: Final = 3
@@ -88,4 +118,7 @@ _CALLS: Final[dict[str, Callable[[Machine], object]]] = {
     "derive": lambda machine: machine.flush_derived(),
     "commit": lambda machine: machine.commit_offsets(),
     "trim": lambda machine: machine.trim(),
+    "kill_reput": lambda machine: machine.kill_reput(),
+    "sum": lambda machine: machine.sum_durable(),
+    "make_ahead": lambda machine: machine.dispatch.make_ahead(),
 }

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from wakelog.spark.errors import OptionError
-from wakelog.spark.options import check_use, read_assignment, read_offsets, read_options
+from wakelog.spark.options import (
+    RemoteOptions,
+    check_use,
+    read_assignment,
+    read_offsets,
+    read_options,
+)
 
 PATH = {"path": "/s"}
 
@@ -65,9 +72,13 @@ def test_which_queues_are_read(options: dict[str, str], topic: str, expected: bo
 WRONG: list[tuple[dict[str, str], str]] = [
     ({"topc": "A"}, r"no option 'topc', did you mean 'topic'\?"),
     ({"zzzzzz": "A"}, "no option 'zzzzzz'$"),
-    ({"nameServer": "h:1"}, "option nameServer is not served yet"),
+    ({"nameServer": "h"}, "option nameServer is 'h'; it takes HOST:PORT"),
+    ({"sqlFilter": "a > 1"}, "option sqlFilter is not served yet"),
+    ({"pullBatchSize": "5"}, "pullBatchSize does not go with reading files"),
+    ({"nameServer": "h:1", "namesrvAddr": "g:1"}, "are one, with two values"),
+    ({"readMode": "ray"}, "readMode ray is not served yet"),
     ({"tls.enable": "true"}, "tls.enable is not served yet"),
-    ({"readMode": "remote"}, "not served yet"),
+    ({"readMode": "remote"}, "storePath is missing, .* or nameServer, to read over the wire"),
     ({"readMode": "fast"}, "it takes auto or file"),
     ({"decompress": "yes"}, "it takes true or false"),
     ({"minPartitions": "0"}, "a number above 0"),
@@ -90,9 +101,21 @@ def test_what_is_said_about_a_wrong_one(options: dict[str, str], message: str) -
         read_options(PATH | options)
 
 
-def test_a_path_is_needed() -> None:
+def test_a_path_or_a_name_server_is_needed() -> None:
     with pytest.raises(OptionError, match="storePath is missing"):
         read_options({})
+    with pytest.raises(OptionError, match="storePath is missing: the store"):
+        read_options({"nameServer": "h:1", "readMode": "file"})
+    for name, text in {"table": "damage", "maxBytesPerPartition": "1m"}.items():
+        with pytest.raises(OptionError, match=f"{name} does not go with reading over the wire"):
+            read_options({"nameServer": "h:1", name: text})
+
+
+def test_files_are_read_where_they_are_seen(tmp_path: Path) -> None:
+    both = {"nameServer": "h:1", "storePath": f"a={tmp_path}", "pullBatchSize": "5"}
+    assert read_options(both).remote is None
+    for there in ({"storePath": f"a={tmp_path}/none"}, {"readMode": "remote"}):
+        assert read_options(both | there).remote == RemoteOptions(("h:1",), pull_count=5)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,13 @@ import pytest
 
 from tests.fakes.logs import read_file, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.storage.allocate import Allocate, InlineSegments, clean_unfinished, make_segment
+from wakelog.storage.allocate import (
+    Allocate,
+    FilesAhead,
+    InlineSegments,
+    clean_unfinished,
+    make_segment,
+)
 from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.errors import DamagedStore, StoreFailed, StoreFull
 from wakelog.storage.paths import offset_name
@@ -24,6 +30,9 @@ def fs() -> MemoryFileSystem:
     fs = MemoryFileSystem()
     fs.make_directories("/store")
     return fs
+
+
+AHEAD = "/store/wakelog.new.broker.ahead"
 
 
 def make(fs: MemoryFileSystem) -> bool:
@@ -139,3 +148,56 @@ def test_a_folder_that_cannot_be_listed_is_a_failure_of_the_store(fs: MemoryFile
     fs.fail("list_directory", number=errno.EMFILE)
     with pytest.raises(StoreFailed, match="list"):
         clean_unfinished(fs, paths, "broker")
+
+
+def test_a_file_made_ahead_needs_only_its_name(fs: MemoryFileSystem) -> None:
+    ahead = FilesAhead(fs, AHEAD, SIZE, count=2)
+    ahead.make()
+    made_ahead = ahead.take()
+    assert made_ahead is not None
+    fs.calls.clear()
+    assert make_segment(fs, PATH, SIZE, temporary_path=made_ahead, is_built=True, unsynced=[])
+    assert fs.calls["sync"] == fs.calls["sync_directory"] == 0
+    assert read_file(fs, PATH) == bytes(SIZE)
+    assert not fs.exists(made_ahead)
+
+
+def test_as_many_are_made_ahead_as_are_missing_under_new_names(fs: MemoryFileSystem) -> None:
+    ahead = FilesAhead(fs, AHEAD, SIZE, count=2)
+    assert ahead.take() is None
+    ahead.make()
+    taken = [ahead.take(), ahead.take(), ahead.take()]
+    ahead.make()
+    taken += [ahead.take()]
+    assert taken == [f"{AHEAD}.0", f"{AHEAD}.1", None, f"{AHEAD}.2"]
+    assert fs.calls["sync"] == 4
+
+
+def test_what_was_made_ahead_and_not_taken_goes(fs: MemoryFileSystem) -> None:
+    ahead = FilesAhead(fs, AHEAD, SIZE, count=2)
+    ahead.make()
+    ahead.take()
+    ahead.remove()
+    assert fs.list_directory("/store") == ["wakelog.new.broker.ahead.0"]
+    assert ahead.take() is None
+
+
+def test_a_full_disk_leaves_nothing_made_ahead_in_part(fs: MemoryFileSystem) -> None:
+    ahead = FilesAhead(fs, AHEAD, SIZE, count=2)
+    fs.fail("allocate", nth=2, number=errno.ENOSPC)
+    with pytest.raises(StoreFull):
+        ahead.make()
+    assert fs.list_directory("/store") == ["wakelog.new.broker.ahead.0"]
+    ahead.make()
+    assert fs.list_directory("/store") == [f"wakelog.new.broker.ahead.{n}" for n in (0, 2)]
+
+
+def test_a_file_made_ahead_does_not_replace_one_that_is_there(fs: MemoryFileSystem) -> None:
+    ahead = FilesAhead(fs, AHEAD, SIZE, count=1)
+    ahead.make()
+    made_ahead = ahead.take()
+    assert made_ahead is not None
+    fs.make_directories(dirname(PATH))
+    write_file(fs, PATH, b"x" * SIZE)
+    assert not make_segment(fs, PATH, SIZE, temporary_path=made_ahead, is_built=True)
+    assert read_file(fs, PATH) == b"x" * SIZE

@@ -38,6 +38,7 @@ def test_defaults_are_those_of_rocketmq() -> None:
     expected = dict(pair.split("=") for pair in DEFAULTS.split())
     expected["storePathRootDir"] = "/s"
     # Not RocketMQ's: both off, so that nothing is lost that need not be.
+    expected["scrubBytesPerSecond"] = str(1 << 20)
     expected["compat.skip_segment"] = expected["compat.cut_at_damage"] = "false"
     expected["messageDelayLevel"] = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     assert StoreConfig(store_path_root="/s").to_properties() == expected

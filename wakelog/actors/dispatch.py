@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -30,6 +31,7 @@ from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.recovery.steps import recover_derived
 from wakelog.storage.state.checkpoint import Checkpoint
+from wakelog.storage.state.dispatched import DispatchedFile
 from wakelog.storage.state.failed_sync import FailedSyncMark
 from wakelog.telemetry.histogram import Histogram
 
@@ -104,6 +106,7 @@ class Dispatch:
             filters=FilterFile(fs, config.paths.filters) if calculates_bitmaps else None,
         )
         self._checkpoint = Checkpoint(fs, config.paths.checkpoint)
+        self._dispatched = DispatchedFile(fs, config.paths.dispatched)
         self.core = Reput(
             fs,
             self._log,
@@ -115,14 +118,20 @@ class Dispatch:
         recovered = known.dispatch_from is not None
         dispatch_from = known.dispatch_from
         self._failed_sync = FailedSyncMark(fs, config.paths)
-        if not recovered and self._failed_sync.is_set():
-            dispatch_from = recover_derived(fs, config)
-        self.flushed = self.core.start(
+        is_doubtful = self._failed_sync.is_set()
+        if is_doubtful:
+            # Also where the Broker recovered meanwhile: the flush below may have failed since.
+            self._dispatched.lower(0)
+            found = recover_derived(fs, config)
+            dispatch_from = found if dispatch_from is None else min(found, dispatch_from)
+        self.core.start(
             known.committed,
-            clean_exit=known.clean_exit and recovered,
+            clean_exit=known.clean_exit and recovered and not is_doubtful,
             dispatch_from=dispatch_from,
             dispatched=None if recovered else known.dispatched,
         )
+        # What a process before left unsynced is durable before the mark of a failed sync goes.
+        self.run(self.core.prepare_flush())
         self._failed_sync.clear()
         self._puts: dict[str, tuple[int, int]] = {}
         self._step_seconds = Histogram()
@@ -167,10 +176,20 @@ class Dispatch:
             raise
         if job.store_timestamp_ms:
             self._checkpoint.set_logics(job.store_timestamp_ms)
-        if job.index_timestamp_ms:
+        if job.index_timestamp_ms is not None:
+            # It goes down where files were removed: it must not vouch for those made anew.
             self._checkpoint.set_index(job.index_timestamp_ms)
         self._checkpoint.sync()
+        self._dispatched.note(job.position, job.index_end)
         self.flushed = job.position
+
+    def make_ahead(self) -> None:
+        """Make files that new queues will need; for any thread.
+
+        Where that fails they are made when they are needed, and say then what is wrong.
+        """
+        with suppress(StoreError):
+            self.core.make_ahead()
 
     def close(self) -> None:
         """Make everything durable and close the files. Raises: StoreError."""
@@ -181,6 +200,7 @@ class Dispatch:
             for dispatcher in self._dispatchers:
                 dispatcher.close()
             self._checkpoint.close()
+            self._dispatched.close()
             self._log.close()
 
     @staticmethod

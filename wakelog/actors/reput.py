@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import msgspec
@@ -52,7 +53,8 @@ class ReputService:
         self._holds: NoteLine | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._flush_timer: asyncio.TimerHandle | None = None
-        self._flushing: asyncio.Future[None] | None = None
+        self._flushing: Future[None] | None = None
+        self._syncs = ThreadPoolExecutor(1, "sync")
         self._log = logger(Log.STORE)
         self._errors = logger(Log.STORE_ERROR)
 
@@ -84,6 +86,7 @@ class ReputService:
             station.close()
             raise Refused(str(error)) from None
         self._station = station
+        self._dispatch.make_ahead()
         position = self._dispatch.core.position
         self._log.info("dispatch begins", position=position, log_end=known.committed)
         if station.has_bells:
@@ -102,6 +105,7 @@ class ReputService:
         self._timer = self._flush_timer = None
         try:
             if dispatch is not None:
+                self._settle()
                 dispatch.close()
         except StoreError as error:
             self._errors.error("derived files not durable", cause=str(error))
@@ -123,6 +127,7 @@ class ReputService:
     def flush(self, epoch: int) -> int:
         """Make everything dispatched durable; return the position that now is."""
         dispatch = self._checked(epoch)
+        self._settle()
         try:
             dispatch.run(dispatch.core.prepare_flush())
         except StoreError as error:
@@ -183,6 +188,8 @@ class ReputService:
         self._answer([])
 
     def _step(self, dispatch: Dispatch, readable: int) -> DispatchDecision:
+        if dispatch.core.is_broken:
+            self._settle()
         decision = dispatch.step(readable)
         page = None if self._station is None else self._station.page
         if page is not None and self._holds is not None:
@@ -202,14 +209,23 @@ class ReputService:
 
     def _flush_timed(self) -> None:
         self._flush_timer = None
-        if self._dispatch is not None and (self._flushing is None or self._flushing.done()):
-            job = self._dispatch.core.prepare_flush()
-            loop = asyncio.get_running_loop()
-            self._flushing = loop.run_in_executor(None, self._run_or_end, self._dispatch, job)
+        if self._dispatch is None:
+            return
+        if self._flushing is not None and not self._flushing.done():
+            self._flush_later()
+            return
+        job = self._dispatch.core.prepare_flush()
+        self._flushing = self._syncs.submit(self._run_or_end, self._dispatch, job)
+
+    def _settle(self) -> None:
+        """Wait for the job that runs: a later one, done before it, would say more than is true."""
+        if self._flushing is not None:
+            wait([self._flushing])
 
     def _run_or_end(self, dispatch: Dispatch, job: FlushJob) -> None:
         try:
             dispatch.run(job)
+            dispatch.make_ahead()
         except StoreError as error:
             if dispatch is not self._dispatch:
                 return  # released meanwhile, and its files closed

@@ -1,4 +1,6 @@
-"""The Retention actor: deletes expired segments and watches how full the disk is.
+"""The Retention actor: deletes expired segments, watches how full the disk is, and how sound.
+
+Beside its runs a thread sums what became durable, and compares it slowly (`storage.sums`).
 
 It also keeps the leases of those who read segments from outside, and takes snapshots for them: the
 one who removes is asked what stays, so that no segment goes between the answer and its use.
@@ -9,6 +11,7 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.CleanCommitLogService (4.9
 from __future__ import annotations
 
 import os
+import threading
 import time
 import uuid
 from typing import Any
@@ -19,8 +22,9 @@ from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import LockByte, Refused, Station, attached
 from wakelog.actors.links.wall_clock import wall_ms
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem, RealFileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.retention.lease_file import LeaseBook
 from wakelog.storage.retention.retention import Retention, RetentionDecision
@@ -30,6 +34,7 @@ from wakelog.storage.retention.retention_files import (
     retention_segments,
 )
 from wakelog.storage.retention.snapshot import VERSION, Snapshot, SnapshotSegment
+from wakelog.storage.sums.keeper import SumKeeper
 from wakelog.telemetry.logs import Log, logger
 
 SERVICE = "retention"
@@ -47,6 +52,32 @@ class RetentionOutcome(msgspec.Struct, frozen=True):
     disk_full: bool
     next_step_ms: int
     removed: list[str]
+
+
+class SumThread:
+    """The thread that steps a `SumKeeper` until it is stopped."""
+
+    def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
+        """Start."""
+        self.keeper = SumKeeper(fs, config)
+        self._stopping = threading.Event()
+        self._errors = logger(Log.STORE_ERROR)
+        self._thread = threading.Thread(target=self._run, name="sums", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Wait for the piece under way, and end."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        keeper = self.keeper
+        pause_ms = 0
+        while not self._stopping.wait(pause_ms / 1000):
+            pause_ms = keeper.step(wall_ms())
+            while keeper.news:
+                self._errors.error(keeper.news.popleft())
+        keeper.close()
 
 
 class LeaseRequest(msgspec.Struct, frozen=True):
@@ -71,6 +102,7 @@ class RetentionService:
         self._station: Station | None = None
         self._core: Retention | None = None
         self._segments: MappedFileQueue | None = None
+        self._sums: SumThread | None = None
         self._book: LeaseBook | None = None
         self._log = logger(Log.STORE)
 
@@ -100,10 +132,14 @@ class RetentionService:
             self._log.error("leases not understood: none holds", path=self._store.paths.leases)
         self._core = Retention(self._store, wall_ms())
         self._segments = retention_segments(self._fs, self._store)
+        self._sums = SumThread(self._fs, self._store)
         return attached()
 
     def release(self) -> None:
-        """Remove no more."""
+        """Remove and compare no more."""
+        if self._sums is not None:
+            self._sums.stop()
+            self._sums = None
         if self._segments is not None:
             self._segments.close()
         self._segments = self._core = self._book = None
@@ -212,10 +248,11 @@ class RetentionService:
 
     def statistics(self) -> dict[str, Any]:
         """Return the cores' counters."""
-        if self._core is None or self._book is None:
+        if self._core is None or self._book is None or self._sums is None:
             return {}
         leases = msgspec.to_builtins(self._book.statistics())
-        return {**msgspec.to_builtins(self._core.statistics()), "leases": leases}
+        sums = self._sums.keeper.statistics()._asdict()
+        return {**msgspec.to_builtins(self._core.statistics()), **sums, "leases": leases}
 
     def _attached(self) -> tuple[Station, Retention, MappedFileQueue, LeaseBook]:
         """Return what there is while attached. Raises: Refused."""

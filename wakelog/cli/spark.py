@@ -198,6 +198,29 @@ def hotkeys(
 
 
 @spark.command()
+def report(
+    store: Stores,
+    into: Annotated[str, typer.Option(metavar="FILE", help="The page, which is replaced.")],
+    options: Options = None,
+    as_json: AsJson = False,
+    master: Master = None,
+    confs: Confs = None,
+) -> None:
+    """Draw rates, latency, sizes, lag and hot keys into one HTML file that opens offline."""
+    from wakelog.spark.jobs.report import report as report_now
+
+    with _session(master, confs) as session:
+        found = report_now(session, store, into, options=_pairs("option", options))
+    if as_json:
+        print(json.dumps(_named(found)))
+        return
+    print(
+        f"drawn: {found.messages_count} messages of {found.topics_count} topics, "
+        f"{found.groups_count} groups, into {found.path}"
+    )
+
+
+@spark.command()
 def deadletters(
     store: Stores,
     retries: Annotated[int, typer.Option(help="After how many a message is given up.")] = 16,

@@ -68,6 +68,9 @@ class BodyCheck:
         """Name no file."""
         return FlushPart([], [])
 
+    def make_ahead(self) -> None:
+        """Make nothing."""
+
     def recover(self, max_physical_offset: int) -> int:
         """Ask for the whole log."""
         return 0

@@ -6,10 +6,10 @@ path, as only a foreign log has it, is counted and left out.
 Invariants:
 - After `dispatch` returned every entry of the batch is in its file, so that the readers of
   another process find it as soon as the watermark says so.
-- A queue's files are made in one step, outside the data folders first.
+- A queue's files are made in one step, outside the data folders first; some are made ahead.
 - The name of a queue's first file is durable after the next flush, not before: a first message
-  does not wait for the syncs of three directories. A later file is made when the names before it
-  are durable, and its own is at once: a queue without its first file would look trimmed.
+  waits for no sync, of a file or of three directories. A later file is made when the names before
+  it are durable, and its own is at once: a queue without its first file would look trimmed.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildConsumeQueue (4.9.3).
 """
@@ -17,13 +17,13 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildCo
 from __future__ import annotations
 
 from functools import partial
-from posixpath import dirname
+from posixpath import dirname, join
 from typing import Final
 
 from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
 from wakelog.dispatchers.queue_entries import EntryPlacement
 from wakelog.dispatchers.sync_files import sync_directories, sync_files
-from wakelog.storage.allocate import clean_unfinished, make_segment
+from wakelog.storage.allocate import FilesAhead, clean_unfinished, make_segment
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalName, store_failure
 from wakelog.storage.file_system import FileSystem
@@ -32,8 +32,11 @@ from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
 from wakelog.storage.queue_offsets import QueueKey
 from wakelog.storage.recovery.queue_repair import list_queues
+from wakelog.storage.state.dispatched import read_dispatched
 
 FILE_OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
+# What a topic's first messages need: clients make a new topic with four queues.
+FILES_AHEAD_COUNT: Final = 4
 
 
 class ConsumeQueueDispatcher:
@@ -52,6 +55,12 @@ class ConsumeQueueDispatcher:
         self._illegal_names_count = 0
         self._files_made_count = 0
         self._unsynced: list[str] = []  # directories
+        self._ahead = FilesAhead(
+            fs,
+            config.paths.new_file(join(config.paths.root, "consumequeue.ahead"), FILE_OWNER),
+            config.consume_queue_bytes,
+            count=FILES_AHEAD_COUNT,
+        )
 
     def dispatch(self, batch: DispatchBatch) -> None:
         """Put an entry of each visible message into each of its queues, and write them."""
@@ -70,16 +79,22 @@ class ConsumeQueueDispatcher:
         paths = [path for queue in self._queues.values() for path in queue.dirty_paths()]
         return FlushPart(paths, directories)
 
+    def make_ahead(self) -> None:
+        """Make the files of queues to come."""
+        self._ahead.make()
+
     def recover(self, max_physical_offset: int) -> int:
         """Open all queues and return the end of the last record that has an entry.
 
         What a writer before this one has made and not synced is synced by the next flush.
         """
-        clean_unfinished(self._fs, self._config.paths, FILE_OWNER)
         self.close()
+        clean_unfinished(self._fs, self._config.paths, FILE_OWNER)
+        durable = read_dispatched(self._fs, self._config.paths.dispatched).physical_offset
         for key in list_queues(self._fs, self._config.paths):
             queue = self.open_queue(key)
             if queue is not None:
+                queue.take_for_unsynced(durable)
                 topic = dirname(queue.directory)
                 self._unsynced += [dirname(topic), topic, queue.directory]
         return self.truncate(max_physical_offset)
@@ -145,7 +160,8 @@ class ConsumeQueueDispatcher:
         }
 
     def close(self) -> None:
-        """Close every file."""
+        """Close every file; remove those made ahead."""
+        self._ahead.remove()
         for queue in self._queues.values():
             queue.close()
         self._queues.clear()
@@ -186,7 +202,7 @@ class ConsumeQueueDispatcher:
         )
 
     def _make_file(self, path: str, size_bytes: int, *, sparse: bool = False) -> None:
-        temporary_path = self._config.paths.new_file(path, FILE_OWNER)
+        made_ahead = None if sparse else self._ahead.take()
         is_first = not self._fs.exists(dirname(path))
         if not is_first:
             sync_directories(self._fs, [dirname(path)])
@@ -194,7 +210,8 @@ class ConsumeQueueDispatcher:
             self._fs,
             path,
             size_bytes,
-            temporary_path=temporary_path,
+            temporary_path=made_ahead or self._config.paths.new_file(path, FILE_OWNER),
+            is_built=made_ahead is not None,
             sparse=sparse,
             unsynced=self._unsynced if is_first else None,
         )

@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.dispatch_request import DispatchRequest
+from wakelog.storage.state.dispatched import IndexEnd
 
 __all__ = ["CoreDispatcher", "DispatchBatch", "DispatchRequest", "Dispatcher", "FlushPart"]
 
@@ -111,12 +112,15 @@ class Dispatcher(Protocol):
 class FlushPart(NamedTuple):
     """What one built-in dispatcher needs synced: files, then the directories with new names.
 
-    index_timestamp_ms: the store time up to which the index is whole then; 0 if it is no index.
+    index_timestamp_ms: the store time up to which the index is whole then, 0 if it is empty; None
+        if it is no index.
+    index_end: where the index ends then.
     """
 
     paths: list[str]
     directories: list[str]
-    index_timestamp_ms: int = 0
+    index_timestamp_ms: int | None = None
+    index_end: IndexEnd = IndexEnd()
 
 
 class CoreDispatcher(Dispatcher, Protocol):
@@ -124,6 +128,13 @@ class CoreDispatcher(Dispatcher, Protocol):
 
     def prepare_flush(self) -> FlushPart:
         """Write what is in memory and return the files that a sync has to reach."""
+        ...
+
+    def make_ahead(self) -> None:
+        """Make files that new names will soon need: those that are missing are made when needed.
+
+        For any thread, but not while files are opened anew or closed. Raises: StoreError.
+        """
         ...
 
     def remove_before(self, physical_offset: int) -> int:

@@ -74,6 +74,9 @@ class FilterBitmap:
         """Return counters."""
         return {"bitmaps_count": self._bitmaps_count}
 
+    def make_ahead(self) -> None:
+        """Make nothing: there are no files."""
+
     def remove_before(self, physical_offset: int) -> int:
         """Remove nothing."""
         return 0

@@ -17,6 +17,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_writer import IndexWriter
+from wakelog.storage.state.dispatched import IndexEnd, lower_index_end, read_dispatched
 
 # About a second of catching up: what a kill makes Reput do again. Each write back of a file of the
 # default size rewrites nearly all of its 20 MB of slots, since keys fall anywhere.
@@ -37,6 +38,7 @@ class IndexDispatcher:
         """
         self._fs = fs
         self._directory = config.paths.index_directory
+        self._dispatched_path = config.paths.dispatched
         self._writer = IndexWriter(fs, config)
         self._store_time = store_time
         self._written_back_keys_count = 0
@@ -70,22 +72,48 @@ class IndexDispatcher:
             raise store_failure(self._directory, "write", error) from error
         writer = self._writer
         return FlushPart(
-            writer.dirty_paths(), writer.take_unsynced_directories(), writer.end_timestamp_ms
+            writer.dirty_paths(),
+            writer.take_unsynced_directories(),
+            writer.end_timestamp_ms,
+            writer.end,
         )
 
+    def make_ahead(self) -> None:
+        """Make the first file of an index that has none."""
+        self._writer.make_ahead()
+
     def recover(self, max_physical_offset: int) -> int:
-        """Open the newest file and return where the last record that has keys begins."""
+        """Open the newest file and return where the last record that has keys begins.
+
+        Or where later records, that have none, are known to end. What a writer before this one has
+        made and not synced is synced by the next flush.
+        """
+        writer = self._writer
+        durable = read_dispatched(self._fs, self._dispatched_path)
         try:
-            self._writer.load()
+            writer.load()
         except OSError as error:
             raise store_failure(self._directory, "open", error) from error
-        if self._writer.files_count and self._writer.end_physical_offset >= max_physical_offset:
+        writer.take_for_unsynced(durable.index_end)
+        if writer.files_count and writer.end_physical_offset >= max_physical_offset:
             return self.truncate(max_physical_offset)
-        return self._writer.end_physical_offset
+        if durable.index_end == IndexEnd() or durable.index_end != writer.end:
+            return writer.end_physical_offset
+        return max(writer.end_physical_offset, min(durable.physical_offset, max_physical_offset))
 
     def truncate(self, physical_offset: int) -> int:
-        """Keep the sound entries of records below `physical_offset`, and make the rest of them."""
+        """Keep the sound entries of records below `physical_offset`, and make the rest of them.
+
+        Where it is known what is durable only that is kept: the rest comes again.
+        """
+        durable = read_dispatched(self._fs, self._dispatched_path)
+        end = min(physical_offset, durable.physical_offset)
         try:
+            if durable.index_end != IndexEnd() and self._writer.cut(
+                durable.index_end, end, self._store_time, self._lower
+            ):
+                # Records without keys leave no trace in the index, and need not come again.
+                return end
             self._writer.repair(physical_offset, self._store_time)
         except OSError as error:
             raise store_failure(self._directory, "repair", error) from error
@@ -113,6 +141,10 @@ class IndexDispatcher:
     def close(self) -> None:
         """Close the open file; what was not written back is made again from the log."""
         self._writer.close()
+        self._writer.remove_ahead()
+
+    def _lower(self, index_end: IndexEnd) -> None:
+        lower_index_end(self._fs, self._dispatched_path, index_end)
 
     def _write_back(self) -> None:
         self._writer.write_back()

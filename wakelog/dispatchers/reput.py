@@ -38,6 +38,7 @@ from wakelog.storage.bulk.layout import STORE_TIMESTAMP
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.scan import delay_levels_ms
+from wakelog.storage.state.dispatched import IndexEnd
 
 if TYPE_CHECKING:
     from wakelog.storage.bulk.loader import Kernels
@@ -64,7 +65,8 @@ class DispatchDecision(NamedTuple):
 class FlushJob(NamedTuple):
     """Files and names to sync, in any thread, and what is durable after that.
 
-    The two times are what a checkpoint may state as logicsMsgTimestamp and indexMsgTimestamp.
+    The two times are what a checkpoint may state as logicsMsgTimestamp and indexMsgTimestamp; the
+    position and the index's end are for `storage/state/dispatched.py`.
     """
 
     fs: FileSystem
@@ -72,7 +74,8 @@ class FlushJob(NamedTuple):
     directories: tuple[str, ...]
     position: int
     store_timestamp_ms: int
-    index_timestamp_ms: int
+    index_timestamp_ms: int | None
+    index_end: IndexEnd
 
     def run(self) -> None:
         """Sync. Raises: StoreFailed; then nothing of the job is durable: start Reput again."""
@@ -126,11 +129,18 @@ class Reput:
         self._arrivals_count = 0
         self._store_timestamp_ms = 0
         self._log_end = 0
+        self._unsynced: list[str] = []
+        self._unsynced_directories: list[str] = []
 
     @property
     def position(self) -> int:
         """How far everything is dispatched."""
         return self._cursor.position
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the next step begins anew; no flush job may run meanwhile: files are cut."""
+        return self._broken
 
     def start(
         self,
@@ -201,22 +211,34 @@ class Reput:
     def prepare_flush(self) -> FlushJob:
         """Write what is in memory and return the job that makes it durable."""
         position, store_timestamp_ms = self._cursor.position, self._store_timestamp_ms
-        paths: list[str] = []
-        directories: list[str] = []
-        index_timestamp_ms = 0
+        index_timestamp_ms: int | None = None
+        index_end = IndexEnd()
         for dispatcher in self._dispatchers:
             part = dispatcher.prepare_flush()
-            paths += part.paths
-            directories += part.directories
-            index_timestamp_ms = max(index_timestamp_ms, part.index_timestamp_ms)
+            # Kept where a later dispatcher raises: the next job has to cover them.
+            self._unsynced += part.paths
+            self._unsynced_directories += part.directories
+            if part.index_timestamp_ms is not None:
+                index_timestamp_ms, index_end = part.index_timestamp_ms, part.index_end
+        paths, self._unsynced = tuple(self._unsynced), []
+        directories, self._unsynced_directories = tuple(self._unsynced_directories), []
         return FlushJob(
             self._fs,
-            tuple(paths),
-            tuple(directories),
+            paths,
+            directories,
             position,
             store_timestamp_ms,
             index_timestamp_ms,
+            index_end,
         )
+
+    def make_ahead(self) -> None:
+        """Make files that the next new queues need, in any thread that `start` does not run beside.
+
+        Raises: StoreError; what could not be made is made when it is needed.
+        """
+        for dispatcher in self._dispatchers:
+            dispatcher.make_ahead()
 
     def flush(self) -> FlushJob:
         """Make everything dispatched durable; return the job that was run."""

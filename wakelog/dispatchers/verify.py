@@ -2,7 +2,8 @@
 
 Names, kinds and lengths first (`storage/verification/store_files.py`); a link out of the store ends
 it there. Then the log is read once: each record's place, lengths and CRC, and the queues and the
-index that follow from it. Then those are held against the store's own, both ways.
+index that follow from it. Then those are held against the store's own, both ways, and the log
+against the sums that were kept of it.
 
 Below the durable watermark nothing is a tail: what holds no record there is damage.
 
@@ -29,6 +30,7 @@ from wakelog.storage.queue_offsets import QueueKey
 from wakelog.storage.recovery.durable import known_durable
 from wakelog.storage.recovery.queue_repair import list_queues
 from wakelog.storage.state.checkpoint import read_times
+from wakelog.storage.sums.compare import ChangedBlock, compare_sums
 from wakelog.storage.verification.findings import Finding, Findings, Severity
 from wakelog.storage.verification.index_compare import compare_index
 from wakelog.storage.verification.queue_compare import (
@@ -88,6 +90,8 @@ def verify_store(
     span = Span(log.begin, log.end)
     comparison = _Comparison(fs, config, made.config.paths, findings, span, is_live=is_live)
     comparison.queues()
+    for finding in _changed_blocks(fs, config):
+        findings.add(finding)
     if config.message_index_enable:
         comparison.index()
     return VerifyReport(
@@ -137,6 +141,24 @@ def _log_findings(log: LogReport, watermark: int, *, is_live: bool) -> Iterator[
     if log.end + log.tail_bytes > max(log.end, watermark) and not is_live:
         reason = f"{log.tail_bytes} bytes are written behind the last sound record"
         yield Finding(damage, "tail", "commitlog", reason, log.end)
+
+
+def _changed_blocks(fs: FileSystem, config: StoreConfig) -> Iterator[Finding]:
+    """Yield what differs from when it was durable, neighbouring blocks as one."""
+    begin = end = -1
+    for looked in compare_sums(fs, config):
+        if begin >= 0 and not (isinstance(looked, ChangedBlock) and looked.begin == end):
+            yield _changed(begin, end)
+            begin = -1
+        if isinstance(looked, ChangedBlock):
+            begin, end = (begin if begin >= 0 else looked.begin), looked.end
+    if begin >= 0:
+        yield _changed(begin, end)
+
+
+def _changed(begin: int, end: int) -> Finding:
+    reason = f"in {end - begin} bytes something differs from when they were durable"
+    return Finding(Severity.DAMAGE, "block", "commitlog", reason, begin)
 
 
 class _Comparison:

@@ -9,9 +9,8 @@ and values are kept where the meaning is the same.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from glob import glob
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -25,6 +24,21 @@ from wakelog.spark.columns import (
     nearest,
 )
 from wakelog.spark.errors import OptionError
+from wakelog.spark.option_texts import (
+    one_of,
+    read_addresses,
+    read_bytes,
+    read_count,
+    read_delay_ms,
+    read_flag,
+    read_group,
+    read_moment_ms,
+    read_names,
+    read_number,
+    read_pattern,
+    read_tags,
+    read_text,
+)
 from wakelog.spark.plan import PARTITION_BYTES
 from wakelog.spark.records.record_walk import BATCH_BYTES, BATCH_ROWS
 from wakelog.spark.snapshots import read_snapshots
@@ -35,17 +49,27 @@ LATEST: Final = "latest"
 TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 """As Spark's Kafka source: how long `minOffsetsPerTrigger` may hold messages back."""
 
-_UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_TIMES: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-_SIZE = re.compile(r"(\d+)\s*([bkmg]?)b?", re.IGNORECASE)
-_TIME = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)", re.IGNORECASE)
+
+class RemoteOptions(NamedTuple):
+    """How name servers and brokers are asked. `pull_count` is of messages in one answer."""
+
+    name_servers: tuple[str, ...]
+    group: str = "wakelog-spark"
+    timeout_ms: int = 3000
+    retries_max: int = 3
+    pause_ms: int = 10
+    pull_count: int = 1024
 
 
 class ReadOptions(NamedTuple):
-    """What the user asked for, checked one by one; offsets and times are still words."""
+    """What the user asked for, checked one by one; offsets and times are still words.
+
+    remote: None for files.
+    """
 
     store_path: str = ""
     snapshots: tuple[Snapshot, ...] = ()
+    remote: RemoteOptions | None = None
     table: str = "messages"
     topics: Topics = Topics()
     tags: tuple[str, ...] = ()
@@ -74,6 +98,7 @@ class ReadOptions(NamedTuple):
     verify_crc: bool = False
     batch_rows: int = BATCH_ROWS
     batch_bytes: int = BATCH_BYTES
+    committing_group: str = ""
 
     def column_types(self) -> dict[str, str]:
         """Return all columns of the table asked for, whether or not they were chosen."""
@@ -89,149 +114,82 @@ class ReadOptions(NamedTuple):
 
 
 class _Option(NamedTuple):
-    """One option: its field of `ReadOptions`, what reads its text, and when it may be given."""
+    """One option: its field of `ReadOptions`, what reads its text, and when it may be given.
+
+    remote_only: for the wire; a field of `RemoteOptions` is written `remote.` before its name.
+    file_only: for files.
+    """
 
     field: str
     read: Callable[[str], Any]
     stream_only: bool = False
     batch_only: bool = False
-
-
-def _text(text: str) -> str:
-    return text
-
-
-def _flag(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("true or false")
-    return text.lower() == "true"
-
-
-def _count(text: str) -> int:
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise ValueError("a number above 0")
-    return int(text)
-
-
-def _bytes(text: str) -> int:
-    match = _SIZE.fullmatch(text.strip())
-    if match is None or int(match[1]) == 0:
-        raise ValueError("a size such as 1000000, 512k or 128m")
-    return int(match[1]) * _UNITS[match[2].lower()]
-
-
-def _delay(text: str) -> int:
-    match = _TIME.fullmatch(text.strip())
-    if match is None:
-        raise ValueError("a time such as 500ms, 30s or 15m")
-    return int(match[1]) * _TIMES[match[2].lower()]
-
-
-def _moment(text: str) -> int:
-    """Read milliseconds, or a time in ISO 8601, which is UTC if it has no zone of its own."""
-    if re.fullmatch(r"-?\d+", text.strip()):
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise ValueError("milliseconds, or a time such as 2026-11-01T08:00:00Z") from None
-    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return round(zoned.timestamp() * 1000)
-
-
-def _one_of(*words: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text.lower() not in words:
-            raise ValueError(" or ".join(words))
-        return text.lower()
-
-    return read
-
-
-def _list(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, (part.strip() for part in text.split(","))))
-
-
-def _tags(text: str) -> tuple[str, ...]:
-    """Read a tag expression, as FilterAPI does: `*` or tags joined by `||`."""
-    if text.strip() in ("", "*"):
-        return ()
-    return tuple(filter(None, (tag.strip() for tag in text.split("||"))))
-
-
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"a regular expression ({error})") from None
-    return text
-
-
-def _ignored(text: str) -> None:
-    return None
+    remote_only: bool = False
+    file_only: bool = False
 
 
 _OPTIONS: Final[Mapping[str, _Option]] = {
-    "storePath": _Option("store_path", _text),
-    "path": _Option("store_path", _text),
-    "snapshot": _Option("snapshots", read_snapshots, batch_only=True),
-    "readMode": _Option("", _one_of("auto", "file", "remote", "ray")),
-    "table": _Option("table", _one_of("messages", "damage"), batch_only=True),
-    "topic": _Option("subscribe", _list),
-    "subscribe": _Option("subscribe", _list),
-    "subscribePattern": _Option("pattern", _pattern),
-    "assign": _Option("assign", _text),
-    "subExpression": _Option("tags", _tags),
-    "startingOffsets": _Option("starting_offsets", _text),
-    "endingOffsets": _Option("ending_offsets", _text, batch_only=True),
-    "startingTimestamp": _Option("starting_timestamp", _moment),
-    "endingTimestamp": _Option("ending_timestamp", _moment, batch_only=True),
-    "startingOffsetsByTimestamp": _Option("starting_by_timestamp", _text),
-    "endingOffsetsByTimestamp": _Option("ending_by_timestamp", _text, batch_only=True),
-    "startingOffsetsByTimestampStrategy": _Option(
-        "by_timestamp_strategy", _one_of("error", "latest")
+    "storePath": _Option("store_path", read_text),
+    "path": _Option("store_path", read_text),
+    "snapshot": _Option("snapshots", read_snapshots, batch_only=True, file_only=True),
+    "readMode": _Option("mode", one_of("auto", "file", "remote", "ray")),
+    "nameServer": _Option("remote.name_servers", read_addresses, remote_only=True),
+    "namesrvAddr": _Option("remote.name_servers", read_addresses, remote_only=True),
+    "consumerGroup": _Option("remote.group", read_group, remote_only=True),
+    "fetchTimeoutMs": _Option("remote.timeout_ms", read_count, remote_only=True),
+    "fetchOffset.numRetries": _Option("remote.retries_max", read_number, remote_only=True),
+    "fetchOffset.retryIntervalMs": _Option("remote.pause_ms", read_number, remote_only=True),
+    "pullBatchSize": _Option("remote.pull_count", read_count, remote_only=True),
+    "commitOffsetsToGroup": _Option(
+        "committing_group", read_group, stream_only=True, remote_only=True
     ),
-    "startingOffsetsFromGroup": _Option("starting_group", _text),
-    "maxOffsetsPerTrigger": _Option("offsets_per_trigger_max", _count, stream_only=True),
-    "minOffsetsPerTrigger": _Option("offsets_per_trigger_min", _count, stream_only=True),
-    "maxTriggerDelay": _Option("trigger_delay_max_ms", _delay, stream_only=True),
-    "maxBytesPerTrigger": _Option("bytes_per_trigger_max", _bytes, stream_only=True),
-    "minPartitions": _Option("partitions_min", _count),
-    "maxRecordsPerPartition": _Option("partition_records_max", _count),
-    "maxBytesPerPartition": _Option("partition_bytes_max", _bytes),
-    "failOnDataLoss": _Option("fail_on_data_loss", _flag),
-    "includeSystemTopics": _Option("include_system", _flag),
-    "includeRetry": _Option("include_retry", _flag),
-    "includeDlq": _Option("include_dlq", _flag),
-    "columns": _Option("columns", _list),
-    "pushdown": _Option("pushdown", _flag, batch_only=True),
-    "schemaMode": _Option("schema_mode", _one_of("rocketmq", "kafka")),
-    "includeHeaders": _Option("include_headers", _flag),
-    "propertiesFormat": _Option("properties_format", _one_of("map", "json")),
-    "decompress": _Option("decompress", _flag),
-    "verifyCrc": _Option("verify_crc", _flag),
-    "arrowBatchRows": _Option("batch_rows", _count),
-    "arrowBatchBytes": _Option("batch_bytes", _bytes),
+    "table": _Option("table", one_of("messages", "damage"), batch_only=True, file_only=True),
+    "topic": _Option("subscribe", read_names),
+    "subscribe": _Option("subscribe", read_names),
+    "subscribePattern": _Option("pattern", read_pattern),
+    "assign": _Option("assign", read_text),
+    "subExpression": _Option("tags", read_tags),
+    "startingOffsets": _Option("starting_offsets", read_text),
+    "endingOffsets": _Option("ending_offsets", read_text, batch_only=True),
+    "startingTimestamp": _Option("starting_timestamp", read_moment_ms),
+    "endingTimestamp": _Option("ending_timestamp", read_moment_ms, batch_only=True),
+    "startingOffsetsByTimestamp": _Option("starting_by_timestamp", read_text),
+    "endingOffsetsByTimestamp": _Option("ending_by_timestamp", read_text, batch_only=True),
+    "startingOffsetsByTimestampStrategy": _Option(
+        "by_timestamp_strategy", one_of("error", "latest")
+    ),
+    "startingOffsetsFromGroup": _Option("starting_group", read_text),
+    "maxOffsetsPerTrigger": _Option("offsets_per_trigger_max", read_count, stream_only=True),
+    "minOffsetsPerTrigger": _Option("offsets_per_trigger_min", read_count, stream_only=True),
+    "maxTriggerDelay": _Option("trigger_delay_max_ms", read_delay_ms, stream_only=True),
+    "maxBytesPerTrigger": _Option(
+        "bytes_per_trigger_max", read_bytes, stream_only=True, file_only=True
+    ),
+    "minPartitions": _Option("partitions_min", read_count),
+    "maxRecordsPerPartition": _Option("partition_records_max", read_count),
+    "maxBytesPerPartition": _Option("partition_bytes_max", read_bytes, file_only=True),
+    "failOnDataLoss": _Option("fail_on_data_loss", read_flag),
+    "includeSystemTopics": _Option("include_system", read_flag),
+    "includeRetry": _Option("include_retry", read_flag),
+    "includeDlq": _Option("include_dlq", read_flag),
+    "columns": _Option("columns", read_names),
+    "pushdown": _Option("pushdown", read_flag, batch_only=True),
+    "schemaMode": _Option("schema_mode", one_of("rocketmq", "kafka")),
+    "includeHeaders": _Option("include_headers", read_flag),
+    "propertiesFormat": _Option("properties_format", one_of("map", "json")),
+    "decompress": _Option("decompress", read_flag),
+    "verifyCrc": _Option("verify_crc", read_flag),
+    "arrowBatchRows": _Option("batch_rows", read_count),
+    "arrowBatchBytes": _Option("batch_bytes", read_bytes),
 }
 
 _BY_LOWER: Final = {name.lower(): name for name in _OPTIONS}
 
 # What the design has and this release does not.
-_REMOTE: Final = (
-    "nameServer",
-    "namesrvAddr",
-    "sqlFilter",
-    "commitOffsetsToGroup",
-    "fetchTimeoutMs",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "pullBatchSize",
-    "accessKey",
-    "secretKey",
-    "securityToken",
-)
-_REMOTE_BY_LOWER: Final = {name.lower(): name for name in _REMOTE}
-_ALIASES: Final = (("storePath", "path"), ("topic", "subscribe"))
+_ABSENT: Final = ("sqlFilter", "accessKey", "secretKey", "securityToken")
+_ABSENT_BY_LOWER: Final = {name.lower(): name for name in _ABSENT}
+_ALIASES: Final = (("storePath", "path"), ("topic", "subscribe"), ("nameServer", "namesrvAddr"))
+_REMOTE_FIELD: Final = "remote."
 _ONE_OF: Final = ("subscribe", "subscribePattern", "assign")
 
 
@@ -251,7 +209,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         except ValueError as error:
             raise OptionError(f"option {name} is {text!r}; it takes {error}") from error
     _check_together(given)
-    values.pop("", None)
+    values["remote"] = _remote(values, given)
     values["topics"] = _topics(values)
     read = ReadOptions(**values)
     chosen_columns(read.column_types(), read.columns)
@@ -269,9 +227,9 @@ def check_use(options: Mapping[str, str], *, stream: bool) -> None:
 
 
 def _unknown(word: str) -> str:
-    remote = _REMOTE_BY_LOWER.get(word.lower())
-    if remote or word.lower().startswith("tls."):
-        return f"option {remote or word} is not served yet: only files are read, from storePath"
+    absent = _ABSENT_BY_LOWER.get(word.lower())
+    if absent or word.lower().startswith("tls."):
+        return f"option {absent or word} is not served yet"
     return f"there is no option {word!r}{nearest(word, _OPTIONS)}"
 
 
@@ -285,14 +243,48 @@ def _check_together(given: Mapping[str, str]) -> None:
     ]
     if len(topics) > 1:
         raise OptionError(f"options {' and '.join(topics)} exclude one another")
-    if given.get("readMode", "auto").lower() in ("remote", "ray"):
-        raise OptionError("readMode remote and ray are not served yet: only files are read")
-    has_path = bool(given.get("storePath") or given.get("path"))
-    if "snapshot" in given:
-        if has_path:
-            raise OptionError("options snapshot and storePath exclude one another")
-    elif not has_path:
+
+
+def _remote(values: dict[str, Any], given: Mapping[str, str]) -> RemoteOptions | None:
+    """Take out what is of the wire, and say whether it is what this query reads.
+
+    Raises: OptionError.
+    """
+    fields = {
+        name.removeprefix(_REMOTE_FIELD): values.pop(name)
+        for name in list(values)
+        if name.startswith(_REMOTE_FIELD)
+    }
+    mode = values.pop("mode", "auto")
+    if mode == "ray":
+        raise OptionError("readMode ray is not served yet; give file or remote")
+    path, servers = values.get("store_path"), fields.get("name_servers")
+    snapshots = values.get("snapshots")
+    if path and snapshots:
+        raise OptionError("options snapshot and storePath exclude one another")
+    if mode == "auto":
+        is_here = snapshots or (path and (not servers or _is_seen(path)))
+        mode = "file" if is_here else "remote"
+    if mode == "remote" and snapshots:
+        raise OptionError("option snapshot does not go with reading over the wire")
+    if mode == "file" and not path and not snapshots:
         raise OptionError("option storePath is missing: the store directory to read")
+    if mode == "remote" and not servers:
+        raise OptionError(
+            "option storePath is missing, the store directory to read; or nameServer, to read "
+            "over the wire"
+        )
+    other = "file_only" if mode == "remote" else "remote_only"
+    for name in given if not ((path or snapshots) and servers) else ():
+        if getattr(_OPTIONS[name], other):
+            way = "over the wire, from nameServer" if mode == "remote" else "files, from storePath"
+            raise OptionError(f"option {name} does not go with reading {way}")
+    return RemoteOptions(**fields) if mode == "remote" else None
+
+
+def _is_seen(store_path: str) -> bool:
+    """Tell whether anything lies where files would be read from, as seen from here."""
+    return any(glob(word.rpartition("=")[2].strip()) for word in store_path.split(","))
 
 
 def _topics(values: dict[str, Any]) -> Topics:

@@ -70,11 +70,15 @@ class RocketMQSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a stream. Raises: OptionError."""
-        from wakelog.spark.stream import LogStreamReader
-
         options = read_options(self.options)
         check_use(self.options, stream=True)
         check_schema(options, schema)
+        if options.remote is not None:
+            from wakelog.spark.remote.stream import RemoteStreamReader
+
+            return RemoteStreamReader(options, schema)
+        from wakelog.spark.stream import LogStreamReader
+
         return LogStreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -100,6 +104,11 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Plan the query. Raises: SourceError."""
+        if self._options.remote is not None:
+            from wakelog.spark.remote.plan import PulledPartition
+            from wakelog.spark.remote.query import plan_query
+
+            return [PulledPartition(x) for x in plan_query(self._options, self._narrowed)]
         query = Query(self._options)
         views = query.views()
         selection = self._narrowed(query.select(views))
@@ -109,7 +118,11 @@ class LogReader(DataSourceReader):
         return selection
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one task. Raises: DataLost."""
+        """Yield the rows of one task. Raises: DataLost, WireFailed."""
+        if self._options.remote is not None:
+            from wakelog.spark.remote.reader import read_pulled
+
+            return read_pulled(self._options, self._schema, partition)
         return read_messages(self._options, self._schema, partition)
 
 

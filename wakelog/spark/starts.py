@@ -19,14 +19,14 @@ Source: Spark's Structured Streaming + Kafka guide; rocketmq-externals/rocketmq-
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from wakelog.spark.bounds import EVERYTHING, Bounds, QueueKey, Selection, Topics
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import DataLost, OptionError
 from wakelog.spark.options import EARLIEST, LATEST, Offsets, ReadOptions, read_offsets
-from wakelog.spark.store_view import StoreView
+from wakelog.spark.store_view import QueueRange, StoreView
 
 EARLIEST_OFFSET: Final = -2
 LATEST_OFFSET: Final = -1
@@ -129,7 +129,7 @@ def _starts(options: ReadOptions, views: Views, *, default: str) -> Resolved:
             {},
             {
                 key: Bounds(physical_begin=_time_start(options, views[key[0]], timestamp_ms))
-                for key, timestamp_ms in _each(times, options.topics, views)
+                for key, timestamp_ms in each_queue(times, options.topics, views)
             },
         )
     if words.lower() == EARLIEST:
@@ -144,7 +144,7 @@ def _starts(options: ReadOptions, views: Views, *, default: str) -> Resolved:
 def _offset_starts(
     options: ReadOptions, views: Views, offsets: Offsets
 ) -> Iterator[tuple[QueueKey, Bounds]]:
-    for key, offset in _each(offsets, options.topics, views):
+    for key, offset in each_queue(offsets, options.topics, views):
         if offset == LATEST_OFFSET:
             yield key, Bounds(physical_begin=views[key[0]].end)
         elif offset >= 0:
@@ -178,7 +178,7 @@ def _ends(options: ReadOptions, views: Views) -> Resolved:
             {},
             {
                 key: Bounds(physical_end=_time_end(views[key[0]], timestamp_ms))
-                for key, timestamp_ms in _each(times, options.topics, views)
+                for key, timestamp_ms in each_queue(times, options.topics, views)
             },
         )
     words = options.ending_offsets or LATEST
@@ -187,7 +187,7 @@ def _ends(options: ReadOptions, views: Views) -> Resolved:
     if words.lower() == EARLIEST:
         raise OptionError("endingOffsets cannot be earliest: nothing would be read")
     queues = {}
-    for key, offset in _each(read_offsets(words, "endingOffsets"), options.topics, views):
+    for key, offset in each_queue(read_offsets(words, "endingOffsets"), options.topics, views):
         if offset < LATEST_OFFSET:
             raise OptionError(f"endingOffsets: {offset} of {key[1]} is neither -1 nor an offset")
         if offset >= 0:
@@ -196,16 +196,18 @@ def _ends(options: ReadOptions, views: Views) -> Resolved:
     return Resolved({}, queues)
 
 
-def _each(offsets: Offsets, topics: Topics, views: Views) -> Iterator[tuple[QueueKey, int]]:
-    """Yield what is said of each queue, of every broker where none is named."""
+def each_queue(
+    offsets: Offsets, topics: Topics, brokers: Collection[str], what: str = "store"
+) -> Iterator[tuple[QueueKey, int]]:
+    """Yield what is said of queues, of every broker where none is named. Raises: OptionError."""
     for topic, by_broker in offsets.items():
         for name, queues in by_broker.items():
-            if name and name not in views:
+            if name and name not in brokers:
                 raise OptionError(
-                    f"no store is called {name!r}{nearest(name, views)}; there are "
-                    + ", ".join(views)
+                    f"no {what} is called {name!r}{nearest(name, brokers)}; there are "
+                    + ", ".join(brokers)
                 )
-            for broker in [name] if name else views:
+            for broker in [name] if name else brokers:
                 for queue_id, value in queues.items():
                     if not topics.accept(broker, topic, queue_id):
                         raise OptionError(
@@ -232,11 +234,17 @@ def _time_end(view: StoreView, timestamp_ms: int) -> int:
 def _check_there(
     options: ReadOptions, views: Views, key: QueueKey, offset: int, *, ending: bool = False
 ) -> None:
+    if options.fail_on_data_loss:
+        broker, topic, queue_id = key
+        found = views[broker].queue_range(topic, queue_id, offset)
+        check_there(key, found, offset, ending=ending)
+
+
+def check_there(
+    key: QueueKey, found: QueueRange | None, offset: int, *, ending: bool = False
+) -> None:
     """Tell whether a queue reaches from below an offset up to it. Raises: DataLost."""
-    if not options.fail_on_data_loss:
-        return
     broker, topic, queue_id = key
-    found = views[broker].queue_range(topic, queue_id, offset)
     if found is None:
         if offset > 0:
             raise DataLost(f"queue {queue_id} of {topic!r} at {broker} is not there")

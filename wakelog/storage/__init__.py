@@ -21,6 +21,7 @@ Read in this order:
     state/                                         the small files: who owns it, how it was left
     recovery/ reading/ -> message_store.py         a store is opened and served
     retention/                                     what is deleted, and when
+    sums/                                          what the log held when it was durable
 
 Invariants: one process writes the log, one writes queues and index; readers trust watermarks and
 bytes, never a writer's memory. Nothing here starts a thread, sleeps or reads a clock; only

@@ -7,6 +7,9 @@ refuses a taken name, and the folder synced. So a crash leaves no short file whe
 refuse the store, and a maker that was stopped and wakes late cannot put zeros over a segment
 that was written meanwhile.
 
+`FilesAhead` keeps a few such files without a name, for queues that nobody has heard of yet: the
+first message of one then waits for no sync.
+
 Source: org.apache.rocketmq.store.AllocateMappedFileService (4.9.3), which creates the file under
 its own name and lets it grow sparse.
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from collections import deque
 from posixpath import basename, dirname, join
 
 from wakelog.storage.errors import DamagedStore, StoreError, store_failure
@@ -88,18 +92,69 @@ class InlineSegments:
         return path
 
 
+class FilesAhead:
+    """Zero files of one length, made and synced ahead, that have only an unfinished name yet.
+
+    Who takes one has it for good. `make` may run in another thread than `take`, but not beside
+    `remove`.
+    """
+
+    __slots__ = ("_count", "_fs", "_made_count", "_name", "_ready", "_size_bytes", "_sparse")
+
+    def __init__(
+        self, fs: FileSystem, name: str, size_bytes: int, *, count: int, sparse: bool = False
+    ) -> None:
+        """Make nothing yet.
+
+        name: an unfinished name as `StorePaths.new_file` gives it, which gets a number behind it.
+        """
+        self._fs = fs
+        self._name = name
+        self._size_bytes = size_bytes
+        self._count = count
+        self._sparse = sparse
+        self._made_count = 0
+        self._ready: deque[str] = deque()
+
+    def take(self) -> str | None:
+        """Return the path of a file, the caller's from now on; None if none is ready."""
+        try:
+            return self._ready.popleft()
+        except IndexError:
+            return None
+
+    def make(self) -> None:
+        """Make as many as are missing. Raises: StoreFull, StoreFailed."""
+        while len(self._ready) < self._count:
+            path = f"{self._name}.{self._made_count}"
+            self._made_count += 1
+            try:
+                _build_beside(self._fs, path, self._size_bytes, sparse=self._sparse)
+            except OSError as error:
+                raise store_failure(path, "allocate", error) from error
+            self._ready.append(path)
+
+    def remove(self) -> None:
+        """Remove those that nobody took; what cannot be removed is left to `clean_unfinished`."""
+        while (path := self.take()) is not None:
+            with contextlib.suppress(OSError):
+                self._fs.unlink(path)
+
+
 def make_segment(
     fs: FileSystem,
     path: str,
     size_bytes: int,
     *,
     temporary_path: str,
+    is_built: bool = False,
     sparse: bool = False,
     unsynced: list[str] | None = None,
 ) -> bool:
     """Make a zero file of full length appear at `path` in one step; False if one was there.
 
     temporary_path: where it is built, see `StorePaths.new_file`.
+    is_built: it is there already, taken from `FilesAhead`.
     sparse: take no room on the disk before it is written to.
     unsynced: gets the directories that its maker has to sync before the name is durable; without
         it the name is durable on return.
@@ -111,7 +166,9 @@ def make_segment(
             return False
         fs.make_directories(dirname(path), unsynced)
         try:
-            made = _make_beside(fs, path, size_bytes, temporary_path, sparse=sparse)
+            if not is_built:
+                _build_beside(fs, temporary_path, size_bytes, sparse=sparse)
+            made = _name_beside(fs, path, size_bytes, temporary_path)
         except OSError as error:
             if error.errno not in _CANNOT_BUILD_BESIDE:
                 raise
@@ -153,11 +210,17 @@ def clean_unfinished(fs: FileSystem, paths: StorePaths, owner: str) -> list[str]
     return removed
 
 
-def _make_beside(
-    fs: FileSystem, path: str, size_bytes: int, temporary_path: str, *, sparse: bool
-) -> bool:
+def _build_beside(fs: FileSystem, temporary_path: str, size_bytes: int, *, sparse: bool) -> None:
     try:
         _build(fs, temporary_path, size_bytes, empty=True, sparse=sparse)
+    except OSError:
+        with contextlib.suppress(OSError):
+            fs.unlink(temporary_path)
+        raise
+
+
+def _name_beside(fs: FileSystem, path: str, size_bytes: int, temporary_path: str) -> bool:
+    try:
         fs.rename_new(temporary_path, path)
     except FileExistsError:
         # Somebody else was faster, and may have written to it already.

@@ -112,7 +112,9 @@ _KEYS = {
     "enable_schedule_async_deliver": "enableScheduleAsyncDeliver",
     "schedule_async_deliver_pending_max": "scheduleAsyncDeliverMaxPendingLimit",
     "schedule_async_deliver_resend_max": "scheduleAsyncDeliverMaxResendNum2Blocked",
-    # Ours: 4.9.3's way where it loses more than it must. It passes over keys it does not know.
+    # Ours; 4.9.3 passes over keys it does not know.
+    "scrub_bytes_per_second": "scrubBytesPerSecond",
+    # Ours: 4.9.3's way where it loses more than it must.
     "compat_skip_segment": "compat.skip_segment",
     "compat_cut_at_damage": "compat.cut_at_damage",
 }
@@ -186,6 +188,7 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=_KEYS):
     enable_schedule_async_deliver: bool = False
     schedule_async_deliver_pending_max: int = 2_000
     schedule_async_deliver_resend_max: int = 3
+    scrub_bytes_per_second: int = 1 << 20
     compat_skip_segment: bool = False
     compat_cut_at_damage: bool = False
 
@@ -290,6 +293,7 @@ _RANGES: tuple[tuple[str, int, int], ...] = (
     ("sync_flush_timeout_ms", 1, INT32_MAX),
     ("slave_timeout_ms", 1, INT32_MAX),
     ("transient_store_pool_count", 1, 1024),
+    ("scrub_bytes_per_second", 0, INT32_MAX),
 )
 
 

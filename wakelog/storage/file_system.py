@@ -199,6 +199,17 @@ class FileSystem(Protocol):
         ...
 
 
+def pread_anew(fs: FileSystem, fd: int, length: int) -> bytes:
+    """Return the front of a file as the disk has it, whatever the page cache shows.
+
+    Who was killed may have left it unsynced; of a sync that failed the page cache shows what the
+    disk never got, and calls it clean.
+    """
+    fs.datasync(fd)
+    fs.forget_cached(fd)
+    return fs.pread(fd, length, 0)
+
+
 def size_of(fs: FileSystem, path: str) -> int:
     """Return the length of a file by its name. Raises: OSError."""
     fd = fs.open(path, read_only=True)

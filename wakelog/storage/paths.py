@@ -80,12 +80,14 @@ class StorePaths:
         "config_directory",
         "consume_queue_extension_root",
         "consume_queue_root",
+        "dispatched",
         "filters",
         "index_directory",
         "leases",
         "lock",
         "root",
         "store_identity",
+        "sums_directory",
         "transient_pool_header",
         "watermark",
     )
@@ -102,9 +104,11 @@ class StorePaths:
         self.checkpoint = join(self.root, "checkpoint")
         self.abort = join(self.root, "abort")
         self.lock = join(self.root, "lock")
+        self.dispatched = join(self.root, _OWN_PREFIX + "dispatched")
         self.filters = join(self.root, _OWN_PREFIX + "filters")
         self.leases = join(self.root, _OWN_PREFIX + "leases")
         self.store_identity = join(self.root, _OWN_PREFIX + "store")
+        self.sums_directory = join(self.root, _OWN_PREFIX + "crc")
         self.transient_pool_header = join(self.root, _OWN_PREFIX + "transient_pool")
         self.watermark = join(self.root, _OWN_PREFIX + "watermark")
 

@@ -317,6 +317,26 @@ RETENTION = (
         (*RETENTION_SERVICE, "held_back_count"),
     ),
     counter(
+        "rocketmq_log_summed_bytes",
+        "Bytes of the log whose sum was kept when they had become durable.",
+        (*RETENTION_SERVICE, "summed_bytes"),
+    ),
+    counter(
+        "rocketmq_log_compared_bytes",
+        "Bytes of the log that were read again and held against their sums.",
+        (*RETENTION_SERVICE, "compared_bytes"),
+    ),
+    gauge(
+        "rocketmq_log_changed_blocks",
+        "Blocks of 64 KiB that are not as they were when they were durable; kept up to 100.",
+        (*RETENTION_SERVICE, "changed_blocks_count"),
+    ),
+    counter(
+        "rocketmq_log_sum_failures",
+        "Times that sums could not be written, or the log not be read for them.",
+        (*RETENTION_SERVICE, "sum_failures_count"),
+    ),
+    counter(
         "rocketmq_retention_leased",
         "Runs that ended at a segment that a reader has leased.",
         (*RETENTION_SERVICE, "leased_count"),

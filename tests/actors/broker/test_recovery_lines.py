@@ -57,8 +57,16 @@ def test_a_person_is_not_shown_a_thousand_lines() -> None:
     assert lines[-1].startswith(f"{1_000 - LINES_MAX} more places")
 
 
-def test_a_watermark_that_is_not_believed_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    report = SOUND._replace(watermark_doubt="another broker had the store")
+@pytest.mark.parametrize(
+    "report",
+    [
+        SOUND._replace(watermark_doubt="another broker had the store"),
+        SOUND._replace(positions_doubt="what was durable is damaged at 200"),
+    ],
+)
+def test_what_is_not_believed_is_in_the_log(
+    caplog: pytest.LogCaptureFixture, report: RecoveryReport
+) -> None:
     write_recovery(report)
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert recovery_notices(report) == []

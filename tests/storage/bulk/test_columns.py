@@ -112,10 +112,22 @@ def test_agrees_with_the_plain_scan(
 
 def check_groups(columns: Columns, requests: list[DispatchRequest]) -> None:
     expected: dict[tuple[str, int], list[bytes]] = {}
+    of_queue: dict[tuple[str, int], list[DispatchRequest]] = {}
     for request in requests:
         if transaction_type(request.sys_flag) in (0, 8):
             entry = ENTRY.pack(request.physical_offset, request.size_bytes, request.tags_code)
             expected.setdefault((request.topic, request.queue_id), []).append(entry)
+            of_queue.setdefault((request.topic, request.queue_id), []).append(request)
+    for group in columns.groups():
+        found = of_queue[group.topic, group.queue_id]
+        first, last = found[0], found[-1]
+        offsets = [one.queue_offset for one in found]
+        assert group.unbroken == (offsets == [first.queue_offset + i for i in range(len(found))])
+        assert (group.queue_offset, group.physical_offset, group.physical_offset_end) == (
+            first.queue_offset,
+            first.physical_offset,
+            last.physical_offset + last.size_bytes,
+        )
     assert {
         (group.topic, group.queue_id): [
             columns.entries.tobytes()[20 * place : 20 * place + 20]

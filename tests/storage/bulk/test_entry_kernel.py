@@ -4,6 +4,8 @@ import struct
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wakelog.storage.bulk.entry_kernel import put_i32, put_i64
 
@@ -20,3 +22,11 @@ def test_a_long(value: int) -> None:
     out = np.zeros(10, dtype=np.uint8)
     put_i64(out, 1, value)
     assert out.tobytes() == b"\0" + struct.pack(">q", value) + b"\0"
+
+
+@given(value=st.integers(-(1 << 31), (1 << 31) - 1), longer=st.integers(-(1 << 63), (1 << 63) - 1))
+def test_any_number(value: int, longer: int) -> None:
+    out = np.zeros(12, dtype=np.uint8)
+    put_i32(out, 0, value)
+    put_i64(out, 4, longer)
+    assert out.tobytes() == struct.pack(">iq", value, longer)

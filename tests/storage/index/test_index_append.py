@@ -200,3 +200,45 @@ def test_columns_are_the_same_as_one_by_one(
     plain.write_back()
     writer.write_back()
     assert read_file(bulk_fs, PATH) == read_file(plain_fs, PATH)
+
+
+int32s = st.integers(-2, SHAPE.entry_count + 2) | st.integers(-(1 << 31), (1 << 31) - 1)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    slots=st.lists(int32s, min_size=SHAPE.slot_count, max_size=SHAPE.slot_count),
+    entry_next=st.integers(2, SHAPE.entry_count),
+    begin_ms=st.sampled_from([0, -1, STORE_MS, 1 << 62]),
+    bulk=messages,
+)
+def test_over_damaged_slots_columns_are_the_same_as_one_by_one(
+    kernels: Kernels,
+    slots: list[int],
+    entry_next: int,
+    begin_ms: int,
+    bulk: list[tuple[list[str], int]],
+) -> None:
+    header = HEADER.pack(begin_ms, begin_ms, 0, 0, 0, entry_next)
+    data = (header + b"".join(map(SLOT.pack, slots))).ljust(SHAPE.file_bytes, b"\0")
+    log = LogBytes(segment_bytes=1 << 14)
+    for found, shift_ms in bulk:
+        log.add(properties(KEYS=" ".join(found)), store_timestamp_ms=STORE_MS + shift_ms)
+    columns = Columns(kernels, buffer_bytes=1 << 14, records_max=32)
+    columns.buffer[: log.end] = log.data
+    columns.scan(begin=0, end=log.end, physical_offset=0, segment_end=1 << 14)
+    files = []
+    for one_by_one in (True, False):
+        fs = MemoryFileSystem()
+        write_file(fs, PATH, data)
+        writer = IndexFileWriter(fs, PATH, SHAPE)
+        if one_by_one:
+            for (found, shift_ms), offset in zip(bulk, log.offsets, strict=True):
+                for word in found:
+                    if not writer.is_full:
+                        writer.put(index_key_hash("T", word), offset, STORE_MS + shift_ms)
+        else:
+            writer.put_columns(columns, 0, columns.key_count)
+        writer.write_back()
+        files.append(read_file(fs, PATH))
+    assert files[0] == files[1]

@@ -17,6 +17,7 @@ from wakelog.storage.index.index_file import HEADER, IndexHeader
 from wakelog.storage.index.index_service import IndexReader, index_names
 from wakelog.storage.index.index_writer import IndexWriter
 from wakelog.storage.scan import ScanSpan, scan_plain
+from wakelog.storage.state.dispatched import IndexEnd
 
 CONFIG = small_config(index_slot_count=5, index_entry_count=6)
 DIRECTORY = "/store/index"
@@ -175,6 +176,8 @@ def test_names_wait_for_who_syncs_them(fs: MemoryFileSystem) -> None:
     assert writer.take_unsynced_directories() == ["/", "/store", DIRECTORY]
     assert writer.take_unsynced_directories() == []
     writer.load()
+    assert writer.take_unsynced_directories() == []
+    writer.take_for_unsynced(IndexEnd())
     assert writer.take_unsynced_directories() == [DIRECTORY]
 
 
@@ -182,6 +185,60 @@ def test_a_later_file_waits_for_the_names_before_it(fs: MemoryFileSystem) -> Non
     put(fs, log_of(*(keys(f"w{i}") for i in range(7))))
     assert len(index_names(fs, DIRECTORY)) == 2
     assert fs.calls["sync_directory"] == 2
+
+
+def cut(
+    fs: MemoryFileSystem, log: LogBytes, durable: IndexEnd, physical_offset: int
+) -> tuple[bool, list[IndexEnd]]:
+    """Cut an index; return whether it could be, and the ends that were said before."""
+    before = files(fs)
+    lowered: list[IndexEnd] = []
+
+    def lower(index_end: IndexEnd) -> None:
+        assert files(fs) == before[: len(files(fs))]
+        lowered.append(index_end)
+
+    writer = IndexWriter(fs, CONFIG)
+    times = {offset: STORE_MS + 1000 * i for i, offset in enumerate(log.offsets)}
+    done = writer.cut(durable, physical_offset, times.__getitem__, lower)
+    assert writer.end == (lowered[-1] if lowered else durable) or not done
+    writer.close()
+    return done, lowered
+
+
+def end_of(fs: MemoryFileSystem, log: LogBytes) -> IndexEnd:
+    writer = put(fs, log)
+    writer.load()
+    end = writer.end
+    writer.close()
+    return end
+
+
+@pytest.mark.parametrize("kept", range(13))
+@pytest.mark.parametrize("durable_count", [3, 5, 6, 12])
+def test_a_cut_is_said_first_and_leaves_what_was(
+    fs: MemoryFileSystem, durable_count: int, kept: int
+) -> None:
+    messages = [keys(f"w{i}") for i in range(13)]
+    durable = end_of(fs, log_of(*messages[:durable_count]))
+    log = log_of(*messages)
+    put(fs, log, begin=durable_count)
+    done, lowered = cut(fs, log, durable, log.offsets[kept])
+    assert done
+    assert len(lowered) == (kept < durable_count)
+    shorter = MemoryFileSystem()
+    put(shorter, log_of(*messages[: min(kept, durable_count)]))
+    assert files(fs) == files(shorter)
+
+
+def test_an_index_whose_durable_end_is_gone_is_not_cut_by_it(fs: MemoryFileSystem) -> None:
+    log = log_of(*(keys(f"w{i}") for i in range(12)))
+    put(fs, log)
+    first, second, _ = index_names(fs, DIRECTORY)
+    fs.unlink(f"{DIRECTORY}/{second}")
+    assert cut(fs, log, IndexEnd(int(second), 3), log.end) == (False, [])
+    # What came behind may be torn, and nobody would look at it: only the newest is repaired.
+    assert index_names(fs, DIRECTORY) == [first]
 
 
 @pytest.mark.parametrize("kept", range(8))

@@ -182,3 +182,12 @@ def test_a_cut_and_the_same_again_gives_the_same_files(
     again = open_writer(fs, None if last is None else BASE + last)
     assert put(again, *list(enumerate(bitmaps))[kept:]) == offsets[kept:]
     assert stored(fs) == expected
+
+
+def test_what_a_killed_writer_may_not_have_synced(fs: MemoryFileSystem) -> None:
+    put(open_writer(fs), (1, b"a"), (2, b"b" * 30), (3, b"c"))
+    again = open_writer(fs, BASE + FILE_BYTES)
+    assert len(stored(fs)) == 2
+    again.take_for_unsynced()
+    assert again.dirty_paths() == [f"{DIRECTORY}/{first:020d}" for first in (0, FILE_BYTES)]
+    assert again.dirty_paths() == []

@@ -558,3 +558,24 @@ def test_a_failed_write_of_units_leaves_the_entries_unwritten(fs: MemoryFileSyst
     assert reader.end_of_written() == 1
     writer.write_pending()
     assert reader.end_of_written() == 2
+
+
+@pytest.mark.parametrize(
+    ("number", "unsynced"),
+    [
+        (0, [0, 10, 20, 30]),
+        (10, [0, 10, 20, 30]),
+        (11, [10, 20, 30]),
+        (25, [20, 30]),
+        (34, [30]),
+        (99, [30]),
+    ],
+)
+def test_what_a_killed_writer_may_not_have_synced(
+    fs: MemoryFileSystem, number: int, unsynced: list[int]
+) -> None:
+    put_range(open_writer(fs), 0, 35)
+    again = open_writer(fs)
+    again.take_for_unsynced(number * SIZE)
+    assert again.dirty_paths() == [f"{DIRECTORY}/{offset_name(20 * first)}" for first in unsynced]
+    assert again.dirty_paths() == []

@@ -13,19 +13,19 @@ from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.errors import DamagedStore, StoreError, StoreFull
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.recovery.segments import load_segments
 from wakelog.storage.recovery.steps import (
     RecoveryReport,
-    checked_from_after_crash,
-    first_store_timestamp_ms,
     recover,
 )
 from wakelog.storage.state.checkpoint import CheckpointTimes, encode_checkpoint
-from wakelog.storage.state.watermark import read_mark
+from wakelog.storage.state.dispatched import DispatchedFile, IndexEnd, read_dispatched
+from wakelog.storage.state.failed_sync import FailedSyncMark
+from wakelog.storage.state.watermark import Watermark, read_mark
 
 BYTES = 4096
 KEY = ("TopicTest", 0)
 CONFIG = store_config(commit_log_file_bytes=BYTES)
+SOME_INDEX = IndexEnd(1, 1)
 
 
 class CrashedStore:
@@ -112,24 +112,6 @@ def test_the_checkpoint_says_where_to_begin(physic_s: int, logics_s: int, segmen
     assert report.log_end == crashed.end
 
 
-def test_a_clock_that_was_set_back_makes_recovery_begin_earlier() -> None:
-    """4.9.3 would begin at the last segment, whose first message is old."""
-    crashed = CrashedStore()
-    crashed.overwrite(crashed.places[24] + 56, (NOW_MS - 10**6).to_bytes(8, "big"))
-    files = load_segments(crashed.fs, CONFIG)
-    assert checked_from_after_crash(files, NOW_MS + 12_000) == BYTES
-    assert checked_from_after_crash(files, NOW_MS - 1) == 0
-    assert checked_from_after_crash(files, NOW_MS + 10**6) == 3 * BYTES
-
-
-def test_the_first_time_of_a_segment() -> None:
-    crashed = CrashedStore()
-    crashed.overwrite(2 * BYTES, bytes(8))
-    files = load_segments(crashed.fs, CONFIG).files
-    times = [first_store_timestamp_ms(file) for file in files]
-    assert times == [NOW_MS, NOW_MS + 8000, None, NOW_MS + 24_000]
-
-
 def test_a_torn_tail_is_cut_for_good_and_kept_aside() -> None:
     crashed = CrashedStore()
     torn = crashed.places[21]
@@ -186,7 +168,8 @@ def test_after_a_crash_the_page_cache_is_not_believed() -> None:
     stopped = CrashedStore(clean=True)
     forgotten_count = stopped.fs.calls["forget_cached"]
     stopped.recover()
-    assert stopped.fs.calls["forget_cached"] == forgotten_count
+    # But that of the watermark, which is read from the disk always.
+    assert stopped.fs.calls["forget_cached"] == forgotten_count + 1
 
 
 def test_recovering_twice_changes_nothing_more() -> None:
@@ -241,6 +224,130 @@ def test_index_files_above_the_checkpoint_are_made_again() -> None:
     assert report.checked_from == 3 * BYTES
     assert report.dispatch_from == 0
     assert crashed.recover().index_files_removed == ()
+
+
+def noted(crashed: CrashedStore, physical_offset: int, index_end: IndexEnd = SOME_INDEX) -> None:
+    """Say that queues and index are durable up to there."""
+    file = DispatchedFile(crashed.fs, CONFIG.paths.dispatched)
+    file.note(physical_offset, index_end)
+    file.close()
+
+
+def dispatched_offset(crashed: CrashedStore) -> int:
+    return read_dispatched(crashed.fs, CONFIG.paths.dispatched).physical_offset
+
+
+def test_what_is_durable_is_left_alone() -> None:
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.places[25])
+    report = crashed.recover()
+    assert report.checked_from == report.dispatch_from == crashed.places[25]
+    assert report.records_checked_count == 5
+    assert (report.log_end, report.queue_offsets) == (crashed.end, {KEY: 30})
+    assert report.index_files_removed == ()
+    assert report.last_store_timestamp_ms == NOW_MS + 29_000
+    assert dispatched_offset(crashed) == crashed.places[25]
+
+
+def test_where_nothing_is_left_to_check_the_last_record_is_looked_at() -> None:
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.end)
+    report = crashed.recover()
+    assert (report.checked_from, report.log_end) == (crashed.end, crashed.end)
+    assert (report.records_checked_count, report.queue_offsets) == (0, {KEY: 30})
+    assert report.last_store_timestamp_ms == NOW_MS + 29_000
+
+
+def test_damage_far_below_is_for_whoever_reads_it() -> None:
+    """And for `wakelog log verify`; a start does not read what was durable."""
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.places[20])
+    crashed.overwrite(crashed.places[10] + 150, b"\x55")
+    report = crashed.recover()
+    assert (report.log_end, report.damaged, report.positions_doubt) == (crashed.end, (), None)
+    assert report.checked_from == crashed.places[20]
+
+
+@pytest.mark.parametrize("second", [19, 22, 29])
+def test_where_damage_is_met_more_is_looked_for(second: int) -> None:
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.places[20])
+    for victim in (10, second):
+        crashed.overwrite(crashed.places[victim] + 150, b"\x55")
+    report = crashed.recover()
+    assert (report.checked_from, report.log_end) == (0, crashed.end)
+    places = [crashed.places[10], crashed.places[second]]
+    assert [one.begin for one in report.damaged] == places
+    assert report.positions_doubt is not None
+    assert (report.quarantined, report.queue_offsets) == ((), {KEY: 30})
+    assert dispatched_offset(crashed) == 0
+
+
+@pytest.mark.parametrize("lost", [23, 24, 25, 29])
+def test_a_tail_that_is_gone_is_listed_and_its_places_are_not_given_again(lost: int) -> None:
+    """The disk lost what it had called durable; the queues still know of it."""
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.end)
+    for place in crashed.places[lost:]:
+        crashed.overwrite(place, bytes(crashed.places[1]))
+    report = crashed.recover()
+    assert (report.log_end, report.quarantined) == (crashed.end, ())
+    assert [one[:2] for one in report.damaged] == [(crashed.places[lost], crashed.end)]
+    assert report.queue_offsets == {KEY: 30}
+
+
+def test_a_position_between_records_is_not_believed() -> None:
+    """Dispatch would begin in the middle of a record, and pass over it."""
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.places[25] + 10)
+    report = crashed.recover()
+    assert (report.checked_from, report.dispatch_from) == (0, 0)
+    assert report.positions_doubt == (
+        f"the records in front of {crashed.places[25] + 10} are not what they were"
+    )
+
+
+def test_a_short_segment_below_the_positions_is_refused() -> None:
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.end)
+    write_file(crashed.fs, f"/store/commitlog/{BYTES:020d}", bytes(BYTES - 1))
+    with pytest.raises(DamagedStore, match="its length is 4095"):
+        crashed.recover()
+
+
+def test_an_index_that_was_switched_off_is_judged_by_the_checkpoint() -> None:
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.end, IndexEnd())
+    report = crashed.recover()
+    assert report.checked_from == crashed.end
+    assert (len(report.index_files_removed), report.dispatch_from) == (1, 0)
+
+
+@pytest.mark.parametrize("why", ["another owner", "failed sync", "no watermark", "compat"])
+def test_a_position_that_cannot_be_believed_is_forgotten(why: str) -> None:
+    crashed = CrashedStore(watermark=why != "no watermark")
+    noted(crashed, crashed.end)
+    if why == "another owner":
+        write_file(crashed.fs, CONFIG.paths.lock, b"lock")
+    if why == "failed sync":
+        FailedSyncMark(crashed.fs, CONFIG.paths).set()
+    report = crashed.recover(cut_at_damage=why == "compat")
+    assert (report.checked_from, report.dispatch_from) == (0, 0)
+    assert len(report.index_files_removed) == 1
+    assert dispatched_offset(crashed) == 0
+
+
+def test_the_position_goes_down_with_the_logs_end() -> None:
+    """Else it would speak of messages that come to lie there later."""
+    crashed = CrashedStore(watermark=True)
+    watermark = Watermark(crashed.fs, CONFIG.paths.watermark)
+    watermark.lower(crashed.places[20])
+    watermark.close()
+    noted(crashed, crashed.end)
+    crashed.overwrite(crashed.places[21], bytes(8))
+    report = crashed.recover()
+    assert report.log_end == dispatched_offset(crashed) == crashed.places[21]
+    assert report.queue_offsets == {KEY: 21}
 
 
 def test_after_a_clean_stop_the_index_stays() -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.simulation.disk import Image, SimulatedDisk
+from tests.simulation.faults import Failure, SyncFailure
 from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.state.watermark import (
     SLOT_POSITIONS,
@@ -41,9 +43,10 @@ def test_a_new_file_claims_nothing_and_is_durable(fs: MemoryFileSystem) -> None:
 
 def test_each_note_is_one_write_and_one_sync_in_the_other_slot(fs: MemoryFileSystem) -> None:
     watermark = Watermark(fs, PATH)
+    opened_with = fs.calls["datasync"]
     for number in (1, 2, 3):
         watermark.note(number * 100, number)
-        assert fs.calls["pwrite"] == fs.calls["datasync"] == number
+        assert fs.calls["pwrite"] == fs.calls["datasync"] - opened_with == number
         assert read_mark(fs, PATH) == Mark(number, number * 100, number)
     data = read_file(fs, PATH)
     assert data[SLOT_POSITIONS[0] :].startswith(encode_slot(Mark(2, 200, 2)))
@@ -89,7 +92,22 @@ def test_whatever_else_lies_there_claims_nothing(fs: MemoryFileSystem) -> None:
         assert read_mark(fs, PATH) == Mark()
 
 
-@pytest.mark.parametrize("operation", ["allocate", "open", "pread"])
+@pytest.mark.parametrize("sync_failure", [SyncFailure.CLEAN_NEW, SyncFailure.CLEAN_OLD])
+def test_one_whose_sync_failed_is_not_lowered(sync_failure: SyncFailure) -> None:
+    disk = SimulatedDisk(Image({}, frozenset({"/", "/store"})))
+    fs = disk.process()
+    first = Watermark(fs, PATH)
+    first.note(200, 2)
+    disk.faults.fail("datasync", Failure(sync_failure=sync_failure), nth=1)
+    with pytest.raises(StoreFailed):
+        first.lower(50)
+    fs.kill()
+    second = Watermark(disk.process(), PATH)
+    second.lower(50)
+    assert decode_watermark(disk.files[PATH].durable).physical_offset == 50
+
+
+@pytest.mark.parametrize("operation", ["allocate", "open", "pread", "datasync"])
 def test_opening_can_fail(fs: MemoryFileSystem, operation: str) -> None:
     fs.fail(operation, number=errno.ENOSPC if operation == "allocate" else errno.EIO)
     with pytest.raises(StoreFull if operation == "allocate" else StoreFailed):

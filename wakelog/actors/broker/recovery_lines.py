@@ -22,11 +22,14 @@ def write_recovery(report: RecoveryReport) -> None:
         begin=report.log_begin,
         end=report.log_end,
         end_reason=report.end_reason,
+        checked_from=report.checked_from,
         records_checked=report.records_checked_count,
         watermark=report.watermark,
     )
     if report.watermark_doubt is not None:
         log.warning("watermark not believed", cause=report.watermark_doubt)
+    if report.positions_doubt is not None:
+        log.warning("more checked than what was not durable", cause=report.positions_doubt)
     for piece in report.quarantined:
         errors.warning("bytes behind the log's end kept aside", **piece._asdict())
     for stretch in report.damaged:

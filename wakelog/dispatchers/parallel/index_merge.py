@@ -37,7 +37,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_append import IndexFileWriter
 from wakelog.storage.index.index_service import index_name, index_shape
-from wakelog.storage.index.index_writer import make_index_file
+from wakelog.storage.index.new_index_file import make_index_file
 
 if TYPE_CHECKING:
     from wakelog.storage.bulk.loader import Kernels

@@ -4,6 +4,7 @@
     audit.py     what is wrong with a log, its queues and its index
     export.py    messages into Parquet files by topic and day: what is new
     reports.py   lag, latency, hot keys, dead letters
+    report.py    the same, and rates and sizes, as one page with pictures
     compare.py   what one log has and another lacks
 
     run.py       work -> tasks of a session -> results, in order

@@ -12,8 +12,8 @@ dead letter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.broker.names import DLQ_PREFIX
@@ -32,14 +32,30 @@ RETRIES_MAX: Final = 16
 EVERY: Final = "1 hour"
 
 
-def lag(spark: SparkSession, store_path: str, *, group: str = "", every: str = EVERY) -> DataFrame:
+class Committed(NamedTuple):
+    """How far a group has consumed a queue."""
+
+    group: str
+    broker: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+
+
+def lag(
+    spark: SparkSession,
+    store_path: str,
+    *,
+    group: str = "",
+    every: str = EVERY,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
     """Return what groups have not consumed: by group, topic and the interval of its storing.
 
     group: this one alone. A queue of which a group has committed nothing is none of its.
-    Raises: JobFailed.
+    options: of the source. Raises: JobFailed.
     """
-    stores = find_stores(RealFileSystem(), store_path)
-    found = [row for store in stores for row in _committed(store) if group in ("", row[0])]
+    found = [row for row in committed_offsets(store_path) if group in ("", row.group)]
     if not found:
         whose = f"no group {group!r}" if group else "no group"
         raise JobFailed(
@@ -50,7 +66,7 @@ def lag(spark: SparkSession, store_path: str, *, group: str = "", every: str = E
         found, "`group` string, brokerName string, topic string, queueId int, committed bigint"
     )
     names = ("brokerName", "topic", "queueId", "queueOffset", "storeTimestamp", "storeSize")
-    messages = read_log(spark, store_path, *names, **ALL_TOPICS)
+    messages = read_log(spark, store_path, *names, **{**ALL_TOPICS, **(options or {})})
     return (
         messages.join(committed, ["brokerName", "topic", "queueId"])
         .where("queueOffset >= committed")
@@ -94,9 +110,14 @@ def latency(spark: SparkSession, store_path: str, *, every: str = EVERY) -> Data
     )
 
 
-def hotkeys(spark: SparkSession, store_path: str) -> DataFrame:
-    """Return the keys of messages, those of most messages first, with their share of the topic."""
-    messages = read_log(spark, store_path, "topic", "keys", "storeSize")
+def hotkeys(
+    spark: SparkSession, store_path: str, *, options: Mapping[str, str] | None = None
+) -> DataFrame:
+    """Return the keys of messages, those of most messages first, with their share of the topic.
+
+    options: of the source.
+    """
+    messages = read_log(spark, store_path, "topic", "keys", "storeSize", **(options or {}))
     words = messages.selectExpr("topic", "explode(split(keys, ' ')) as key", "storeSize")
     totals = messages.groupBy("topic").count().withColumnRenamed("count", "total")
     return (
@@ -162,8 +183,13 @@ def _interval(messages: DataFrame, every: str) -> Column:
     return interval
 
 
-def _committed(store: StoreLog) -> Iterator[tuple[str, str, str, int, int]]:
-    """Yield group, broker, topic, queue and offset of all that groups have committed."""
+def committed_offsets(store_path: str) -> list[Committed]:
+    """Return what groups have committed in the stores that a path names. Raises: JobFailed."""
+    stores = find_stores(RealFileSystem(), store_path)
+    return [row for store in stores for row in _committed(store)]
+
+
+def _committed(store: StoreLog) -> Iterator[Committed]:
     if store.paths is None:
         return
     offsets = ConsumerOffsets()
@@ -174,4 +200,4 @@ def _committed(store: StoreLog) -> Iterator[tuple[str, str, str, int, int]]:
     for group, topic, queues in offsets.committed():
         for queue_id, offset in queues.items():
             if offset >= 0:
-                yield group, store.broker, topic, queue_id, offset
+                yield Committed(group, store.broker, topic, queue_id, offset)

@@ -79,6 +79,21 @@ class SegmentFile(Protocol):
         ...
 
 
+class Scanned(Protocol):
+    """Sound records in compiled columns, and the bytes that they lie in."""
+
+    buffer: bytearray
+    bytes: Array
+    numbers: Array
+    group_firsts: Array
+    count: int
+
+    @property
+    def group_count(self) -> int:
+        """How many queues the records are of."""
+        ...
+
+
 class Sound(NamedTuple):
     """Records that fill [begin, end): the walk's columns hold them until its next step."""
 

@@ -37,9 +37,9 @@ from wakelog.spark.records.fields import (
     UNIQ_END,
 )
 from wakelog.storage.bulk.layout import (
-    PHYSICAL_OFFSET,
     PROPERTIES_BEGIN,
     PROPERTIES_BYTES,
+    SIZE,
     SYS_FLAG,
     TOPIC_BEGIN,
 )
@@ -58,16 +58,16 @@ _PAIRS_TABLE: Final = 1 << 14  # a power of two above twice the pairs of 32 KiB 
 
 
 @njit(cache=True, nogil=True)
-def read_fields(buffer: Array, shift: Int, numbers: Array, rows: Array, fields: Array) -> None:
+def read_fields(buffer: Array, numbers: Array, rows: Array, fields: Array) -> None:
     """Fill one row of `fields` for each record of `rows`.
 
-    shift: physical offset of buffer[0].
     fields: int64[rows, FIELDS], see `fields.py`.
     """
     found = np.zeros(10, dtype=np.int64)
     for i in range(len(rows)):
         row = rows[i]
-        at = numbers[row, PHYSICAL_OFFSET] - shift
+        # Properties are a record's end. Its physical offset tells nothing if it was pulled.
+        at = numbers[row, PROPERTIES_BEGIN] + numbers[row, PROPERTIES_BYTES] - numbers[row, SIZE]
         born = 12 if numbers[row, SYS_FLAG] & 0x10 else 0
         hosts = born + (12 if numbers[row, SYS_FLAG] & 0x20 else 0)
         fields[i, RECORD] = at

@@ -52,7 +52,7 @@ from wakelog.spark.records.fields import (
     UNIQ_BEGIN,
     UNIQ_END,
 )
-from wakelog.spark.records.record_walk import BATCH_BYTES, BATCH_ROWS, Array, Damage, RecordWalk
+from wakelog.spark.records.record_walk import BATCH_BYTES, BATCH_ROWS, Array, Damage, Scanned
 from wakelog.spark.records.wanted import Wanted
 from wakelog.storage.bulk.layout import (
     PHYSICAL_OFFSET,
@@ -98,7 +98,7 @@ class Rows:
     """See the module. One owner, one thread."""
 
     def __init__(
-        self, walk: RecordWalk, schema: pa.Schema, selection: Selection, options: RowOptions
+        self, walk: Scanned, schema: pa.Schema, selection: Selection, options: RowOptions
     ) -> None:
         """Keep where records come from and what is wanted of them."""
         self._walk = walk
@@ -129,7 +129,7 @@ class Rows:
             return np.broadcast_to(np.int64(0), (len(rows), FIELDS))
         fields = np.zeros((len(rows), FIELDS), dtype=np.int64)
         walk = self._walk
-        row_kernel.read_fields(walk.bytes, walk.shift, walk.numbers, rows, fields)
+        row_kernel.read_fields(walk.bytes, walk.numbers, rows, fields)
         return fields
 
     def taken_damage(self) -> list[Damage]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from wakelog.protocol.java import LONG_MAX
 from wakelog.spark.bounds import Bounds, Selection
-from wakelog.spark.records.record_walk import Array, RecordWalk
+from wakelog.spark.records.record_walk import Array, Scanned
 from wakelog.storage.bulk.layout import (
     GROUP,
     PHYSICAL_OFFSET,
@@ -32,7 +32,7 @@ class Wanted:
         self._broker = broker
         self._known: dict[tuple[bytes, int], Bounds] = {}
 
-    def rows(self, walk: RecordWalk) -> Array:
+    def rows(self, walk: Scanned) -> Array:
         """Return the numbers of the wanted records of the walk's last step, in log order."""
         numbers = walk.numbers[: walk.count]
         firsts = walk.group_firsts[: walk.group_count].tolist()
@@ -48,7 +48,7 @@ class Wanted:
             keep &= (times >= begin_ms) & (times < end_ms)
         return np.flatnonzero(keep)
 
-    def _bounds(self, walk: RecordWalk, row: int) -> Bounds:
+    def _bounds(self, walk: Scanned, row: int) -> Bounds:
         begin = int(walk.numbers[row, TOPIC_BEGIN])
         topic = bytes(walk.buffer[begin : begin + int(walk.numbers[row, TOPIC_BYTES])])
         queue_id = int(walk.numbers[row, QUEUE_ID])

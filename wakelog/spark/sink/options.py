@@ -5,19 +5,15 @@ Source: org.apache.rocketmq.client.producer.DefaultMQProducer (4.9.3) for names 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from wakelog.broker.names import is_legal_group
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import OptionError
+from wakelog.spark.option_texts import read_addresses, read_group
 
 BODY_BYTES_MAX: Final = 4 << 20
 """maxMessageSize of 4.9.3's producer and broker."""
-
-_ADDRESS = re.compile(r"\S+:(\d{1,5})")
-_PORT_MAX: Final = 65_535
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "body": ("binary", "string"),
@@ -54,24 +50,7 @@ class WriteOptions(NamedTuple):
     query: str = ""
 
 
-def _addresses(text: str) -> tuple[str, ...]:
-    found = tuple(filter(None, (part.strip() for part in text.split(";"))))
-    for address in found:
-        match = _ADDRESS.fullmatch(address)
-        if match is None or not 0 < int(match[1]) <= _PORT_MAX:
-            raise ValueError("HOST:PORT, several with semicolons")
-    if not found:
-        raise ValueError("HOST:PORT, several with semicolons")
-    return found
-
-
 def _text(text: str) -> str:
-    return text
-
-
-def _group(text: str) -> str:
-    if not is_legal_group(text):
-        raise ValueError("letters, digits, %, |, _ and -, at most 255")
     return text
 
 
@@ -85,10 +64,10 @@ def _number(least: int, most: int) -> Callable[[str], int]:
 
 
 _OPTIONS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
-    "nameServer": ("name_servers", _addresses),
-    "namesrvAddr": ("name_servers", _addresses),
+    "nameServer": ("name_servers", read_addresses),
+    "namesrvAddr": ("name_servers", read_addresses),
     "topic": ("topic", _text),
-    "producerGroup": ("group", _group),
+    "producerGroup": ("group", read_group),
     "retryTimesWhenSendFailed": ("retries_max", _number(0, 100)),
     "sendMsgTimeout": ("timeout_ms", _number(1, 600_000)),
     "batchBytes": ("batch_bytes_max", _number(1, BODY_BYTES_MAX)),

@@ -20,23 +20,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from wakelog.broker.names import AUTO_CREATE_TOPIC_KEY_TOPIC
 from wakelog.protocol.bodies import TopicRouteData
-from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.ext_fields import to_ext_fields
-from wakelog.protocol.headers import (
-    GetRouteInfoRequestHeader,
-    SendMessageRequestHeader,
-    SendMessageRequestHeaderV2,
-)
+from wakelog.protocol.headers import SendMessageRequestHeaderV2
 from wakelog.protocol.java import string_hash
 from wakelog.remoting.errors import RemotingError
-from wakelog.spark.errors import SourceError
+from wakelog.spark.routes import Client, WireFailed, find_route, said
 from wakelog.spark.sink.options import WriteOptions
 from wakelog.spark.sink.packing import Request
 
@@ -59,24 +53,8 @@ _RETRIABLE: Final = frozenset(
 )  # fmt: skip
 
 
-class Client(Protocol):
-    """`RemotingClient`, or what a test has in its place."""
-
-    async def invoke(
-        self, address: str, command: RemotingCommand, *, timeout_ms: int
-    ) -> RemotingCommand:
-        """Send a request and return its answer."""
-        ...
-
-
-class WriteFailed(SourceError):
+class WriteFailed(WireFailed):
     """Messages were not stored, or nobody knows; with the cause and what to do about it."""
-
-    def __init__(self, cause: str, remedy: str) -> None:
-        """Say both."""
-        self.cause = cause
-        self.remedy = remedy
-        super().__init__(f"{cause}. {remedy}")
 
 
 class Queue(NamedTuple):
@@ -134,7 +112,7 @@ class Producer:
                 continue
             if answer.code == ResponseCode.SUCCESS:
                 return
-            reason = f"{queue.broker} at {queue.address} answered {_said(answer)}"
+            reason = f"{queue.broker} at {queue.address} answered {said(answer)}"
             if answer.code not in _RETRIABLE:
                 break
         rows = f"{len(request.messages)} messages for topic {topic} were not acknowledged"
@@ -179,29 +157,17 @@ class Producer:
 
     async def _route(self, topic: str) -> TopicRouteData | None:
         """Ask the name servers in turn; None if the topic is not there. Raises: WriteFailed."""
-        header = GetRouteInfoRequestHeader(topic=topic)
-        reasons = []
-        for address in self._options.name_servers:
-            try:
-                answer = await self._invoke(address, RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
-                if answer.code == ResponseCode.SUCCESS:
-                    return decode_body(TopicRouteData, answer.body)
-            except (RemotingError, ProtocolError) as error:
-                reasons.append(str(error))
-                continue
-            if answer.code == ResponseCode.TOPIC_NOT_EXIST:
-                return None
-            reasons.append(f"{address} answered {_said(answer)}")
-        raise WriteFailed(
-            f"no name server says where topic {topic} is: {'; '.join(reasons)}",
-            "Look whether it runs, and whether the option nameServer has its address",
-        )
+        servers, timeout_ms = self._options.name_servers, self._options.timeout_ms
+        try:
+            return await find_route(self._client, servers, topic, timeout_ms=timeout_ms)
+        except WireFailed as error:
+            raise WriteFailed(error.cause, error.remedy) from error
 
     async def _invoke(
         self,
         address: str,
         code: RequestCode,
-        header: GetRouteInfoRequestHeader | SendMessageRequestHeader | SendMessageRequestHeaderV2,
+        header: SendMessageRequestHeaderV2,
         body: bytes = b"",
     ) -> RemotingCommand:
         command = RemotingCommand(int(code), ext_fields=to_ext_fields(header), body=body)
@@ -242,9 +208,3 @@ def _writable(route: TopicRouteData, *, queues_max: int | None = None) -> list[Q
             for queue_id in range(count if queues_max is None else min(count, queues_max)):
                 found.append(Queue(data.broker_name, masters[data.broker_name], queue_id))
     return found
-
-
-def _said(answer: RemotingCommand) -> str:
-    known = {code.value: code.name for code in ResponseCode}
-    name = known.get(answer.code, "unknown")
-    return f"{answer.code} ({name}): {answer.remark or 'no reason given'}"

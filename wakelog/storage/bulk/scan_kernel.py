@@ -126,7 +126,7 @@ def _equals(buffer: Array, begin: Int, end: Int, word: bytes) -> bool:
 
 
 @njit(cache=True, forceinline=True)
-def _sound_size(buffer: Array, at: Int, end: Int, physical_offset: Int, parts: Array) -> Int:
+def sound_size(buffer: Array, at: Int, end: Int, physical_offset: Int, parts: Array) -> Int:
     """Return the size of a sound record, else 0; `parts` gets head, topic and properties places."""
     if end - at < _HEAD_BYTES + 3:
         return 0
@@ -278,7 +278,7 @@ def _group_of(
 
 
 @njit(cache=True, forceinline=True)
-def _take_record(buffer: Array, at: Int, size: Int, parts: Array, numbers: Array, row: Int) -> None:
+def take_record(buffer: Array, at: Int, size: Int, parts: Array, numbers: Array, row: Int) -> None:
     """Fill one row of `numbers` with what stands at fixed places."""
     numbers[row, PHYSICAL_OFFSET] = i64_at(buffer, at + 28)
     numbers[row, SIZE] = size
@@ -317,10 +317,10 @@ def scan_records(
     key_count = 0
     at = begin
     while at < end and row < numbers.shape[0] and key_count + RECORD_KEYS_MAX < keys.shape[1]:
-        size = _sound_size(buffer, at, end, physical_offset + at - begin, parts)
+        size = sound_size(buffer, at, end, physical_offset + at - begin, parts)
         if size == 0:
             break
-        _take_record(buffer, at, size, parts, numbers, row)
+        take_record(buffer, at, size, parts, numbers, row)
         topic_hash, seen = _hash(buffer, parts[2], parts[3], 0)
         find_properties(buffer, parts[3] + 2, at + size, found)
         tags, tags_seen = _hash(buffer, found[2], found[3], 0)

@@ -59,7 +59,14 @@ def repair_index_file(
         entries = np.frombuffer(data, dtype=ENTRY_DTYPE)
         kept = sound_entries_count(entries, shape.slot_count, physical_offset)
         slots = newest_by_slot(entries[:kept], shape.slot_count)
-        header = _header(header, entries[:kept], slots, store_time)
+        header = cut_header(
+            header,
+            begin=entries[ENTRY_FIRST : min(kept, ENTRY_FIRST + 1)],
+            last=entries[max(kept - 1, ENTRY_FIRST) : kept],
+            slots=slots,
+            entry_next=kept,
+            store_time=store_time,
+        )
         zero_from(fs, fd, shape.entries_position + ENTRY_BYTES * kept, shape.file_bytes)
         fs.pwrite(fd, HEADER.pack(*header), 0)
         fs.pwrite(fd, slots.astype(">i4").tobytes(), HEADER_BYTES)
@@ -99,18 +106,28 @@ def newest_by_slot(entries: Array, slot_count: int) -> Array:
     return slots
 
 
-def _header(
-    stated: IndexHeader, entries: Array, slots: Array, store_time: Callable[[int], int]
+def cut_header(
+    stated: IndexHeader,
+    *,
+    begin: Array,
+    last: Array,
+    slots: Array,
+    entry_next: int,
+    store_time: Callable[[int], int],
 ) -> IndexHeader:
-    if len(entries) <= ENTRY_FIRST:
+    """Return the header of a file whose entries end before `entry_next`.
+
+    begin, last: its first entry and its last one; empty if it has none.
+    """
+    if entry_next <= ENTRY_FIRST:
         return IndexHeader(0, 0, 0, 0, 0, ENTRY_FIRST)
-    begin = int(entries["physical_offset"][ENTRY_FIRST])
-    end = int(entries["physical_offset"][-1])
+    begin_offset, end_offset = int(begin["physical_offset"][0]), int(last["physical_offset"][0])
     begin_ms, end_ms = stated.begin_timestamp_ms, stated.end_timestamp_ms
-    if begin != stated.begin_physical_offset:
-        begin_ms = store_time(begin)
-    if end != stated.end_physical_offset:
+    if begin_offset != stated.begin_physical_offset:
+        begin_ms = store_time(begin_offset)
+    if end_offset != stated.end_physical_offset:
         # The log may not have that record any more: then its entry's own, coarser time.
-        found = store_time(end)
-        end_ms = found if found >= 0 else begin_ms + 1000 * int(entries["seconds"][-1])
-    return IndexHeader(begin_ms, end_ms, begin, end, int(np.count_nonzero(slots)), len(entries))
+        found = store_time(end_offset)
+        end_ms = found if found >= 0 else begin_ms + 1000 * int(last["seconds"][0])
+    used = int(np.count_nonzero(slots))
+    return IndexHeader(begin_ms, end_ms, begin_offset, end_offset, used, entry_next)

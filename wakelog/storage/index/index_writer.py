@@ -22,16 +22,16 @@ import numpy as np
 
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import TRANSACTION_ROLLBACK, transaction_type
-from wakelog.storage.allocate import sync_name
+from wakelog.storage.allocate import FilesAhead
 from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.bulk.layout import PHYSICAL_OFFSET
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.dispatch_request import DispatchRequest
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_append import IndexFileWriter
+from wakelog.storage.index.index_cut import cut_index_file, first_entry_at
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
-    HEADER,
     IndexFileReader,
     IndexHeader,
     index_key_hash,
@@ -43,8 +43,9 @@ from wakelog.storage.index.index_service import (
     index_shape,
     remove_index_files_before,
 )
+from wakelog.storage.index.new_index_file import UNFINISHED_OWNER, make_index_file
+from wakelog.storage.state.dispatched import IndexEnd
 
-_OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
 _NO_HEADER: Final = IndexHeader(0, 0, 0, 0, 0, ENTRY_FIRST)
 
 
@@ -64,6 +65,13 @@ class IndexWriter:
         self._known_keys = 0
         self._unsynced: set[str] = set()
         self._unsynced_directories: list[str] = []
+        self._ahead = FilesAhead(
+            fs,
+            config.paths.new_file(join(config.paths.root, "index.ahead"), UNFINISHED_OWNER),
+            self._shape.file_bytes,
+            count=1,
+            sparse=True,
+        )
         self.keys_count = 0
         self.files_made_count = 0
 
@@ -88,19 +96,71 @@ class IndexWriter:
         return self._file.header if self._file is not None else self._seed
 
     def load(self) -> None:
-        """List the files and open the last, which a writer before may have left unsynced."""
+        """List the files and open the last."""
         self.close()
+        self._ahead.remove()
         self._names = index_names(self._fs, self._paths.index_directory)
         if self._names:
-            self._unsynced.add(self._open(self._names[-1]).path)
-            self._unsynced_directories.append(self._paths.index_directory)
+            self._open(self._names[-1])
         self._count_known()
+
+    def take_for_unsynced(self, durable: IndexEnd) -> None:
+        """Count the files from that of a durable end on as written and not synced.
+
+        A writer that was killed may have left them so, and nobody else remembers.
+        """
+        names = [name for name in self._names if int(name) >= durable.name]
+        self._unsynced.update(self._path(name) for name in names)
+        if names:
+            self._unsynced_directories.append(self._paths.index_directory)
+
+    @property
+    def end(self) -> IndexEnd:
+        """The newest file and its next entry."""
+        if not self._names:
+            return IndexEnd()
+        return IndexEnd(int(self._names[-1]), self._header.entry_next)
+
+    def cut(
+        self,
+        durable: IndexEnd,
+        physical_offset: int,
+        store_time: Callable[[int], int],
+        lower: Callable[[IndexEnd], None],
+    ) -> bool:
+        """Keep what is durable of records below `physical_offset`, as `repair` does but quicker.
+
+        durable: the end that the index once had, all of it synced; what came later may be torn.
+        lower: says durably that this end is another one now, before what is behind it goes.
+        Returns: False if that file is gone; then nothing newer than it is left.
+        """
+        self.close()
+        names = index_names(self._fs, self._paths.index_directory)
+        while names and int(names[-1]) > durable.name:
+            self._remove_last(names)
+        if durable != IndexEnd() and (not names or int(names[-1]) != durable.name):
+            return False
+        end = self._end_below(names, durable.entry_next, physical_offset)
+        if end != durable:
+            lower(end)
+        while names and int(names[-1]) > end.name:
+            self._remove_last(names)
+        if names:
+            cut_index_file(
+                self._fs,
+                self._path(names[-1]),
+                self._shape,
+                entry_next=end.entry_next,
+                store_time=store_time,
+            )
+        self.load()
+        return True
 
     def repair(self, physical_offset: int, store_time: Callable[[int], int]) -> None:
         """Keep exactly the entries of records below `physical_offset`, durably.
 
-        Ends with the first file, seen from the newest, of which something is left: older ones
-        were full, and synced, before it was made.
+        Ends with the first file, seen from the newest, of which something is left. Where older ones
+        may not be durable recovery has removed what the checkpoint does not vouch for.
         """
         self.close()
         self._names = index_names(self._fs, self._paths.index_directory)
@@ -115,9 +175,7 @@ class IndexWriter:
             )
             if not header.is_empty:
                 break
-            self._fs.unlink(path)
-            self._fs.sync_directory(self._paths.index_directory)
-            self._names.pop()
+            self._remove_last(self._names)
         self.load()
 
     def put(self, request: DispatchRequest, now_ms: int) -> None:
@@ -157,6 +215,18 @@ class IndexWriter:
             # found a full file and made its successor.
             self._file_with_room(now_ms)
 
+    def make_ahead(self) -> None:
+        """Have the first file made, as the first message should not wait for it; in any thread.
+
+        Raises: StoreFull, StoreFailed.
+        """
+        if not self._names:
+            self._ahead.make()
+
+    def remove_ahead(self) -> None:
+        """Remove a file made ahead that nobody needed."""
+        self._ahead.remove()
+
     def write_back(self) -> None:
         """Write entries, header and slots that are still only in memory."""
         if self._file is not None and self._file.write_back():
@@ -185,6 +255,20 @@ class IndexWriter:
             self._file = None
         self._seed = _NO_HEADER
 
+    def _end_below(self, names: list[str], entry_next: int, physical_offset: int) -> IndexEnd:
+        """Return where an index with such an end would end without records from an offset on."""
+        for name in reversed(names):
+            path = self._path(name)
+            kept = first_entry_at(self._fs, path, self._shape, entry_next, physical_offset)
+            if kept > ENTRY_FIRST:
+                return IndexEnd(int(name), kept)
+            entry_next = self._shape.entry_count
+        return IndexEnd()
+
+    def _remove_last(self, names: list[str]) -> None:
+        self._fs.unlink(self._path(names.pop()))
+        self._fs.sync_directory(self._paths.index_directory)
+
     def _put_run(self, columns: Columns, begin: int, end: int, now_ms: int) -> None:
         self.keys_count += end - begin
         while begin < end:
@@ -210,6 +294,7 @@ class IndexWriter:
         return self._file
 
     def _make(self, name: str, previous: IndexHeader) -> None:
+        made_ahead = None if self._names else self._ahead.take()
         unsynced: list[str] | None = self._unsynced_directories
         if self._names:
             # Only the first name waits for the next flush: a later one must not outlive it.
@@ -221,6 +306,7 @@ class IndexWriter:
             name,
             end_timestamp_ms=previous.end_timestamp_ms,
             end_physical_offset=previous.end_physical_offset,
+            made_ahead=made_ahead,
             unsynced=unsynced,
         )
         self.files_made_count += 1
@@ -258,37 +344,3 @@ def index_words(request: DispatchRequest) -> list[str]:
         return []
     words = [] if request.uniq_key is None else [request.uniq_key]
     return words + split_keys(request.keys or "")
-
-
-def make_index_file(
-    fs: FileSystem,
-    config: StoreConfig,
-    name: str,
-    *,
-    end_timestamp_ms: int = 0,
-    end_physical_offset: int = 0,
-    unsynced: list[str] | None = None,
-) -> str:
-    """Make a file without keys, seeded with its predecessor's end; return its path.
-
-    unsynced: as in `make_segment`.
-    Raises: OSError.
-    """
-    # Sparse, as 4.9.3's is; seeded before it gets its name, so that nobody sees it without.
-    paths = config.paths
-    final = join(paths.index_directory, name)
-    unfinished = paths.new_file(final, _OWNER)
-    if fs.exists(unfinished):
-        fs.unlink(unfinished)
-    fs.make_directories(paths.index_directory, unsynced)
-    fd = fs.open(unfinished, create=True)
-    try:
-        fs.truncate(fd, index_shape(config).file_bytes)
-        end_ms, end = max(end_timestamp_ms, 0), max(end_physical_offset, 0)
-        fs.pwrite(fd, HEADER.pack(end_ms, end_ms, end, end, 0, 0), 0)
-        fs.sync(fd)
-    finally:
-        fs.close(fd)
-    fs.rename(unfinished, final)
-    sync_name(fs, final, unsynced)
-    return final

@@ -126,6 +126,13 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
         # One that ends just there stays, as in 4.9.3.
         return len(self._files.remove_before(min_address - ADDRESS_BASE - 1))
 
+    def take_for_unsynced(self) -> None:
+        """Count every file as written and not synced; few of them are, and the others cost little.
+
+        A writer that was killed may have left them so, and nobody else remembers.
+        """
+        self._growing.dirty.update(file.path for file in self._files.files)
+
     def dirty_paths(self) -> list[str]:
         """Return the files written since the last call, whose data is not yet synced."""
         return self._growing.take_dirty()

@@ -227,6 +227,19 @@ class ConsumeQueueWriter(ConsumeQueue):
                 removed_count += self._extension.remove_before(entry.tags_code)
         return removed_count
 
+    def take_for_unsynced(self, physical_offset: int) -> None:
+        """Count files with entries of records from there on as written and not synced.
+
+        A writer that was killed may have left them so, and nobody else remembers.
+        """
+        for file in reversed(self._files.files):
+            self._growing.dirty.add(file.path)
+            first_physical_offset, _, _ = self._entry_at(file.start_offset // ENTRY_BYTES)
+            if first_physical_offset < physical_offset:
+                break
+        if self._extension is not None:
+            self._extension.take_for_unsynced()
+
     def dirty_paths(self) -> list[str]:
         """Return the files written since the last call, whose data is not yet synced."""
         dirty = self._growing.take_dirty()

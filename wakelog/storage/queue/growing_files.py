@@ -1,8 +1,7 @@
 """GrowingFiles: the files of a queue, or of its extension units, as their one writer fills them.
 
 Files are made where what is written has none yet, each whole and zeroed. Which of them have data
-that is not synced, or may have from a writer before, is kept for whoever syncs
-(`dispatchers/sync_files.py`).
+that is not synced is kept for whoever syncs (`dispatchers/sync_files.py`).
 
 Source: org.apache.rocketmq.store.MappedFileQueue (4.9.3), as ConsumeQueue and ConsumeQueueExt use
 it to append.
@@ -45,8 +44,6 @@ class GrowingFiles:
                 self._fs.unlink(path)
             except OSError as error:
                 raise store_failure(path, "remove", error) from error
-        if self._files.last is not None:
-            self.dirty.add(self._files.last.path)
 
     def write(self, offset: int, data: Buffer) -> int:
         """Write at a byte offset of the queue; return the offset behind. Raises: StoreError.

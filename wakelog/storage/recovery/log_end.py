@@ -31,7 +31,6 @@ from zlib import crc32
 
 from wakelog.protocol.message_record import (
     BODY_CRC_OFFSET,
-    MAGIC_OFFSET,
     MESSAGE_MAGIC,
     TOPIC_BYTES_MAX,
 )
@@ -49,7 +48,7 @@ from wakelog.storage.record_check import (
     is_torn_behind_body,
 )
 from wakelog.storage.recovery.queue_ends import QueueEnds
-from wakelog.storage.recovery.segments import check_at
+from wakelog.storage.recovery.segments import next_sound_in
 
 # Bytes read at once: large reads from a cold disk are fast, and this much stays in memory once.
 PIECE_BYTES: Final = 8 << 20
@@ -58,7 +57,6 @@ _NEVER_MS: Final = 1 << 63
 _TORN: Final = RecordCheck(CheckKind.BAD, reason="sectors behind the body were never written")
 _HEAD_BYTES_MAX: Final = HEAD_BY_HOST_FLAGS[HOST_FLAGS].size
 _CRC = struct.Struct(">i")
-_MAGIC_BYTES = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
 
 
 class DamagedStretch(NamedTuple):
@@ -94,15 +92,17 @@ class LogEndSearch:
         cut_at_damage: bool = False,
         may_be_torn: bool = True,
         watermark: int = 0,
+        last_ms: int = 0,
     ) -> None:
         """Prepare to read `files`.
 
         ends: is told every sound record.
-        cut_from: physical offset at which a segment begins; the log does not end below.
+        cut_from: physical offset at which a record or a segment begins; the log does not end below.
         durable_ms: the checkpoint's store time of the log.
         check_body: compare the CRC of bodies at or above `cut_from`.
         may_be_torn: whether records not older than `durable_ms` may lack sectors.
         watermark: below it everything is known to have been durable.
+        last_ms: the store time of the record in front of where reading begins, 0 if not known.
         """
         self._fs = fs
         self._files = files
@@ -115,11 +115,11 @@ class LogEndSearch:
         self._watermark = 0 if cut_at_damage else watermark
         self._buffer = bytearray(min(PIECE_BYTES, files.file_size_bytes))
         self._records_count = 0
-        self._last_ms = 0
+        self._last_ms = last_ms
         self._damaged: list[DamagedStretch] = []
 
     def run(self, begin: int) -> LogEnd:
-        """Check records from the segment that begins at `begin` to the log's end."""
+        """Check records from `begin`, where one begins, to the log's end."""
         position = begin
         reason = "no segment follows"
         while (file := self._files.find(position)) is not None:
@@ -255,6 +255,9 @@ class LogEndSearch:
 
     def _resume_at(self, position: int) -> int | None:
         """Return where a log that is damaged at `position` goes on; None if it ends there."""
+        if self._watermark and position >= max(self._watermark, self._cut_from):
+            # Whatever the checkpoint says, nothing from here on was known to be durable.
+            return None
         if position < self._watermark:
             resume = self._resume_below_watermark(position)
             if resume is not None:
@@ -289,31 +292,10 @@ class LogEndSearch:
         """Return place and store time of the first sound record behind `position`."""
         at = position + 1
         while (file := self._files.find(at)) is not None:
-            found = self._next_sound_in(file, at)
+            found = next_sound_in(self._fs, file, at - file.start_offset, file.size_bytes)
             if found is not None:
                 return found
             at = file.end_offset
-        return None
-
-    def _next_sound_in(self, file: MappedFile, begin: int) -> tuple[int, int] | None:
-        position = begin - file.start_offset
-        overlap = MAGIC_OFFSET + len(_MAGIC_BYTES) - 1
-        while position < file.size_bytes:
-            # The rest of a segment is mostly unwritten: the file system knows where.
-            data_position = self._fs.next_data(file.fd, position)
-            if data_position is None or data_position >= file.size_bytes:
-                return None
-            # A record can begin with zeros: those of its size.
-            position = max(position, data_position - MAGIC_OFFSET + 1)
-            data = file.read(position, PIECE_BYTES)
-            at = data.find(_MAGIC_BYTES, MAGIC_OFFSET)
-            while at >= 0:
-                check = check_at(file, position + at - MAGIC_OFFSET)
-                if check.kind is CheckKind.SOUND:
-                    place = file.start_offset + position + at - MAGIC_OFFSET
-                    return place, check.store_timestamp_ms
-                at = data.find(_MAGIC_BYTES, at + 1)
-            position += len(data) - overlap if len(data) == PIECE_BYTES else len(data)
         return None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore, store_failure
@@ -19,6 +20,7 @@ from wakelog.storage.record_check import CheckKind, RecordCheck, check_record
 _PIECE_BYTES: Final = 8 << 20
 # Most records are shorter; a longer one is read once more.
 _RECORD_PIECE_BYTES: Final = 4096
+_MAGIC_BYTES: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
 
 
 def load_segments(fs: FileSystem, config: StoreConfig) -> MappedFileQueue:
@@ -88,6 +90,33 @@ def check_at(file: MappedFile, position: int) -> RecordCheck:
             break
         data = file.read(position, max(check.size_bytes, 2 * _RECORD_PIECE_BYTES))
     return check
+
+
+def next_sound_in(fs: FileSystem, file: MappedFile, begin: int, end: int) -> tuple[int, int] | None:
+    """Return physical offset and store time of the first sound record that begins in a stretch.
+
+    begin, end: positions in the file. Raises: StoreFailed.
+    """
+    position = begin
+    overlap = MAGIC_OFFSET + len(_MAGIC_BYTES) - 1
+    while position < end:
+        # The rest of a segment is mostly unwritten: the file system knows where.
+        data_position = fs.next_data(file.fd, position)
+        if data_position is None or data_position >= end:
+            return None
+        # A record can begin with zeros: those of its size.
+        position = max(position, data_position - MAGIC_OFFSET + 1)
+        length = min(_PIECE_BYTES, end + overlap - position)
+        data = file.read(position, length)
+        at = data.find(_MAGIC_BYTES, MAGIC_OFFSET)
+        while at >= 0:
+            place = position + at - MAGIC_OFFSET
+            check = check_at(file, place)
+            if check.kind is CheckKind.SOUND:
+                return file.start_offset + place, check.store_timestamp_ms
+            at = data.find(_MAGIC_BYTES, at + 1)
+        position += len(data) - overlap if len(data) == _PIECE_BYTES else len(data)
+    return None
 
 
 def _is_blank(fs: FileSystem, path: str) -> bool:

@@ -5,21 +5,22 @@ open. In this order, which a further crash at any point only repeats (`docs/reco
 
  1. Load the segments. A short last one gets its length; a gap is refused, with nothing changed.
  2. Cut each consume queue behind its last written entry.
- 3. Choose where to check from. Clean exit (no abort file): the third last segment. Otherwise the
-    last segment of the log's front part whose first message is not younger than the checkpoint.
+ 3. Choose where to check from (`plan.py`): what is known to be durable is left alone, but for a
+    look at what stands just below (`search.py`).
  4. After a crash cut queues with extension units there too: their units may be torn where the
     entries are not, and dispatch makes both anew. Let the page cache forget the log from there on:
     of a sync that failed it shows what the disk never got. Check records to the log's end
     (`log_end.py`).
- 5. Copy what lies behind the end to the quarantine, then zero or remove it, durably: an old record
-    must not come back when a later crash exposes it behind a new one.
+ 5. Copy what lies behind the end to the quarantine, forget its sums, then zero or remove it,
+    durably: an old record must not come back when a later crash exposes it behind a new one.
  6. Cut each consume queue at the log's end, and say durably that the log is durable up to there.
- 7. After a crash remove the index files that the checkpoint does not vouch for.
+ 7. After a crash remove the index files that the checkpoint does not vouch for, unless it is known
+    how far the index is durable: then Reput cuts it there.
  8. Say where dispatch has to begin so that queues and index are whole again.
 
 Where we differ from 4.9.3: step 3 takes the newest segment there whose first message is not
-younger, wherever it lies. After the clock was set back that one can lie behind segments that were
-not durable yet; ours is the same or an earlier one. In step 5 4.9.3 moves positions in memory only.
+younger than the checkpoint, wherever it lies. After the clock was set back that one can lie behind
+segments that were not durable yet; ours never does. In step 5 4.9.3 moves positions in memory only.
 In step 7 4.9.3 never builds again what an index file held of segments before the one of step 3.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.load, recover, start,
@@ -29,12 +30,11 @@ index.IndexService.load (4.9.3).
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from posixpath import join
 from typing import Final, NamedTuple
 
-from wakelog.protocol.message_record import MESSAGE_MAGIC, RECORD_BYTES_MIN, V6_EXTRA_BYTES
-from wakelog.protocol.sys_flag import MESSAGE_BORN_HOST_V6
 from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import store_failure
@@ -45,24 +45,27 @@ from wakelog.storage.index.index_service import (
     index_shape,
     remove_index_files_after,
 )
-from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.queue_offsets import QueueKey
-from wakelog.storage.record_check import HEAD_BY_HOST_FLAGS, HOST_FLAGS_OFFSET
-from wakelog.storage.recovery.durable import known_durable, seal_of
-from wakelog.storage.recovery.log_end import DamagedStretch, LogEnd, LogEndSearch
+from wakelog.storage.recovery.durable import Durable, known_durable, seal_of
+from wakelog.storage.recovery.log_end import DamagedStretch, LogEnd
+from wakelog.storage.recovery.plan import DurablePositions, plan_after_crash
 from wakelog.storage.recovery.quarantine import QuarantinedPiece, keep_aside
-from wakelog.storage.recovery.queue_ends import QueueEnds
 from wakelog.storage.recovery.queue_repair import QueueRepair
-from wakelog.storage.recovery.segments import load_segments, read_anew, sync_segments
+from wakelog.storage.recovery.search import (
+    SearchedStore,
+    search_after_clean_exit,
+    search_after_crash,
+)
+from wakelog.storage.recovery.segments import load_segments, sync_segments
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.checkpoint import Checkpoint, CheckpointTimes
+from wakelog.storage.state.dispatched import IndexEnd, lower_dispatched, read_dispatched
 from wakelog.storage.state.failed_sync import FailedSyncMark
 from wakelog.storage.state.watermark import Seal, Watermark
+from wakelog.storage.sums.sum_file import drop_sums_from, drop_sums_of_changed
 
-# A clean stop leaves everything durable; 4.9.3 looks at this many segments all the same.
-SEGMENTS_CHECKED_AFTER_CLEAN_EXIT: Final = 3
 RECOVERY_OWNER: Final = "recovery"
 
 
@@ -79,6 +82,8 @@ class RecoveryReport(NamedTuple):
     quarantined: what was cut; empty if only zeros were.
     watermark: below it everything was known to be durable; 0 if nothing was.
     watermark_doubt: why a watermark that was there is not believed.
+    positions_doubt: why checks began further below than the watermark and the position of what is
+        dispatched would have allowed.
     """
 
     clean_exit: bool
@@ -97,6 +102,7 @@ class RecoveryReport(NamedTuple):
     index_files_removed: tuple[str, ...]
     watermark: int = 0
     watermark_doubt: str | None = None
+    positions_doubt: str | None = None
 
 
 class Recovered(NamedTuple):
@@ -121,38 +127,31 @@ def recover(
     files = load_segments(fs, config)
     times = _read_checkpoint(fs, config.paths.checkpoint)
     known = known_durable(fs, config, files, times)
+    if not known.watermark:
+        drop_sums_of_changed(fs, config.paths, files)
+    durable = _durable(fs, config, known, ignored=failed_sync or cut_at_damage)
     queues = QueueRepair(fs, config)
+    store = SearchedStore(fs, config, files, queues, times, cut_at_damage)
     try:
         queues.cut_unwritten(careful=not clean_exit)
-        plan = _plan(config, files, times, queues.max_physical_offset, clean_exit=clean_exit)
-        if not clean_exit:
-            if config.enable_consume_queue_extension:
-                queues.cut_at(plan.dispatch_from)
-            read_anew(fs, files, plan.checked_from)
-        ends = _no_ends(config)
-        end = LogEndSearch(
-            fs,
-            files,
-            ends,
-            cut_from=plan.cut_from,
-            # A slave of 4.9.3 notes this time when it dispatches, which proves nothing; and it
-            # gets what is cut from its master again.
-            durable_ms=times.physic_ms if config.appends else 0,
-            check_body=config.check_crc_on_recover,
-            cut_at_damage=cut_at_damage,
-            may_be_torn=not clean_exit,
-            watermark=known.watermark,
-        ).run(plan.checked_from)
+        if clean_exit:
+            found = search_after_clean_exit(store, known.watermark)
+        else:
+            found = search_after_crash(store, durable)
+        plan, end = found.plan, found.end
         quarantined, removed = _end_log(fs, config, files, end, times, plan.checked_from, now_ms)
+        dispatched = durable.dispatched if found.doubt is None else 0
+        # Before the log can grow over what queues and index have of another life.
+        lower_dispatched(fs, config.paths.dispatched, min(dispatched, end.physical_offset))
         queues_cut = queues.cut_at(end.physical_offset)
-        queue_offsets = queues.next_offsets(ends.table())
+        queue_offsets = queues.next_offsets(found.ends.table())
     finally:
         queues.close()
     dispatch_from = min(plan.dispatch_from, end.physical_offset)
-    index_removed = () if clean_exit else _remove_index_files(fs, config, times.index_ms)
-    if config.message_index_enable and not clean_exit:
-        # Also when nothing was removed: an earlier recovery may have come no further than that.
-        dispatch_from = max(files.min_offset, min(dispatch_from, _index_end(fs, config)))
+    index_removed: tuple[str, ...] = ()
+    if not clean_exit and not (plan.by_position and durable.has_index):
+        index_removed, index_end = _distrust_index(fs, config, times.index_ms)
+        dispatch_from = max(files.min_offset, min(dispatch_from, index_end))
     report = RecoveryReport(
         clean_exit=clean_exit,
         checked_from=plan.checked_from,
@@ -165,6 +164,7 @@ def recover(
         last_store_timestamp_ms=end.last_store_timestamp_ms,
         watermark=known.watermark,
         watermark_doubt=known.doubt,
+        positions_doubt=found.doubt,
         damaged=end.damaged,
         quarantined=quarantined,
         commit_log_files_removed=removed,
@@ -172,6 +172,20 @@ def recover(
         index_files_removed=index_removed,
     )
     return Recovered(report, files)
+
+
+def _durable(
+    fs: FileSystem, config: StoreConfig, known: Durable, *, ignored: bool
+) -> DurablePositions:
+    """Return how far log, queues and index are durable; 0 where that cannot be believed.
+
+    Another broker that had the store wrote queues and index as well.
+    """
+    if ignored or not known.watermark:
+        return DurablePositions(known.watermark, 0)
+    mark = read_dispatched(fs, config.paths.dispatched)
+    has_index = mark.index_end != IndexEnd()
+    return DurablePositions(known.watermark, mark.physical_offset, has_index=has_index)
 
 
 def _end_log(
@@ -186,6 +200,7 @@ def _end_log(
     """Cut the log at its end, and make what is kept durable before that is noted."""
     with closing(Watermark(fs, config.paths.watermark)) as watermark:
         watermark.lower(end.physical_offset)
+        drop_sums_from(fs, config.paths, end.physical_offset, files.file_size_bytes)
         cut = _cut_log(fs, config.paths, files, end.physical_offset, now_ms)
         # What a killed process wrote may still be in the page cache alone.
         sync_segments(files, checked_from)
@@ -206,82 +221,13 @@ def recover_derived(fs: FileSystem, config: StoreConfig) -> int:
     queues = QueueRepair(fs, config)
     try:
         queues.cut_unwritten(careful=True)
-        plan = _plan(config, files, times, queues.max_physical_offset, clean_exit=False)
+        nothing = DurablePositions(0, 0)
+        plan = plan_after_crash(config, files, times, queues.max_physical_offset, nothing)
     finally:
         queues.close()
         files.close()
-    _remove_index_files(fs, config, times.index_ms)
-    if not config.message_index_enable:
-        return plan.dispatch_from
-    return min(plan.dispatch_from, _index_end(fs, config))
-
-
-class _Plan(NamedTuple):
-    """Where to begin what.
-
-    cut_from: the log does not end below.
-    dispatch_from: below, every queue has its entries.
-    checked_from: where reading begins: the segment of the lower of the two, since the records
-        without entries say what the next queue offsets are.
-    """
-
-    cut_from: int
-    dispatch_from: int
-    checked_from: int
-
-
-def _plan(
-    config: StoreConfig,
-    files: MappedFileQueue,
-    times: CheckpointTimes,
-    queues_end: int,
-    *,
-    clean_exit: bool,
-) -> _Plan:
-    dispatch_from = max(files.min_offset, min(queues_end, files.max_file_end))
-    if clean_exit:
-        cut_from = _third_last(files)
-    else:
-        index_counts = config.message_index_enable and config.message_index_safe
-        min_ms = times.min_index_ms if index_counts else times.min_ms
-        cut_from = checked_from_after_crash(files, min_ms)
-        dispatch_from = min(dispatch_from, cut_from)
-    segment = files.find(dispatch_from)
-    checked_from = cut_from if segment is None else min(cut_from, segment.start_offset)
-    return _Plan(cut_from, dispatch_from, checked_from)
-
-
-def checked_from_after_crash(files: MappedFileQueue, min_ms: int) -> int:
-    """Return where to check from: everything in segments before is durable and dispatched.
-
-    That is the last segment of the log's front part in which no first message is younger than
-    `min_ms`; the first one if even that is younger.
-    """
-    begin = files.min_offset
-    for file in files.files:
-        store_timestamp_ms = first_store_timestamp_ms(file)
-        if store_timestamp_ms is None or store_timestamp_ms > min_ms:
-            break
-        begin = file.start_offset
-    return begin
-
-
-def first_store_timestamp_ms(file: MappedFile) -> int | None:
-    """Return the store time of a segment's first message, None if there is none."""
-    head = file.read(0, RECORD_BYTES_MIN + V6_EXTRA_BYTES)
-    size, magic, *_ = HEAD_BY_HOST_FLAGS[0].unpack_from(head)
-    if magic != MESSAGE_MAGIC or size < RECORD_BYTES_MIN:
-        return None
-    fields = HEAD_BY_HOST_FLAGS[head[HOST_FLAGS_OFFSET] & MESSAGE_BORN_HOST_V6].unpack_from(head)
-    store_timestamp_ms: int = fields[6]
-    return store_timestamp_ms or None
-
-
-def _third_last(files: MappedFileQueue) -> int:
-    """Return where the third last segment begins, not counting those made ahead of need."""
-    used = [file for file in files.files if first_store_timestamp_ms(file) is not None]
-    last = used[-SEGMENTS_CHECKED_AFTER_CLEAN_EXIT:]
-    return last[0].start_offset if last else files.min_offset
+    _, index_end = _distrust_index(fs, config, times.index_ms)
+    return min(plan.dispatch_from, index_end)
 
 
 def _cut_log(
@@ -297,12 +243,6 @@ def _cut_log(
     return quarantined, tuple(removed)
 
 
-def _no_ends(config: StoreConfig) -> QueueEnds:
-    return QueueEnds(
-        enable_multi_dispatch=config.enable_multi_dispatch, enable_lmq=config.enable_lmq
-    )
-
-
 def _seal(fs: FileSystem, config: StoreConfig, files: MappedFileQueue, end: LogEnd) -> Seal | None:
     """Keep a store that was left in order sealed until the abort mark is made: we may not live."""
     if AbortFile(fs, config.paths.abort).exists():
@@ -316,6 +256,17 @@ def _read_checkpoint(fs: FileSystem, path: str) -> CheckpointTimes:
         return checkpoint.read()
     finally:
         checkpoint.close()
+
+
+def _distrust_index(
+    fs: FileSystem, config: StoreConfig, timestamp_ms: int
+) -> tuple[tuple[str, ...], int]:
+    """Remove index files younger than the checkpoint; return them, and where the others end.
+
+    That counts also when nothing was removed: an earlier recovery may have come no further.
+    """
+    removed = _remove_index_files(fs, config, timestamp_ms)
+    return removed, _index_end(fs, config) if config.message_index_enable else sys.maxsize
 
 
 def _remove_index_files(fs: FileSystem, config: StoreConfig, timestamp_ms: int) -> tuple[str, ...]:

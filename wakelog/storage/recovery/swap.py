@@ -21,6 +21,7 @@ from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.recovery.quarantine import QUARANTINE_NAME
+from wakelog.storage.state.dispatched import lower_dispatched
 
 REBUILD_NAME: Final = "wakelog.rebuild"
 """Where a rebuild lies until it is put in place: the root, so that a rename is enough."""
@@ -38,6 +39,7 @@ def swap_in(fs: FileSystem, paths: StorePaths, rebuilt: StorePaths, now_ms: int)
 
     Returns: the renames in order. Raises: StoreFailed, StoreFull.
     """
+    lower_dispatched(fs, paths.dispatched, 0)  # it speaks of the files that go
     kept = join(paths.root, QUARANTINE_NAME, f"replaced.{now_ms}")
     moves = []
     units, queues = paths.consume_queue_extension_root, paths.consume_queue_root

@@ -20,6 +20,7 @@ write within a sector: of a slot that a crash tore the CRC differs, and the othe
 Invariants:
 - A slot is written only after what it claims was synced; it may be behind, never ahead.
 - It is durable before the checkpoint's first time goes above the time it names.
+- Who writes has read it from the disk: else one whose sync failed would look lowered, and is not.
 
 Source: none upstream.
 """
@@ -33,7 +34,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from wakelog.storage.errors import store_failure
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, pread_anew
 
 SLOT_POSITIONS: Final = (0, 4096)
 """Pages of their own, so that no write of one can tear the other."""
@@ -80,7 +81,7 @@ class Watermark:
                     fs.sync(self._fd)
                 if is_new:
                     fs.sync_directory(dirname(path))
-                self._mark = decode_watermark(fs.pread(self._fd, WATERMARK_BYTES, 0))
+                self._mark = decode_watermark(pread_anew(fs, self._fd, WATERMARK_BYTES))
             except OSError:
                 fs.close(self._fd)
                 raise

@@ -23,7 +23,8 @@ class Severity(enum.Enum):
 class Finding(NamedTuple):
     """One place; numbers that do not apply are None.
 
-    kind: a word that does not change: file, link, record, body, tail, queue, index, checkpoint.
+    kind: a word that does not change: file, link, record, body, block, tail, queue, index,
+        checkpoint.
     place: a file or a folder, from the store's root on.
     queue_offset: of the first of `affected_count` places of a queue.
     """

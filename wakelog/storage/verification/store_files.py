@@ -63,7 +63,13 @@ class StoreFiles:
         self._check_index()
         self._check_checkpoint()
         self._check_configuration()
-        for path in (paths.abort, paths.lock, paths.watermark):
+        for path in (
+            paths.abort,
+            paths.lock,
+            paths.watermark,
+            paths.dispatched,
+            paths.sums_directory,
+        ):
             self._is_plain(path)
 
     def _check_sequence(self, directory: str, file_bytes: int) -> None:

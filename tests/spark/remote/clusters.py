@@ -1,0 +1,169 @@
+"""A cluster without sockets: a name server and brokers that answer as 4.9.3's do.
+
+Messages are records as a log has them; a queue begins where the first that is left does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from tests.fakes.records import STORE_MS, record
+from wakelog.protocol.bodies import BrokerData, QueueData, TopicList, TopicRouteData
+from wakelog.protocol.body_codec import encode_body
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.spark.options import ReadOptions, RemoteOptions, read_options
+from wakelog.spark.remote.calls import BrokerCalls
+
+NAME_SERVER = "names:9876"
+PULL_MAX = 32
+"""4.9.3 gives no more at once from memory, whatever is asked for."""
+READ_WRITE = 6
+
+Queue = tuple[str, str, int]
+
+
+class FakeCluster:
+    """See the module. `fail` may raise or answer in a broker's place.
+
+    queues: by broker, topic and queue id, the records of each; a broker listens at its name.
+    first: the offset of the first record that is left, where it is not 0.
+    tags: of records, by their bytes, for pulls with a filter.
+    committed: by group and queue, what has been committed.
+    """
+
+    def __init__(self, queues: dict[Queue, list[bytes]], perm: int = READ_WRITE) -> None:
+        self.queues = queues
+        self.perm = perm
+        self.first: dict[Queue, int] = {}
+        self.committed: dict[tuple[str, str, str, int], int] = {}
+        self.asked: list[tuple[str, RequestCode]] = []
+        self.fail: Callable[[str, RemotingCommand], RemotingCommand | None] = lambda *_: None
+
+    async def invoke(
+        self, address: str, command: RemotingCommand, *, timeout_ms: int
+    ) -> RemotingCommand:
+        code = RequestCode(command.code)
+        self.asked.append((address, code))
+        failed = self.fail(address, command)
+        if failed is not None:
+            return failed
+        if code == RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
+            topics = {topic for _, topic, _ in self.queues}
+            body = encode_body(TopicList(topic_list=topics))
+            return answer(command, ResponseCode.SUCCESS, body=body)
+        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            return self._route(command)
+        return self._of_queue(address, code, command)
+
+    def _of_queue(
+        self, address: str, code: RequestCode, command: RemotingCommand
+    ) -> RemotingCommand:
+        fields = command.ext_fields
+        queue = address.partition(":")[0], fields["topic"], int(fields["queueId"])
+        if code == RequestCode.UPDATE_CONSUMER_OFFSET:
+            self.committed[fields["consumerGroup"], *queue] = int(fields["commitOffset"])
+            return answer(command, ResponseCode.SUCCESS)
+        if code == RequestCode.QUERY_CONSUMER_OFFSET:
+            found = self.committed.get((fields["consumerGroup"], *queue))
+            if found is None and self.range(queue)[0] > 0:
+                return answer(command, ResponseCode.QUERY_NOT_FOUND, "Not found")
+            return answer(command, ResponseCode.SUCCESS, ext_fields={"offset": str(found or 0)})
+        if queue not in self.queues:
+            return answer(command, ResponseCode.TOPIC_NOT_EXIST, "no such topic")
+        if code == RequestCode.PULL_MESSAGE:
+            return self._pull(queue, command)
+        begin, end = self.range(queue)
+        times = [stored_ms(each) for each in self.queues[queue]]
+        offset = {
+            RequestCode.GET_MIN_OFFSET: lambda: begin,
+            RequestCode.GET_MAX_OFFSET: lambda: end,
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: lambda: (
+                begin
+                + min(
+                    range(len(times)),
+                    key=lambda i: abs(times[i] - int(fields["timestamp"])),
+                    default=0,
+                )
+            ),
+        }[code]()
+        return answer(command, ResponseCode.SUCCESS, ext_fields={"offset": str(offset)})
+
+    def range(self, queue: Queue) -> tuple[int, int]:
+        begin = self.first.get(queue, 0)
+        return begin, begin + len(self.queues[queue])
+
+    def _route(self, command: RemotingCommand) -> RemotingCommand:
+        topic = command.ext_fields["topic"]
+        counts: dict[str, int] = {}
+        for broker, name, queue_id in self.queues:
+            if name == topic:
+                counts[broker] = max(counts.get(broker, 0), queue_id + 1)
+        if not counts:
+            return answer(command, ResponseCode.TOPIC_NOT_EXIST, "no route")
+        data = TopicRouteData(
+            queue_datas=[QueueData(name, n, n, self.perm) for name, n in counts.items()],
+            broker_datas=[BrokerData("c", name, {0: f"{name}:10911"}) for name in counts],
+        )
+        return answer(command, ResponseCode.SUCCESS, body=encode_body(data))
+
+    def _pull(self, queue: Queue, command: RemotingCommand) -> RemotingCommand:
+        fields = command.ext_fields
+        offset, count = int(fields["queueOffset"]), int(fields["maxMsgNums"])
+        begin, end = self.range(queue)
+        code, remark, follows, body = ResponseCode.PULL_NOT_FOUND, "", offset, b""
+        if offset < begin:
+            code, remark, follows = ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", begin
+        elif offset > end:
+            code, remark = ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY"
+            follows = end if begin else 0
+        elif offset < end:
+            found = self.queues[queue][offset - begin :][: min(count, PULL_MAX)]
+            code, remark, follows = ResponseCode.SUCCESS, "FOUND", offset + len(found)
+            if fields["subscription"] != "*":
+                tags = [tag.strip().encode() for tag in fields["subscription"].split("||")]
+                found = [x for x in found if any(b"TAGS\x01" + tag in x for tag in tags)]
+            if not found:
+                code, remark = ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE"
+            body = b"".join(found)
+        places = {"nextBeginOffset": follows, "minOffset": begin, "maxOffset": end}
+        fields = {"suggestWhichBrokerId": "0", **{k: str(v) for k, v in places.items()}}
+        return answer(command, code, remark, ext_fields=fields, body=body)
+
+    @asynccontextmanager
+    async def connect(self, options: RemoteOptions) -> AsyncIterator[BrokerCalls]:
+        """Yield calls to this cluster that do not wait between attempts."""
+        yield self.calls(options)
+
+    def calls(self, options: RemoteOptions | None = None) -> BrokerCalls:
+        async def no_pause(seconds: float) -> None:
+            assert seconds == 0.01
+
+        return BrokerCalls(self, options or RemoteOptions((NAME_SERVER,)), pause=no_pause)
+
+
+def options(**given: str) -> ReadOptions:
+    return read_options({"nameServer": NAME_SERVER, **given})
+
+
+def stored_ms(data: bytes) -> int:
+    return int.from_bytes(data[56:64], "big")
+
+
+def messages(
+    count: int, *, topic: str = "T", queue_id: int = 0, first: int = 0, properties: bytes = b""
+) -> list[bytes]:
+    """Return records of one queue, each a second after the one before, far apart in the log."""
+    return [
+        record(
+            1000 * (first + n),
+            properties,
+            topic=topic,
+            queue_id=queue_id,
+            queue_offset=first + n,
+            body=b"%d" % (first + n),
+            store_timestamp_ms=STORE_MS + 1000 * (first + n),
+        )
+        for n in range(count)
+    ]

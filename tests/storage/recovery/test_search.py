@@ -1,0 +1,70 @@
+"""Which plan a search goes by: positions, unless the log is not what they say."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.storage.recovery.test_steps import BYTES, CONFIG, CrashedStore
+from wakelog.storage.recovery.plan import DurablePositions
+from wakelog.storage.recovery.queue_repair import QueueRepair
+from wakelog.storage.recovery.search import (
+    Searched,
+    SearchedStore,
+    search_after_clean_exit,
+    search_after_crash,
+)
+from wakelog.storage.recovery.segments import load_segments
+from wakelog.storage.state.checkpoint import CheckpointTimes
+
+
+def searched_store(crashed: CrashedStore) -> SearchedStore:
+    queues = QueueRepair(crashed.fs, CONFIG)
+    queues.cut_unwritten(careful=True)
+    files = load_segments(crashed.fs, CONFIG)
+    return SearchedStore(crashed.fs, CONFIG, files, queues, CheckpointTimes(), cut_at_damage=False)
+
+
+def search(crashed: CrashedStore, watermark: int, dispatched: int) -> Searched:
+    return search_after_crash(searched_store(crashed), DurablePositions(watermark, dispatched))
+
+
+@pytest.mark.parametrize(("watermark", "dispatched"), [(25, 25), (25, 28), (28, 25), (30, 25)])
+def test_positions_are_gone_by_where_the_log_is_sound(watermark: int, dispatched: int) -> None:
+    crashed = CrashedStore()
+    places = [*crashed.places, crashed.end]
+    found = search(crashed, places[watermark], places[dispatched])
+    assert (found.plan.checked_from, found.plan.by_position) == (places[25], True)
+    assert (found.end.records_checked_count, found.doubt) == (5, None)
+
+
+@pytest.mark.parametrize(("watermark", "dispatched"), [(0, 25), (25, 0)])
+def test_without_one_of_them_nothing_is_doubted(watermark: int, dispatched: int) -> None:
+    crashed = CrashedStore()
+    found = search(crashed, crashed.places[watermark], crashed.places[dispatched])
+    assert (found.plan.checked_from, found.plan.by_position, found.doubt) == (0, False, None)
+
+
+@pytest.mark.parametrize(
+    ("victim", "doubt"), [(24, "the records in front of"), (26, "what was durable is damaged at")]
+)
+def test_damage_has_the_whole_segment_checked(victim: int, doubt: str) -> None:
+    crashed = CrashedStore()
+    crashed.overwrite(crashed.places[victim] + 150, b"\x55")
+    found = search(crashed, crashed.end, crashed.places[25])
+    assert (found.plan.checked_from, found.plan.by_position) == (0, False)
+    assert [one.begin for one in found.end.damaged] == [crashed.places[victim]]
+    assert found.doubt is not None and found.doubt.startswith(doubt)
+
+
+def test_a_torn_tail_is_no_reason_for_doubt() -> None:
+    crashed = CrashedStore()
+    crashed.overwrite(crashed.places[27] + 150, b"\x55")
+    found = search(crashed, crashed.places[25], crashed.end)
+    assert (found.end.physical_offset, found.doubt) == (crashed.places[27], None)
+
+
+def test_after_a_clean_stop_the_last_segments_are_checked() -> None:
+    crashed = CrashedStore(clean=True)
+    found = search_after_clean_exit(searched_store(crashed), crashed.end)
+    assert (found.plan.checked_from, found.end.physical_offset) == (BYTES, crashed.end)
+    assert found.doubt is None

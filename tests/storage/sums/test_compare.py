@@ -1,0 +1,66 @@
+"""A changed byte is found in its block, and nothing else is."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fakes.logs import SEGMENT_BYTES
+from tests.storage.sums.segments import (
+    BLOCK_BYTES,
+    CONFIG,
+    change,
+    cover_up_to,
+    segment_path,
+    segments,
+)
+from wakelog.storage.sums.compare import ChangedBlock, Scrub, compare_sums
+
+
+@settings(max_examples=30)
+@given(st.sets(st.integers(0, 2 * SEGMENT_BYTES - 1), max_size=5))
+def test_each_changed_byte_is_in_a_block_that_is_told(places: set[int]) -> None:
+    fs = segments(2)
+    cover_up_to(fs, 2 * SEGMENT_BYTES)
+    for place in places:
+        change(fs, place)
+    looked = list(compare_sums(fs, CONFIG))
+    begins = sorted({place - place % BLOCK_BYTES for place in places})
+    found = [one for one in looked if isinstance(one, ChangedBlock)]
+    assert found == [ChangedBlock(begin, begin + BLOCK_BYTES) for begin in begins]
+    sound_bytes = sum(one for one in looked if isinstance(one, int))
+    assert sound_bytes == 2 * SEGMENT_BYTES - len(begins) * BLOCK_BYTES
+
+
+def test_what_has_no_sum_is_not_looked_at() -> None:
+    fs = segments(2)
+    cover_up_to(fs, BLOCK_BYTES)
+    change(fs, BLOCK_BYTES)
+    assert list(compare_sums(fs, CONFIG)) == [BLOCK_BYTES]
+
+
+def test_a_segment_that_is_removed_meanwhile_is_passed_over() -> None:
+    fs = segments(2)
+    cover_up_to(fs, 2 * SEGMENT_BYTES)
+    looked = compare_sums(fs, CONFIG)
+    assert next(looked) == BLOCK_BYTES
+    for number in (0, 1):
+        fs.unlink(segment_path(number))
+    fd = fs.open(segment_path(0), create=True)
+    fs.close(fd)
+    assert all(isinstance(one, int) for one in looked)
+
+
+def test_a_scrub_goes_round() -> None:
+    fs = segments(1)
+    cover_up_to(fs, SEGMENT_BYTES)
+    change(fs, 3 * BLOCK_BYTES)
+    scrub = Scrub(fs, CONFIG)
+    assert scrub.step(2 * BLOCK_BYTES) == ([], False)
+    assert scrub.step(2 * BLOCK_BYTES) == (
+        [ChangedBlock(3 * BLOCK_BYTES, 4 * BLOCK_BYTES)],
+        False,
+    )
+    assert scrub.step(SEGMENT_BYTES) == ([], True)
+    assert (scrub.rounds_count, scrub.compared_bytes) == (1, SEGMENT_BYTES)
+    assert len(scrub.step(2 * SEGMENT_BYTES)[0]) == 1

@@ -1,0 +1,122 @@
+"""What the text of an option may be: each function reads one kind.
+
+Invariants: a text that is none of its kind is a ValueError that says what the option takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from wakelog.broker.names import is_legal_group
+
+_UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_TIMES: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SIZE = re.compile(r"(\d+)\s*([bkmg]?)b?", re.IGNORECASE)
+_TIME = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"\S+:(\d{1,5})")
+_PORT_MAX: Final = 65_535
+
+
+def read_text(text: str) -> str:
+    """Take a text as it is."""
+    return text
+
+
+def read_flag(text: str) -> bool:
+    """Read true or false."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return text.lower() == "true"
+
+
+def read_count(text: str) -> int:
+    """Read a number above 0."""
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise ValueError("a number above 0")
+    return int(text)
+
+
+def read_number(text: str) -> int:
+    """Read a number from 0 on."""
+    if not text.strip().isdecimal():
+        raise ValueError("a number")
+    return int(text)
+
+
+def read_bytes(text: str) -> int:
+    """Read a size, with or without a unit."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or int(match[1]) == 0:
+        raise ValueError("a size such as 1000000, 512k or 128m")
+    return int(match[1]) * _UNITS[match[2].lower()]
+
+
+def read_delay_ms(text: str) -> int:
+    """Read a time that passes, with its unit."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("a time such as 500ms, 30s or 15m")
+    return int(match[1]) * _TIMES[match[2].lower()]
+
+
+def read_moment_ms(text: str) -> int:
+    """Read milliseconds, or a time in ISO 8601, which is UTC if it has no zone of its own."""
+    if re.fullmatch(r"-?\d+", text.strip()):
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError("milliseconds, or a time such as 2026-11-01T08:00:00Z") from None
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return round(zoned.timestamp() * 1000)
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """Return what reads one of some words."""
+
+    def read(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError(" or ".join(words))
+        return text.lower()
+
+    return read
+
+
+def read_names(text: str) -> tuple[str, ...]:
+    """Read names with commas between."""
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
+
+
+def read_tags(text: str) -> tuple[str, ...]:
+    """Read a tag expression, as FilterAPI does: `*` or tags joined by `||`."""
+    if text.strip() in ("", "*"):
+        return ()
+    return tuple(filter(None, (tag.strip() for tag in text.split("||"))))
+
+
+def read_pattern(text: str) -> str:
+    """Read a regular expression, as text."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"a regular expression ({error})") from None
+    return text
+
+
+def read_addresses(text: str) -> tuple[str, ...]:
+    """Read the addresses of name servers."""
+    found = tuple(filter(None, (part.strip() for part in text.split(";"))))
+    matches = [_ADDRESS.fullmatch(address) for address in found]
+    if not found or not all(x is not None and 0 < int(x[1]) <= _PORT_MAX for x in matches):
+        raise ValueError("HOST:PORT, several with semicolons")
+    return found
+
+
+def read_group(text: str) -> str:
+    """Read the name of a group of producers or consumers."""
+    if not is_legal_group(text):
+        raise ValueError("letters, digits, %, |, _ and -, at most 255")
+    return text

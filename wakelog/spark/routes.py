@@ -1,0 +1,92 @@
+"""Asking name servers where a topic is: what the remote reader and the sink have in common.
+
+Source: org.apache.rocketmq.client.impl.MQClientAPIImpl#getTopicRouteInfoFromNameServer (4.9.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from wakelog.protocol.bodies import TopicRouteData
+from wakelog.protocol.body_codec import decode_body
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.errors import ProtocolError
+from wakelog.protocol.ext_fields import to_ext_fields
+from wakelog.protocol.headers import GetRouteInfoRequestHeader
+from wakelog.remoting.errors import RemotingError
+from wakelog.spark.errors import SourceError
+
+_NAMES = {code.value: code.name for code in ResponseCode}
+
+
+class Client(Protocol):
+    """`RemotingClient`, or what a test has in its place."""
+
+    async def invoke(
+        self, address: str, command: RemotingCommand, *, timeout_ms: int
+    ) -> RemotingCommand:
+        """Send a request and return its answer."""
+        ...
+
+
+class WireFailed(SourceError):
+    """Nobody answered, or not as hoped; with the cause and what to do about it."""
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        """Say both."""
+        self.cause = cause
+        self.remedy = remedy
+        super().__init__(f"{cause}. {remedy}")
+
+
+async def ask_name_servers(
+    client: Client,
+    name_servers: Sequence[str],
+    command: RemotingCommand,
+    what: str,
+    *,
+    timeout_ms: int,
+) -> RemotingCommand:
+    """Ask in turn until one answers; the answer is SUCCESS or TOPIC_NOT_EXIST.
+
+    Raises: WireFailed.
+    """
+    reasons = []
+    for address in name_servers:
+        try:
+            answer = await client.invoke(address, command, timeout_ms=timeout_ms)
+        except RemotingError as error:
+            reasons.append(str(error))
+            continue
+        if answer.code in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST):
+            return answer
+        reasons.append(f"{address} answered {said(answer)}")
+    raise WireFailed(
+        f"no name server says {what}: {'; '.join(reasons)}",
+        "Look whether it runs, and whether the option nameServer has its address",
+    )
+
+
+async def find_route(
+    client: Client, name_servers: Sequence[str], topic: str, *, timeout_ms: int
+) -> TopicRouteData | None:
+    """Return where a topic is, None if it is nowhere. Raises: WireFailed."""
+    fields = to_ext_fields(GetRouteInfoRequestHeader(topic=topic))
+    command = RemotingCommand(int(RequestCode.GET_ROUTEINFO_BY_TOPIC), ext_fields=fields)
+    what = f"where topic {topic} is"
+    answer = await ask_name_servers(client, name_servers, command, what, timeout_ms=timeout_ms)
+    if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+        return None
+    try:
+        return decode_body(TopicRouteData, answer.body)
+    except ProtocolError as error:
+        remedy = "Look whether the option nameServer has a name server's address"
+        raise WireFailed(f"the route of topic {topic} cannot be read: {error}", remedy) from error
+
+
+def said(answer: RemotingCommand) -> str:
+    """Return what an answer says: its code, the code's name and the reason."""
+    name = _NAMES.get(answer.code, "unknown")
+    return f"{answer.code} ({name}): {answer.remark or 'no reason given'}"

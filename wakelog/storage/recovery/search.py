@@ -1,0 +1,114 @@
+"""Find the log's end from where the plan says; after a crash from further below, if need be.
+
+Positions (`plan.py`) let a recovery begin where the log was durable. That is not believed in two
+cases, and then all is checked that the checkpoint's times lead to:
+
+- What stands just below is not sound, or ends elsewhere (`look_below.py`).
+- Something that was durable is damaged behind it: more may be below.
+
+Invariants: what is found damaged below the watermark is listed, and never the end of the log.
+
+Source: org.apache.rocketmq.store.CommitLog.recoverNormally, recoverAbnormally (4.9.3).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.recovery.log_end import LogEnd, LogEndSearch
+from wakelog.storage.recovery.look_below import store_time_below
+from wakelog.storage.recovery.plan import (
+    DurablePositions,
+    Plan,
+    plan_after_clean_exit,
+    plan_after_crash,
+)
+from wakelog.storage.recovery.queue_ends import QueueEnds
+from wakelog.storage.recovery.queue_repair import QueueRepair
+from wakelog.storage.recovery.segments import read_anew
+from wakelog.storage.state.checkpoint import CheckpointTimes
+
+
+class SearchedStore(NamedTuple):
+    """What is recovered; cut_at_damage: end the log at damage that was durable once, as 4.9.3."""
+
+    fs: FileSystem
+    config: StoreConfig
+    files: MappedFileQueue
+    queues: QueueRepair
+    times: CheckpointTimes
+    cut_at_damage: bool
+
+
+class Searched(NamedTuple):
+    """Where the log ends by which plan, and what its records say of their queues.
+
+    doubt: why positions that were known were not believed; None if they were, or were not known.
+    """
+
+    plan: Plan
+    end: LogEnd
+    ends: QueueEnds
+    doubt: str | None = None
+
+
+def search_after_clean_exit(store: SearchedStore, watermark: int) -> Searched:
+    """Check the last segments. Raises: StoreFailed."""
+    plan = plan_after_clean_exit(store.files, store.queues.max_physical_offset)
+    return _search(store, plan, watermark, may_be_torn=False)
+
+
+def search_after_crash(store: SearchedStore, durable: DurablePositions) -> Searched:
+    """Check what may not be durable, by positions or by times. Raises: StoreFailed."""
+    plan = _plan(store, durable)
+    if not plan.by_position:
+        return _search_anew(store, plan, durable.watermark)
+    doubt = f"the records in front of {plan.checked_from} are not what they were"
+    last_ms = store_time_below(store.fs, store.files, plan.checked_from)
+    if last_ms is not None:
+        found = _search_anew(store, plan, durable.watermark, last_ms=last_ms)
+        if not found.end.damaged:
+            return found
+        doubt = f"what was durable is damaged at {found.end.damaged[0].begin}"
+    by_times = _plan(store, durable._replace(dispatched=0))
+    return _search_anew(store, by_times, durable.watermark)._replace(doubt=doubt)
+
+
+def _plan(store: SearchedStore, durable: DurablePositions) -> Plan:
+    queues_end = store.queues.max_physical_offset
+    return plan_after_crash(store.config, store.files, store.times, queues_end, durable)
+
+
+def _search_anew(store: SearchedStore, plan: Plan, watermark: int, *, last_ms: int = 0) -> Searched:
+    """Search what the disk holds, whatever the page cache shows."""
+    if store.config.enable_consume_queue_extension:
+        # A unit may be torn where its entry is not: both are made anew.
+        store.queues.cut_at(plan.dispatch_from)
+    read_anew(store.fs, store.files, plan.checked_from)
+    return _search(store, plan, watermark, may_be_torn=True, last_ms=last_ms)
+
+
+def _search(
+    store: SearchedStore, plan: Plan, watermark: int, *, may_be_torn: bool, last_ms: int = 0
+) -> Searched:
+    config = store.config
+    ends = QueueEnds(
+        enable_multi_dispatch=config.enable_multi_dispatch, enable_lmq=config.enable_lmq
+    )
+    search = LogEndSearch(
+        store.fs,
+        store.files,
+        ends,
+        cut_from=plan.cut_from,
+        # A slave of 4.9.3 notes it at dispatch; and its master sends again what is cut.
+        durable_ms=store.times.physic_ms if config.appends else 0,
+        check_body=config.check_crc_on_recover,
+        cut_at_damage=store.cut_at_damage,
+        may_be_torn=may_be_torn,
+        watermark=watermark,
+        last_ms=last_ms,
+    )
+    return Searched(plan, search.run(plan.checked_from), ends)

@@ -1,0 +1,208 @@
+"""One segment's sums, `wakelog.crc/<segment>`: a CRC-32 for each block that is durable.
+
+A block is 64 KiB, in segments below 2 MiB a 32nd part of one. The last one may be shorter.
+
+A file is sectors of 512 bytes, each for the next 126 blocks of the segment. Big endian:
+
+    offset  width  field
+    0       4      CRC-32 of the 508 bytes behind
+    4       4      how many of the blocks have a sum, from the first on
+    8       504    the sums; 0 for a block without
+
+Its maker does not sync it, and writes a sector in one go: one that a crash tore, or that never
+reached the disk, has another CRC and says nothing. Its blocks are summed again.
+
+Invariants:
+- A block has a sum only when all of it is below the durable watermark, where nobody writes.
+- Before the log is cut the sums behind the cut are gone, durably (`drop_sums_from`).
+
+Source: none upstream.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from posixpath import basename, join
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from wakelog.storage.errors import store_failure
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.paths import StorePaths, parse_offset_name
+
+BLOCK_BYTES_MAX: Final = 64 << 10
+BLOCKS_MIN: Final = 32
+REWRITTEN_SEGMENTS: Final = 3
+"""So many at the end a recovery of 4.9.3 looks at, and cuts."""
+SECTOR_BYTES: Final = 512
+SECTOR_SUMS: Final = 126
+
+_SECTOR: Final = struct.Struct(f">I{SECTOR_SUMS}I")
+_CRC: Final = struct.Struct(">I")
+
+assert _CRC.size + _SECTOR.size == SECTOR_BYTES
+
+
+class Blocks(NamedTuple):
+    """How a segment of some length is divided."""
+
+    block_bytes: int
+    blocks_count: int
+    sectors_count: int
+
+
+def blocks_of(segment_bytes: int) -> Blocks:
+    """Divide a segment."""
+    block_bytes = max(1, min(BLOCK_BYTES_MAX, segment_bytes // BLOCKS_MIN))
+    count = -(-segment_bytes // block_bytes)
+    return Blocks(block_bytes, count, -(-count // SECTOR_SUMS))
+
+
+def encode_sector(sums: Sequence[int]) -> bytes:
+    """Build a sector of up to SECTOR_SUMS sums."""
+    data = _SECTOR.pack(len(sums), *sums, *[0] * (SECTOR_SUMS - len(sums)))
+    return _CRC.pack(crc32(data)) + data
+
+
+def decode_sector(sector: bytes) -> list[int]:
+    """Return the sums of a sector, none if it is torn, short or was never written."""
+    if len(sector) < SECTOR_BYTES or _CRC.unpack_from(sector)[0] != crc32(sector[_CRC.size :]):
+        return []
+    count, *sums = _SECTOR.unpack_from(sector, _CRC.size)
+    return sums[: min(count, SECTOR_SUMS)]
+
+
+def read_sectors(fs: FileSystem, path: str, sectors_count: int) -> list[list[int]]:
+    """Return the sums of so many sectors of a file, nothing for what is not there.
+
+    Raises: StoreFailed.
+    """
+    try:
+        fd = fs.open(path, read_only=True)
+        try:
+            data = fs.pread(fd, sectors_count * SECTOR_BYTES, 0)
+        finally:
+            fs.close(fd)
+    except FileNotFoundError:
+        data = b""
+    except OSError as error:
+        raise store_failure(path, "read", error) from error
+    starts = range(0, sectors_count * SECTOR_BYTES, SECTOR_BYTES)
+    return [decode_sector(data[start : start + SECTOR_BYTES]) for start in starts]
+
+
+def write_sector(fs: FileSystem, path: str, number: int, sums: Sequence[int]) -> None:
+    """Write one sector, made durable by nobody. Raises: StoreFailed, StoreFull."""
+    try:
+        fd = fs.open(path, create=True)
+        try:
+            fs.pwrite(fd, encode_sector(sums), number * SECTOR_BYTES)
+        finally:
+            fs.close(fd)
+    except OSError as error:
+        raise store_failure(path, "write", error) from error
+
+
+def sum_names(fs: FileSystem, paths: StorePaths) -> list[str]:
+    """Return the names of segments with sums, in order, none through a link.
+
+    Raises: StoreFailed.
+    """
+    directory = paths.sums_directory
+    try:
+        if fs.read_link(directory) is not None:
+            return []
+        names = fs.list_directory(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise store_failure(directory, "list", error) from error
+    return [name for name in names if parse_offset_name(name) is not None]
+
+
+def drop_sums_from(
+    fs: FileSystem,
+    paths: StorePaths,
+    physical_offset: int,
+    segment_bytes: int,
+) -> None:
+    """Forget durably the sums of every block that reaches above an offset: a cut is coming there.
+
+    Raises: StoreFailed, StoreFull.
+    """
+    dropped = False
+    blocks = blocks_of(segment_bytes)
+    for name in sum_names(fs, paths):
+        start, path = int(name), join(paths.sums_directory, name)
+        if start + segment_bytes <= physical_offset:
+            continue
+        if start >= physical_offset:
+            _remove(fs, path)
+            dropped = True
+            continue
+        kept = (physical_offset - start) // blocks.block_bytes
+        _cut(fs, path, blocks.sectors_count, kept)
+    if dropped:
+        _sync_names(fs, paths)
+
+
+def drop_sums_of_changed(fs: FileSystem, paths: StorePaths, files: MappedFileQueue) -> None:
+    """Forget durably the sums of what another broker may have written: it had the store.
+
+    That are segments modified since, and the last ones, of whose times a crash may have lost some.
+    Sums of segments that are not there go too. Raises: StoreFailed.
+    """
+    segments = {basename(file.path): file for file in files.files[:-REWRITTEN_SEGMENTS]}
+    dropped = False
+    for name in sum_names(fs, paths):
+        path, segment = join(paths.sums_directory, name), segments.get(name)
+        try:
+            is_as_summed = segment is not None and segment.modified_ms() <= fs.modified_ms(path)
+        except OSError as error:
+            raise store_failure(path, "stat", error) from error
+        if not is_as_summed:
+            _remove(fs, path)
+            dropped = True
+    if dropped:
+        _sync_names(fs, paths)
+
+
+def _cut(fs: FileSystem, path: str, sectors_count: int, kept: int) -> None:
+    """Keep the first sums of one file."""
+    sectors = read_sectors(fs, path, sectors_count)
+    changed = [
+        (number, sums[: max(kept - number * SECTOR_SUMS, 0)])
+        for number, sums in enumerate(sectors)
+        if len(sums) > max(kept - number * SECTOR_SUMS, 0)
+    ]
+    for number, sums in changed:
+        write_sector(fs, path, number, sums)
+    if changed:
+        _sync(fs, path)
+
+
+def _remove(fs: FileSystem, path: str) -> None:
+    try:
+        fs.unlink(path)
+    except OSError as error:
+        raise store_failure(path, "remove", error) from error
+
+
+def _sync(fs: FileSystem, path: str) -> None:
+    try:
+        fd = fs.open(path)
+        try:
+            fs.datasync(fd)
+        finally:
+            fs.close(fd)
+    except OSError as error:
+        raise store_failure(path, "sync", error) from error
+
+
+def _sync_names(fs: FileSystem, paths: StorePaths) -> None:
+    try:
+        fs.sync_directory(paths.sums_directory)
+    except OSError as error:
+        raise store_failure(paths.sums_directory, "sync", error) from error
