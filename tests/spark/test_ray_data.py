@@ -126,6 +126,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "backwards": ({"start_offset": 5, "end_offset": 4}, "start_offset 5 is above end_offset 4"),
     "from the end": ({"start_offset": "latest"}, "start_offset cannot be 'latest'"),
     "to the start": ({"end_offset": "earliest"}, "end_offset cannot be 'earliest'"),
+    "over the wire": ({"options": {"nameServer": "h:9876"}}, "give store_path or snapshots"),
     "another table": ({"options": {"table": "damage"}}, "table is for Spark"),
     "of a stream": ({"options": {"maxOffsetsPerTrigger": "1"}}, "for streams only"),
 }
@@ -134,7 +135,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_what_cannot_be_read(name: str, folder: str) -> None:
     arguments, message = WRONG[name]
-    store_path = None if name == "no place" else folder
+    store_path = None if name in ("no place", "over the wire") else folder
     with pytest.raises((OptionError, ValueError), match=message):
         asked_for("T", store_path=store_path, **arguments)
 

@@ -129,6 +129,8 @@ class LogReads:
         check_use(words, stream=False)
         if self.options.table != "messages":
             raise OptionError("option table is for Spark: a Dataset has messages")
+        if self.options.remote is not None:
+            raise OptionError("a Dataset is read from files: give store_path or snapshots")
         self._bounds = bounds
         self._scope: tuple[Selection, dict[str, tuple[int, int]]] | None = None
 
