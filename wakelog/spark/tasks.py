@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.query import PlannedTask
+from wakelog.spark.worker_memory import freeze_after
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +54,7 @@ def read_messages(
         fail_on_data_loss=options.fail_on_data_loss,
         report=_warn,
     )
-    return reader.batches(planned.task, arrow_schema(schema))
+    return freeze_after(reader.batches(planned.task, arrow_schema(schema)))
 
 
 def row_options(options: ReadOptions) -> RowOptions:
