@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.query import PlannedTask, row_options
 from wakelog.spark.snapshots import explained
+from wakelog.spark.worker_memory import freeze_after
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +55,7 @@ def read_messages(
         fail_on_data_loss=options.fail_on_data_loss,
         report=_warn,
     )
-    batches = reader.batches(planned.task, arrow_schema(schema))
+    batches = freeze_after(reader.batches(planned.task, arrow_schema(schema)))
     brokers = {part.broker for part in planned.task}
     snapshots = [each for each in options.snapshots if each.broker in brokers]
     return explained(fs, snapshots, batches) if snapshots else batches

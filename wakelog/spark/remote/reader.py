@@ -28,6 +28,7 @@ from wakelog.spark.remote.puller import Puller, PullLimits
 from wakelog.spark.remote.query import remote_options
 from wakelog.spark.routes import Client
 from wakelog.spark.tasks import arrow_schema
+from wakelog.spark.worker_memory import freeze_after
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ def read_pulled(
     if not isinstance(partition, PulledPartition):
         return iter(())
     reader = PulledReader(options, row_options(options))
-    return reader.batches(partition.planned, arrow_schema(schema))
+    return freeze_after(reader.batches(partition.planned, arrow_schema(schema)))
 
 
 class PulledReader:
