@@ -14,7 +14,7 @@ from wakelog.remoting.errors import CallTimeout, ConnectFailed
 from wakelog.spark.options import RemoteOptions
 from wakelog.spark.remote.calls import open_calls, readable_queues
 from wakelog.spark.remote.plan import QueueAt
-from wakelog.spark.routes import WireFailed
+from wakelog.spark.remote.routes import WireFailed
 
 AT = QueueAt("a", "T", 0, "a:10911")
 

@@ -40,7 +40,7 @@ from wakelog.remoting.client import RemotingClient
 from wakelog.remoting.errors import RemotingError
 from wakelog.spark.options import RemoteOptions
 from wakelog.spark.remote.plan import QueueAt
-from wakelog.spark.routes import Client, WireFailed, ask_name_servers, find_route, said
+from wakelog.spark.remote.routes import Client, WireFailed, ask_name_servers, find_route, said
 
 IN_FLIGHT_MAX: Final = 32
 """Of one look at a cluster: it asks each queue some questions."""

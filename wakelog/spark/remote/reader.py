@@ -26,7 +26,7 @@ from wakelog.spark.remote.plan import PulledPartition, PulledTask
 from wakelog.spark.remote.pulled_walk import PulledWalk, ScanPulled
 from wakelog.spark.remote.puller import Puller, PullLimits
 from wakelog.spark.remote.query import remote_options
-from wakelog.spark.routes import Client
+from wakelog.spark.remote.routes import Client
 from wakelog.spark.tasks import arrow_schema
 from wakelog.spark.worker_memory import freeze_after
 

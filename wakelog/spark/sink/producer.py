@@ -30,7 +30,7 @@ from wakelog.protocol.ext_fields import to_ext_fields
 from wakelog.protocol.headers import SendMessageRequestHeaderV2
 from wakelog.protocol.java import string_hash
 from wakelog.remoting.errors import RemotingError
-from wakelog.spark.routes import Client, WireFailed, find_route, said
+from wakelog.spark.remote.routes import Client, WireFailed, find_route, said
 from wakelog.spark.sink.options import WriteOptions
 from wakelog.spark.sink.packing import Request
 

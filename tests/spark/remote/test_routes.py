@@ -10,7 +10,7 @@ from tests.spark.sink.messages import FakeCluster
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.remoting.errors import ConnectFailed
-from wakelog.spark.routes import WireFailed, find_route, said
+from wakelog.spark.remote.routes import WireFailed, find_route, said
 
 SERVERS = ("gone:1", "names:9876")
 
