@@ -54,7 +54,12 @@ def test_the_port_for_slaves_follows_the_listening_port_whatever_the_file_says()
 
 
 KEYS_SHOWN_COUNT = 177
-OWN_KEYS = {"compat.cut_at_damage", "compat.skip_segment", "fileReservedBytes"}
+OWN_KEYS = {
+    "compat.cut_at_damage",
+    "compat.skip_segment",
+    "fileReservedBytes",
+    "scrubBytesPerSecond",
+}
 """As many as 4.9.3's broker answers; which, `tests/compat` compares with a real one."""
 
 UNKNOWN = [

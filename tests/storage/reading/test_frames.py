@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -11,10 +13,13 @@ from hypothesis import strategies as st
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import store_config
+from wakelog.protocol.message_record import MESSAGE_MAGIC
 from wakelog.storage.commit_log_reader import CommitLogReader
-from wakelog.storage.reading.frames import GAP_BYTES_MAX, Absent, read_frames
+from wakelog.storage.reading.frames import GAP_BYTES_MAX, Absent, Belied, read_frames
 
 SEGMENT_BYTES = 100_000
+END = 1 << 40
+SIZE = 100
 
 
 class CountingReader(CommitLogReader):
@@ -31,23 +36,37 @@ def pattern(begin: int, end: int) -> bytes:
     return bytes([(i * 7 + i // 251) % 251 for i in range(begin, end)])
 
 
-def log_of(segments: int) -> tuple[MemoryFileSystem, CountingReader]:
+def record(begin: int, size_bytes: int) -> bytes:
+    """Return bytes that begin as a record of this size at this place does."""
+    head = struct.pack(">ii20xq", size_bytes, MESSAGE_MAGIC, begin)
+    return head + pattern(begin + len(head), begin + size_bytes)
+
+
+def log_of(places: Sequence[tuple[int, int]], segments: int = 2) -> CountingReader:
+    """Return a log with records at some places, and nothing of sense between them."""
+    return CountingReader(disk_of(places, segments), CONFIG)
+
+
+def disk_of(places: Sequence[tuple[int, int]], segments: int) -> MemoryFileSystem:
     fs = MemoryFileSystem()
-    config = store_config(commit_log_file_bytes=SEGMENT_BYTES)
-    for i in range(segments):
-        begin = i * SEGMENT_BYTES
-        write_file(fs, f"/store/commitlog/{begin:020d}", pattern(begin, begin + SEGMENT_BYTES))
-    return fs, CountingReader(fs, config)
+    data = bytearray(PATTERN[: segments * SEGMENT_BYTES])
+    for begin, size_bytes in places:
+        if begin + size_bytes <= len(data):
+            data[begin : begin + size_bytes] = record(begin, size_bytes)
+    for begin in range(0, len(data), SEGMENT_BYTES):
+        write_file(fs, f"/store/commitlog/{begin:020d}", data[begin : begin + SEGMENT_BYTES])
+    return fs
 
 
-LOG = log_of(2)[1]
+CONFIG = store_config(commit_log_file_bytes=SEGMENT_BYTES)
+PATTERN = pattern(0, 2 * SEGMENT_BYTES)
 
 
 @given(
     st.lists(
         st.tuples(
             st.one_of(st.just(0), st.integers(0, 100), st.integers(0, 3 * GAP_BYTES_MAX)),
-            st.integers(1, 500),
+            st.integers(91, 500),
         ),
         max_size=8,
     )
@@ -61,9 +80,9 @@ def test_joined_pieces_are_the_records(steps: list[tuple[int, int]]) -> None:
         end = begin + size
         if end <= 2 * SEGMENT_BYTES:
             places.append((begin, size))
-    frames = read_frames(LOG, places, blocking=True)
+    frames = read_frames(log_of(places), places, END, blocking=True)
     assert isinstance(frames, list)
-    assert b"".join(frames) == b"".join(pattern(b, b + size) for b, size in places)
+    assert b"".join(frames) == b"".join(record(*place) for place in places)
     touching = sum(a[0] + a[1] == b[0] for a, b in pairwise(places))
     assert len(frames) == len(places) - touching
 
@@ -71,28 +90,56 @@ def test_joined_pieces_are_the_records(steps: list[tuple[int, int]]) -> None:
 @pytest.mark.parametrize(
     ("places", "reads"),
     [
-        ([(0, 10), (10, 10), (20, 10)], 1),
-        ([(0, 10), (10 + GAP_BYTES_MAX, 10)], 1),
-        ([(0, 10), (11 + GAP_BYTES_MAX, 10)], 2),
-        ([(SEGMENT_BYTES - 20, 10), (SEGMENT_BYTES, 10)], 2),
+        ([(0, SIZE), (SIZE, SIZE), (2 * SIZE, SIZE)], 1),
+        ([(0, SIZE), (SIZE + GAP_BYTES_MAX, SIZE)], 1),
+        ([(0, SIZE), (SIZE + 1 + GAP_BYTES_MAX, SIZE)], 2),
+        ([(SEGMENT_BYTES - 2 * SIZE, SIZE), (SEGMENT_BYTES, SIZE)], 2),
         ([], 0),
     ],
 )
 def test_what_is_near_is_read_with_one_call(places: list[tuple[int, int]], reads: int) -> None:
-    log = log_of(2)[1]
-    read_frames(log, places, blocking=True)
+    log = log_of(places)
+    assert isinstance(read_frames(log, places, END, blocking=True), list)
     assert log.reads == reads
 
 
+@pytest.mark.parametrize(
+    ("asked", "belied"),
+    [
+        ([(0, SIZE), (300, SIZE)], set()),
+        ([(0, SIZE), (300, SIZE + 1)], {300}),
+        ([(0, SIZE), (301, SIZE)], {301}),
+        ([(0, SIZE + 1), (200, SIZE), (300, SIZE)], {0, 200}),
+        ([(0, 90), (300, SIZE)], {0}),
+        ([(0, -1), (300, 0)], {0, 300}),
+        ([(0, SIZE), (300, SEGMENT_BYTES)], {300}),
+        ([(0, SIZE), (900, SIZE)], {900}),
+        ([(300, SIZE), (0, SIZE)], set()),
+        ([(300, SIZE), (300, SIZE)], set()),
+    ],
+)
+def test_what_is_not_the_record_of_its_entry_is_told(
+    asked: list[tuple[int, int]], belied: set[int]
+) -> None:
+    log = log_of([(0, SIZE), (300, SIZE), (900, SIZE)])
+    found = read_frames(log, asked, 950, blocking=True)
+    if belied:
+        assert found == Belied(frozenset(belied))
+    else:
+        assert isinstance(found, list)
+        assert b"".join(found) == b"".join(record(*place) for place in asked)
+
+
 def test_an_absent_segment_is_told_only_by_who_may_wait() -> None:
-    log = log_of(2)[1]
-    places = [(SEGMENT_BYTES, 10), (2 * SEGMENT_BYTES + 5, 10)]
-    assert read_frames(log, places, blocking=True) == Absent(2 * SEGMENT_BYTES + 5)
-    assert read_frames(log, places, blocking=False) is None
+    places = [(SEGMENT_BYTES, SIZE), (2 * SEGMENT_BYTES + 5, SIZE)]
+    log = log_of(places)
+    assert read_frames(log, places, END, blocking=True) == Absent(2 * SEGMENT_BYTES + 5)
+    assert read_frames(log, places, END, blocking=False) is None
 
 
 def test_a_cold_record_is_not_waited_for() -> None:
-    fs, log = log_of(1)
+    fs = disk_of([(0, SIZE)], 1)
+    log = CountingReader(fs, CONFIG)
     fs.cold = True
-    assert read_frames(log, [(0, 10)], blocking=False) is None
-    assert read_frames(log, [(0, 10)], blocking=True) == [pattern(0, 10)]
+    assert read_frames(log, [(0, SIZE)], END, blocking=False) is None
+    assert read_frames(log, [(0, SIZE)], END, blocking=True) == [record(0, SIZE)]

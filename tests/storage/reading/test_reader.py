@@ -225,6 +225,61 @@ def test_damaged_records_are_passed_over(fs: MemoryFileSystem) -> None:
     assert result.next_begin_offset == 10
 
 
+@pytest.mark.parametrize("size_bytes", [1, 90, 150])
+def test_an_entry_that_lies_about_its_size_is_passed_over(
+    fs: MemoryFileSystem, size_bytes: int
+) -> None:
+    store = filled(fs, 10)
+    lie(fs, 3, 8, size_bytes.to_bytes(4, "big", signed=True))
+    result = get(store, 0)
+    assert bodies(result) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert result.next_begin_offset == 10
+
+
+@pytest.mark.parametrize("physical_offset", [1, 500])
+def test_an_entry_that_points_elsewhere_is_passed_over(
+    fs: MemoryFileSystem, physical_offset: int
+) -> None:
+    store = filled(fs, 10)
+    lie(fs, 3, 0, physical_offset.to_bytes(8, "big"))
+    assert bodies(get(store, 0)) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("lied", [(0, 1 << 40), (0, (1 << 63) - 1), (8, -1), (8, 0x7FFFFFFF)])
+def test_an_entry_that_cannot_be_true_may_hide_others_but_nothing_is_made_up(
+    fs: MemoryFileSystem, lied: tuple[int, int]
+) -> None:
+    store = filled(fs, 10)
+    position, value = lied
+    lie(fs, 3, position, value.to_bytes(4 if position else 8, "big", signed=True))
+    found = bodies(get(store, 0))
+    assert found[:3] == [0, 1, 2] and set(found) < set(range(10)) - {3}
+
+
+@pytest.mark.parametrize("position", [0, 4, 28])
+def test_a_record_that_is_not_its_entrys_is_passed_over(
+    fs: MemoryFileSystem, position: int
+) -> None:
+    store = filled(fs, 10)
+    place = get(store, 0).physical_offsets[5]
+    path = f"/store/commitlog/{place - place % store.config.commit_log_file_bytes:020d}"
+    data = bytearray(read_file(fs, path))
+    data[place % store.config.commit_log_file_bytes + position] ^= 0x40
+    write_file(fs, path, bytes(data))
+    assert bodies(get(store, 0)) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+    only = get(store, 5, 1)
+    assert bodies(only) == [6] and only.next_begin_offset == 7
+
+
+def lie(fs: MemoryFileSystem, entry: int, position: int, data: bytes) -> None:
+    """Change a field of an entry of the queue."""
+    path = f"/store/consumequeue/{TOPIC}/0/{0:020d}"
+    content = bytearray(read_file(fs, path))
+    at = entry * ENTRY.size + position
+    content[at : at + len(data)] = data
+    write_file(fs, path, bytes(content))
+
+
 @pytest.mark.parametrize(
     ("count_max", "body_bytes", "count"),
     [

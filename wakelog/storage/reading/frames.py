@@ -4,6 +4,9 @@ Records of one queue lie between those of other queues. What is near is read tog
 copied from the page cache faster than a further call would start. What touches is handed out as one
 piece.
 
+An entry is taken at its word for where to read, not for what is there: the bytes have to begin
+with its size, a record's magic and the place itself. 4.9.3 sends whatever lies there.
+
 Invariant: joined, the pieces are the records in the order they were asked for.
 
 Source: org.apache.rocketmq.store.GetMessageResult, CommitLog.getMessage (4.9.3).
@@ -11,14 +14,25 @@ Source: org.apache.rocketmq.store.GetMessageResult, CommitLog.getMessage (4.9.3)
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from wakelog.protocol.message_record import (
+    MAGIC_OFFSET,
+    MESSAGE_MAGIC,
+    PHYSICAL_OFFSET_OFFSET,
+    RECORD_BYTES_MIN,
+)
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.results import Frame
 
 # A gap up to this long is read along: a read call costs about what copying 8 KiB does.
 GAP_BYTES_MAX: Final = 8 * 1024
+
+_HEAD: Final = struct.Struct(">ii20xq")  # size, magic, physical offset
+
+assert (MAGIC_OFFSET, _HEAD.size) == (4, PHYSICAL_OFFSET_OFFSET + 8)
 
 Place = tuple[int, int]
 """Physical offset and size of a record."""
@@ -30,15 +44,32 @@ class Absent(NamedTuple):
     physical_offset: int
 
 
+class Belied(NamedTuple):
+    """At these places no record of the size that was asked for begins."""
+
+    physical_offsets: frozenset[int]
+
+
 def read_frames(
-    log: CommitLogReader, places: Sequence[Place], *, blocking: bool
-) -> list[Frame] | Absent | None:
+    log: CommitLogReader, places: Sequence[Place], log_end: int, *, blocking: bool
+) -> list[Frame] | Absent | Belied | None:
     """Read records in ascending physical offset; None if that needs the disk and may not wait.
 
+    log_end: nothing is read above it.
     Absent is told only when `blocking`: without waiting, absent and not cached look the same.
 
     Raises: StoreFailed.
     """
+    impossible = {
+        physical_offset
+        for physical_offset, size_bytes in places
+        if not RECORD_BYTES_MIN
+        <= size_bytes
+        <= min(log.segment_end(physical_offset), log_end) - physical_offset
+    }
+    if impossible:
+        return Belied(frozenset(impossible))
+    belied: list[int] = []
     frames: list[Frame] = []
     read = log.read if blocking else log.read_nowait
     first, count = 0, len(places)
@@ -52,7 +83,8 @@ def read_frames(
         while last < count:
             physical_offset, size_bytes = places[last]
             if physical_offset != end:
-                if physical_offset - end > GAP_BYTES_MAX or physical_offset >= segment_end:
+                gap_bytes = physical_offset - end
+                if not 0 < gap_bytes <= GAP_BYTES_MAX or physical_offset >= segment_end:
                     break
                 pieces.append((piece_begin, end))
                 piece_begin = physical_offset
@@ -61,6 +93,11 @@ def read_frames(
         data = read(begin, end - begin)
         if data is None:
             return Absent(begin) if blocking else None
+        belied += [
+            place
+            for place, size_bytes in places[first:last]
+            if _HEAD.unpack_from(data, place - begin) != (size_bytes, MESSAGE_MAGIC, place)
+        ]
         if pieces:
             pieces.append((piece_begin, end))
             view = memoryview(data)
@@ -68,4 +105,4 @@ def read_frames(
         else:
             frames.append(data)
         first = last
-    return frames
+    return Belied(frozenset(belied)) if belied else frames

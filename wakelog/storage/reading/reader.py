@@ -8,7 +8,8 @@ With `blocking=False`, for an event loop, no call waits for the disk; the result
 would have to, and the same get is then asked again in a thread.
 
 Invariants:
-- No record that ends above `LogView.dispatched` is sent.
+- No record that ends above `LogView.dispatched` is sent, and nothing that does not begin as the
+  record of its entry.
 - A get never crosses a consume queue file, even if the next one exists (fact 34).
 - `next_begin_offset` is past every entry that was looked at, but for the one a full batch put off.
 - A batch is full by what matched; what a filter leaves out takes no place.
@@ -26,7 +27,7 @@ from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.queue.consume_queue import ENTRY, ColdEntry
 from wakelog.storage.queue.consume_queue_ext import is_extension_address
-from wakelog.storage.reading.frames import Absent, read_frames
+from wakelog.storage.reading.frames import Absent, Belied, read_frames
 from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.results import Frame, GetResult, GetStatus
 
@@ -146,8 +147,9 @@ class Reader:
         if offset >= end:
             status, corrected = _beyond(offset, begin=begin, end=end)
             return self._nothing(status, offset, corrected, begin=begin, end=end)
+        belied: frozenset[int] = frozenset()
         while True:
-            selection = self._select(queue, request, end, view)
+            selection = self._select(queue, request, end, view, belied)
             if selection is None:
                 return None
             if selection.scanned_count == 0:
@@ -155,9 +157,13 @@ class Reader:
                 return self._nothing(
                     GetStatus.OFFSET_FOUND_NULL, offset, next_file, begin=begin, end=end
                 )
-            frames = read_frames(self._log, selection.places, blocking=request.blocking)
+            log_end = view.max_physical_offset
+            frames = read_frames(self._log, selection.places, log_end, blocking=blocking)
             if frames is None:
                 return None
+            if isinstance(frames, Belied):
+                belied |= frames.physical_offsets
+                continue
             if not isinstance(frames, Absent):
                 return self._something(selection, frames, offset, view, begin=begin, end=end)
             # Retention removed the segment after the view was taken: its records are gone.
@@ -165,16 +171,24 @@ class Reader:
             view = view._replace(min_physical_offset=gone_below)
 
     def _select(
-        self, queue: ReadableQueue, request: GetRequest, end: int, view: LogView
+        self,
+        queue: ReadableQueue,
+        request: GetRequest,
+        end: int,
+        view: LogView,
+        belied: frozenset[int],
     ) -> _Selection | None:
-        """Choose records by their entries; None if any of it would have to come from the disk."""
+        """Choose records by their entries; None if any of it would have to come from the disk.
+
+        belied: places that turned out to hold no record of their entry.
+        """
         data = self._entries(queue, request, end, view)
         if data is None:
             return None
         count_max, max_physical_offset = request.count_max, view.max_physical_offset
         looks = request.match is not None or request.match_unit is not None
-        judges = request.match_record is not None or self._damaged
-        judge = _Judge(self._log, self._damaged, request) if judges else None
+        judges = request.match_record is not None or self._damaged or belied
+        judge = _Judge(self._log, self._damaged, belied, request) if judges else None
         is_full = self._limits.is_full
         status = GetStatus.NO_MATCHED_MESSAGE
         places: list[tuple[int, int]] = []
@@ -268,10 +282,17 @@ class _Judge:
     skip_below: where entries count again after a refusal, -1 if the next one does.
     """
 
-    __slots__ = ("_damaged", "_left", "_log", "_match", "_read", "skip_below")
+    __slots__ = ("_belied", "_damaged", "_left", "_log", "_match", "_read", "skip_below")
 
-    def __init__(self, log: CommitLogReader, damaged: Sequence[range], request: GetRequest) -> None:
+    def __init__(
+        self,
+        log: CommitLogReader,
+        damaged: Sequence[range],
+        belied: frozenset[int],
+        request: GetRequest,
+    ) -> None:
         self.skip_below = -1
+        self._belied = belied
         self._log = log
         self._damaged = damaged
         self._match = request.match_record
@@ -280,7 +301,9 @@ class _Judge:
 
     def refusal(self, physical_offset: int, size_bytes: int) -> GetStatus | None:
         """Return the status if it is the only record, None to send it. Raises: ColdEntry."""
-        if any(physical_offset in stretch for stretch in self._damaged):
+        if physical_offset in self._belied or any(
+            physical_offset in stretch for stretch in self._damaged
+        ):
             return GetStatus.NO_MATCHED_MESSAGE
         if self._match is None:
             return None
