@@ -56,6 +56,8 @@ async def struck(
     blow: deals it and returns once everybody is there again, having noted when.
     before_seconds: how long the load is on before, none for a blow that waits for it itself.
     """
+    # What others have written before is not to be waited for in the middle of this.
+    await asyncio.to_thread(os.sync)
     # A topic of its own each time: bodies are counted from the start in each.
     topic = f"{case}-{role}-{number}-{uuid.uuid4().hex[:8]}"
     load = Load(supervised.address, topic, body_bytes=body_bytes)
