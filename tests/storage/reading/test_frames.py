@@ -54,7 +54,8 @@ def disk_of(places: Sequence[tuple[int, int]], segments: int) -> MemoryFileSyste
         if begin + size_bytes <= len(data):
             data[begin : begin + size_bytes] = record(begin, size_bytes)
     for begin in range(0, len(data), SEGMENT_BYTES):
-        write_file(fs, f"/store/commitlog/{begin:020d}", data[begin : begin + SEGMENT_BYTES])
+        segment = bytes(data[begin : begin + SEGMENT_BYTES])
+        write_file(fs, f"/store/commitlog/{begin:020d}", segment)
     return fs
 
 
