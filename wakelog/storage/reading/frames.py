@@ -60,22 +60,15 @@ def read_frames(
 
     Raises: StoreFailed.
     """
-    impossible = {
-        physical_offset
-        for physical_offset, size_bytes in places
-        if not RECORD_BYTES_MIN
-        <= size_bytes
-        <= min(log.segment_end(physical_offset), log_end) - physical_offset
-    }
-    if impossible:
-        return Belied(frozenset(impossible))
     belied: list[int] = []
     frames: list[Frame] = []
     read = log.read if blocking else log.read_nowait
+    head_of = _HEAD.unpack_from
     first, count = 0, len(places)
     while first < count:
         begin = places[first][0]
         segment_end = log.segment_end(begin)
+        limit = min(segment_end, log_end)
         end = begin
         last = first
         pieces = []  # [begin, end) of touching records
@@ -89,6 +82,8 @@ def read_frames(
                 pieces.append((piece_begin, end))
                 piece_begin = physical_offset
             end = physical_offset + size_bytes
+            if end > limit or size_bytes < RECORD_BYTES_MIN:
+                return _impossible(log, places, log_end)
             last += 1
         data = read(begin, end - begin)
         if data is None:
@@ -96,7 +91,7 @@ def read_frames(
         belied += [
             place
             for place, size_bytes in places[first:last]
-            if _HEAD.unpack_from(data, place - begin) != (size_bytes, MESSAGE_MAGIC, place)
+            if head_of(data, place - begin) != (size_bytes, MESSAGE_MAGIC, place)
         ]
         if pieces:
             pieces.append((piece_begin, end))
@@ -106,3 +101,14 @@ def read_frames(
             frames.append(data)
         first = last
     return Belied(frozenset(belied)) if belied else frames
+
+
+def _impossible(log: CommitLogReader, places: Sequence[Place], log_end: int) -> Belied:
+    """Return all places that no record of their size can begin at."""
+    return Belied(
+        frozenset(
+            place
+            for place, size_bytes in places
+            if not RECORD_BYTES_MIN <= size_bytes <= min(log.segment_end(place), log_end) - place
+        )
+    )
