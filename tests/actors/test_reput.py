@@ -23,6 +23,11 @@ from wakelog.storage.errors import StoreFull
 from wakelog.storage.state.store_lock import StoreLock
 
 
+def refuse(*_: object) -> None:
+    """Do as a full disk does."""
+    raise StoreFull("/store", "allocate", OSError(28, "No space left on device"))
+
+
 def test_a_step_dispatches_what_is_readable_and_says_what_arrived(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
     service = ReputService(plan.to_builtins())
@@ -96,11 +101,6 @@ def test_a_disk_that_refuses_is_said_in_plain_words(
         end = fill(store, 1)
         assert service._dispatch is not None
         core = service._dispatch.core
-        error = StoreFull("/store", "allocate", OSError(28, "No space left on device"))
-
-        def refuse(*_: object) -> None:
-            raise error
-
         with monkeypatch.context() as patched:
             patched.setattr(core, "step", refuse)
             with pytest.raises(Refused, match="No space left"):
@@ -119,11 +119,6 @@ def test_what_is_being_synced_is_waited_for_before_files_are_cut(
         end = fill(store, 1)
         assert service._dispatch is not None
         core = service._dispatch.core
-        error = StoreFull("/store", "allocate", OSError(28, "No space left on device"))
-
-        def refuse(*_: object) -> None:
-            raise error
-
         with monkeypatch.context() as patched:
             patched.setattr(service._dispatch._dispatchers[0], "dispatch", refuse)
             with pytest.raises(Refused, match="No space left"):

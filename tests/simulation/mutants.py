@@ -22,6 +22,7 @@ from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.dispatchers.reput import FlushJob
 from wakelog.storage import allocate, message_store, store_parts
 from wakelog.storage.errors import store_failure
+from wakelog.storage.file_system import FileSystem, write_synced
 from wakelog.storage.flush import SegmentSync
 from wakelog.storage.index import index_cut
 from wakelog.storage.mapped_file import MappedFile
@@ -32,7 +33,7 @@ from wakelog.storage.recovery.durable import Durable
 from wakelog.storage.recovery.log_end import LogEndSearch
 from wakelog.storage.recovery.plan import DurablePositions
 from wakelog.storage.recovery.queue_ends import QueueEnds
-from wakelog.storage.state import dispatched, watermark
+from wakelog.storage.state import config_files, dispatched, watermark
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.config_files import ConfigFiles
 from wakelog.storage.state.dispatched import read_dispatched
@@ -155,7 +156,7 @@ def _delete_then_rename(self: ConfigFiles, name: str, text: str) -> None:
     path = self._paths.config(name)
     try:
         self._fs.make_directories(path.rpartition("/")[0])
-        self._write(path + ".tmp", text.encode())
+        write_synced(self._fs, path + ".tmp", text.encode())
         if self._fs.exists(path):
             self._fs.unlink(path)
         self._fs.rename(path + ".tmp", path)
@@ -163,13 +164,13 @@ def _delete_then_rename(self: ConfigFiles, name: str, text: str) -> None:
         raise store_failure(path, "save", error) from error
 
 
-def _write_unsynced(self: ConfigFiles, path: str, data: bytes) -> None:
-    fd = self._fs.open(path, create=True)
+def _write_unsynced(fs: FileSystem, path: str, data: bytes) -> None:
+    fd = fs.open(path, create=True)
     try:
-        self._fs.truncate(fd, 0)
-        self._fs.pwrite(fd, data, 0)
+        fs.truncate(fd, 0)
+        fs.pwrite(fd, data, 0)
     finally:
-        self._fs.close(fd)
+        fs.close(fd)
 
 
 def _make_unsynced_directories(
@@ -332,7 +333,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "config_unsynced": _mutant(
         "a text gets its name before its bytes are durable",
-        (ConfigFiles, "_write", _write_unsynced),
+        (config_files, "write_synced", _write_unsynced),
     ),
     "no_directory_sync": _mutant(
         "names are never synced (4.9.3)",

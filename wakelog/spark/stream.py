@@ -69,9 +69,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._query = Query(options)
-        self._now_s = now_s
+        self._hold = TriggerHold(options, now_s)
         self._target: Places | None = None
-        self._held_since_s: float | None = None
         self._latest: Offset | None = None
 
     def initialOffset(self) -> Offset:
@@ -112,7 +111,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not isinstance(limit, ReadAllAvailable):
             selection = selection_of(self._options, start)
             backlog = _Backlog(views, selection, begins, ends)
-            if self._holds_back(backlog):
+            if self._target is None and self._hold.holds_back(backlog.holds):
                 return start
             ends = self._limited(backlog, ends)
         return start if ends == start["log"] else {**start, "log": ends}
@@ -140,20 +139,6 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     )
             begins[store.broker] = max(begin, store.begin)
         return begins
-
-    def _holds_back(self, backlog: _Backlog) -> bool:
-        """Tell whether too little waits, and not for too long."""
-        rows_min = self._options.offsets_per_trigger_min
-        if rows_min is None or self._target is not None:
-            return False
-        now_s = self._now_s()
-        if self._held_since_s is None:
-            self._held_since_s = now_s
-        waited_ms = (now_s - self._held_since_s) * 1000
-        if backlog.holds(rows_min) or waited_ms >= self._options.trigger_delay_max_ms:
-            self._held_since_s = now_s
-            return False
-        return True
 
     def _limited(self, backlog: _Backlog, ends: Places) -> Places:
         if self._options.offsets_per_trigger_max is not None:
@@ -185,6 +170,33 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Do nothing: no file stays open."""
+
+
+class TriggerHold:
+    """`minOffsetsPerTrigger` and `maxTriggerDelay` of one stream."""
+
+    def __init__(self, options: ReadOptions, now_s: Callable[[], float]) -> None:
+        """Hold nothing yet."""
+        self._rows_min = options.offsets_per_trigger_min
+        self._delay_max_ms = options.trigger_delay_max_ms
+        self._now_s = now_s
+        self._since_s: float | None = None
+
+    def holds_back(self, holds: Callable[[int], bool]) -> bool:
+        """Tell whether too little waits, and not for too long.
+
+        holds: tells whether so many messages wait; asked only where the options have a minimum.
+        """
+        if self._rows_min is None:
+            return False
+        now_s = self._now_s()
+        if self._since_s is None:
+            self._since_s = now_s
+        waited_ms = (now_s - self._since_s) * 1000
+        if holds(self._rows_min) or waited_ms >= self._delay_max_ms:
+            self._since_s = now_s
+            return False
+        return True
 
 
 class _Backlog:

@@ -216,6 +216,20 @@ def pread_anew(fs: FileSystem, fd: int, length: int) -> bytes:
     return fs.pread(fd, length, 0)
 
 
+def write_synced(fs: FileSystem, path: str, data: Buffer) -> None:
+    """Give a file this content and no other, its data durable on return, its name not.
+
+    Raises: OSError.
+    """
+    fd = fs.open(path, create=True)
+    try:
+        fs.truncate(fd, 0)
+        fs.pwrite(fd, data, 0)
+        fs.sync(fd)
+    finally:
+        fs.close(fd)
+
+
 def size_of(fs: FileSystem, path: str) -> int:
     """Return the length of a file by its name. Raises: OSError."""
     fd = fs.open(path, read_only=True)

@@ -39,6 +39,7 @@ from wakelog.spark.remote.plan import PulledPartition
 from wakelog.spark.remote.query import make_tasks, remote_options
 from wakelog.spark.remote.starts import Places, find_begins
 from wakelog.spark.starts import check_there
+from wakelog.spark.stream import TriggerHold
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,9 +64,8 @@ class RemoteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connect = connect
         self._options = options
         self._schema = schema
-        self._now_s = now_s
+        self._hold = TriggerHold(options, now_s)
         self._target: Places | None = None
-        self._held_since_s: float | None = None
         self._latest: Offset | None = None
 
     def initialOffset(self) -> Offset:
@@ -96,7 +96,8 @@ class RemoteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = {key: max(end, begins[key]) for key, end in ends.items()}
         self._latest = offset_of(before | ends)
         if not isinstance(limit, ReadAllAvailable):
-            if self._holds_back(sum(ends[key] - begins[key] for key in ends)):
+            waiting = sum(ends[key] - begins[key] for key in ends)
+            if self._target is None and self._hold.holds_back(lambda count: waiting >= count):
                 return start
             if self._options.offsets_per_trigger_max is not None:
                 ends = limited(begins, ends, self._options.offsets_per_trigger_max)
@@ -118,20 +119,6 @@ class RemoteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begins[key] = before.get(key, queue.range.begin)
             ends[key] = max(begins[key], queue.range.end)
         return begins, ends
-
-    def _holds_back(self, waiting: int) -> bool:
-        """Tell whether too little waits, and not for too long."""
-        rows_min = self._options.offsets_per_trigger_min
-        if rows_min is None or self._target is not None:
-            return False
-        now_s = self._now_s()
-        if self._held_since_s is None:
-            self._held_since_s = now_s
-        waited_ms = (now_s - self._held_since_s) * 1000
-        if waiting >= rows_min or waited_ms >= self._options.trigger_delay_max_ms:
-            self._held_since_s = now_s
-            return False
-        return True
 
     def reportLatestOffset(self) -> Offset | None:
         """Return the end of all that was there at the last look."""

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 
 from wakelog.storage.errors import StoreError, store_failure
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, write_synced
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.retention.leases import LEASES_MAX, Lease, Leases, LeaseStatistics
 
@@ -141,21 +141,12 @@ def write_leases(fs: FileSystem, paths: StorePaths, leases: Sequence[Lease]) -> 
     """Replace the file durably; without leases there is none. Raises: StoreFull, StoreFailed."""
     try:
         if leases:
-            _replace(fs, paths, msgspec.json.encode(_LeaseFile(VERSION, tuple(leases))) + b"\n")
+            new_path = paths.new_file(paths.leases, _OWNER)
+            text = msgspec.json.encode(_LeaseFile(VERSION, tuple(leases))) + b"\n"
+            write_synced(fs, new_path, text)
+            fs.rename(new_path, paths.leases)
         elif fs.exists(paths.leases):
             fs.unlink(paths.leases)
         fs.sync_directory(dirname(paths.leases))
     except OSError as error:
         raise store_failure(paths.leases, "write", error) from error
-
-
-def _replace(fs: FileSystem, paths: StorePaths, data: bytes) -> None:
-    new_path = paths.new_file(paths.leases, _OWNER)
-    fd = fs.open(new_path, create=True)
-    try:
-        fs.truncate(fd, 0)
-        fs.pwrite(fd, data, 0)
-        fs.sync(fd)
-    finally:
-        fs.close(fd)
-    fs.rename(new_path, paths.leases)

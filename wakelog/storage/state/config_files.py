@@ -20,7 +20,7 @@ from posixpath import dirname
 from typing import Protocol, TypeVar
 
 from wakelog.storage.errors import DamagedStore, store_failure
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, write_synced
 
 # A text of a store with a million queues has about 40 MB; a file above this is not one of ours.
 TEXT_BYTES_MAX = 1 << 30
@@ -74,11 +74,11 @@ class ConfigFiles:
         path = self._paths.config(name)
         try:
             self._fs.make_directories(dirname(path))
-            self._write(path + ".tmp", text.encode())
+            write_synced(self._fs, path + ".tmp", text.encode())
             old = self._read(path)
             if old:
                 # Not in place: a torn .bak beside a lost file would leave nothing to load.
-                self._write(path + ".bak.tmp", old)
+                write_synced(self._fs, path + ".bak.tmp", old)
                 self._fs.rename(path + ".bak.tmp", path + ".bak")
             self._fs.rename(path + ".tmp", path)
             self._fs.sync_directory(dirname(path))
@@ -99,14 +99,5 @@ class ConfigFiles:
             return self._fs.pread(fd, size, 0)
         except OSError as error:
             raise store_failure(path, "read", error) from error
-        finally:
-            self._fs.close(fd)
-
-    def _write(self, path: str, data: bytes) -> None:
-        fd = self._fs.open(path, create=True)
-        try:
-            self._fs.truncate(fd, 0)
-            self._fs.pwrite(fd, data, 0)
-            self._fs.sync(fd)
         finally:
             self._fs.close(fd)

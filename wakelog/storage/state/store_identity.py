@@ -15,7 +15,7 @@ from posixpath import dirname
 import msgspec
 
 from wakelog.storage.errors import WrongStore, store_failure
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, write_synced
 
 # The file has about 80 bytes; whatever is longer is not ours.
 IDENTITY_BYTES_MAX = 4096
@@ -87,13 +87,7 @@ def claim_identity(
 
 def _write_identity(fs: FileSystem, path: str, identity: StoreIdentity) -> None:
     try:
-        fd = fs.open(path + ".tmp", create=True)
-        try:
-            fs.truncate(fd, 0)
-            fs.pwrite(fd, msgspec.json.encode(identity) + b"\n", 0)
-            fs.sync(fd)
-        finally:
-            fs.close(fd)
+        write_synced(fs, path + ".tmp", msgspec.json.encode(identity) + b"\n")
         fs.rename(path + ".tmp", path)
         fs.sync_directory(dirname(path))
     except OSError as error:

@@ -27,8 +27,9 @@ from wakelog.storage.sums.sum_file import (
     SECTOR_SUMS,
     blocks_of,
     read_sectors,
+    remove_sums,
     sum_names,
-    write_sector,
+    write_sectors,
 )
 
 
@@ -76,11 +77,7 @@ class Cover:
         self._begin = begin
         for name in sum_names(self._fs, self._paths):
             if int(name) < begin:
-                path = join(self._paths.sums_directory, name)
-                try:
-                    self._fs.unlink(path)
-                except OSError as error:
-                    raise store_failure(path, "remove", error) from error
+                remove_sums(self._fs, join(self._paths.sums_directory, name))
 
     def _next_segment(self) -> MappedFile | None:
         """Return the segment that is summed now; the next one when all of its blocks have sums."""
@@ -132,7 +129,7 @@ class Cover:
                 self._fs.make_directories(directory, [])
         except OSError as error:
             raise store_failure(directory, "make", error) from error
-        write_sector(self._fs, self._path_of(segment), self._sector, sums)
+        write_sectors(self._fs, self._path_of(segment), {self._sector: sums})
         self._sectors[self._sector] = sums
 
     def _path_of(self, segment: MappedFile) -> str:

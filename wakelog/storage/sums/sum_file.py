@@ -22,7 +22,7 @@ Source: none upstream.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from posixpath import basename, join
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -93,12 +93,17 @@ def read_sectors(fs: FileSystem, path: str, sectors_count: int) -> list[list[int
     return [decode_sector(data[start : start + SECTOR_BYTES]) for start in starts]
 
 
-def write_sector(fs: FileSystem, path: str, number: int, sums: Sequence[int]) -> None:
-    """Write one sector, made durable by nobody. Raises: StoreFailed, StoreFull."""
+def write_sectors(
+    fs: FileSystem, path: str, sectors: Mapping[int, Sequence[int]], *, durable: bool = False
+) -> None:
+    """Write sectors by their numbers. Raises: StoreFailed, StoreFull."""
     try:
         fd = fs.open(path, create=True)
         try:
-            fs.pwrite(fd, encode_sector(sums), number * SECTOR_BYTES)
+            for number, sums in sectors.items():
+                fs.pwrite(fd, encode_sector(sums), number * SECTOR_BYTES)
+            if durable:
+                fs.datasync(fd)
         finally:
             fs.close(fd)
     except OSError as error:
@@ -139,7 +144,7 @@ def drop_sums_from(
         if start + segment_bytes <= physical_offset:
             continue
         if start >= physical_offset:
-            _remove(fs, path)
+            remove_sums(fs, path)
             dropped = True
             continue
         kept = (physical_offset - start) // blocks.block_bytes
@@ -163,7 +168,7 @@ def drop_sums_of_changed(fs: FileSystem, paths: StorePaths, files: MappedFileQue
         except OSError as error:
             raise store_failure(path, "stat", error) from error
         if not is_as_summed:
-            _remove(fs, path)
+            remove_sums(fs, path)
             dropped = True
     if dropped:
         _sync_names(fs, paths)
@@ -172,33 +177,21 @@ def drop_sums_of_changed(fs: FileSystem, paths: StorePaths, files: MappedFileQue
 def _cut(fs: FileSystem, path: str, sectors_count: int, kept: int) -> None:
     """Keep the first sums of one file."""
     sectors = read_sectors(fs, path, sectors_count)
-    changed = [
-        (number, sums[: max(kept - number * SECTOR_SUMS, 0)])
+    changed = {
+        number: sums[: max(kept - number * SECTOR_SUMS, 0)]
         for number, sums in enumerate(sectors)
         if len(sums) > max(kept - number * SECTOR_SUMS, 0)
-    ]
-    for number, sums in changed:
-        write_sector(fs, path, number, sums)
+    }
     if changed:
-        _sync(fs, path)
+        write_sectors(fs, path, changed, durable=True)
 
 
-def _remove(fs: FileSystem, path: str) -> None:
+def remove_sums(fs: FileSystem, path: str) -> None:
+    """Remove the sums of one segment, not durably. Raises: StoreFailed."""
     try:
         fs.unlink(path)
     except OSError as error:
         raise store_failure(path, "remove", error) from error
-
-
-def _sync(fs: FileSystem, path: str) -> None:
-    try:
-        fd = fs.open(path)
-        try:
-            fs.datasync(fd)
-        finally:
-            fs.close(fd)
-    except OSError as error:
-        raise store_failure(path, "sync", error) from error
 
 
 def _sync_names(fs: FileSystem, paths: StorePaths) -> None:
