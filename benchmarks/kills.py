@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from benchmarks import storms
+
 RESULTS = Path(__file__).parent / "results"
 JSON_NAME = "kills.json"
 TABLE_NAME = "kills.md"
@@ -99,7 +101,18 @@ def note(incident: Incident, folder: Path = RESULTS) -> None:
     incidents = [kept[key] for key in sorted(kept)]
     lines = ",\n".join(msgspec.json.encode(one).decode() for one in incidents)
     (folder / JSON_NAME).write_text(f"[\n{lines}\n]\n")
-    (folder / TABLE_NAME).write_text(table(incidents))
+    draw(folder)
+
+
+def note_storm(storm: storms.Storm, folder: Path = RESULTS) -> None:
+    """Keep a storm instead of the one of the same name, and draw the table anew."""
+    storms.keep(storm, folder)
+    draw(folder)
+
+
+def draw(folder: Path = RESULTS) -> None:
+    """Draw the page from what is kept."""
+    (folder / TABLE_NAME).write_text(table(read(folder), storms.read(folder)))
 
 
 def percentile(values: Iterable[float], percent: float) -> float:
@@ -108,7 +121,7 @@ def percentile(values: Iterable[float], percent: float) -> float:
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
-def table(incidents: Sequence[Incident]) -> str:
+def table(incidents: Sequence[Incident], passed: Sequence[storms.Storm] = ()) -> str:
     """Return the page."""
     lines = [
         "# Processes killed and stopped under load",
@@ -118,9 +131,31 @@ def table(incidents: Sequence[Incident]) -> str:
         " pool. Times in milliseconds. Made by `./dev long`; each incident is in"
         f" [{JSON_NAME}]({JSON_NAME}).",
     ]
+    lines += ["", "## Kills of each role", "", *totals(incidents, passed)]
     for case, of_case in groupby(incidents, key=lambda one: one.case):
         lines += ["", f"## {CASES[case].title}", "", CASES[case].text, "", *_rows([*of_case])]
+    lines += storms.sections(passed)
     return "\n".join(lines) + "\n"
+
+
+def totals(incidents: Sequence[Incident], passed: Sequence[storms.Storm]) -> list[str]:
+    """Return the table of how often each role was killed."""
+    in_storms = storms.kills_by_role(passed)
+    alone = [one for one in incidents if one.case == "kill"]
+    aimed = [one for one in incidents if one.case == "creation"]
+    lines = [
+        "| role | killed alone | while making a file | in storms | in all | lost | twice |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for role in sorted({one.role for one in alone} | {*in_storms}):
+        counts = [sum(one.role == role for one in some) for some in (alone, aimed)]
+        counts.append(sum(map(len, in_storms.get(role, {}).values())))
+        own = [one for one in (*alone, *aimed) if one.role == role]
+        lost = sum(one.lost for one in own) + sum(one.lost for one in passed)
+        doubled = sum(one.doubled for one in own) + sum(one.doubled for one in passed)
+        cells = (role, *counts, sum(counts), lost, doubled)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return lines
 
 
 _COLUMNS = (
@@ -174,5 +209,5 @@ def _key(incident: Incident) -> tuple[int, str, str, int]:
 
 
 if __name__ == "__main__":
-    (RESULTS / TABLE_NAME).write_text(table(read()))
+    draw()
     sys.exit(0)

@@ -6,14 +6,22 @@ from collections.abc import Iterator
 import pytest
 
 from tests.actors.load import check_queues_equal_a_rebuild
-from tests.actors.supervised_brokers import KINDS, SupervisedBroker, start_supervised
+from tests.actors.supervised_brokers import (
+    KINDS,
+    STORM_KINDS,
+    SupervisedBroker,
+    start_supervised,
+)
 from wakelog.actors.cluster.ray_cluster import RayCluster, leave
+
+WORKER_PORTS_COUNT = 200
+"""The system keeps a killed process's port for a minute; storms kill that many in less."""
 
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[RayCluster]:
     """Yield a Ray of its own that this process is connected to."""
-    cluster = RayCluster(worker_count=10, worker_port_count=100)
+    cluster = RayCluster(worker_count=10, worker_port_count=WORKER_PORTS_COUNT)
     cluster.wait_ready()
     cluster.connect()
     yield cluster
@@ -28,9 +36,11 @@ def supervised(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[SupervisedBroker]:
     """Yield a running broker made of actors."""
-    store = tmp_path_factory.mktemp(f"store-{request.param}")
-    broker = start_supervised(KINDS[request.param], ray_cluster, store)
+    store = tmp_path_factory.mktemp("store-" + request.param.replace(" ", "-"))
+    broker = start_supervised((KINDS | STORM_KINDS)[request.param], ray_cluster, store)
     yield broker
     assert asyncio.run(broker.actors.stop()), "a store was not left in order"
     config = broker.plan.brokers[0].settings.store
+    unfinished = [path.name for path in store.glob("wakelog.new.*")]
+    assert not unfinished, "a process left what it had not finished"
     assert check_queues_equal_a_rebuild(config, tmp_path_factory.mktemp("rebuilt"))

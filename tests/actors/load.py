@@ -63,13 +63,22 @@ class Load:
     """Senders that run until they are told to stop."""
 
     def __init__(
-        self, address: str, topic: str, *, senders: int = 4, body_bytes: int = 200
+        self,
+        address: str,
+        topic: str,
+        *,
+        senders: int = 4,
+        body_bytes: int = 200,
+        think_seconds: float = THINK_SECONDS,
+        properties: str = "",
     ) -> None:
         self.account = Account()
         self._address = address
         self.topic = topic
         self._padding = b"." * body_bytes
         self._senders_count = senders
+        self._think_seconds = think_seconds
+        self._properties = properties
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
         self._last_answer = time.monotonic()
@@ -99,7 +108,7 @@ class Load:
                         self.topic,
                         body,
                         queue_id=queue_id,
-                        properties=f"KEYS\x01{sender}-{number}\x02",
+                        properties=f"KEYS\x01{sender}-{number}\x02{self._properties}",
                     )
             except (RemotingError, TimeoutError):
                 account.failed_at.append(time.monotonic())
@@ -112,7 +121,7 @@ class Load:
                 now = time.monotonic()
                 account.gaps_ms.append((now, (now - self._last_answer) * 1000))
                 self._last_answer = now
-                await asyncio.sleep(THINK_SECONDS)
+                await asyncio.sleep(self._think_seconds)
             else:
                 count = account.refused_codes.get(answer.code, 0)
                 account.refused_codes[answer.code] = count + 1

@@ -47,6 +47,12 @@ KINDS = {
     ),
 }
 
+STORM_KINDS = {
+    "asynchronous": Kind(Transport.REFERENCES, ("flushDiskType=ASYNC_FLUSH",), STALL_MS_MAX),
+    "synchronous": KINDS["bells"],
+    "transient pool": Kind(Transport.BELLS, KINDS["references"].settings, STALL_MS_MAX),
+}
+"""One for each mode of durability, in which every process is killed again and again."""
 
 ROLES = (*(row.actor_name for row in SERVICES.values()), NAME_SERVER, SUPERVISOR, BROKER)
 """Every actor of a deployment of one broker."""

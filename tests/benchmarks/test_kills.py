@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import storms
 from benchmarks.kills import JSON_NAME, TABLE_NAME, Incident, note, percentile, read, table
 from tests.actors.supervised_brokers import (
     BROKER_STALL_MS_MAX,
@@ -50,7 +51,7 @@ def test_a_percentile_is_one_of_the_values(percent: float, value: int) -> None:
 def test_the_page_is_drawn_from_what_is_kept() -> None:
     folder = Path(__file__).parents[2] / "benchmarks" / "results"
     assert (folder / JSON_NAME).exists()
-    assert (folder / TABLE_NAME).read_text() == table(read())
+    assert (folder / TABLE_NAME).read_text() == table(read(), storms.read(folder))
 
 
 def kept(case: str, role: str, transport: str | None = None) -> list[Incident]:

@@ -1,0 +1,153 @@
+"""Every process of a broker killed again and again, in each mode of durability, under load.
+
+The moments come from a seed, which a failure names. How long clients wait is measured where a
+process is killed alone (`test_kills.py`); here a broker has to come through. When the deployment is
+stopped, its queues and index are held against a rebuild once more (`conftest.py`).
+"""
+
+import asyncio
+import os
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from benchmarks.kills import note_storm
+from benchmarks.storms import Storm
+from tests.actors.deployments import WAIT_SECONDS_MAX, wait_until
+from tests.actors.load import Load, doubled_count, pull_all
+from tests.actors.storm import WHOLE_SECONDS_MAX, Strikers, followers
+from tests.actors.strikes import read_back
+from tests.actors.supervised_brokers import STORM_KINDS, SupervisedBroker
+from tests.dispatchers.test_verify import run
+from wakelog.dispatchers.rebuild import Rebuild
+from wakelog.dispatchers.verify import verify_store
+from wakelog.storage.file_system import RealFileSystem
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.kill,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+]
+
+SEED = 30_033
+THINK_SECONDS = 0.01
+LATE_THINK_SECONDS = 0.05
+"""Processes that come back are to have some of a small machine for themselves."""
+
+LATE_PROPERTIES = "DELAY\x011\x02"
+"""The first delay level, a second."""
+
+ROUNDS = [0, *(pytest.param(number, marks=pytest.mark.long) for number in range(1, 10))]
+"""Ten kills of each role in each mode in every run, a hundred in a long one."""
+
+
+class Weather:
+    """One storm over a broker, and what was sent and read meanwhile."""
+
+    def __init__(self, supervised: SupervisedBroker, mode: str, number: int) -> None:
+        self._supervised = supervised
+        self._mode = mode
+        self._number = number
+        self._seed = f"{SEED} {mode} {number}"
+        word = uuid.uuid4().hex[:8]
+        address = supervised.address
+        self._load = Load(address, f"storm-{word}", think_seconds=THINK_SECONDS)
+        self._late = Load(
+            address,
+            f"late-{word}",
+            senders=1,
+            think_seconds=LATE_THINK_SECONDS,
+            properties=LATE_PROPERTIES,
+        )
+        self._followers = followers(address, self._load.topic)
+        self._strikers = Strikers(supervised, self._load.account, self._seed)
+
+    async def pass_over(self) -> Storm:
+        """Let it rage, wait until everybody is there again, and count what is not as it was."""
+        begin = time.monotonic()
+        reading = [asyncio.create_task(follower.run()) for follower in self._followers]
+        self._load.start()
+        self._late.start()
+        try:
+            await self._strikers.wait_acknowledged()
+            await self._strikers.strike_all()
+            await self._wait_whole()
+            whole_at = time.monotonic()
+        finally:
+            await self._load.stop()
+            await self._late.stop()
+            for task in reading:
+                task.cancel()
+            await asyncio.gather(*reading, return_exceptions=True)
+        queues = await read_back(self._supervised.address, self._load.topic, self._load.account)
+        account = self._load.account
+        assert sum(map(len, queues.values())) <= account.attempts
+        assert not sum(follower.moved_count for follower in self._followers), self._seed
+        await wait_until(self._is_dispatched, "dispatch at the log's end")
+        return Storm(
+            mode=self._mode,
+            number=self._number,
+            back_ms={role: tuple(times) for role, times in self._strikers.back_ms.items()},
+            whole_ms=round((whole_at - self._strikers.last_at) * 1000),
+            seconds=round(whole_at - begin, 1),
+            acknowledged=len(account.acknowledged),
+            lost=len(account.lost(queues)),
+            doubled=doubled_count(queues),
+            late_lost=await self._late_lost(),
+            changed=sum(one.changed_count(queues) for one in self._followers),
+            load_average=round(os.getloadavg()[0], 1),
+        )
+
+    async def _wait_whole(self) -> None:
+        supervised = self._supervised
+        for look in (supervised.all_attached, supervised.is_ready):
+            await wait_until(look, f"whole again, seed {self._seed}", WHOLE_SECONDS_MAX)
+        assert all((await supervised.process_ids()).values())
+        await self._strikers.wait_acknowledged()
+
+    async def _is_dispatched(self) -> bool:
+        marks: dict[str, int] = (await self._supervised.broker_statistics()).get("watermarks", {})
+        return bool(marks) and marks["dispatched"] == marks["readable"] == marks["appended"]
+
+    async def _late_lost(self) -> int:
+        """Return how many delayed messages did not come in time."""
+        acknowledged = set(self._late.account.acknowledged)
+        assert acknowledged
+        end = time.monotonic() + WAIT_SECONDS_MAX
+        while True:
+            queues = await pull_all(self._supervised.address, self._late.topic)
+            missing = acknowledged.difference(*queues.values())
+            if not missing or time.monotonic() >= end:
+                return len(missing)
+            await asyncio.sleep(1)
+
+
+def check_verified(supervised: SupervisedBroker, folder: Path) -> None:
+    """Assert that a verification of the store, whose broker runs, finds no damage."""
+    fs, config = RealFileSystem(), supervised.plan.brokers[0].settings.store
+    folder.mkdir()
+    report = verify_store(fs, config, lambda: Rebuild(fs, config, str(folder)), run, is_live=True)
+    assert report.log is not None and report.entries_count
+    assert report.findings.is_sound, report.findings.kept
+
+
+@pytest.mark.parametrize("supervised", STORM_KINDS, indirect=True, scope="session")
+@pytest.mark.parametrize("number", ROUNDS)
+def test_a_storm_of_kills_loses_and_doubles_nothing(
+    supervised: SupervisedBroker,
+    number: int,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    pytestconfig: pytest.Config,
+) -> None:
+    mode = request.node.callspec.params["supervised"]
+    storm = asyncio.run(Weather(supervised, mode, number).pass_over())
+    if pytestconfig.getoption("--long"):
+        note_storm(storm)
+    assert storm.acknowledged
+    found = (storm.lost, storm.doubled, storm.late_lost, storm.changed)
+    assert found == (0, 0, 0, 0), f"seed {SEED} {mode} {number}"
+    check_verified(supervised, tmp_path / "rebuilt")
