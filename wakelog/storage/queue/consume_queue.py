@@ -16,7 +16,7 @@ offset 0, size 0x7FFFFFFF, tags code 0.
 Invariants:
 - Files are pre-sized and zero behind the last entry: truncation zeroes what it cuts.
 - Physical offsets go up inside a queue, padding aside; so "written" and "ends at or below a
-  watermark" hold for a front part of the queue, whose end is found by bisection.
+  watermark" hold for a front part of the queue, whose end `entry_search.py` finds.
 - A read never crosses a file's end (4.9.3 hands out one mapped buffer a call).
 
 Source: org.apache.rocketmq.store.ConsumeQueue, MappedFileQueue#getMappedFileByTime (4.9.3).
@@ -33,16 +33,20 @@ from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file import MappedFile, OpenFiles
 from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.queue.entry_search import (
+    NEAR_COUNT,
+    PAGE_BYTES,
+    Entry,
+    Holds,
+    first_not_below,
+    front_end,
+)
 
 ENTRY: Final = struct.Struct(">qiq")
 PADDING_SIZE: Final = 0x7FFFFFFF
 PADDING_ENTRY: Final = ENTRY.pack(0, PADDING_SIZE, 0)
 
 assert ENTRY.size == ENTRY_BYTES
-
-
-Holds = Callable[[tuple[int, ...]], bool]
-"""Whether an entry belongs to the front part that is looked for."""
 
 
 class ColdEntry(Exception):
@@ -111,9 +115,9 @@ class ConsumeQueue:
 
         Places that were not written are zeros. b"" if no file holds `begin`.
         """
-        found = self._read(begin, count_max)
+        found = self.entries_of_known_files(begin, count_max)
         if not found and self._files.refresh():
-            found = self._read(begin, count_max)
+            found = self.entries_of_known_files(begin, count_max)
         return found
 
     def entries_nowait(self, begin: int, count_max: int) -> bytes | None:
@@ -172,9 +176,7 @@ class ConsumeQueue:
             return current
         low = first.start_offset // ENTRY_BYTES
         file_end = min(end, first.end_offset // ENTRY_BYTES)
-        found = self._bisect(
-            low, file_end, lambda entry: entry[0] < min_physical_offset, blocking=blocking
-        )
+        found = first_not_below(Places(self, blocking), low, file_end, min_physical_offset)
         return found if found < file_end else current
 
     def offset_by_time(
@@ -236,7 +238,8 @@ class ConsumeQueue:
                 return file
         return self._files.last
 
-    def _read(self, begin: int, count_max: int) -> bytes:
+    def entries_of_known_files(self, begin: int, count_max: int) -> bytes:
+        """Do what `entries` does, but look for no new file."""
         file = self._files.find(begin * ENTRY_BYTES)
         if file is None:
             return b""
@@ -249,45 +252,56 @@ class ConsumeQueue:
         """Return the end of the front part of the queue whose entries satisfy `holds`."""
         if begin * ENTRY_BYTES >= self._files.max_file_end:
             self._files.refresh()
+        places = Places(self, blocking)
         for file in reversed(self._files.files):
             low = max(begin, file.start_offset // ENTRY_BYTES)
-            end = file.end_offset // ENTRY_BYTES
-            if low < end and holds(self._entry_at(low, blocking=blocking)):
-                return self._gallop(low + 1, end, holds, blocking=blocking)
+            found = front_end(places, low, file.end_offset // ENTRY_BYTES, holds)
+            if found > low:
+                return found
             if low == begin:
                 break
         return max(begin, self.first_queue_offset)
 
-    def _gallop(self, low: int, end: int, holds: Holds, *, blocking: bool = True) -> int:
-        # Growing steps from the front: a queue that was looked at before has few new entries.
-        step = 1
-        while low < end:
-            probe = min(low + step, end) - 1
-            if not holds(self._entry_at(probe, blocking=blocking)):
-                return self._bisect(low, probe, holds, blocking=blocking)
-            low = probe + 1
-            step *= 2
-        return end
 
-    def _bisect(self, low: int, high: int, holds: Holds, *, blocking: bool = True) -> int:
-        """Return the first place of [low, high) that does not hold, `high` if all do."""
-        while low < high:
-            middle = (low + high) // 2
-            if holds(self._entry_at(middle, blocking=blocking)):
-                low = middle + 1
-            else:
-                high = middle
-        return low
+class Places:
+    """The places of a queue, to be searched; see `entry_search.Entries`."""
 
-    def _entry_at(self, queue_offset: int, *, blocking: bool = True) -> tuple[int, ...]:
-        if blocking:
-            data = self._read(queue_offset, 1)
-        else:
-            read = self.entries_nowait(queue_offset, 1)
-            if read is None:
-                raise ColdEntry
-            data = read
+    __slots__ = ("_blocking", "_queue")
+
+    def __init__(self, queue: ConsumeQueue, blocking: bool = True) -> None:
+        """Read from `queue`, and raise ColdEntry unless `blocking` where the disk is needed."""
+        self._queue = queue
+        self._blocking = blocking
+
+    def at(self, place: int) -> Entry:
+        """Return one entry; nothing written where there is no file."""
+        data = self._read(place, 1)
         return ENTRY.unpack(data) if len(data) == ENTRY_BYTES else (0, 0, 0)
+
+    def some(self, begin: int, count: int) -> list[Entry]:
+        """Return up to `count` entries of one file, without the empty ones at their end."""
+        data = self._read(begin, count).rstrip(b"\0")
+        whole_bytes = -(-len(data) // ENTRY_BYTES) * ENTRY_BYTES
+        return list(ENTRY.iter_unpack(data.ljust(whole_bytes, b"\0")))
+
+    def near_count(self, begin: int) -> int:
+        """Return two pages' worth; those of one page without waiting.
+
+        The next page was never read while nothing is written there, and to ask for it would make
+        the first pull of each page wait.
+        """
+        if self._blocking:
+            return NEAR_COUNT
+        position = begin % self._queue.file_entries * ENTRY_BYTES
+        return max(1, (PAGE_BYTES - position % PAGE_BYTES) // ENTRY_BYTES)
+
+    def _read(self, begin: int, count: int) -> bytes:
+        if self._blocking:
+            return self._queue.entries_of_known_files(begin, count)
+        data = self._queue.entries_nowait(begin, count)
+        if data is None:
+            raise ColdEntry
+        return data
 
 
 def _nothing_if_removed(error: StoreFailed) -> bytes:

@@ -40,22 +40,26 @@ from wakelog.storage.bulk.layout import ENTRY_BYTES
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.mapped_file import OpenFiles
-from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue, QueueEntry
+from wakelog.storage.queue.careful_end import ENTRY_DTYPE, careful_end
+from wakelog.storage.queue.consume_queue import (
+    ENTRY,
+    PADDING_ENTRY,
+    ConsumeQueue,
+    Places,
+    QueueEntry,
+)
 from wakelog.storage.queue.consume_queue_ext import EXTENSION_ADDRESS_MAX, is_extension_address
 from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
+from wakelog.storage.queue.entry_search import NEAR_COUNT, end_below
 from wakelog.storage.queue.growing_files import GrowingFiles
 
 # One file of the default size. A longer gap would be a lost segment, or a damaged number.
 GAP_ENTRIES_MAX: Final = 300_000
 # A queue offset whose byte offset, one file further, still is a Java long.
 QUEUE_OFFSET_MAX: Final = (1 << 62) // ENTRY_BYTES
-RECOVER_PIECE_BYTES: Final = 10_000 * ENTRY_BYTES
 RECOVER_FILE_COUNT: Final = 3
 
-_ENTRY_DTYPE = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 Array = np.ndarray[Any, Any]
-
-assert _ENTRY_DTYPE.itemsize == ENTRY_BYTES
 
 
 class ConsumeQueueWriter(ConsumeQueue):
@@ -88,16 +92,21 @@ class ConsumeQueueWriter(ConsumeQueue):
         self.refused_count = 0
         self.mended_count = 0
 
-    def recover(self, *, careful: bool = False) -> None:
+    def recover(self, *, careful: bool = False, durable: int = 0) -> None:
         """Find the logical end and zero durably what lies behind it.
 
         careful: after a crash of the machine, look at each entry of the last three files, as
             4.9.3 does; else bisect, which is right for what a killed process leaves.
+        durable: entries of records that end at or below were durable before that crash.
         """
         self._growing.load()
         if careful:
             self._read_anew()
-        self._set_end(self._careful_end() if careful else self.end_of_written())
+        if careful:
+            end = careful_end(self._files.files[-RECOVER_FILE_COUNT:], durable)
+            self._set_end(self.files_end if end is None else end)
+        else:
+            self._set_end(self.end_of_written())
         if self._extension is not None:
             self._extension.recover(self._last_address())
 
@@ -203,7 +212,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         """Forget entries of records at or above `physical_offset`, durably; True if any were."""
         self.write_pending()
         begin, end = self.first_queue_offset, self.max_queue_offset
-        kept = self._bisect(begin, end, lambda entry: entry[0] < physical_offset)
+        kept = end_below(Places(self), begin, end, physical_offset)
         if kept == end:
             return False
         self._set_end(kept)
@@ -215,8 +224,13 @@ class ConsumeQueueWriter(ConsumeQueue):
         """Delete files whose every record lies below the log's begin, never the last file."""
         cut = 0
         for file in self._files.files[:-1]:
-            (last_physical_offset, _, _) = self._entry_at(file.end_offset // ENTRY_BYTES - 1)
-            if last_physical_offset >= min_physical_offset:
+            # The last entry tells, unless it is spoilt.
+            end = file.end_offset // ENTRY_BYTES
+            begin = max(file.start_offset // ENTRY_BYTES, end - NEAR_COUNT)
+            if any(
+                min_physical_offset <= entry[0] <= self.max_physical_offset - entry[1]
+                for entry in Places(self).some(begin, end - begin)
+            ):
                 break
             cut = file.end_offset
         removed_count = len(self._files.remove_before(cut))
@@ -234,7 +248,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         """
         for file in reversed(self._files.files):
             self._growing.dirty.add(file.path)
-            first_physical_offset, _, _ = self._entry_at(file.start_offset // ENTRY_BYTES)
+            first_physical_offset, _, _ = Places(self).at(file.start_offset // ENTRY_BYTES)
             if first_physical_offset < physical_offset:
                 break
         if self._extension is not None:
@@ -367,7 +381,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         """Take `queue_offset` as the next free place; zero what is behind, forget mere padding."""
         last = None
         if queue_offset > self.first_queue_offset:
-            last = QueueEntry._make(self._entry_at(queue_offset - 1))
+            last = QueueEntry._make(Places(self).at(queue_offset - 1))
         if last is None or last.is_padding:
             self._files.truncate(self._files.min_offset)
             self._set_empty()
@@ -391,19 +405,8 @@ class ConsumeQueueWriter(ConsumeQueue):
         for file in reversed(self._files.files):
             end = min(self.max_queue_offset * ENTRY_BYTES, file.end_offset) - file.start_offset
             if end > 0:
-                entries = np.frombuffer(file.read(0, end), _ENTRY_DTYPE)
+                entries = np.frombuffer(file.read(0, end), ENTRY_DTYPE)
                 found = np.flatnonzero(entries["tags_code"] <= EXTENSION_ADDRESS_MAX)
                 if len(found):
                     return int(entries["tags_code"][found[-1]])
         return None
-
-    def _careful_end(self) -> int:
-        """Return the first place of the last three files whose entry is not one (fact 47)."""
-        files = self._files.files[-RECOVER_FILE_COUNT:]
-        for file in files:
-            for position in range(0, file.size_bytes, RECOVER_PIECE_BYTES):
-                found = np.frombuffer(file.read(position, RECOVER_PIECE_BYTES), _ENTRY_DTYPE)
-                wrong = (found["physical_offset"] < 0) | (found["size"] <= 0)
-                if wrong.any():
-                    return (file.start_offset + position) // ENTRY_BYTES + int(wrong.argmax())
-        return self.files_end

@@ -38,13 +38,14 @@ class QueueRepair:
             for key in list_queues(fs, config.paths)
         }
 
-    def cut_unwritten(self, *, careful: bool) -> None:
+    def cut_unwritten(self, *, careful: bool, durable: int = 0) -> None:
         """Cut each queue behind its last written entry.
 
         careful: look at every entry of the last files, which a crash of the machine may have torn.
+        durable: but those of records that end at or below were durable before.
         """
         for queue in self._queues.values():
-            queue.recover(careful=careful)
+            queue.recover(careful=careful, durable=durable)
 
     def cut_at(self, log_end: int) -> tuple[QueueKey, ...]:
         """Forget entries of records that the log no longer has; return the queues that had some."""

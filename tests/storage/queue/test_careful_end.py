@@ -1,0 +1,77 @@
+"""The end of a queue after a crash: what is torn ends it, what was durable before does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.logs import write_file
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.paths import offset_name
+from wakelog.storage.queue import careful_end as module
+from wakelog.storage.queue.careful_end import careful_end
+from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY
+
+FILE_ENTRIES = 10
+SIZE = 100
+
+
+def end_of(entries: list[bytes], durable: int) -> int | None:
+    """Lay entries into files of ten, and look."""
+    fs = MemoryFileSystem()
+    data = b"".join(entries)
+    file_bytes = FILE_ENTRIES * ENTRY.size
+    for begin in range(0, len(data), file_bytes):
+        content = data[begin : begin + file_bytes].ljust(file_bytes, b"\0")
+        write_file(fs, f"/queue/{offset_name(begin)}", content)
+    files = MappedFileQueue(fs, ("/queue",), file_bytes)
+    files.load()
+    return careful_end(files.files, durable)
+
+
+def sound(count: int) -> list[bytes]:
+    return [ENTRY.pack((i + 1) * SIZE, SIZE, i) for i in range(count)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 29])
+@pytest.mark.parametrize("durable", [0, 550, 1 << 40])
+def test_the_first_empty_place(count: int, durable: int) -> None:
+    assert end_of([*sound(count), bytes(20)], durable) == count
+
+
+def test_no_place_is_empty() -> None:
+    assert end_of(sound(30), 0) is None
+
+
+EMPTY = bytes(20)
+NEGATIVE = ENTRY.pack(-5, SIZE, 0)
+TORN = ENTRY.pack(0, SIZE, 0)  # its first sector was never written
+
+
+@pytest.mark.parametrize("piece_entries", [3, 10_000])
+@pytest.mark.parametrize(
+    ("spoilt", "durable", "end"),
+    [
+        ({4: EMPTY}, 0, 4),
+        ({4: EMPTY}, 21 * SIZE, 25),  # records 0 to 19 were durable
+        ({4: NEGATIVE, 12: EMPTY}, 21 * SIZE, 25),
+        ({4: EMPTY, 22: EMPTY}, 21 * SIZE, 22),
+        ({4: EMPTY}, 5 * SIZE, 4),  # those behind it were not durable
+        ({4: EMPTY, 5: TORN}, 5 * SIZE, 4),
+        ({0: EMPTY}, 21 * SIZE, 0),  # nothing in front says that this was durable
+        ({0: TORN, 1: EMPTY, 2: TORN}, 2 * SIZE, 1),
+        ({0: PADDING_ENTRY, 4: EMPTY}, 21 * SIZE, 4),
+    ],
+)
+def test_only_what_may_be_torn_ends_it(
+    monkeypatch: pytest.MonkeyPatch,
+    piece_entries: int,
+    spoilt: dict[int, bytes],
+    durable: int,
+    end: int,
+) -> None:
+    monkeypatch.setattr(module, "RECOVER_PIECE_BYTES", piece_entries * ENTRY.size)
+    entries = [*sound(25), EMPTY]
+    for place, entry in spoilt.items():
+        entries[place] = entry
+    assert end_of(entries, durable) == end

@@ -1,0 +1,122 @@
+"""Searching the entries of a consume queue, which go up: ends and begins, by few of them.
+
+A bisection asks single places, and an entry that the disk has spoilt misleads it: it would hide all
+behind it, or all in front. So what a bisection found is held against the places around it, and
+where those disagree the search goes on there: such an entry hides itself and no other.
+
+Invariants:
+- Of entries that go up a search gives what a look at each of them would give.
+- So it does with one spoilt entry among them, and with a spoilt page where waiting is allowed.
+
+Source: none upstream; 4.9.3 keeps these positions in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from wakelog.storage.bulk.layout import ENTRY_BYTES
+
+PAGE_BYTES: Final = 4096
+NEAR_COUNT: Final = 2 * PAGE_BYTES // ENTRY_BYTES
+"""So many places around one are looked at: disks lose whole pages, and entries lie across two."""
+
+Entry = tuple[int, ...]
+"""Physical offset, size, tags code; zeros where nothing was written."""
+
+Holds = Callable[[Entry], bool]
+"""Whether an entry belongs to the front part that is looked for."""
+
+
+class Entries(Protocol):
+    """What is searched: places by their queue offsets."""
+
+    def at(self, place: int) -> Entry:
+        """Return one entry."""
+        ...
+
+    def some(self, begin: int, count: int) -> list[Entry]:
+        """Return up to `count` entries of one file, without the empty ones at their end."""
+        ...
+
+    def near_count(self, begin: int) -> int:
+        """Return how many entries from a place on are looked at as those behind it."""
+        ...
+
+
+def front_end(entries: Entries, low: int, end: int, holds: Holds) -> int:
+    """Return the end of the front part of [low, end) that holds, `low` if there is none."""
+    while low < end:
+        found = _gallop(entries, low + 1, end, holds) if holds(entries.at(low)) else low
+        behind = last_near(entries, found, end, holds)
+        if behind is None:
+            return found
+        low = behind
+    return low
+
+
+def last_near(entries: Entries, place: int, end: int, holds: Holds) -> int | None:
+    """Return the last place shortly behind `place` that holds; None if none does."""
+    begin = place + 1
+    count = min(end - begin, entries.near_count(begin))
+    some = entries.some(begin, count) if count > 0 else []
+    # One that lies below the last one in front is spoilt itself.
+    floor = entries.at(place - 1)[0] if some and place > 0 else -1
+    held = (i for i in reversed(range(len(some))) if some[i][0] >= floor and holds(some[i]))
+    last = next(held, None)
+    return None if last is None else begin + last
+
+
+def first_not_below(entries: Entries, low: int, end: int, physical_offset: int) -> int:
+    """Return the first place of [low, end) whose record is not below an offset, or `end`."""
+
+    def is_below(entry: Entry) -> bool:
+        return entry[0] < physical_offset
+
+    found = bisect(entries, low, end, is_below)
+    while (near := max(low, found - NEAR_COUNT)) < found:
+        some = entries.some(near, found - near)
+        kept = next((i for i, entry in enumerate(some) if not is_below(entry)), None)
+        if kept is None:
+            break
+        found = bisect(entries, low, near + kept, is_below)
+    return found
+
+
+def end_below(entries: Entries, begin: int, end: int, physical_offset: int) -> int:
+    """Return the end of the entries, among those that are written, of records below an offset."""
+
+    def is_below(entry: Entry) -> bool:
+        return entry[0] < physical_offset
+
+    def is_written_below(entry: Entry) -> bool:
+        return entry[1] > 0 and is_below(entry)
+
+    kept = bisect(entries, begin, end, is_below)
+    while (behind := last_near(entries, kept, end, is_written_below)) is not None:
+        kept = bisect(entries, behind + 1, end, is_below)
+    return kept
+
+
+def bisect(entries: Entries, low: int, high: int, holds: Holds) -> int:
+    """Return the first place of [low, high) that does not hold, `high` if all do."""
+    while low < high:
+        middle = (low + high) // 2
+        if holds(entries.at(middle)):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _gallop(entries: Entries, low: int, end: int, holds: Holds) -> int:
+    # Growing steps from the front: a queue that was looked at before has few new entries.
+    step = 1
+    while low < end:
+        probe = min(low + step, end) - 1
+        if not holds(entries.at(probe)):
+            return bisect(entries, low, probe, holds)
+        low = probe + 1
+        step *= 2
+    return end
