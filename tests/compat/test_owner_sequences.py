@@ -230,9 +230,10 @@ def test_six_owners_in_turn(tmp_path: Path, seed: int) -> None:
                 asyncio.run(live(owned, owner, kill_after))
             durable = owned.durable()
             if owner.is_ours:
-                # It moves once a second; recovery sets it first.
+                # It moves once a second; recovery sets it first, and a stop in order last. Of a new
+                # store whose first owner was killed it may not have moved.
                 assert durable.doubt is None
-                assert (durable.watermark > 0) is (number > 0 or kill_after is None)
+                assert durable.watermark > 0 or (number == 0 and kill_after is not None)
             else:
                 assert durable.watermark == 0
                 assert durable.doubt is not None or number < 2
