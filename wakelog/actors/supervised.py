@@ -34,6 +34,11 @@ STOP_TRIES_COUNT = 3
 WORKERS_SPARE_COUNT = 4
 """Ports for a job or a shell beside the actors, and for an actor's next process."""
 
+DEATHS_A_MINUTE_MAX = 60
+"""The system keeps the port of a process that died for a minute. Ray starts an actor again about a
+second after it died: one that dies each time must not take the ports that the others come back
+with."""
+
 
 class SupervisedActors:
     """The actors of a deployment, behind their Supervisor."""
@@ -103,7 +108,7 @@ class RayDeployment:
         report("Ray")
         loop = asyncio.get_running_loop()
         count = actors_count(len(self._plan.brokers), len(offered_services()))
-        ports_count = 2 * (count + WORKERS_SPARE_COUNT)
+        ports_count = count + WORKERS_SPARE_COUNT + DEATHS_A_MINUTE_MAX
         self._cluster = RayCluster(worker_count=count, worker_port_count=ports_count)
         try:
             # Importing Ray takes as long as starting its first daemons, so both at once.
