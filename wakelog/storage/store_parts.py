@@ -1,7 +1,7 @@
 """Open what a store writes with, in the one safe order, and close it in the other.
 
-    open    lock; guard; unfinished files; a dead broker's transient pool; recovery; abort mark;
-            the log
+    open    lock; no link leads out; guard; unfinished files; a dead broker's transient pool;
+            recovery; abort mark; the log
     close   write; commit; sync; watermark and checkpoint; the log's files; abort mark; guard; lock
 
 The lock comes first, so that a broker that comes second has changed nothing, and goes last. The
@@ -31,6 +31,7 @@ from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.checkpoint import Checkpoint
 from wakelog.storage.state.failed_sync import FailedSyncMark
 from wakelog.storage.state.start_guard import StartGuard
+from wakelog.storage.state.store_links import refuse_links_out
 from wakelog.storage.state.store_lock import StoreLock
 from wakelog.storage.state.watermark import Watermark
 from wakelog.storage.transient_pool import TransientPool, copy_range, restore_buffers
@@ -82,6 +83,7 @@ def open_parts(
     with ExitStack() as undo:
         lock = StoreLock(fs, paths.lock)
         undo.callback(lock.release)
+        refuse_links_out(fs, config)
         guard = None
         if options.start_guard:
             guard = StartGuard(fs, paths, lock)
@@ -120,6 +122,8 @@ def open_parts(
             segments=segments,
             pool=pool,
         )
+        if report.read_only is not None:
+            log.fail(report.read_only)
         undo.pop_all()
     return StoreParts(fs, config, lock, guard, log, pool, report)
 

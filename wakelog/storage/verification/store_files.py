@@ -20,7 +20,7 @@ does not see a gap.
 from __future__ import annotations
 
 from collections.abc import Callable
-from posixpath import dirname, isabs, join, normpath, relpath
+from posixpath import join, relpath
 from typing import Final
 
 from wakelog.protocol.fastjson import loads
@@ -30,10 +30,9 @@ from wakelog.storage.index.index_service import index_shape
 from wakelog.storage.paths import is_index_name, parse_offset_name, parse_queue_id
 from wakelog.storage.state.checkpoint import CHECKPOINT_BYTES
 from wakelog.storage.state.start_guard import GUARDED
+from wakelog.storage.state.store_links import leads_out
 from wakelog.storage.verification.findings import Finding, Findings, Severity
 
-# Linux gives up after as many.
-LINKS_MAX: Final = 40
 # A million topics or offsets; what is longer was not written by a broker.
 CONFIGURATION_BYTES_MAX: Final = 256 << 20
 
@@ -177,21 +176,12 @@ class StoreFiles:
         target = self._fs.read_link(path)
         if target is None:
             return True
-        reached = self._end_of_links(path)
-        if reached is not None and reached.startswith(self._paths.root + "/"):
+        if not leads_out(self._fs, self._paths.root, path):
             self._add(Severity.NOTE, "link", path, f"a link to {target}")
             return True
         self.leads_outside = True
         self._add(Severity.DAMAGE, "link", path, f"a link out of the store, to {target}")
         return False
-
-    def _end_of_links(self, path: str) -> str | None:
-        for _ in range(LINKS_MAX):
-            target = self._fs.read_link(path)
-            if target is None:
-                return path
-            path = normpath(target if isabs(target) else join(dirname(path), target))
-        return None
 
     def _is_file(self, path: str) -> bool:
         if self._fs.is_file(path):
