@@ -140,6 +140,21 @@ def test_disk_pressure_beats_a_lease_and_says_so(
         service.release()
 
 
+def test_no_lease_spans_a_missing_segment(plan: ServicePlan) -> None:
+    service = RetentionService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        end = fill_segments(store, 3)
+        service.attach(known_of(store))
+        Path(store.log.files.files[1].path).unlink()
+        assert "missing" in lease(service, begin=0, end=end)["refused"]
+        snapshot = lease(service, begin=2 * SEGMENT_BYTES, end=end)["snapshot"]
+        assert [segment["begin"] for segment in snapshot["segments"]] == [
+            2 * SEGMENT_BYTES,
+            3 * SEGMENT_BYTES,
+        ]
+        service.release()
+
+
 def test_what_cannot_be_leased_is_refused_with_a_reason(plan: ServicePlan) -> None:
     service = RetentionService(plan.to_builtins())
     with open_plan_store(plan) as store:

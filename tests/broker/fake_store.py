@@ -47,6 +47,7 @@ class FakeStore:
         self.log: dict[int, Stored] = {}
         self.end = 0
         self.refusal: PutStatus | None = None
+        self.cause: str | None = None
         self.error: StoreError | None = None
         self.lagging = False
         self.cold = False
@@ -65,7 +66,7 @@ class FakeStore:
         if self.error is not None:
             raise self.error
         if self.refusal is not None:
-            return PutResult(self.refusal)
+            return PutResult(self.refusal, cause=self.cause)
         queue = self.queues_by_name.setdefault((draft.topic, draft.queue_id), Queue())
         record = encode_record(
             queue_id=draft.queue_id,

@@ -6,6 +6,7 @@ of the store, nothing outside it may change, and no more memory be taken than so
 
 from __future__ import annotations
 
+import enum
 import shutil
 import tracemalloc
 from collections.abc import Callable
@@ -15,13 +16,14 @@ import pytest
 
 from tests.dispatchers.test_golden_rebuild import config_of
 from tests.dispatchers.test_verify import run
-from tests.fakes.stores import open_store
+from tests.fakes.stores import open_store, put
 from tests.golden_stores import open_golden
 from wakelog.dispatchers.rebuild import Rebuild
 from wakelog.dispatchers.verify import VerifyReport, verify_store
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.results import PutStatus
 
 pytestmark = pytest.mark.golden
 # One segment of these stores, and as much again for what Python and numpy take.
@@ -86,10 +88,20 @@ SPOILS = (
     link_outside,
     dangling,
 )
-OPENS, REFUSED = True, False
+
+
+class Start(enum.Enum):
+    """What comes of a start of the broker."""
+
+    OPENS = "opens"
+    READ_ONLY = "opens, takes no message, and leaves the log as it is"
+    REFUSED = "refused with the cause"
+
+
+OPENS, READ_ONLY, REFUSED = Start
 # For each kind of file one row a way of spoiling, in the order above: what verification finds, with
-# a note in brackets if it is harmless, and whether the broker opens the store.
-Row = tuple[str, bool]
+# a note in brackets if it is harmless, and what comes of a start.
+Row = tuple[str, Start]
 TABLE: dict[str, tuple[Row, ...]] = {
     "log first": (
         ("file index queue", REFUSED),
@@ -101,16 +113,16 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("file", OPENS),
         ("(file link)", REFUSED),
         ("link", REFUSED),
-        ("link", OPENS),
+        ("link", REFUSED),
     ),
     "log middle": (
         ("file index queue", REFUSED),
         ("file index queue", REFUSED),
         ("file index queue", REFUSED),
         ("(file)", OPENS),
-        ("file index queue", REFUSED),
-        ("file index queue", REFUSED),
-        ("file index queue", REFUSED),
+        ("file index queue record", READ_ONLY),
+        ("file index queue record", READ_ONLY),
+        ("file index queue record", READ_ONLY),
         ("(file link)", REFUSED),
         ("file link", REFUSED),
         ("file link", REFUSED),
@@ -125,7 +137,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("file index queue", REFUSED),  # when the stop removes what was made ahead
         ("(file link)", REFUSED),
         ("link", REFUSED),
-        ("link", OPENS),
+        ("link", REFUSED),
     ),
     "queue": (
         ("file queue", OPENS),
@@ -148,8 +160,8 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("file index", OPENS),
         ("file index", OPENS),
         ("(file link)", OPENS),
-        ("link", OPENS),
-        ("link", OPENS),
+        ("link", REFUSED),
+        ("link", REFUSED),
     ),
     "checkpoint": (
         ("(file)", OPENS),
@@ -172,8 +184,8 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("", OPENS),
         ("file", OPENS),
         ("(link)", OPENS),
-        ("link", OPENS),
-        ("link", OPENS),
+        ("link", REFUSED),
+        ("link", REFUSED),
     ),
 }
 CASES = [
@@ -222,12 +234,12 @@ def spoiled(
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.is_file()}
 
 
-@pytest.mark.parametrize(("which", "spoil", "found", "opens"), CASES)
+@pytest.mark.parametrize(("which", "spoil", "found", "start"), CASES)
 def test_a_verification(
-    which: str, spoil: Callable[[Path, Path], None], found: str, opens: bool, tmp_path: Path
+    which: str, spoil: Callable[[Path, Path], None], found: str, start: Start, tmp_path: Path
 ) -> None:
     config, outside = spoiled(which, spoil, tmp_path)
     before = contents(outside)
@@ -242,16 +254,22 @@ def test_a_verification(
     assert peak_bytes < MEMORY_BYTES_MAX
 
 
-@pytest.mark.parametrize(("which", "spoil", "found", "opens"), CASES)
+@pytest.mark.parametrize(("which", "spoil", "found", "start"), CASES)
 def test_a_start_of_the_broker(
-    which: str, spoil: Callable[[Path, Path], None], found: str, opens: bool, tmp_path: Path
+    which: str, spoil: Callable[[Path, Path], None], found: str, start: Start, tmp_path: Path
 ) -> None:
     config, outside = spoiled(which, spoil, tmp_path)
     before = contents(outside)
+    log = contents(Path(config.paths.commit_log_directories[0]))
     try:
-        open_store(RealFileSystem(), config).close(dispatch_behind_bytes=0)
-    except StoreError:
-        assert not opens
+        store = open_store(RealFileSystem(), config)
+        takes = put(store, b"more")[0].status is PutStatus.PUT_OK if store.writable else False
+        store.close(dispatch_behind_bytes=0)
+    except StoreError as error:
+        assert start is REFUSED and str(error)
     else:
-        assert opens
+        assert takes is (start is OPENS)
+        assert (store.recovery.read_only is None) is takes
+    if start is READ_ONLY:
+        assert contents(Path(config.paths.commit_log_directories[0])) == log
     assert contents(outside) == before

@@ -103,6 +103,31 @@ def test_what_lies_beyond_a_gap_is_left_out(fs: MemoryFileSystem) -> None:
     assert starts(files) == [100, 200]
 
 
+def test_a_reader_goes_on_behind_what_is_missing_in_front_of_written_files(
+    fs: MemoryFileSystem,
+) -> None:
+    make(fs, 100, 400)
+    make(fs, 600, fill=b"\0")
+    files = MappedFileQueue(fs, ("/q",), SIZE, bridges_gaps=True)
+    assert files.refresh()
+    assert starts(files) == [100, 200, 300, 400]
+    assert [file.is_missing for file in files.files] == [False, True, True, False]
+    assert not files.refresh()
+    make(fs, 200)
+    assert files.refresh()
+    assert [file.is_missing for file in files.files] == [False, False, True, False]
+    fs.unlink("/q/" + offset_name(100))
+    assert files.refresh()
+    assert starts(files) == [200, 300, 400]
+    assert files.remove_before(300) == ["/q/" + offset_name(200)]
+    assert files.remove_before(400) == ["/q/" + offset_name(300)]
+    assert starts(files) == [400]
+    fs.fail("pread")
+    make(fs, 700)
+    with pytest.raises(StoreFailed):
+        files.refresh()
+
+
 def test_two_directories_must_not_hold_the_same_file(fs: MemoryFileSystem) -> None:
     make(fs, 0)
     make(fs, 0, directory="/p")

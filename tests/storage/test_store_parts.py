@@ -66,12 +66,12 @@ def test_whoever_comes_second_has_changed_nothing(fs: MemoryFileSystem) -> None:
 
 
 def test_a_failed_open_gives_the_lock_back(fs: MemoryFileSystem) -> None:
-    for number in (0, 2):
-        write_file(fs, f"/store/commitlog/{number * 4096:020d}", b"x" * 4096)
+    for number, length in enumerate((100, 4096)):
+        write_file(fs, f"/store/commitlog/{number * 4096:020d}", b"x" * length)
     with pytest.raises(DamagedStore):
         opened(fs)
     assert not fs.exists(ABORT)
-    fs.unlink(f"/store/commitlog/{2 * 4096:020d}")
+    fs.unlink(f"/store/commitlog/{0:020d}")
     opened(fs.other_process())
 
 

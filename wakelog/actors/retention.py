@@ -201,6 +201,8 @@ class RetentionService:
                 return {"refused": f"the log begins at {segments.min_offset} now, not at {begin}"}
             if begin > wanted.end:
                 return {"refused": f"the log ends at {wanted.end}, before {begin}"}
+            if any(file.is_missing and file.end_offset > begin for file in segments.files):
+                return {"refused": "segments are missing in the middle of the log"}
             lease = book.grant(
                 uuid.uuid4().hex, wanted.holder, begin=begin, end=wanted.end, now_ms=wall_ms()
             )

@@ -136,7 +136,7 @@ def repair(config: StoreConfig, *, scratch: str | None, show_progress: bool) -> 
             return RepairReport((), [], found)
         moves = swap_in(fs, config.paths, _rebuild_paths(config), _now_ms())
         try:
-            recovered = recover(fs, config, _now_ms())
+            recovered = recover(fs, config, _now_ms(), bridge=False)
         except StoreError:
             undo(fs, moves)
             raise

@@ -45,7 +45,6 @@ from wakelog.storage.transient_pool import TransientPool
 # Messages that consumers never see: they carry queue offset 0 and move no queue.
 _NOT_CONSUMED = frozenset({TRANSACTION_PREPARED, TRANSACTION_ROLLBACK})
 
-_NOT_AVAILABLE = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
 _NO_SEGMENT = PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED)
 _ILLEGAL = PutResult(PutStatus.MESSAGE_ILLEGAL)
 _PROPERTIES_TOO_LONG = PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
@@ -140,7 +139,7 @@ class CommitLog:
     def append(self, draft: MessageDraft, now_ms: int) -> PutResult:
         """Place one message behind the others; its bytes wait for `write_pending`."""
         if self._failure is not None:
-            return _NOT_AVAILABLE
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self._failure)
         try:
             return self._place(draft, now_ms)
         except (IllegalName, ProtocolError):
@@ -149,7 +148,7 @@ class CommitLog:
     def append_batch(self, drafts: Sequence[MessageDraft], now_ms: int) -> PutResult:
         """Place messages of one topic and queue one behind the other in one file, all or none."""
         if self._failure is not None:
-            return _NOT_AVAILABLE
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self._failure)
         if not drafts or any(draft.sys_flag & TRANSACTION_MASK for draft in drafts):
             return _ILLEGAL
         key = (drafts[0].topic, drafts[0].queue_id)

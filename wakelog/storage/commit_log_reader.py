@@ -8,6 +8,8 @@ was removed under it is an absent one.
 How far the log is written is not known here: a segment has its full length from the start, so
 bytes behind the end read as zeros. Callers bound their reads by a watermark or check records.
 
+A segment that is missing in front of written ones reads as zeros, so that what is behind is served.
+
 Invariants: what is returned lies in one segment; a record never crosses one.
 
 Source: org.apache.rocketmq.store.CommitLog.getMessage, getData (4.9.3).
@@ -38,6 +40,7 @@ def commit_log_files(
         read_only_directories=config.read_only_directories,
         read_only=read_only,
         open_files=open_files,
+        bridges_gaps=True,
     )
 
 

@@ -14,6 +14,7 @@ log that owns the file, since a file alone cannot know how far another process w
 
 from __future__ import annotations
 
+import errno
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -54,6 +55,9 @@ class OpenFiles:
 
 class MappedFile:
     """One fixed-size file. Reads and writes by position; holds at most one descriptor."""
+
+    is_missing = False
+    """Whether it only stands in for a file that is not there (`MissingFile`)."""
 
     __slots__ = ("_fd", "_fs", "_open_files", "_read_only", "path", "size_bytes", "start_offset")
 
@@ -187,3 +191,48 @@ class MappedFile:
     def __repr__(self) -> str:
         """Show the path, for assertions and logs."""
         return f"MappedFile({self.path!r})"
+
+
+class MissingFile(MappedFile):
+    """Stands in for a file that is missing between others: it reads as zeros.
+
+    So positions behind it are found, and whoever reads the log passes over it as over any other
+    damage. It has no descriptor, and nothing is written to it: a log with one takes no messages.
+    """
+
+    is_missing = True
+
+    __slots__ = ()
+
+    @property
+    def fd(self) -> int:
+        """Raises: StoreFailed."""
+        absent = FileNotFoundError(errno.ENOENT, "it is missing", self.path)
+        raise store_failure(self.path, "open", absent)
+
+    def read(self, position: int, length: int) -> bytes:
+        """Return zeros, cut at the file's end."""
+        return bytes(min(length, self.size_bytes - position))
+
+    def read_nowait(self, position: int, length: int) -> bytes:
+        """Return zeros, cut at the file's end."""
+        return self.read(position, length)
+
+    def read_into(self, buffer: bytearray | memoryview, position: int) -> int:
+        """Fill `buffer` with zeros; return the count, short at the end."""
+        count = min(len(buffer), self.size_bytes - position)
+        memoryview(buffer)[:count] = bytes(count)
+        return count
+
+    def read_ahead(self, position: int, length: int) -> None:
+        """Do nothing."""
+
+    def datasync(self) -> None:
+        """Do nothing."""
+
+    def read_anew(self) -> None:
+        """Do nothing."""
+
+    def modified_ms(self) -> int:
+        """Return 0: it is as old as can be, and keeps none of those in front of it."""
+        return 0

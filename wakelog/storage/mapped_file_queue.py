@@ -8,7 +8,8 @@ its number, as 4.9.3 places them. One whose disk is nearly full gets none while 
 
 Invariants:
 - Files are sorted, of equal length, and without a gap; `load` reports what breaks this and leaves
-  the broken part out.
+  the broken part out. Of a sequence that bridges gaps a `MissingFile` stands in for each file that
+  is missing in front of one that was written.
 - After `truncate(offset)` every byte from `offset` on is zero on the disk, not only in memory, so
   that no old record comes back after the next crash.
 
@@ -26,11 +27,13 @@ import msgspec
 
 from wakelog.storage.errors import DamagedStore, store_failure
 from wakelog.storage.file_system import FileSystem, size_of
-from wakelog.storage.mapped_file import MappedFile, OpenFiles
+from wakelog.storage.mapped_file import MappedFile, MissingFile, OpenFiles
 from wakelog.storage.paths import offset_name, parse_offset_name
 
 # A tail is looked at, and cleared, in pieces of this size; larger writes gain nothing.
 ZERO_PIECE_BYTES = 1 << 16
+# What is written begins with a size and a magic.
+HEAD_BYTES: Final = 8
 # 4.9.3's rocketmq.broker.diskSpaceCleanForciblyRatio, from which on it deletes as well.
 DIRECTORY_FULL_PERCENT: Final = 85
 
@@ -53,6 +56,7 @@ class MappedFileQueue:
     """A growing sequence of fixed-size files over one or several directories."""
 
     __slots__ = (
+        "_bridges_gaps",
         "_chosen",
         "_directories",
         "_file_size_bytes",
@@ -72,11 +76,13 @@ class MappedFileQueue:
         read_only_directories: Sequence[str] = (),
         read_only: bool = False,
         open_files: OpenFiles | None = None,
+        bridges_gaps: bool = False,
     ) -> None:
         """Describe the sequence; nothing is read before `load`.
 
         `read_only_directories` are searched and never get a file. `read_only` opens every file
-        for reading alone. `open_files` bounds the descriptors over many queues.
+        for reading alone. `open_files` bounds the descriptors over many queues. `bridges_gaps`
+        has `refresh` go on behind files that are missing in front of written ones.
         """
         assert file_size_bytes > 0 and directories
         self._fs = fs
@@ -85,6 +91,7 @@ class MappedFileQueue:
         self._file_size_bytes = file_size_bytes
         self._read_only = read_only
         self._open_files = open_files
+        self._bridges_gaps = bridges_gaps
         self._files: list[MappedFile] = []
         self._chosen: dict[int, str] = {}
 
@@ -118,8 +125,10 @@ class MappedFileQueue:
         """The offset behind the last file, 0 without files; how far it is written is not known."""
         return self._files[-1].end_offset if self._files else 0
 
-    def load(self) -> LoadReport:
+    def load(self, *, bridge: bool = False) -> LoadReport:
         """Read the directories and take every sound file in order.
+
+        bridge: take those behind a gap too, however they look; `gap_after` is then None.
 
         Raises: DamagedStore when a file other than the last, or a longer one, has a length that
         differs from the configured one, or two directories hold the same file.
@@ -130,6 +139,8 @@ class MappedFileQueue:
         offsets = sorted(found)
         for i, offset in enumerate(offsets):
             path = found[offset]
+            if bridge:
+                self._bridge_to(offset)
             if self._files and offset != self.max_file_end:
                 beyond = tuple(found[later] for later in offsets[i:])
                 return msgspec.structs.replace(
@@ -153,18 +164,26 @@ class MappedFileQueue:
         Files of another length are not taken: one may be growing under a foreign writer.
         """
         found, _ = self._scan()
-        kept = [file for file in self._files if found.get(file.start_offset) == file.path]
-        changed = len(kept) != len(self._files)
-        for file in self._files:
-            if found.get(file.start_offset) != file.path:
+        before = self._files
+        there = [file for file in before if found.get(file.start_offset) == file.path]
+        known = {file.start_offset: file for file in there if not file.is_missing}
+        for file in before:
+            if known.get(file.start_offset) is not file:
                 file.release()
-        self._files = kept
-        expected = self.max_file_end if kept else min(found, default=0)
-        while (path := found.get(expected)) and self._size(path) == self._file_size_bytes:
-            self._files.append(self._mapped(path, expected))
+        self._files = []
+        expected = min(known or found, default=0)
+        while True:
+            kept, path = known.get(expected), found.get(expected)
+            if kept is not None:
+                self._files.append(kept)
+            elif path is not None and self._size(path) == self._file_size_bytes:
+                self._files.append(self._mapped(path, expected))
+            elif path is None and self._bridges_gaps and self._is_written_behind(found, expected):
+                self._files.append(self._missing(expected))
+            else:
+                break
             expected += self._file_size_bytes
-            changed = True
-        return changed
+        return _named(before) != _named(self._files)
 
     def find(self, offset: int) -> MappedFile | None:
         """Return the file that covers `offset`, None where there is none."""
@@ -285,6 +304,34 @@ class MappedFileQueue:
             open_files=self._open_files,
         )
 
+    def _bridge_to(self, offset: int) -> None:
+        while self._files and self.max_file_end < offset:
+            self._files.append(self._missing(self.max_file_end))
+
+    def _missing(self, start_offset: int) -> MissingFile:
+        name = offset_name(start_offset)
+        return MissingFile(
+            self._fs,
+            join(self._directories[0], name),
+            start_offset=start_offset,
+            size_bytes=self._file_size_bytes,
+            read_only=True,
+        )
+
+    def _is_written_behind(self, found: dict[int, str], offset: int) -> bool:
+        """Tell a gap from the end: files made ahead of need are blank, and may lack one between."""
+        return any(not self._begins_blank(path) for start, path in found.items() if start > offset)
+
+    def _begins_blank(self, path: str) -> bool:
+        try:
+            fd = self._fs.open(path, read_only=True)
+            try:
+                return not self._fs.pread(fd, HEAD_BYTES, 0).strip(b"\0")
+            finally:
+                self._fs.close(fd)
+        except OSError as error:
+            raise store_failure(path, "read", error) from error
+
     def _scan(self) -> tuple[dict[int, str], list[str]]:
         """Return the files that are named as offsets, and the paths of other names."""
         found: dict[int, str] = {}
@@ -338,6 +385,10 @@ class MappedFileQueue:
             self._fs.datasync(fd)
         except OSError as error:
             raise store_failure(file.path, "truncate", error) from error
+
+
+def _named(files: Sequence[MappedFile]) -> list[tuple[str, bool]]:
+    return [(file.path, file.is_missing) for file in files]
 
 
 def zero_from(fs: FileSystem, fd: int, position: int, size_bytes: int) -> None:

@@ -48,6 +48,7 @@ from wakelog.storage.store_parts import OpenOptions, StoreParts, close_parts, op
 from wakelog.storage.transient_pool import TransientPool
 
 _NOT_AVAILABLE = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
+_DISK_FULL = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause="the broker's disk is full")
 
 
 class StoreCounts(NamedTuple):
@@ -140,14 +141,14 @@ class MessageStore:
         """Place one message at the end of the log; `write_pending` writes it."""
         if not self._accepts:
             self._put_failed_count += 1
-            return _NOT_AVAILABLE
+            return _DISK_FULL if self._disk_full else _NOT_AVAILABLE
         return self._counted(self.log.append(draft, now_ms), 1)
 
     def put_batch(self, drafts: Sequence[MessageDraft], now_ms: int) -> PutResult:
         """Place the messages of one batch one after the other, all or none."""
         if not self._accepts:
             self._put_failed_count += 1
-            return _NOT_AVAILABLE
+            return _DISK_FULL if self._disk_full else _NOT_AVAILABLE
         return self._counted(self.log.append_batch(drafts, now_ms), len(drafts))
 
     def write_pending(self) -> int:

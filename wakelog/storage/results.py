@@ -46,6 +46,9 @@ class PutResult(NamedTuple):
     physical_offsets: tuple[int, ...] = ()
     """One physical offset for each message of a batch, in order; one element for a single."""
 
+    cause: str | None = None
+    """Why the service is not available, where the store knows more than that."""
+
     @property
     def physical_offset_end(self) -> int:
         """The first byte after what was put."""

@@ -51,6 +51,15 @@ def test_what_is_damaged_is_named_with_its_place() -> None:
     assert line == "bytes 200 to 300 of the log are damaged and passed over: body CRC"
 
 
+def test_why_no_messages_are_taken_comes_first(caplog: pytest.LogCaptureFixture) -> None:
+    report = SOUND._replace(read_only="segments are missing", damaged=(STRETCH,))
+    first, second = recovery_notices(report)
+    assert first == "no messages are taken: segments are missing"
+    assert second.startswith("bytes 200 to 300")
+    write_recovery(report)
+    assert "segments are missing" in caplog.text
+
+
 def test_a_person_is_not_shown_a_thousand_lines() -> None:
     lines = recovery_notices(SOUND._replace(damaged=(STRETCH,) * 1_000))
     assert len(lines) == LINES_MAX + 1

@@ -33,5 +33,13 @@ def test_a_refusal_has_its_code(
     assert response.ext_fields == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 
 
+def test_the_one_cause_is_told_where_the_store_knows_it(harness: Harness) -> None:
+    harness.store.refusal = PutStatus.SERVICE_NOT_AVAILABLE
+    harness.store.cause = "the disk is full"
+    response = harness.send("T")
+    assert response.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert response.remark == "service not available now: the disk is full"
+
+
 def test_every_refusal_is_in_the_table() -> None:
     assert {row[0] for row in ROWS} == set(PutStatus) - {PutStatus.PUT_OK}

@@ -315,42 +315,6 @@ def test_truncate_cuts_a_record_that_reaches_over_the_end(fs: MemoryFileSystem) 
     assert writer.truncate_physical(200)
 
 
-def lie(fs: MemoryFileSystem, place: int, entry: bytes) -> None:
-    """Spoil an entry."""
-    path = f"{DIRECTORY}/{offset_name(place // FILE_ENTRIES * FILE_BYTES)}"
-    data = bytearray(read_file(fs, path))
-    at = place % FILE_ENTRIES * ENTRY.size
-    data[at : at + ENTRY.size] = entry
-    write_file(fs, path, bytes(data))
-
-
-@pytest.mark.parametrize(
-    "entry", [bytes(20), ENTRY.pack(1 << 40, SIZE, 0), ENTRY.pack(-1, SIZE, 0)]
-)
-@pytest.mark.parametrize("place", [0, 9, 10, 13])
-def test_an_entry_that_lies_cuts_no_other(fs: MemoryFileSystem, place: int, entry: bytes) -> None:
-    put_range(open_writer(fs), 0, 25)
-    lie(fs, place, entry)
-    writer = open_writer(fs)
-    assert writer.max_queue_offset == 25
-    assert not writer.truncate_physical(25 * SIZE)
-    assert writer.truncate_physical(18 * SIZE)
-    assert writer.max_queue_offset == 18
-    entries = list(ENTRY.iter_unpack(stored(fs)))
-    assert [one[2] for one in entries[:place]] == list(range(place))
-    assert [one[2] for one in entries[place + 1 : 18]] == list(range(place + 1, 18))
-    assert set(entries[18:]) == {(0, 0, 0)}
-
-
-@pytest.mark.parametrize("entry", [bytes(20), ENTRY.pack(0, SIZE, 0), ENTRY.pack(1 << 40, SIZE, 0)])
-def test_a_file_goes_by_all_its_last_entries(fs: MemoryFileSystem, entry: bytes) -> None:
-    writer = open_writer(fs)
-    put_range(writer, 0, 25)
-    lie(fs, 9, entry)
-    assert writer.remove_files_before(8 * SIZE) == 0
-    assert writer.remove_files_before(9 * SIZE) == 1
-
-
 def test_truncate_leaves_no_padding_alone(fs: MemoryFileSystem) -> None:
     writer = open_writer(fs)
     put(writer, (5, 3), (6, 4))

@@ -1,4 +1,4 @@
-"""Loading segments: a short last one is completed, a gap is refused unless nothing lies behind."""
+"""Loading segments: a short last one is completed, a gap is bridged if something lies behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import store_config
 from wakelog.storage.errors import DamagedStore, StoreFailed
-from wakelog.storage.recovery.segments import load_segments, sync_segments
+from wakelog.storage.recovery.segments import (
+    load_segments,
+    missing_stretches,
+    next_sound_in,
+    read_anew,
+    sync_segments,
+)
 
 BYTES = 4096
 CONFIG = store_config(commit_log_file_bytes=BYTES)
@@ -36,14 +42,36 @@ def test_a_short_last_segment_gets_its_length(fs: MemoryFileSystem, length: int)
     assert read_file(fs, path(1)) == b"b" * length + bytes(BYTES - length)
 
 
-def test_a_gap_before_messages_is_refused(fs: MemoryFileSystem) -> None:
+def test_a_gap_before_messages_is_refused_unless_bridged(fs: MemoryFileSystem) -> None:
     write_file(fs, path(0), b"a" * BYTES)
     write_file(fs, path(2), bytes(BYTES - 1) + b"c")
     write_file(fs, path(3), bytes(BYTES))
     with pytest.raises(DamagedStore, match="segment at 4096 before it is missing") as caught:
-        load_segments(fs, CONFIG)
+        load_segments(fs, CONFIG, bridge=False)
     assert caught.value.path == path(2)
     assert fs.exists(path(3)), "a store that is refused is left as it was"
+
+
+def test_a_missing_segment_has_a_stand_in_that_reads_as_zeros(fs: MemoryFileSystem) -> None:
+    write_file(fs, path(0), b"a" * BYTES)
+    write_file(fs, path(3), b"d" * BYTES)
+    write_file(fs, path(5), b"f" * 10)
+    files = load_segments(fs, CONFIG)
+    assert [file.is_missing for file in files.files] == [False, True, True, False, True, False]
+    assert missing_stretches(files) == [(BYTES, 3 * BYTES), (4 * BYTES, 5 * BYTES)]
+    missing = files.find(BYTES)
+    assert missing is not None
+    assert missing.read(BYTES - 3, 10) == missing.read_nowait(BYTES - 3, 10) == bytes(3)
+    buffer = bytearray(b"x" * 10)
+    assert (missing.read_into(buffer, BYTES - 3), buffer) == (3, bytearray(3) + b"x" * 7)
+    assert next_sound_in(fs, missing, 0, BYTES) is None
+    missing.read_ahead(0, 10)
+    read_anew(fs, files, 0)
+    sync_segments(files, 0)
+    assert missing.modified_ms() == 0
+    with pytest.raises(StoreFailed, match="missing"):
+        _ = missing.fd
+    assert sorted(fs.list_directory("/store/commitlog")) == [f"{i * BYTES:020d}" for i in (0, 3, 5)]
 
 
 def test_unused_segments_behind_a_gap_are_removed(fs: MemoryFileSystem) -> None:

@@ -39,6 +39,13 @@ def test_what_has_no_sum_is_not_looked_at() -> None:
     assert list(compare_sums(fs, CONFIG)) == [BLOCK_BYTES]
 
 
+def test_a_missing_segment_is_not_compared() -> None:
+    fs = segments(3)
+    cover_up_to(fs, 3 * SEGMENT_BYTES)
+    fs.unlink(segment_path(1))
+    assert sum(one for one in compare_sums(fs, CONFIG) if isinstance(one, int)) == 2 * SEGMENT_BYTES
+
+
 def test_a_segment_that_is_removed_meanwhile_is_passed_over() -> None:
     fs = segments(2)
     cover_up_to(fs, 2 * SEGMENT_BYTES)

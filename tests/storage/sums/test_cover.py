@@ -62,6 +62,18 @@ def test_a_torn_sector_is_summed_again() -> None:
     assert cover_up_to(fs, 2 * SEGMENT_BYTES) == SEGMENT_BYTES
 
 
+def test_a_missing_segment_gets_no_sums_and_keeps_those_it_has() -> None:
+    fs = segments(4)
+    cover_up_to(fs, 2 * SEGMENT_BYTES)
+    kept = read_file(fs, sum_path(1))
+    fs.unlink(segment_path(1))
+    fs.unlink(segment_path(2))
+    assert cover_up_to(fs, 4 * SEGMENT_BYTES) == SEGMENT_BYTES
+    assert read_file(fs, sum_path(1)) == kept
+    assert not fs.exists(sum_path(2))
+    assert sum(map(len, read_sectors(fs, sum_path(3), 1))) == SEGMENT_BYTES // BLOCK_BYTES
+
+
 def test_sums_go_with_their_segments() -> None:
     fs = segments(3)
     cover_up_to(fs, 3 * SEGMENT_BYTES)

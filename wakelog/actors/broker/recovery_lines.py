@@ -30,6 +30,8 @@ def write_recovery(report: RecoveryReport) -> None:
         log.warning("watermark not believed", cause=report.watermark_doubt)
     if report.positions_doubt is not None:
         log.warning("more checked than what was not durable", cause=report.positions_doubt)
+    if report.read_only is not None:
+        errors.error("the log takes no messages", cause=report.read_only)
     for piece in report.quarantined:
         errors.warning("bytes behind the log's end kept aside", **piece._asdict())
     for stretch in report.damaged:
@@ -40,7 +42,8 @@ def write_recovery(report: RecoveryReport) -> None:
 
 def recovery_notices(report: RecoveryReport) -> list[str]:
     """Return what a person has to know, a line each; nothing after a sound recovery."""
-    lines = [
+    lines = [] if report.read_only is None else [f"no messages are taken: {report.read_only}"]
+    lines += [
         f"{piece.size_bytes} bytes at {piece.physical_offset} of the log were no whole message "
         f"({report.end_reason}); a copy is in {piece.path}"
         for piece in report.quarantined

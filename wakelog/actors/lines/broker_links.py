@@ -324,7 +324,8 @@ class BrokerLinks:
         self._by_reference.attached(answer["position"])
 
     def _segments_attached(self) -> None:
-        if self._segments is not None:
+        # A log that takes no messages needs no segment, and its folder is left as it is.
+        if self._segments is not None and self._store.log.failure is None:
             self._segments.attached()
 
 

@@ -42,8 +42,16 @@ assert REFUSALS.keys() == set(PutStatus) - {PutStatus.PUT_OK}
 
 
 def put_refusal(
-    request: RemotingCommand, status: PutStatus, ext_fields: dict[str, str]
+    request: RemotingCommand,
+    status: PutStatus,
+    ext_fields: dict[str, str],
+    cause: str | None = None,
 ) -> RemotingCommand:
-    """Answer a send whose message the store did not take."""
+    """Answer a send whose message the store did not take.
+
+    cause: the one that holds, where 4.9.3 lists what it may be.
+    """
     code, remark = REFUSALS[status]
+    if cause is not None:
+        remark = f"service not available now: {cause}"
     return answer(request, code, remark, ext_fields)

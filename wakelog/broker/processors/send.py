@@ -133,7 +133,7 @@ def _send_single(
     )
     result = state.store.put_message(draft, now_ms)
     if result.status is not PutStatus.PUT_OK:
-        return put_refusal(request, result.status, trace_fields(state))
+        return put_refusal(request, result.status, trace_fields(state), result.cause)
     state.traffic.count_put(topic, 1, result.size_bytes)
     if parked is not None:
         state.delayed.note_parked()
@@ -176,7 +176,7 @@ def _send_batch(
             ResponseCode.SYSTEM_ERROR, "java.lang.RuntimeException: message size exceeded"
         )
     if result.status is not PutStatus.PUT_OK:
-        return put_refusal(request, result.status, trace_fields(state))
+        return put_refusal(request, result.status, trace_fields(state), result.cause)
     state.traffic.count_put(header.topic, len(parts), result.size_bytes)
     message_ids = ",".join(
         [create_message_id(*state.store_host, offset) for offset in result.physical_offsets]

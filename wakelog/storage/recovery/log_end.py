@@ -17,6 +17,7 @@ Invariants:
 - The end lies at the watermark or above, unless records of another broker lie below it: within a
   segment times never go down, but where a log was cut in memory and written over.
 - The end lies at `cut_from` or above: what is below was durable long ago and is never cut.
+- The end lies behind every segment that is missing between others.
 - Without damage the end is the one 4.9.3 finds, but that a record that lacks sectors behind its
   body ends the log: 4.9.3 looks at the CRC of the body alone.
 
@@ -48,7 +49,7 @@ from wakelog.storage.record_check import (
     is_torn_behind_body,
 )
 from wakelog.storage.recovery.queue_ends import QueueEnds
-from wakelog.storage.recovery.segments import next_sound_in
+from wakelog.storage.recovery.segments import missing_stretches, next_sound_in
 
 # Bytes read at once: large reads from a cold disk are fast, and this much stays in memory once.
 PIECE_BYTES: Final = 8 << 20
@@ -113,6 +114,7 @@ class LogEndSearch:
         self._check_body = check_body
         self._cut_at_damage = cut_at_damage
         self._watermark = 0 if cut_at_damage else watermark
+        self._missing = missing_stretches(files)
         self._buffer = bytearray(min(PIECE_BYTES, files.file_size_bytes))
         self._records_count = 0
         self._last_ms = last_ms
@@ -123,6 +125,9 @@ class LogEndSearch:
         position = begin
         reason = "no segment follows"
         while (file := self._files.find(position)) is not None:
+            if file.is_missing:
+                position = file.end_offset
+                continue
             position, stopped_by = self._check_segment(file, position)
             file.release()  # a long log has more segments than a process has descriptors
             if stopped_by is None:
@@ -255,6 +260,10 @@ class LogEndSearch:
 
     def _resume_at(self, position: int) -> int | None:
         """Return where a log that is damaged at `position` goes on; None if it ends there."""
+        if self._missing and position < self._missing[-1][0]:
+            next_missing = next(begin for begin, _ in self._missing if begin > position)
+            found = self._next_sound(position)
+            return next_missing if found is None else min(found[0], next_missing)
         if self._watermark and position >= max(self._watermark, self._cut_from):
             # Whatever the checkpoint says, nothing from here on was known to be durable.
             return None

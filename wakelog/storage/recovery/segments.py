@@ -1,4 +1,7 @@
-"""Load the log's segments for recovery: complete a short last one, refuse a gap.
+"""Load the log's segments for recovery: complete a short last one, find what is missing.
+
+A segment that is missing in front of written ones is damage: what is behind was durable, or it
+would not be there. Nothing of such a log is cut, and nothing appended: `MissingFile` stands in.
 
 Source: org.apache.rocketmq.store.MappedFileQueue.load (4.9.3), which refuses any file of another
 length, even the one its own kill left behind, and does not look for gaps.
@@ -23,29 +26,46 @@ _RECORD_PIECE_BYTES: Final = 4096
 _MAGIC_BYTES: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
 
 
-def load_segments(fs: FileSystem, config: StoreConfig) -> MappedFileQueue:
+def load_segments(fs: FileSystem, config: StoreConfig, *, bridge: bool = True) -> MappedFileQueue:
     """Load the log's segments, completing a short last one.
 
-    Raises: DamagedStore when segments are missing between others, unless those behind the gap were
-    never written; StoreFailed.
+    bridge: let `MissingFile` stand in for segments that are missing in front of written ones.
+
+    Raises: DamagedStore when some are missing so, unless they are bridged; StoreFailed.
     """
     files = commit_log_files(fs, config)
     loaded = files.load()
     if loaded.gap_after is not None:
-        # Segments made ahead of need can be left behind a gap when the one before was not made.
-        for path in reversed(loaded.beyond_gap):
-            if not _is_blank(fs, path):
-                raise DamagedStore(
-                    path,
-                    f"the segment at {loaded.gap_after} before it is missing",
-                    "put the missing segment back, or move those behind it away",
-                )
-        for path in reversed(loaded.beyond_gap):
-            _remove(fs, path)
-        loaded = files.load()
+        written = [path for path in loaded.beyond_gap if not _is_blank(fs, path)]
+        if not written:
+            # Segments made ahead of need can be left behind a gap when the one before was not made.
+            for path in reversed(loaded.beyond_gap):
+                _remove(fs, path)
+            loaded = files.load()
+        elif bridge:
+            loaded = files.load(bridge=True)
+        else:
+            raise DamagedStore(
+                written[-1],
+                f"the segment at {loaded.gap_after} before it is missing",
+                "put the missing segment back, or move those behind it away",
+            )
     if loaded.short_last is not None:
         files.extend_short_last(loaded.short_last)
     return files
+
+
+def missing_stretches(files: MappedFileQueue) -> list[tuple[int, int]]:
+    """Return [begin, end) of the log where segments are missing between others, in order."""
+    found: list[tuple[int, int]] = []
+    for file in files.files:
+        if not file.is_missing:
+            continue
+        if found and found[-1][1] == file.start_offset:
+            found[-1] = found[-1][0], file.end_offset
+        else:
+            found.append((file.start_offset, file.end_offset))
+    return found
 
 
 def read_anew(fs: FileSystem, files: MappedFileQueue, physical_offset: int) -> None:
@@ -97,6 +117,8 @@ def next_sound_in(fs: FileSystem, file: MappedFile, begin: int, end: int) -> tup
 
     begin, end: positions in the file. Raises: StoreFailed.
     """
+    if file.is_missing:
+        return None
     position = begin
     overlap = MAGIC_OFFSET + len(_MAGIC_BYTES) - 1
     while position < end:

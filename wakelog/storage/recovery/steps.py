@@ -3,7 +3,8 @@
 Runs in the Broker's process with the store's lock held, before Reput or anyone else has a file
 open. In this order, which a further crash at any point only repeats (`docs/recovery.md`):
 
- 1. Load the segments. A short last one gets its length; a gap is refused, with nothing changed.
+ 1. Load the segments. A short last one gets its length. Where some are missing between others the
+    log is neither cut nor continued: steps 5 and 6 leave it as it is, and say why.
  2. Cut each consume queue behind its last written entry.
  3. Choose where to check from (`plan.py`): what is known to be durable is left alone, but for a
     look at what stands just below (`search.py`).
@@ -58,7 +59,7 @@ from wakelog.storage.recovery.search import (
     search_after_clean_exit,
     search_after_crash,
 )
-from wakelog.storage.recovery.segments import load_segments, sync_segments
+from wakelog.storage.recovery.segments import load_segments, missing_stretches, sync_segments
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.checkpoint import Checkpoint, CheckpointTimes
 from wakelog.storage.state.dispatched import IndexEnd, lower_dispatched, read_dispatched
@@ -67,6 +68,7 @@ from wakelog.storage.state.watermark import Seal, Watermark
 from wakelog.storage.sums.sum_file import drop_sums_from, drop_sums_of_changed
 
 RECOVERY_OWNER: Final = "recovery"
+MISSING: Final = "segments are missing"
 
 
 class RecoveryReport(NamedTuple):
@@ -84,6 +86,7 @@ class RecoveryReport(NamedTuple):
     watermark_doubt: why a watermark that was there is not believed.
     positions_doubt: why checks began further below than the watermark and the position of what is
         dispatched would have allowed.
+    read_only: why the log takes no messages, None if it does.
     """
 
     clean_exit: bool
@@ -103,6 +106,7 @@ class RecoveryReport(NamedTuple):
     watermark: int = 0
     watermark_doubt: str | None = None
     positions_doubt: str | None = None
+    read_only: str | None = None
 
 
 class Recovered(NamedTuple):
@@ -113,18 +117,25 @@ class Recovered(NamedTuple):
 
 
 def recover(
-    fs: FileSystem, config: StoreConfig, now_ms: int, *, cut_at_damage: bool = False
+    fs: FileSystem,
+    config: StoreConfig,
+    now_ms: int,
+    *,
+    cut_at_damage: bool = False,
+    bridge: bool = True,
 ) -> Recovered:
     """Recover a store whose lock the caller holds.
 
     cut_at_damage: end the log at damage that was durable once, as 4.9.3 does.
+    bridge: serve what lies on both sides of missing segments; False refuses them, and so does
+        `cut_at_damage`.
 
     Raises: DamagedStore when nothing can be done without guessing, and then nothing was changed;
     StoreFull when there is no room for the quarantine; StoreFailed.
     """
     failed_sync = FailedSyncMark(fs, config.paths).is_set()
     clean_exit = not AbortFile(fs, config.paths.abort).exists() and not failed_sync
-    files = load_segments(fs, config)
+    files = load_segments(fs, config, bridge=bridge and not cut_at_damage)
     times = _read_checkpoint(fs, config.paths.checkpoint)
     known = known_durable(fs, config, files, times)
     if not known.watermark:
@@ -133,13 +144,15 @@ def recover(
     queues = QueueRepair(fs, config)
     store = SearchedStore(fs, config, files, queues, times, cut_at_damage)
     try:
-        queues.cut_unwritten(careful=not clean_exit)
+        queues.cut_unwritten(careful=not clean_exit, durable=durable.dispatched)
         if clean_exit:
             found = search_after_clean_exit(store, known.watermark)
         else:
             found = search_after_crash(store, durable)
         plan, end = found.plan, found.end
-        quarantined, removed = _end_log(fs, config, files, end, times, plan.checked_from, now_ms)
+        quarantined, removed = _end_log(
+            fs, config, files, end, times, plan.checked_from, known, now_ms
+        )
         dispatched = durable.dispatched if found.doubt is None else 0
         # Before the log can grow over what queues and index have of another life.
         lower_dispatched(fs, config.paths.dispatched, min(dispatched, end.physical_offset))
@@ -165,13 +178,45 @@ def recover(
         watermark=known.watermark,
         watermark_doubt=known.doubt,
         positions_doubt=found.doubt,
-        damaged=end.damaged,
+        damaged=_with_missing(end.damaged, files),
         quarantined=quarantined,
         commit_log_files_removed=removed,
         consume_queues_cut=queues_cut,
         index_files_removed=index_removed,
+        read_only=_why_read_only(files),
     )
     return Recovered(report, files)
+
+
+def _leave_log(
+    fs: FileSystem, config: StoreConfig, files: MappedFileQueue, log_end: int, watermark: int
+) -> None:
+    """Let go segments behind the end, as `_end_log` would; on the disk everything stays.
+
+    A watermark that was not believed now must not be later, when the lock says that it is ours.
+    """
+    while files.last is not None and files.last.start_offset > log_end:
+        files.forget_last()
+    with closing(Watermark(fs, config.paths.watermark)) as mark:
+        mark.lower(watermark)
+
+
+def _with_missing(
+    damaged: tuple[DamagedStretch, ...], files: MappedFileQueue
+) -> tuple[DamagedStretch, ...]:
+    missing = (DamagedStretch(*one, MISSING) for one in missing_stretches(files))
+    return tuple(sorted([*damaged, *missing]))
+
+
+def _why_read_only(files: MappedFileQueue) -> str | None:
+    missing = missing_stretches(files)
+    if not missing:
+        return None
+    places = ", ".join(f"{begin} to {end}" for begin, end in missing)
+    return (
+        f"{MISSING} in the middle of the log: bytes {places}; put them back, or move those behind"
+        " away, and start the broker again"
+    )
 
 
 def _durable(
@@ -195,9 +240,16 @@ def _end_log(
     end: LogEnd,
     times: CheckpointTimes,
     checked_from: int,
+    known: Durable,
     now_ms: int,
 ) -> tuple[tuple[QuarantinedPiece, ...], tuple[str, ...]]:
-    """Cut the log at its end, and make what is kept durable before that is noted."""
+    """Cut the log at its end, and make what is kept durable before that is noted.
+
+    A log with missing segments is left as it is.
+    """
+    if missing_stretches(files):
+        _leave_log(fs, config, files, end.physical_offset, known.watermark)
+        return (), ()
     with closing(Watermark(fs, config.paths.watermark)) as watermark:
         watermark.lower(end.physical_offset)
         drop_sums_from(fs, config.paths, end.physical_offset, files.file_size_bytes)

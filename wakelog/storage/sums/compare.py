@@ -46,7 +46,7 @@ def compare_sums(fs: FileSystem, config: StoreConfig) -> Iterator[Looked]:
     try:
         for segment in files.files:
             name = basename(segment.path)
-            if name in named:
+            if name in named and not segment.is_missing:
                 path = join(config.paths.sums_directory, name)
                 sectors = read_sectors(fs, path, blocks.sectors_count)
                 try:

@@ -99,6 +99,8 @@ class Cover:
 
     def _sum(self, segment: MappedFile, watermark: int, bytes_max: int) -> int | None:
         """Add to the sums of the present sector; None if it is full, 0 if nothing is durable."""
+        if segment.is_missing:
+            return None
         sums = self._sectors[self._sector]
         first = self._sector * SECTOR_SUMS
         blocks_count = min(SECTOR_SUMS, self._blocks.blocks_count - first)
