@@ -58,6 +58,9 @@ OWN_KEYS = {
     "compat.cut_at_damage",
     "compat.skip_segment",
     "fileReservedBytes",
+    "parquetDispatcher",
+    "parquetFileAgeMs",
+    "parquetFileBytes",
     "scrubBytesPerSecond",
 }
 """As many as 4.9.3's broker answers; which, `tests/compat` compares with a real one."""

@@ -12,7 +12,15 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-OURS = {"compat.cut_at_damage", "compat.skip_segment", "fileReservedBytes", "scrubBytesPerSecond"}
+OURS = {
+    "compat.cut_at_damage",
+    "compat.skip_segment",
+    "fileReservedBytes",
+    "parquetDispatcher",
+    "parquetFileAgeMs",
+    "parquetFileBytes",
+    "scrubBytesPerSecond",
+}
 
 # Where the two stand on this machine.
 PLACES = {

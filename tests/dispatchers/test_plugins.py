@@ -24,6 +24,7 @@ from wakelog.dispatchers.plugins import (
     PluginCursor,
     RetentionHold,
     find_plugins,
+    own_plugins,
 )
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
@@ -42,6 +43,7 @@ class Listener:
         self.flushed_count = 0
         self.needed = 0
         self.failing: set[str] = set()
+        self.durable: int | None = None
 
     def _act(self, action: str) -> None:
         if action in self.failing:
@@ -51,9 +53,10 @@ class Listener:
         self._act("dispatch")
         self.seen += [request.physical_offset for request in batch.requests]
 
-    def flush(self) -> None:
+    def flush(self) -> int | None:
         self._act("flush")
         self.flushed_count += 1
+        return self.durable
 
     def recover(self, max_physical_offset: int) -> int:
         self._act("recover")
@@ -195,6 +198,41 @@ def test_retention_keeps_what_was_not_flushed(fs: MemoryFileSystem) -> None:
     assert cursor.retention_floor == 0
     cursor.flush(NOW_MS)
     assert cursor.retention_floor == log.offsets[9]
+
+
+def test_a_plugin_may_have_flushed_less_than_it_took_in(fs: MemoryFileSystem) -> None:
+    log, listener = log_of(), Listener()
+    listener.durable = log.offsets[4]
+    cursor = open_cursor(fs, log, listener)
+    cursor.step(log.end, EVERYTHING, NOW_MS)
+    assert cursor.flush(NOW_MS)
+    assert cursor.retention_floor == log.offsets[4]
+    again = Listener()
+    again.needed = 1 << 40
+    open_cursor(fs, log, again).step(log.end, EVERYTHING, NOW_MS)
+    assert again.seen == log.offsets[4:]
+
+
+def test_flushing_waits_for_the_next_attempt_too(fs: MemoryFileSystem) -> None:
+    log, listener = log_of(), Listener()
+    cursor = open_cursor(fs, log, listener)
+    listener.failing = {"flush"}
+    cursor.step(log.end, EVERYTHING, NOW_MS)
+    for _ in range(ATTEMPTS_MAX):
+        assert not cursor.flush(NOW_MS)
+    assert cursor.statistics().failures_count == 1
+    listener.failing = set()
+    assert cursor.flush(NOW_MS + RETRY_MS_MIN)
+
+
+def test_our_own_is_there_where_it_is_asked_for() -> None:
+    assert own_plugins(CONFIG) == []
+    [plugin] = own_plugins(dispatch_config(parquet_dispatcher=True))
+    assert plugin.name == "parquet"
+    assert plugin.make is not None
+    assert plugin.make(CONFIG).name == "parquet"
+    [taken] = find_plugins([EntryPoint("parquet", "strangers:Other", ENTRY_POINT_GROUP)])
+    assert "taken" in taken.failure
 
 
 def test_the_lag_grows_while_a_step_hangs_and_nobody_asks_the_plugin(

@@ -55,7 +55,7 @@ def test_a_dispatcher_from_elsewhere_has_a_lag_of_its_own() -> None:
         given_up=False,
         last_error="",
         cursor=cursor,
-        dispatcher={},
+        dispatcher={"files": 4},
     )
     running = {"mine": {**msgspec.to_builtins(plugin._asdict()), "left_behind": True}}
     reput = {"plugins": {"running": running, "failures": {}}}
@@ -67,6 +67,7 @@ def test_a_dispatcher_from_elsewhere_has_a_lag_of_its_own() -> None:
     assert value_of(values, "rocketmq_plugin_failures", dispatcher="mine") == 3
     assert value_of(values, "rocketmq_plugin_given_up", dispatcher="mine") == 0
     assert value_of(values, "rocketmq_plugin_left_behind", dispatcher="mine") == 1
+    assert value_of(values, "rocketmq_plugin_value", dispatcher="mine", value="files") == 4
 
 
 def test_segments_are_made_ahead(statistics: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ from wakelog.actors.links.links import Attachment
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterFile
-from wakelog.dispatchers.plugins import PluginCursor, find_plugins
+from wakelog.dispatchers.plugins import PluginCursor, find_plugins, own_plugins
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
 from wakelog.storage.bulk.loader import KernelLoader, Kernels, compile_kernels
 from wakelog.storage.commit_log_reader import CommitLogReader
@@ -207,7 +207,7 @@ class Dispatch:
     def _start_plugins(fs: FileSystem, config: StoreConfig, log_end: int) -> PluginThreads:
         cursors = []
         failures = {}
-        for plugin in find_plugins():
+        for plugin in (*own_plugins(config), *find_plugins()):
             if plugin.make is None:
                 failures[plugin.name] = plugin.failure
                 continue

@@ -274,7 +274,10 @@ def _resend(
 @spark.command()
 def compare(
     store: Stores,
-    other: Annotated[str, typer.Option("--with", metavar="DIR", help="The other side.")],
+    other: Annotated[str, typer.Option("--with", metavar="DIR", help="The other side.")] = "",
+    name_server: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Or live brokers, found by this.")
+    ] = "",
     options: Options = None,
     limit: Limit = LIMIT_DEFAULT,
     as_json: AsJson = False,
@@ -286,7 +289,9 @@ def compare(
     from wakelog.spark.jobs.compare import compare as compare_now
 
     with _session(master, confs) as session:
-        table = compare_now(session, store, other, options=_pairs("option", options))
+        table = compare_now(
+            session, store, other, name_server=name_server, options=_pairs("option", options)
+        )
         lines = list(table_lines(table, limit, as_json=as_json))
     for line in lines:
         print(line)

@@ -10,7 +10,8 @@ of this table. The order is also that of a real 4.9.3 broker.
     index           index/          nobody waits for it; a query by key may come a moment later
 
 Dispatchers of others (`plugins.py`) come from the entry-point group `wakelog.dispatchers` and run
-apart, each with a cursor of its own: one that raises or hangs holds nobody.
+apart, each with a cursor of its own: one that raises or hangs holds nobody. So does, where
+`parquetDispatcher` asks for it, `wakelog/spark/side_files`, which writes Parquet files.
 
 Read in this order: `dispatcher`, `reput`, `log_cursor`, `read_ahead`, `filter_bitmap`,
 `consume_queue`, `multi_dispatch`, `index`, `arrivals`, `plugins`, `rebuild`.

@@ -6,7 +6,7 @@ Contract of a dispatcher, the built-in ones and those of others alike:
 - Batches come in log order, without gaps but for bytes that hold no record. After a restart
   they begin at or below what `recover` returned: a record that was taken in before must change
   nothing.
-- `dispatch` may keep things in memory; `flush` makes everything taken in durable.
+- `dispatch` may keep things in memory; `flush` makes durable what was taken in, or says how much.
 - A batch and what it gives out may not be kept beyond the call: buffers are reused.
 - No method waits, but for the disk, and none is called from two threads at once.
 
@@ -84,8 +84,12 @@ class Dispatcher(Protocol):
         """Take records in; those that were taken in before change nothing."""
         ...
 
-    def flush(self) -> None:
-        """Return once everything taken in is durable."""
+    def flush(self) -> int | None:
+        """Make what was taken in durable; return up to where, None for all of it.
+
+        What lies behind a returned offset is handed over again after a restart, and retention
+        keeps it meanwhile.
+        """
         ...
 
     def recover(self, max_physical_offset: int) -> int:

@@ -5,7 +5,7 @@ StoreConfig and returns a Dispatcher (`examples/dispatcher_plugin.py`). Each get
 which the shell runs in a thread or an actor of its own, and only there a line of the plug-in is
 executed, its import included: one that raises is tried again, later and later, and given up after
 some attempts; one that hangs hangs alone. The built-in dispatchers and the word `dispatched` know
-nothing of either.
+nothing of either. The Parquet dispatcher of this package runs in the same way, where it is wanted.
 
 Invariants:
 - A batch is passed only after the plug-in has taken it in; what it saw twice, it must ignore.
@@ -32,7 +32,12 @@ if TYPE_CHECKING:
     from wakelog.storage.bulk.loader import Kernels
 
 ENTRY_POINT_GROUP: Final = "wakelog.dispatchers"
-CORE_NAMES: Final = frozenset({"bitmap_filter", "consume_queue", "index"})
+CORE_NAMES: Final = frozenset({"bitmap_filter", "consume_queue", "index", "parquet"})
+
+# Named and not imported: it lies above this layer, and Spark's libraries are in an extra.
+_PARQUET: Final = EntryPoint(
+    "parquet", "wakelog.spark.side_files.dispatcher:make_dispatcher", ENTRY_POINT_GROUP
+)
 
 # From 100 ms doubled up to 60 s: 16 attempts take some eight minutes, long enough for a database
 # to be started again, and short enough for a full disk to be noticed.
@@ -88,6 +93,11 @@ def find_plugins(found: Iterable[EntryPoint] | None = None) -> list[Plugin]:
         else:
             plugins.append(Plugin(point.name, partial(_make, point)))
     return plugins
+
+
+def own_plugins(config: StoreConfig) -> list[Plugin]:
+    """Return the dispatchers of this package that run as plug-ins do, if they are wanted."""
+    return [Plugin("parquet", partial(_make, _PARQUET))] if config.parquet_dispatcher else []
 
 
 class RetentionHold:
@@ -180,7 +190,7 @@ class PluginCursor:
 
     def flush(self, now_ms: int) -> bool:
         """Let the plug-in flush and keep its position; False if that failed."""
-        if not self._started or self.given_up:
+        if not self._started or self.given_up or now_ms < self._retry_at_ms:
             return False
         if self._cursor.position == self._flushed:
             return True
@@ -234,9 +244,12 @@ class PluginCursor:
 
     def _flush(self) -> None:
         position = self._cursor.position
-        self._dispatcher.flush()
-        self._file.write(position)
-        self._flushed = position
+        durable = self._dispatcher.flush()
+        if durable is not None:
+            position = min(position, durable)
+        if position != self._flushed:
+            self._file.write(position)
+            self._flushed = position
 
     @property
     def _dispatcher(self) -> Dispatcher:

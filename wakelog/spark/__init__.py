@@ -1,8 +1,9 @@
 """The log as a Spark table: `spark.read.format("rocketmq")`, batch and stream, from files.
 
-    remote/    the same over the wire, from any RocketMQ 4.x; routes.py asks name servers
-    sink/      the other way: rows over the wire to brokers
-    jobs/      what is done with whole logs; report/ draws one
+    remote/      the same over the wire, from any RocketMQ 4.x; routes.py asks name servers
+    sink/        the other way: rows over the wire to brokers
+    jobs/        what is done with whole logs; report/ draws one
+    side_files/  Parquet files that a broker writes as its log grows
 
 From a store directory to rows, in the order of reading:
 

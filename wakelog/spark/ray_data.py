@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow as pa
 
 from wakelog.spark.bounds import EVERYTHING, Bounds, Selection
-from wakelog.spark.columns import HEADERS_TYPE, MAP_TYPE, chosen_columns
+from wakelog.spark.columns import chosen_columns
 from wakelog.spark.errors import OptionError, SourceError
 from wakelog.spark.handoff import snapshot_text
 from wakelog.spark.options import ReadOptions, check_use, read_options
 from wakelog.spark.query import PlannedTask, Query, row_options
+from wakelog.spark.records.arrow_types import arrow_schema_of
 from wakelog.spark.snapshots import explained
 from wakelog.spark.starts import EARLIEST_OFFSET, LATEST_OFFSET, read_bounds
 from wakelog.storage.file_system import RealFileSystem
@@ -38,16 +39,6 @@ if TYPE_CHECKING:
 QueueOffsets = Mapping[str, Mapping[int, int | Literal["earliest", "latest"]]]
 """Topic to queue id to an offset; queues that are not named are read whole."""
 
-_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
-_ARROW_TYPES: Final = {
-    "string": pa.string(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "binary": pa.binary(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    MAP_TYPE: pa.map_(pa.string(), pa.string()),
-    HEADERS_TYPE: pa.list_(pa.field("element", _HEADER)),
-}
 _WORDS: Final = {"earliest": EARLIEST_OFFSET, "latest": LATEST_OFFSET}
 
 
@@ -143,7 +134,7 @@ class LogReads:
         if columns is None:
             columns = self.options.columns or list(table)
         chosen = chosen_columns(table, columns or [_narrowest(table)])
-        return pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in chosen.items()])
+        return arrow_schema_of(chosen)
 
     def plan(self, partitions_min: int = 1) -> list[PlannedTask]:
         """Plan the read; how far the log goes is found once. Raises: SourceError."""

@@ -92,7 +92,7 @@ def open_store(fs: FileSystem, path: str, name: str = "") -> StoreLog:
         raise StoreUnreadable(f"{path} is no directory that can be seen from here")
     log = join(path, "commitlog")
     if isdir(log):
-        return StoreLog(name or _own_name(fs, path), path, _segments(fs, log))
+        return StoreLog(name or own_name(fs, path), path, _segments(fs, log))
     segments = _segments(fs, path)
     if not segments:
         raise StoreUnreadable(
@@ -102,7 +102,8 @@ def open_store(fs: FileSystem, path: str, name: str = "") -> StoreLog:
     return StoreLog(name or basename(path), "", segments)
 
 
-def _own_name(fs: FileSystem, path: str) -> str:
+def own_name(fs: FileSystem, path: str) -> str:
+    """Return what a store says its broker is called, else its folder. Raises: StoreUnreadable."""
     try:
         identity = read_identity(fs, StorePaths(path).store_identity)
     except StoreError as error:

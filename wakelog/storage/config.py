@@ -116,6 +116,9 @@ _KEYS = {
     # Ours; 4.9.3 passes over keys that it does not know.
     "file_reserved_bytes": "fileReservedBytes",
     "scrub_bytes_per_second": "scrubBytesPerSecond",
+    "parquet_dispatcher": "parquetDispatcher",
+    "parquet_file_bytes": "parquetFileBytes",
+    "parquet_file_age_ms": "parquetFileAgeMs",
     # Ours as well: 4.9.3's way where it loses more than it must.
     "compat_skip_segment": "compat.skip_segment",
     "compat_cut_at_damage": "compat.cut_at_damage",
@@ -192,6 +195,9 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=_KEYS):
     schedule_async_deliver_resend_max: int = 3
     file_reserved_bytes: int = 0
     scrub_bytes_per_second: int = 1 << 20
+    parquet_dispatcher: bool = False
+    parquet_file_bytes: int = 64 << 20
+    parquet_file_age_ms: int = 300_000
     compat_skip_segment: bool = False
     compat_cut_at_damage: bool = False
 
@@ -298,6 +304,10 @@ _RANGES: tuple[tuple[str, int, int], ...] = (
     ("slave_timeout_ms", 1, INT32_MAX),
     ("transient_store_pool_count", 1, 1024),
     ("scrub_bytes_per_second", 0, INT32_MAX),
+    # What goes into a Parquet file is held in memory for that. Retention waits an hour for a
+    # dispatcher that takes in nothing: none may wait as long by itself.
+    ("parquet_file_bytes", 1024, 256 << 20),
+    ("parquet_file_age_ms", 1, 1_800_000),
 )
 
 

@@ -86,6 +86,7 @@ class StorePaths:
         "leases",
         "lock",
         "root",
+        "side_files_directory",
         "store_identity",
         "sums_directory",
         "transient_pool_header",
@@ -107,6 +108,7 @@ class StorePaths:
         self.dispatched = join(self.root, _OWN_PREFIX + "dispatched")
         self.filters = join(self.root, _OWN_PREFIX + "filters")
         self.leases = join(self.root, _OWN_PREFIX + "leases")
+        self.side_files_directory = join(self.root, _OWN_PREFIX + "parquet")
         self.store_identity = join(self.root, _OWN_PREFIX + "store")
         self.sums_directory = join(self.root, _OWN_PREFIX + "crc")
         self.transient_pool_header = join(self.root, _OWN_PREFIX + "transient_pool")

@@ -217,6 +217,11 @@ PLUGINS = (
         "1 while retention does not wait for a dispatcher from elsewhere, which hangs or is slow.",
         (*PLUGIN, "left_behind"),
     ),
+    gauge(
+        "rocketmq_plugin_value",
+        "What a dispatcher from elsewhere, or the Parquet dispatcher, says of itself.",
+        (*PLUGIN, "dispatcher", "{value}"),
+    ),
 )
 
 FLUSH = (

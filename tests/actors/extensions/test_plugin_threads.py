@@ -123,7 +123,7 @@ def test_retention_goes_on_without_one_that_hangs_for_long(
     threads.stop()
 
 
-def test_one_that_raises_is_tried_again(tmp_path: Path) -> None:
+def test_one_that_raises_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     failures = iter([ValueError("not yet")])
 
     def fail_once() -> None:
@@ -136,3 +136,5 @@ def test_one_that_raises_is_tried_again(tmp_path: Path) -> None:
     wait_until(lambda: len(plugin.offsets) == 3)
     assert threads.statistics()["running"]["failing"]["failures_count"] == 1
     threads.stop()
+    [line] = [record.getMessage() for record in caplog.records]
+    assert "plug-in failed" in line and "not yet" in line

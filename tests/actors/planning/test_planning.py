@@ -1,5 +1,6 @@
 """Every rule of the table in the module's docstring, and what several brokers get."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -248,3 +249,10 @@ def test_a_refused_setting_of_the_file_is_named_with_the_file(tmp_path: Path) ->
     message = refusal(conf="brokerPermission=99", directory=tmp_path)
     path = tmp_path / "broker.conf"
     assert message == f"brokerPermission=99 is not accepted ({path}). Give 0 to 15."
+
+
+def test_parquet_files_need_what_writes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert plan("parquetDispatcher=true").brokers[0].settings.store.parquet_dispatcher
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "pip install 'wakelog[spark]'" in refusal("parquetDispatcher=true")
+    assert not plan("parquetFileBytes=2048").brokers[0].settings.store.parquet_dispatcher

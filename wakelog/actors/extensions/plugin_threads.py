@@ -35,6 +35,7 @@ class PluginThread:
         self._rung = threading.Condition()
         self._stopping = False
         self._hold = RetentionHold()
+        self._said_failures_count = 0
         self._log = logger(Log.STORE)
         name = f"plugin-{cursor.name}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -98,8 +99,22 @@ class PluginThread:
                 # The log could not be read: the disk, not the plug-in. Reput meets the same.
                 self._log.error("plug-in stopped", plugin=self._cursor.name, exc_info=error)
                 return
+            self._say_failure()
             if stopping:
                 return
+
+    def _say_failure(self) -> None:
+        """Log what the plug-in raised since the last look; its attempts are few and far between."""
+        found = self._cursor.statistics()
+        if found.failures_count > self._said_failures_count:
+            self._said_failures_count = found.failures_count
+            self._log.warning(
+                "plug-in failed",
+                plugin=found.name,
+                attempt=found.attempts_count,
+                given_up=found.given_up,
+                cause=found.last_error,
+            )
 
     def _wait_seconds(self, flushed_at: float) -> float:
         until_flush = max(0.0, flushed_at + FLUSH_SECONDS - time.monotonic())

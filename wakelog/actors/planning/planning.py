@@ -28,6 +28,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from wakelog.actors.errors import PlanRefused
@@ -37,6 +38,7 @@ from wakelog.actors.planning.layers import LOG_PATH_KEYS, Layers, Source, read_l
 from wakelog.broker.config import DEFAULT_LISTEN_PORT
 from wakelog.broker.config_file import convert_value, read_broker_conf
 from wakelog.broker.delay_level import DelayLevels
+from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.telemetry.logs import LogFormat
 
@@ -237,10 +239,19 @@ class _Planning:
             }
             settings = read_broker_conf("", overrides={**merged, **follows, **values})
             DelayLevels(settings.store.message_delay_level)
+            _refuse_without_pyarrow(settings.store)
             self._warnings.extend(settings.warnings)
             logs = log_directory if alone else os.path.join(log_directory, name)
             brokers.append(BrokerPlan(settings, logs))
         return tuple(brokers)
+
+
+def _refuse_without_pyarrow(store: StoreConfig) -> None:
+    if store.parquet_dispatcher and find_spec("pyarrow") is None:
+        raise PlanRefused(
+            "parquetDispatcher=true needs pyarrow, which is not installed",
+            "Run pip install 'wakelog[spark]', or leave parquetDispatcher out.",
+        )
 
 
 def _broker_names(first_name: str, count: int) -> list[str]:

@@ -2,7 +2,9 @@
 
 A message is the same if it stands at the same place of the same queue; where in the logs the
 records lie, and when they were stored, may differ, so that a mirror can be compared. With one
-broker on either side their names do not count.
+store on the first side the names of brokers do not count.
+
+The second side may be live brokers, wakelog's or 4.9.3's: their messages are pulled over the wire.
 
 Invariants: only reads; each message of either side is in at most one row's count.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.tables import read_log
 from wakelog.spark.stores import find_stores
 from wakelog.storage.file_system import RealFileSystem
@@ -28,25 +31,29 @@ SAME: Final = "struct(bodyCRC, if(msgId = offsetMsgId, '', msgId), tags, keys, f
 def compare(
     spark: SparkSession,
     left_path: str,
-    right_path: str,
+    right_path: str = "",
     *,
+    name_server: str = "",
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Return where two logs differ: a row for each queue and kind of difference.
 
+    right_path: or else `name_server`, by which the live brokers on the second side are found.
     options: of the source, for both sides: `topic`, `startingTimestamp`, ...
-    Raises: SourceError.
+    Raises: SourceError, JobFailed.
     """
-    sides = [find_stores(RealFileSystem(), path) for path in (left_path, right_path)]
+    if bool(right_path) == bool(name_server):
+        raise JobFailed("a log is compared with one other", "give a path or a name server")
+    paths = [path for path in (left_path, right_path) if path]
     place = ["topic", "queueId", "queueOffset"]
-    if any(len(stores) > 1 for stores in sides):
+    if any(len(find_stores(RealFileSystem(), path)) > 1 for path in paths):
         place.insert(0, "brokerName")
     queue = place[:-1]
+    both = {**(options or {})}
+    second = {**both, "nameServer": name_server} if name_server else both
     tables = [
-        read_log(spark, path, *place, *COLUMNS, **(options or {})).selectExpr(
-            *place, f"{SAME} as {side}"
-        )
-        for path, side in ((left_path, "first"), (right_path, "second"))
+        read_log(spark, path, *place, *COLUMNS, **given).selectExpr(*place, f"{SAME} as {side}")
+        for path, given, side in ((left_path, both, "first"), (right_path, second, "second"))
     ]
     return (
         tables[0]

@@ -15,11 +15,14 @@ ALL_TOPICS: Final = {"includeSystemTopics": "true", "includeRetry": "true", "inc
 
 
 def read_log(spark: SparkSession, path: str, *columns: str, **options: str) -> DataFrame:
-    """Return a table with these columns; Spark does not tell a source which ones are used."""
+    """Return a table with these columns; Spark does not tell a source which ones are used.
+
+    path: empty where options say of which brokers.
+    """
     reader = spark.read.format("rocketmq").options(**options)
     if columns:
         reader = reader.option("columns", ",".join(columns))
-    return reader.load(path)
+    return reader.load(path or None)
 
 
 def source_path(config: StoreConfig) -> str:

@@ -1,0 +1,151 @@
+"""The Parquet dispatcher: when files are due, and what is done after a restart or a cut.
+
+    the log   ... | in files | readable, waits | not readable yet
+                  ^ begin                      ^ end
+
+It takes batches for word of how far the log may be read, and reads it by itself when a file is
+due: when `parquetFileBytes` of the log wait, or many rows, or some have waited `parquetFileAgeMs`.
+So nothing of a message is held meanwhile. What is in files is what `flush` says is durable; the
+plug-in's cursor keeps it, and retention keeps the rest of the log.
+
+    at a start        what has a file behind the kept place, or the log's end, is made anew: it may
+                      be part of a range only, or of what a crash took from the log
+    at a cut          likewise; a file goes whole, and the rest of its range is read again
+    after retention   files of which the log has nothing any more go, with the next that is written
+
+Invariants: a message of the log below `begin` is in one file, any other in none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from wakelog.dispatchers.cursor_file import CursorFile
+from wakelog.dispatchers.dispatcher import DispatchBatch
+from wakelog.spark.side_files.folder import SideFolder, Span
+from wakelog.spark.side_files.gather import ROWS_MAX, Gathered, Gatherer
+from wakelog.spark.stores import own_name
+from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.file_system import FileSystem, RealFileSystem
+
+
+def make_dispatcher(config: StoreConfig) -> ParquetDispatcher:
+    """Return the dispatcher of a store, over the system's files."""
+    return ParquetDispatcher(RealFileSystem(), config)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class ParquetDispatcher:
+    """See the module. A Dispatcher."""
+
+    name = "parquet"
+
+    def __init__(
+        self, fs: FileSystem, config: StoreConfig, *, clock_ms: Callable[[], int] = _now_ms
+    ) -> None:
+        """Read nothing yet."""
+        self._fs = fs
+        self._config = config
+        self._clock_ms = clock_ms
+        self._folder = SideFolder(fs, config.paths.side_files_directory)
+        self._kept = CursorFile(fs, config.paths.root, self.name)
+        self._log = CommitLogReader(fs, config)
+        self._gatherer: Gatherer | None = None
+        self._begin = self._end = 0
+        self._waiting_rows = 0
+        self._waits_since_ms: int | None = None
+        self._is_first = True
+        self._counts: dict[str, int] = dict.fromkeys(
+            ("rows", "bytes", "removed_files", "damaged_stretches", "unnamed_rows", "missed_bytes"),
+            0,
+        )
+
+    def dispatch(self, batch: DispatchBatch) -> None:
+        """Take the log up to the batch's end for readable; write what is due.
+
+        Raises: OSError, StoreFailed, LogShort.
+        """
+        if self._is_first and batch.begin < self._begin:
+            # The cursor went back: no record stands where the files end, since another broker cut
+            # and continued the log.
+            self.truncate(batch.begin)
+        self._is_first = False
+        if batch.end > self._end:
+            self._end = batch.end
+            self._waiting_rows += len(batch)
+            if self._waits_since_ms is None:
+                self._waits_since_ms = self._clock_ms()
+        while (
+            self._end - self._begin >= self._config.parquet_file_bytes
+            or self._waiting_rows >= ROWS_MAX
+        ):
+            self._write()
+
+    def flush(self) -> int:
+        """Write what has waited long enough; return up to where everything is in files.
+
+        Raises: OSError, StoreFailed, LogShort.
+        """
+        since_ms = self._waits_since_ms
+        if since_ms is not None and self._clock_ms() - since_ms >= self._config.parquet_file_age_ms:
+            while self._begin < self._end:
+                self._write()
+        return self._begin
+
+    def recover(self, max_physical_offset: int) -> int:
+        """Keep the files that are surely whole and sound; return where they end.
+
+        Raises: OSError, StoreUnreadable.
+        """
+        self._folder.open()
+        self._gatherer = Gatherer(
+            self._log,
+            own_name(self._fs, self._config.paths.root),
+            bytes_max=2 * self._config.parquet_file_bytes,
+        )
+        self._is_first = True
+        return self.truncate(min(self._kept.read() or 0, max_physical_offset))
+
+    def truncate(self, physical_offset: int) -> int:
+        """Remove files with anything behind; return from where the log is needed.
+
+        Raises: OSError.
+        """
+        self._begin = self._end = self._folder.whole_below(physical_offset)
+        if (self._kept.read() or 0) > self._begin:
+            # Before the files go: who is killed in between must not take them for there.
+            self._kept.write(self._begin)
+        self._counts["removed_files"] += self._folder.cut(self._begin)
+        self._waiting_rows = 0
+        self._waits_since_ms = None
+        return self._begin
+
+    def statistics(self) -> dict[str, int]:
+        """Return counters, and how much is in files and waits."""
+        return {
+            **self._counts,
+            "files": self._folder.files_count,
+            "position": self._begin,
+            "waiting_bytes": self._end - self._begin,
+        }
+
+    def _write(self) -> None:
+        assert self._gatherer is not None, "not recovered"
+        found = self._gatherer.gather(self._begin, self._end)
+        self._counts["bytes"] += self._folder.add(Span(self._begin, found.end), found.tables)
+        self._count(found)
+        self._begin = found.end
+        self._waiting_rows = 0
+        self._waits_since_ms = self._clock_ms() if self._begin < self._end else None
+        self._counts["removed_files"] += self._folder.remove_before(self._log.min_offset)
+
+    def _count(self, found: Gathered) -> None:
+        self._counts["rows"] += found.rows_count
+        self._counts["damaged_stretches"] += found.damage_count
+        self._counts["unnamed_rows"] += found.unnamed_count
+        self._counts["missed_bytes"] += found.missing_bytes

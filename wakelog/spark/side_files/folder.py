@@ -1,0 +1,161 @@
+"""The Parquet files of a store: written whole or not at all, named by what of the log is in them.
+
+    wakelog.parquet/<topic>/<begin>-<end>.parquet   the topic's messages of [begin, end) of the log
+    wakelog.parquet/<topic>/.unfinished             a file that is being written
+
+Begin and end are physical offsets of 20 digits. Files of one range are written together, one for
+each topic that has messages there: all are synced under the name that readers pass over, then each
+is renamed.
+
+Invariants:
+- A file with a name of its own is complete and durable.
+- Ranges do not overlap: what is left of an attempt that failed is removed before the next one.
+- No name leads out of the folder: a topic is one that may become a path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from posixpath import dirname, join
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wakelog.storage.errors import IllegalName
+from wakelog.storage.file_system import FileSystem, write_synced
+from wakelog.storage.paths import check_topic_name, offset_name
+
+CODEC: Final = "snappy"
+"""What Spark itself writes; text shrinks to a half, at a rate that is no burden."""
+
+UNFINISHED: Final = ".unfinished"
+"""Spark, pyarrow and others pass over names that begin with a dot."""
+
+_NAME: Final = re.compile(r"([0-9]{20})-([0-9]{20})\.parquet", re.ASCII)
+
+
+class Span(NamedTuple):
+    """Bytes [begin, end) of the log."""
+
+    begin: int
+    end: int
+
+    @property
+    def file_name(self) -> str:
+        """What a file with its messages is called."""
+        return f"{offset_name(self.begin)}-{offset_name(self.end)}.parquet"
+
+
+def parse_file_name(name: str) -> Span | None:
+    """Return what a file's name says, None for any other name."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else Span(int(found[1]), int(found[2]))
+
+
+class SideFolder:
+    """See the module. One owner, one thread."""
+
+    def __init__(self, fs: FileSystem, root: str) -> None:
+        """Look at nothing yet."""
+        self._fs = fs
+        self._root = root
+        self._spans: dict[Span, list[str]] = {}
+        self._attempt: list[str] = []
+
+    @property
+    def files_count(self) -> int:
+        """How many files there are."""
+        return sum(map(len, self._spans.values()))
+
+    def open(self) -> None:
+        """Find the files that are there, and remove what was not finished. Raises: OSError."""
+        self._spans, self._attempt = {}, []
+        for topic in self._names(self._root):
+            try:
+                check_topic_name(topic)
+            except IllegalName:
+                continue
+            for name in self._names(join(self._root, topic)):
+                span = parse_file_name(name)
+                if span is not None:
+                    self._spans.setdefault(span, []).append(topic)
+                elif name == UNFINISHED:
+                    self._fs.unlink(join(self._root, topic, name))
+
+    def whole_below(self, end: int) -> int:
+        """Return up to where files hold all of the log and nothing behind `end`."""
+        return min([end, *(span.begin for span in self._spans if span.end > end)])
+
+    def cut(self, end: int) -> int:
+        """Remove files with anything behind `end`, durably; return how many. Raises: OSError."""
+        return self._remove([span for span in self._spans if span.end > end])
+
+    def remove_before(self, begin: int) -> int:
+        """Remove files of which nothing is left in a log that begins there; return how many.
+
+        Raises: OSError.
+        """
+        return self._remove([span for span in self._spans if span.end <= begin])
+
+    def add(self, span: Span, tables: Mapping[str, pa.Table]) -> int:
+        """Write the tables of a range, by topic; return how many bytes. Raises: OSError.
+
+        All of it is durable on return. After a failure there may be some of the files, which the
+        next call removes.
+        """
+        self._undo()
+        total_bytes = 0
+        for topic, table in tables.items():
+            directory = self._directory(topic)
+            self._fs.make_directories(directory)
+            sink = pa.BufferOutputStream()
+            pq.write_table(table, sink, compression=CODEC)
+            data = memoryview(sink.getvalue())
+            self._attempt.append(join(directory, UNFINISHED))
+            write_synced(self._fs, self._attempt[-1], data)
+            total_bytes += len(data)
+        for topic in tables:
+            directory = self._directory(topic)
+            self._attempt.append(join(directory, span.file_name))
+            self._fs.rename(join(directory, UNFINISHED), self._attempt[-1])
+            self._fs.sync_directory(directory)
+        if tables:
+            self._spans[span] = list(tables)
+        self._attempt = []
+        return total_bytes
+
+    def _undo(self) -> None:
+        self._unlink(self._attempt)
+        self._attempt = []
+
+    def _remove(self, spans: list[Span]) -> int:
+        paths = [
+            join(self._directory(topic), span.file_name)
+            for span in spans
+            for topic in self._spans[span]
+        ]
+        self._unlink(paths)
+        for span in spans:
+            del self._spans[span]
+        return len(paths)
+
+    def _unlink(self, paths: list[str]) -> None:
+        """Remove files, durably: one that came back would hold messages that another has too."""
+        for path in paths:
+            with suppress(FileNotFoundError):
+                self._fs.unlink(path)
+        for directory in {dirname(path) for path in paths}:
+            with suppress(FileNotFoundError):
+                self._fs.sync_directory(directory)
+            with suppress(OSError):  # it holds others, or is gone
+                self._fs.remove_directory(directory)
+
+    def _directory(self, topic: str) -> str:
+        return join(self._root, check_topic_name(topic))
+
+    def _names(self, path: str) -> Iterator[str]:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            yield from self._fs.list_directory(path)

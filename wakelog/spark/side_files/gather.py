@@ -1,0 +1,158 @@
+"""Reads a range of the log into tables by topic, as the Spark source would make rows of it.
+
+The same walk and the same columns (`records/`): user topics only, bodies inflated, prepared and
+rolled-back messages left out. What holds no message is passed over and counted.
+
+Invariants: memory is bounded by the limits and one batch more, whatever bodies inflate to; the
+range that was read ends between two records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from wakelog.spark.bounds import Selection
+from wakelog.spark.columns import MESSAGE_COLUMNS
+from wakelog.spark.reader import make_walk
+from wakelog.spark.records.arrow_types import arrow_schema_of
+from wakelog.spark.records.record_walk import FILE_ENDS, Damage, RecordWalk
+from wakelog.spark.records.rows import RowOptions, Rows
+from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.errors import IllegalName
+from wakelog.storage.paths import check_topic_name
+
+SCHEMA: Final = arrow_schema_of(MESSAGE_COLUMNS)
+
+ROWS_MAX: Final = 1 << 20
+"""Of the files of one range: as many as a row group has by default, so that a file has one."""
+
+_PLACE: Final = SCHEMA.get_field_index("commitLogOffset")
+_SIZE: Final = SCHEMA.get_field_index("storeSize")
+_TOPIC: Final = SCHEMA.get_field_index("topic")
+
+
+class LogShort(Exception):
+    """The log has fewer bytes than it was said to have: it was cut, and will be opened anew."""
+
+
+class Gathered(NamedTuple):
+    """The messages of a range of the log that ends at `end`.
+
+    damage_count: stretches that hold no message. unnamed_count: messages of topics that cannot
+        name a folder, which no queue has either. missing_bytes: of the log, removed before.
+    """
+
+    end: int
+    tables: dict[str, pa.Table]
+    rows_count: int
+    damage_count: int
+    unnamed_count: int
+    missing_bytes: int
+
+
+class Gatherer:
+    """See the module. One owner, one thread; buffers are made at the first call."""
+
+    def __init__(self, log: CommitLogReader, broker: str, *, bytes_max: int) -> None:
+        """Keep where to read and the broker's name.
+
+        bytes_max: of the rows in memory, about.
+        """
+        self._log = log
+        self._broker = broker
+        self._bytes_max = bytes_max
+        self._walk: RecordWalk | None = None
+        self._damage_count = 0
+        self._missing_bytes = 0
+
+    def gather(self, begin: int, end: int) -> Gathered:
+        """Read the log from `begin`, where a record or the log begins, up to `end` or a limit.
+
+        Raises: StoreFailed, LogShort.
+        """
+        self._damage_count = self._missing_bytes = 0
+        found: list[pa.RecordBatch] = []
+        rows_count = total_bytes = 0
+        for batch in self._batches(begin, end):
+            found.append(batch)
+            rows_count += len(batch)
+            total_bytes += batch.nbytes
+            if total_bytes >= self._bytes_max or rows_count >= ROWS_MAX:
+                end = batch.column(_PLACE)[-1].as_py() + batch.column(_SIZE)[-1].as_py()
+                break
+        tables = dict(by_topic(found))
+        unnamed = [topic for topic in tables if not _is_name(topic)]
+        unnamed_count = sum(len(tables.pop(topic)) for topic in unnamed)
+        return Gathered(
+            end,
+            tables,
+            rows_count - unnamed_count,
+            self._damage_count,
+            unnamed_count,
+            self._missing_bytes,
+        )
+
+    def _batches(self, begin: int, end: int) -> Iterator[pa.RecordBatch]:
+        if self._walk is None:
+            self._walk = make_walk()
+        rows = Rows(self._walk, SCHEMA, Selection(), RowOptions(broker=self._broker))
+        position = self._above_removed(begin)
+        while position < end:
+            segment = _OpenLog(self._log, self._log.segment_end(position))
+            for step in self._walk.steps(segment, position, min(end, segment.end)):
+                if not isinstance(step, Damage):
+                    yield from rows.batches()
+                    self._damage_count += len(rows.taken_damage())
+                elif step.reason != FILE_ENDS:
+                    self._damage_count += 1
+                elif self._above_removed(step.begin) == step.begin:
+                    raise LogShort(f"the log has no bytes at {step.begin}, and was to have")
+            position = self._above_removed(segment.end)
+
+    def _above_removed(self, position: int) -> int:
+        """Return where the log goes on at or behind a position, counting what retention took."""
+        self._log.refresh()
+        begin = max(position, self._log.min_offset)
+        self._missing_bytes += begin - position
+        return begin
+
+
+class _OpenLog:
+    """One segment of the log as a walk wants it."""
+
+    def __init__(self, log: CommitLogReader, end: int) -> None:
+        self._log = log
+        self.end = end
+
+    def read_into(self, buffer: memoryview, physical_offset: int) -> int:
+        return self._log.read_span_into(buffer, physical_offset)
+
+    def read(self, physical_offset: int, length_max: int) -> bytes:
+        return self._log.read_span(physical_offset, length_max)
+
+
+def by_topic(batches: list[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
+    """Yield a table for each topic, its rows in the order of the log."""
+    table = pa.Table.from_batches(batches, SCHEMA)
+    if not len(table):
+        return
+    topics = table.column(_TOPIC).combine_chunks().dictionary_encode()
+    if len(topics.dictionary) == 1:
+        yield topics.dictionary[0].as_py(), table
+        return
+    order = np.argsort(topics.indices.to_numpy(), kind="stable")
+    ends = np.cumsum(np.bincount(topics.indices.to_numpy()))
+    for i, topic in enumerate(topics.dictionary.to_pylist()):
+        yield topic, table.take(pa.array(order[ends[i - 1] if i else 0 : ends[i]]))
+
+
+def _is_name(topic: str) -> bool:
+    try:
+        check_topic_name(topic)
+    except IllegalName:
+        return False
+    return True
