@@ -18,13 +18,14 @@ from tests.simulation.images import Model
 from tests.simulation.machine import simulated_config
 from tests.simulation.oracle import Violation
 from tests.simulation.trial import Tally, Trial
-from tests.simulation.workloads import long_workload, short_workloads
+from tests.simulation.workloads import REPUT_KILLED, long_workload, short_workloads
 
 SHORT_STEPS_MAX = 4
 LONG_STEPS = (6, 30)
 ASYNCHRONOUS_ONE_IN = 4
 REPORT_SECONDS = 1.0
-INDEX_CUT_SEEDS = 4
+INDEX_CUT_SEEDS = 2
+INDEX_CUT_SEEDS_LONG = 8
 SLOTS_OF_TORN_ENTRY = 100
 """With so many a sector ends within the index's third entry, behind its physical offset."""
 
@@ -40,6 +41,21 @@ class Case(NamedTuple):
     def __str__(self) -> str:
         flush = "synchronous" if self.is_synchronous else "asynchronous"
         return f"seed {self.seed}: {' '.join(self.steps)}; {self.model.value}, {flush} flush"
+
+
+class Setting(NamedTuple):
+    """A way to run one workload; the seed's bits are its values."""
+
+    seed: int
+    model: Model
+    is_synchronous: bool
+    has_index: bool
+
+
+SETTINGS = tuple(
+    Setting(seed, *values)
+    for seed, values in enumerate(itertools.product(Model, (True, False), (True, False)))
+)
 
 
 class Found(Exception):
@@ -80,25 +96,35 @@ def run_case(case: Case, tally: Tally) -> None:
         raise Found(case, violation) from violation
 
 
-def run_everywhere(steps: tuple[str, ...]) -> None:
-    """Run a workload in every configuration. Raises: Violation."""
-    configurations = itertools.product(Model, (True, False), (True, False))
-    for seed, (model, synchronous, index) in enumerate(configurations):
+def one_model_each(seeds: Iterable[int]) -> list[int]:
+    """Leave one of the two seeds of each workload, so that both models meet both ways to flush."""
+    return [seed for seed in seeds if seed % 2 == seed // (2 * ASYNCHRONOUS_ONE_IN) % 2]
+
+
+def settings_of(number: int) -> list[Setting]:
+    """Return half of `SETTINGS` in which any two values meet, the other half for odd numbers."""
+    return [setting for setting in SETTINGS if setting.seed.bit_count() % 2 == number % 2]
+
+
+def run_reput_killed(number: int, tally: Tally, *, is_long: bool = False) -> None:
+    """Run a workload of `REPUT_KILLED`, in every setting if long. Raises: Violation."""
+    for seed, model, synchronous, index in SETTINGS if is_long else settings_of(number):
         config = simulated_config(synchronous=synchronous, message_index_enable=index)
-        Trial(config, model, seed, Tally()).run(steps)
+        Trial(config, model, seed, tally).run(REPUT_KILLED[number])
 
 
-def run_beside(steps: tuple[str, ...]) -> None:
+def run_beside(steps: tuple[str, ...], tally: Tally) -> None:
     """Run a workload of `MADE_AHEAD` or `SUMMED` under both models. Raises: Violation."""
     for seed, model in enumerate(Model):
-        Trial(simulated_config(synchronous=seed == 0), model, seed, Tally()).run(steps)
+        Trial(simulated_config(synchronous=seed == 0), model, seed, tally).run(steps)
 
 
-def run_index_cut(steps: tuple[str, ...]) -> None:
-    """Run a workload of `INDEX_CUT` often enough to crash cuts of the index. Raises: Violation."""
+def run_index_cut(steps: tuple[str, ...], tally: Tally, *, is_long: bool = False) -> None:
+    """Run a workload of `INDEX_CUT` under both models. Raises: Violation."""
     config = simulated_config(synchronous=False, index_slot_count=SLOTS_OF_TORN_ENTRY)
-    for seed, model in itertools.product(range(INDEX_CUT_SEEDS), Model):
-        Trial(config, model, seed, Tally()).run(steps)
+    seeds = range(INDEX_CUT_SEEDS_LONG if is_long else INDEX_CUT_SEEDS)
+    for seed, model in zip(seeds, itertools.cycle(Model), strict=False):
+        Trial(config, model, seed, tally).run(steps)
 
 
 def run_campaign(

@@ -383,11 +383,9 @@ class SimulatedFileSystem:
         self._check_directory(path)
         below = path.rstrip("/") + "/"
         start = len(below)
-        return sorted(
-            name[start:]
-            for name in itertools.chain(self.disk.files, self.disk.directories)
-            if name.startswith(below) and len(name) > start and "/" not in name[start:]
-        )
+        found = [name[start:] for name in self.disk.files if name.startswith(below)]
+        found += [name[start:] for name in self.disk.directories if name.startswith(below)]
+        return sorted(name for name in found if name and "/" not in name)
 
     def sync_directory(self, path: str) -> None:
         self._call("sync_directory", path)

@@ -6,9 +6,10 @@ Each experiment raises Violation if a promise is broken.
 from __future__ import annotations
 
 from random import Random
+from typing import NamedTuple
 
-from tests.simulation.client import Sent
-from tests.simulation.disk import SimulatedDisk
+from tests.simulation.client import ClientView, Sent
+from tests.simulation.disk import Image, SimulatedDisk
 from tests.simulation.journal import Synced, SyncedDirectory
 from tests.simulation.machine import BEGIN_MS, Machine
 from tests.simulation.oracle import Violation
@@ -58,16 +59,32 @@ def foreign_broker(config: StoreConfig) -> None:
     raise Violation("F16", "the lock of a 4.9.3 broker was not seen")
 
 
-def flipped_bit(config: StoreConfig, seed: int, *, is_looked_for: bool = False) -> None:
+class Left(NamedTuple):
+    """What a killed broker left on the disk, of which each experiment gets a copy."""
+
+    config: StoreConfig
+    image: Image
+    view: ClientView
+
+
+def left_behind(config: StoreConfig, *more_steps: str) -> Left:
+    """Run a broker through `STEPS` and then more, and kill it."""
+    disk = SimulatedDisk()
+    machine = _lived(disk, config)
+    for step in more_steps:
+        machine = apply(machine, step, config)
+    machine.abandon()
+    return Left(config, disk.image(), disk.view)
+
+
+def flipped_bit(left: Left, seed: int, *, is_looked_for: bool = False) -> None:
     """Change a bit of an acknowledged record: all others stay, whatever recovery makes of it.
 
     is_looked_for: without the position of what is dispatched recovery checks whole segments.
     """
     rng = Random(seed)
-    disk = SimulatedDisk()
-    machine = _lived(disk, config)
-    view = disk.view.copy()
-    machine.abandon()
+    disk = SimulatedDisk(left.image)
+    config, view = left.config, left.view
     records = [record for record in view.sent.values() if record.end <= view.acknowledged]
     victim = rng.choice(records)
     bit = _flip(disk, config, victim, rng)
@@ -110,15 +127,11 @@ def summed_bit(config: StoreConfig, seed: int) -> None:
         raise Violation("I8", f"a bit at {position} changed, and the sums say {found}")
 
 
-def torn_bit(config: StoreConfig, seed: int) -> None:
+def torn_bit(left: Left, seed: int) -> None:
     """Change a bit of what was never synced: that is a torn tail, and all before it stays."""
     rng = Random(seed)
-    disk = SimulatedDisk()
-    machine = _lived(disk, config)
-    for _ in range(1 + seed % 3):
-        machine = apply(machine, "put", config)
-    view = disk.view.copy()
-    machine.abandon()
+    disk = SimulatedDisk(left.image)
+    config, view = left.config, left.view
     victim = rng.choice([one for one in view.sent.values() if one.end > view.acknowledged])
     bit = _flip(disk, config, victim, rng)
     machine = Machine(disk, config, BEGIN_MS + RECOVERED_LATER_MS)

@@ -36,7 +36,7 @@ class Failure(NamedTuple):
 
 
 class Faults:
-    """A plan of failures by call name and count, and the counts so far."""
+    """A plan of failures by call name and count, and the counts while there is one."""
 
     def __init__(self) -> None:
         self._plan: dict[tuple[str, int], Failure] = {}
@@ -68,11 +68,14 @@ class Faults:
         self._always.clear()
 
     def failure(self, name: str) -> Failure | None:
-        """Count a call and return how it fails, None if it does not."""
+        """Count a call and return how it fails, None if it does not.
+
+        Where nothing is planned nothing is counted: plans count from when they are made.
+        """
+        if not (self._plan or self._always or self._misdirected):
+            return None
         self.calls[name] += 1
         self.calls[ANY_CALL] += 1
-        if not self._plan and not self._always:
-            return None
         failure = (
             self._plan.pop((name, self.calls[name]), None)
             or self._plan.pop((ANY_CALL, self.calls[ANY_CALL]), None)

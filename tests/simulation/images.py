@@ -20,6 +20,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from copy import copy
+from functools import cache, lru_cache
 from hashlib import blake2b
 from random import Random
 from typing import NamedTuple
@@ -315,12 +316,15 @@ class Platter:
 
 def digest(image: Image) -> bytes:
     """Return what tells one image from another."""
-    found = blake2b(digest_size=16)
+    pieces = ["\0".join(sorted(image.directories)).encode()]
     for path, data in image.files.items():
-        found.update(b"%d %s %d " % (len(path), path.encode(), len(data)))
-        found.update(data)
-    found.update("\0".join(sorted(image.directories)).encode())
-    return found.digest()
+        pieces += (path.encode(), _content_digest(data))
+    return blake2b(b"\0".join(pieces), digest_size=16).digest()
+
+
+@lru_cache(maxsize=1 << 12)  # most files of an image are those of the one before
+def _content_digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
 
 
 def _apply_name(unit: Unit, names: dict[str, int], directories: set[str]) -> None:
@@ -352,6 +356,7 @@ def _apply_content(unit: Unit, content: bytearray, torn: Torn | None) -> None:
         content[unit.position : end] = unit.data[: end - unit.position]
 
 
+@cache  # a store has few names, and each image asks for all of them
 def _directory(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import pytest
 
 from tests.simulation.campaign import (
+    SETTINGS,
     case_of,
+    one_model_each,
     run_beside,
     run_campaign,
-    run_everywhere,
     run_index_cut,
+    run_reput_killed,
+    settings_of,
     short_seeds,
 )
 from tests.simulation.trial import Tally
@@ -20,44 +24,73 @@ from tests.simulation.workloads import INDEX_CUT, MADE_AHEAD, REPUT_KILLED, SUMM
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
 PARTS = 8
-IMAGES_OF_A_PART = 1_300
+IMAGES_COUNT_MIN = 10_400
 SEEDS_APART = 263
 """Workloads of three and four steps are visited in strides, so that all beginnings come up."""
 
 _TALLY = Tally()
+"""One for all, so that what two workloads have in common is checked once."""
+
+
+@pytest.fixture
+def is_long(request: pytest.FixtureRequest) -> bool:
+    """Whether to take every setting, and not only as many as let each two values meet."""
+    return bool(request.config.getoption("--long"))
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_no_crash_breaks_a_promise(part: int) -> None:
-    before = _TALLY.images_count
-    shortest = short_seeds(2)
-    everywhere = shortest[part::PARTS]
-    assert run_campaign(everywhere, 10**9, _TALLY) == everywhere[-1]
-    missing = IMAGES_OF_A_PART - (_TALLY.images_count - before)
-    run_campaign(itertools.count(shortest.stop + part, SEEDS_APART * PARTS), missing, _TALLY)
-    assert _TALLY.images_count - before >= IMAGES_OF_A_PART
+def test_no_crash_breaks_a_promise(part: int, is_long: bool) -> None:
+    shortest, short = short_seeds(1), short_seeds(2)
+    of_two_steps = short[len(shortest) :]
+    seeds = [*shortest, *(of_two_steps if is_long else one_model_each(of_two_steps))][part::PARTS]
+    seeds += range(short.stop + part, short_seeds(3).stop, SEEDS_APART * PARTS)
+    assert run_campaign(seeds, 10**9, _TALLY) == seeds[-1]
 
 
-@pytest.mark.parametrize("steps", REPUT_KILLED, ids="-".join)
+@pytest.mark.parametrize("number", range(len(REPUT_KILLED)))
 def test_what_a_killed_reput_left_is_synced_before_it_is_called_durable(
-    steps: tuple[str, ...],
+    number: int, is_long: bool
 ) -> None:
-    run_everywhere(steps)
+    run_reput_killed(number, _TALLY, is_long=is_long)
 
 
 @pytest.mark.parametrize("steps", MADE_AHEAD, ids="-".join)
 def test_no_crash_of_files_made_ahead_breaks_a_promise(steps: tuple[str, ...]) -> None:
-    run_beside(steps)
+    run_beside(steps, _TALLY)
 
 
 @pytest.mark.parametrize("steps", SUMMED, ids="-".join)
 def test_no_crash_leaves_a_sum_that_is_wrong(steps: tuple[str, ...]) -> None:
-    run_beside(steps)
+    run_beside(steps, _TALLY)
 
 
 @pytest.mark.parametrize("steps", INDEX_CUT, ids="-".join)
-def test_no_crash_of_a_cut_of_the_index_breaks_a_promise(steps: tuple[str, ...]) -> None:
-    run_index_cut(steps)
+def test_no_crash_of_a_cut_of_the_index_breaks_a_promise(
+    steps: tuple[str, ...], is_long: bool
+) -> None:
+    run_index_cut(steps, _TALLY, is_long=is_long)
+
+
+def test_ten_thousand_images_differ() -> None:
+    """Take in more of the longer workloads where the tests before this one were left out."""
+    seeds = itertools.count(short_seeds(2).stop, SEEDS_APART)
+    run_campaign(seeds, IMAGES_COUNT_MIN - _TALLY.images_count, _TALLY)
+    assert _TALLY.images_count >= IMAGES_COUNT_MIN
+
+
+def test_half_of_the_settings_has_each_two_values_together() -> None:
+    for number in range(2):
+        values = [setting[1:] for setting in settings_of(number)]
+        for left, right in itertools.combinations(range(3), 2):
+            assert len({(each[left], each[right]) for each in values}) == 4
+    assert sorted([*settings_of(0), *settings_of(1)], key=lambda x: x.seed) == list(SETTINGS)
+
+
+def test_either_model_meets_either_way_to_flush() -> None:
+    seeds = one_model_each(short_seeds(2))
+    assert len({case_of(seed).steps for seed in seeds}) == len(seeds) == len(short_seeds(2)) // 2
+    met = Counter((case_of(seed).model, case_of(seed).is_synchronous) for seed in seeds)
+    assert len(met) == 4 and min(met.values()) > 10
 
 
 def test_a_seed_stands_for_one_case() -> None:

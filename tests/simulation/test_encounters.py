@@ -8,6 +8,7 @@ from tests.simulation.encounters import (
     another_owner,
     flipped_bit,
     foreign_broker,
+    left_behind,
     lost_tail,
     second_broker,
     summed_bit,
@@ -28,8 +29,9 @@ def test_the_lock_of_a_real_broker_is_seen() -> None:
 
 @pytest.mark.slow
 def test_a_changed_bit_takes_no_other_message_away() -> None:
+    left = left_behind(simulated_config())
     for seed in range(2_000):
-        flipped_bit(simulated_config(), seed, is_looked_for=seed % 2 == 1)
+        flipped_bit(left, seed, is_looked_for=seed % 2 == 1)
 
 
 def test_a_changed_bit_is_found_by_its_sum() -> None:
@@ -39,8 +41,9 @@ def test_a_changed_bit_is_found_by_its_sum() -> None:
 
 @pytest.mark.slow
 def test_a_bit_changed_above_the_watermark_is_a_torn_tail() -> None:
+    lefts = [left_behind(simulated_config(), *["put"] * count) for count in (1, 2, 3)]
     for seed in range(2_000):
-        torn_bit(simulated_config(), seed)
+        torn_bit(lefts[seed % 3], seed)
 
 
 def test_a_tail_that_the_disk_lost_is_listed() -> None:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simulation.campaign import Found, case_of, run_case, run_everywhere, run_index_cut
+from tests.simulation.campaign import Found, case_of, run_case, run_index_cut, run_reput_killed
 from tests.simulation.encounters import (
     another_owner,
     flipped_bit,
     foreign_broker,
+    left_behind,
     lost_tail,
     second_broker,
 )
@@ -21,7 +22,7 @@ from tests.simulation.machine import simulated_config
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.oracle import Violation
 from tests.simulation.trial import Tally
-from tests.simulation.workloads import INDEX_CUT, REPUT_KILLED
+from tests.simulation.workloads import INDEX_CUT
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -50,7 +51,7 @@ def failed_lowerings() -> None:
 
 def changed_bit(seed: int, *, is_looked_for: bool = False) -> Callable[[], None]:
     """Flip a bit below what is durable."""
-    return lambda: flipped_bit(simulated_config(), seed, is_looked_for=is_looked_for)
+    return lambda: flipped_bit(left_behind(simulated_config()), seed, is_looked_for=is_looked_for)
 
 
 CAUGHT_BY: dict[str, Callable[[], None]] = {
@@ -74,7 +75,7 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "config_unsynced": crashes(12),
     "no_directory_sync": crashes(0),
     "queue_names_unsynced": crashes(22_216),
-    "later_queue_name_unsynced": lambda: run_everywhere(REPUT_KILLED[4]),
+    "later_queue_name_unsynced": lambda: run_reput_killed(4, Tally()),
     "segment_name_unsynced": crashes(0),
     "abort_mark_unsynced": crashes(22_230),
     "dispatch_past_readable": crashes(8),
@@ -84,9 +85,9 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "marks_of_the_page_cache": failed_lowerings,
     "dispatched_of_another_broker": lambda: another_owner(simulated_config(), 1),
     "no_look_below": lambda: lost_tail(simulated_config(), 1),
-    "left_unsynced_by_a_killed_reput": lambda: run_everywhere(REPUT_KILLED[3]),
+    "left_unsynced_by_a_killed_reput": lambda: run_reput_killed(3, Tally()),
     "slots_of_torn_entries_emptied": crashes(22_220),
-    "index_cut_unsaid": lambda: run_index_cut(INDEX_CUT[0]),
+    "index_cut_unsaid": lambda: run_index_cut(INDEX_CUT[0], Tally()),
     "queues_not_checked_after_a_crash": crashes(22_226),
 }
 

@@ -14,6 +14,8 @@ from hashlib import blake2b
 from random import Random
 from typing import NamedTuple
 
+import msgspec
+
 from tests.simulation.client import ClientView
 from tests.simulation.disk import Image, SimulatedDisk
 from tests.simulation.images import Model, Platter, Torn, digest
@@ -39,7 +41,8 @@ AFTERLIFE_STEPS = ("put", "flush", "dispatch", "derive", "put")
 class Tally:
     """What was tried: images by digest, so that none counts twice.
 
-    `checked` has images together with what clients knew: the same with the same is checked once.
+    `checked` has images together with what clients knew and the configuration: the same with the
+    same is checked once.
     """
 
     seen: set[bytes] = field(default_factory=set)
@@ -79,6 +82,7 @@ class Trial:
         machine_type: type[Machine] = Machine,
     ) -> None:
         self._config = config
+        self._config_bytes = msgspec.json.encode(config)
         self._model = model
         self._rng = Random(seed)
         self._tally = tally
@@ -158,8 +162,8 @@ class Trial:
         if key not in tally.seen:
             tally.seen.add(key)
             tally.generations[crash.generation] += 1
-        flags = bytes((crash.whole, self._config.synchronous_flush, crash.generation))
-        seen_with = blake2b(key + view.fingerprint() + flags, digest_size=16).digest()
+        known = view.fingerprint() + bytes((crash.whole, crash.generation)) + self._config_bytes
+        seen_with = blake2b(key + known, digest_size=16).digest()
         if seen_with in tally.checked:
             return
         if len(tally.checked) > CHECKED_MAX:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from functools import lru_cache
 from posixpath import isabs
 from typing import Any
 
@@ -216,8 +217,8 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=_KEYS):
 
     @property
     def paths(self) -> StorePaths:
-        """The names of this store's files; a new value each time, so keep it."""
-        return StorePaths(self.store_path_root, self.store_path_commit_log)
+        """The names of this store's files."""
+        return _paths(self.store_path_root, self.store_path_commit_log)
 
     @property
     def read_only_directories(self) -> tuple[str, ...]:
@@ -309,6 +310,9 @@ _RANGES: tuple[tuple[str, int, int], ...] = (
     ("parquet_file_bytes", 1024, 256 << 20),
     ("parquet_file_age_ms", 1, 1_800_000),
 )
+
+# Kept, since every recovery asks for them dozens of times; a process has a store or two.
+_paths = lru_cache(maxsize=8)(StorePaths)
 
 
 def _read_value(key: str, text: str, kind: Any) -> Any:
