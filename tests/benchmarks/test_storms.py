@@ -2,9 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.kills import RESULTS, TABLE_NAME, note_storm, totals
 from benchmarks.storms import Storm, kills_by_role, sections
 from benchmarks.storms import read as read_storms
+from tests.actors.storm import KILLS_COUNT
+from tests.actors.supervised_brokers import ROLES, STORM_KINDS
+
+ROUNDS_COUNT = 10
 
 ROUNDS_COUNT = 10
 
@@ -56,3 +62,13 @@ def test_nothing_was_lost_doubled_or_changed_in_a_storm() -> None:
     for one in read_storms(RESULTS):
         assert one.acknowledged
         assert (one.lost, one.doubled, one.late_lost, one.changed) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("mode", STORM_KINDS)
+def test_the_storms_of_a_mode_are_complete(mode: str) -> None:
+    kept = [one for one in read_storms(RESULTS) if one.mode == mode]
+    assert [one.number for one in kept] == list(range(ROUNDS_COUNT))
+    for one in kept:
+        assert {role: len(times) for role, times in one.back_ms.items()} == dict.fromkeys(
+            ROLES, KILLS_COUNT
+        )

@@ -278,6 +278,13 @@ def _drop_index(self: IndexDispatcher, physical_offset: int) -> int:
     return physical_offset
 
 
+def _recover_by_bisection(self: ConsumeQueueWriter, **_careful: Any) -> None:
+    _RECOVER(self)
+
+
+_RECOVER = ConsumeQueueWriter.recover
+
+
 def _mutant(meaning: str, *replacements: tuple[Any, str, Any]) -> Mutant:
     return Mutant(meaning, tuple(Replacement(*one) for one in replacements))
 
@@ -416,6 +423,6 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "queues_not_checked_after_a_crash": _mutant(
         "a hole in a queue stays",
-        (ConsumeQueueWriter, "_careful_end", ConsumeQueueWriter.end_of_written),
+        (ConsumeQueueWriter, "recover", _recover_by_bisection),
     ),
 }

@@ -45,6 +45,8 @@ from wakelog.storage.queue.entry_search import (
 ENTRY: Final = struct.Struct(">qiq")
 PADDING_SIZE: Final = 0x7FFFFFFF
 PADDING_ENTRY: Final = ENTRY.pack(0, PADDING_SIZE, 0)
+LOOK_COUNT: Final = 18
+"""Places that one read of a search takes in: it costs as much as for one."""
 
 assert ENTRY.size == ENTRY_BYTES
 
@@ -264,36 +266,52 @@ class ConsumeQueue:
 
 
 class Places:
-    """The places of a queue, to be searched; see `entry_search.Entries`."""
+    """The places of a queue, for one search; see `entry_search.Entries`.
 
-    __slots__ = ("_blocking", "_queue")
+    A search mostly goes on where the last one ended, and ends at once: the first look reads as
+    many places as decide that.
+    """
+
+    __slots__ = ("_begin", "_blocking", "_data", "_queue")
 
     def __init__(self, queue: ConsumeQueue, blocking: bool = True) -> None:
         """Read from `queue`, and raise ColdEntry unless `blocking` where the disk is needed."""
         self._queue = queue
         self._blocking = blocking
+        self._begin = 0
+        self._data = b""
 
     def at(self, place: int) -> Entry:
         """Return one entry; nothing written where there is no file."""
-        data = self._read(place, 1)
-        return ENTRY.unpack(data) if len(data) == ENTRY_BYTES else (0, 0, 0)
+        position = (place - self._begin) * ENTRY_BYTES
+        if not 0 <= position < len(self._data):
+            self._data = self._read(place, self._in_page(place, LOOK_COUNT))
+            self._begin, position = place, 0
+        whole = position + ENTRY_BYTES <= len(self._data)
+        return ENTRY.unpack_from(self._data, position) if whole else (0, 0, 0)
 
     def some(self, begin: int, count: int) -> list[Entry]:
         """Return up to `count` entries of one file, without the empty ones at their end."""
-        data = self._read(begin, count).rstrip(b"\0")
+        position = (begin - self._begin) * ENTRY_BYTES
+        end = position + count * ENTRY_BYTES
+        known = position >= 0 and end <= len(self._data)
+        data = (self._data[position:end] if known else self._read(begin, count)).rstrip(b"\0")
+        if not data:
+            return []
         whole_bytes = -(-len(data) // ENTRY_BYTES) * ENTRY_BYTES
         return list(ENTRY.iter_unpack(data.ljust(whole_bytes, b"\0")))
 
     def near_count(self, begin: int) -> int:
-        """Return two pages' worth; those of one page without waiting.
+        """Return two pages' worth; some of one page without waiting.
 
         The next page was never read while nothing is written there, and to ask for it would make
         the first pull of each page wait.
         """
-        if self._blocking:
-            return NEAR_COUNT
+        return NEAR_COUNT if self._blocking else self._in_page(begin, LOOK_COUNT - 2)
+
+    def _in_page(self, begin: int, count_max: int) -> int:
         position = begin % self._queue.file_entries * ENTRY_BYTES
-        return max(1, (PAGE_BYTES - position % PAGE_BYTES) // ENTRY_BYTES)
+        return min(count_max, max(1, (PAGE_BYTES - position % PAGE_BYTES) // ENTRY_BYTES))
 
     def _read(self, begin: int, count: int) -> bytes:
         if self._blocking:

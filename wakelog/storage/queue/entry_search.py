@@ -6,7 +6,7 @@ where those disagree the search goes on there: such an entry hides itself and no
 
 Invariants:
 - Of entries that go up a search gives what a look at each of them would give.
-- So it does with one spoilt entry among them, and with a spoilt page where waiting is allowed.
+- So it does with a few spoilt entries among them, and with a spoilt page where it may wait.
 
 Source: none upstream; 4.9.3 keeps these positions in memory.
 """
@@ -61,8 +61,10 @@ def last_near(entries: Entries, place: int, end: int, holds: Holds) -> int | Non
     begin = place + 1
     count = min(end - begin, entries.near_count(begin))
     some = entries.some(begin, count) if count > 0 else []
+    if not some:
+        return None
     # One that lies below the last one in front is spoilt itself.
-    floor = entries.at(place - 1)[0] if some and place > 0 else -1
+    floor = entries.at(place - 1)[0] if place > 0 else -1
     held = (i for i in reversed(range(len(some))) if some[i][0] >= floor and holds(some[i]))
     last = next(held, None)
     return None if last is None else begin + last
