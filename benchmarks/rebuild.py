@@ -6,16 +6,14 @@ recovery, which reads the same log first, is part of it; it ends when the last e
 the index's header and the last page of its hash table are what the real broker had written
 while the messages came. ``whole_seconds`` counts from the start of the first process.
 
-``kernel_seconds`` is what the same dispatch takes wakelog alone, without actors and with its
-compiled kernels loaded: of a start, loading them is a good part, and the plain scan runs meanwhile.
-
-    python -m benchmarks.rebuild STORE END    rebuild a store so, and print the seconds
+``kernel_seconds`` is what ``wakelog log rebuild`` takes for the same, and ``verify_seconds`` what
+``wakelog log verify`` takes for the store as the real broker left it, both without their start, see
+``rebuild_alone.py``. Both stand beside the same time of the real broker.
 """
 
 import shutil
 import struct
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,19 +22,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.load import SETTINGS, Drivers, Run, memory
+from benchmarks.rebuild_alone import measure_alone
 from benchmarks.rows import REBUILD_MESSAGES
 from benchmarks.sides import STORE_LOG_NAME, RocketMQ, Side, Wakelog
-from wakelog.dispatchers import core_dispatchers
-from wakelog.dispatchers.reput import Reput
-from wakelog.storage.bulk.loader import compile_kernels
-from wakelog.storage.commit_log_reader import CommitLogReader
-from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import RealFileSystem
 
 LOG_NAME = "commitlog"
 INDEX = "index"
 ENTRY = struct.Struct(">qiq")
-STEP_BYTES_MAX = 8 << 20
 INDEX_HEADER_BYTES = 40
 INDEX_SLOTS = 5_000_000
 INDEX_SLOT_BYTES = 4
@@ -82,13 +74,12 @@ class RebuildLog:
             side.stop(in_order=True)
         if sent["errors"]:
             raise RuntimeError(f"the log was not written: {sent}")
-        self._store = side.store
+        self.store = side.store
         self.pieces = list(last_pieces(side.store))
-        self.end_offset = end_of(self.pieces)
 
     def copy_into(self, store: Path) -> None:
         """Copy the log alone."""
-        subprocess.run(["cp", "-R", str(self._store / LOG_NAME), str(store)], check=True)
+        subprocess.run(["cp", "-R", str(self.store / LOG_NAME), str(store)], check=True)
 
 
 def measure_rebuild(
@@ -112,6 +103,7 @@ def measure_rebuild(
         "seconds": seconds,
         "per_second": REBUILD_MESSAGES / seconds,
         "kernel_seconds": seconds,
+        "verify_seconds": seconds,
         "whole_seconds": ended_seconds - side.began_seconds,
         "ready_seconds": side.ready_seconds,
         "cpu_seconds": cost.cpu_seconds,
@@ -120,38 +112,29 @@ def measure_rebuild(
         **memory(cost),
     }
     if side.name == Wakelog.name:
-        run["kernel_seconds"] = _rebuild_alone(log, store)
+        run |= _alone(log, store)
     return run, side.configuration
 
 
-def _rebuild_alone(log: RebuildLog, store: Path) -> float:
-    """Let a process of its own rebuild a new copy of the log; return its seconds."""
+def _alone(log: RebuildLog, store: Path) -> dict[str, float]:
+    """Rebuild and verify without actors; return figures of a run."""
     shutil.rmtree(store)
     store.mkdir()
     log.copy_into(store)
-    command = [sys.executable, "-m", "benchmarks.rebuild", str(store), str(log.end_offset)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    if not all(piece.is_in(store) for piece in log.pieces):
-        raise RuntimeError("the rebuilt store is not as the real broker's")
-    return float(done.stdout)
-
-
-def rebuild(store: Path, end_offset: int) -> float:
-    """Dispatch the whole log in this process; return the seconds, the kernels being loaded."""
-    kernels = compile_kernels()
-    fs, config = RealFileSystem(), StoreConfig(store_path_root=str(store))
-    log = CommitLogReader(fs, config)
-    dispatchers = core_dispatchers(fs, config, log)
-    reput = Reput(fs, log, dispatchers, config, kernels=lambda: kernels)
-    began_seconds = time.perf_counter()
-    reput.start(end_offset, clean_exit=True)
-    while reput.step(end_offset, STEP_BYTES_MAX, time.time_ns() // 1_000_000).more:
-        pass
-    seconds = time.perf_counter() - began_seconds
-    for dispatcher in dispatchers:
-        dispatcher.close()
-    log.close()
-    return seconds
+    into = store.parent / "rebuilt"
+    found = measure_alone(store, into, log.store)
+    if not all(piece.is_in(into) for piece in log.pieces):
+        raise RuntimeError("what was rebuilt is not as the real broker's")
+    shutil.rmtree(into)
+    percent = 100 * found.log_bytes / found.copy_bytes_per_second
+    return {
+        "kernel_seconds": found.rebuild_seconds,
+        "durable_seconds": found.durable_seconds,
+        "verify_seconds": found.verify_seconds,
+        "copy_gb_per_second": found.copy_bytes_per_second / 1e9,
+        "rebuild_copy_percent": percent / found.rebuild_seconds,
+        "verify_copy_percent": percent / found.verify_seconds,
+    }
 
 
 def dispatch_began(side_name: str, folder: Path) -> float:
@@ -198,12 +181,6 @@ class Watch:
         self._thread.join()
 
 
-def end_of(pieces: list[Piece]) -> int:
-    """Return the log's end: behind the record that the last entry of a queue points to."""
-    entries = [ENTRY.unpack(piece.content) for piece in pieces if piece.folder.parts[0] != INDEX]
-    return max(int(physical_offset + size_bytes) for physical_offset, size_bytes, _ in entries)
-
-
 def last_pieces(store: Path) -> Iterator[Piece]:
     """Yield what comes last of each queue, then of the index, in a store that is complete."""
     for folder in sorted((store / "consumequeue").glob("*/*")):
@@ -220,7 +197,3 @@ def last_pieces(store: Path) -> Iterator[Piece]:
         page = file.read(PAGE_BYTES)
     yield Piece(Path(INDEX), len(index) - 1, 0, header)
     yield Piece(Path(INDEX), len(index) - 1, end - PAGE_BYTES, page)
-
-
-if __name__ == "__main__":
-    print(rebuild(Path(sys.argv[1]), int(sys.argv[2])))

@@ -74,7 +74,12 @@ _DELIVERY = (
 )
 _REBUILD = (
     Figure("seconds", "s", required=REQUIRED),
-    Figure("kernel_seconds", "without actors, kernels loaded, s"),
+    Figure("kernel_seconds", "wakelog log rebuild, kernels loaded, s"),
+    Figure("verify_seconds", "wakelog log verify, kernels loaded, s"),
+    Figure("durable_seconds", "wakelog log rebuild, durable, s"),
+    Figure("copy_gb_per_second", "memcpy on all cores, GB/s", less_is_better=False),
+    Figure("rebuild_copy_percent", "log rebuild, % of memcpy", less_is_better=False),
+    Figure("verify_copy_percent", "log verify, % of memcpy", less_is_better=False),
     Figure("whole_seconds", "with the start, s"),
     Figure("broker_cpu_seconds", "broker's CPU s", required=REQUIRED),
     Figure("cpu_seconds", "all CPU s"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.rebuild import ENTRY, INDEX_SLOTS, Piece, dispatch_began, end_of, last_pieces
+from benchmarks.rebuild import ENTRY, INDEX_SLOTS, Piece, dispatch_began, last_pieces
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
 
@@ -69,4 +69,3 @@ def test_the_end_is_the_last_entry_of_each_queue_and_the_last_of_the_index(tmp_p
     assert pieces[2].content == bytes(range(40))
     assert pieces[3].content.endswith(b"\0x")
     assert all(piece.is_in(tmp_path) for piece in pieces)
-    assert end_of(pieces) == 400

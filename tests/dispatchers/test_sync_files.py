@@ -4,7 +4,7 @@ import pytest
 
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.dispatchers.sync_files import sync_directories, sync_files
+from wakelog.dispatchers.sync_files import sync_directories, sync_files, sync_tree
 from wakelog.storage.errors import StoreFailed
 
 
@@ -41,3 +41,15 @@ def test_a_directory_that_cannot_be_synced_is_a_failure_of_the_store() -> None:
     fs.fail("sync_directory")
     with pytest.raises(StoreFailed):
         sync_directories(fs, ["/store"])
+
+
+def test_a_tree_is_synced_with_all_of_its_names() -> None:
+    fs = MemoryFileSystem()
+    for path in ("/store/new/index/1", "/store/new/queue/T/0/0", "/store/new/queue/T/1/0"):
+        write_file(fs, path, b"x")
+    fs.calls.clear()
+    sync_tree(fs, "/store/new")
+    assert fs.calls["datasync"] == 3
+    # new, index, queue, T, 0, 1, and the folder that has the name "new".
+    assert fs.calls["sync_directory"] == 7
+    assert fs.descriptor_count == 0

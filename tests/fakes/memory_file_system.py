@@ -134,6 +134,7 @@ class MemoryFileSystem:
         return sum(inode is self._open[fd] for inode in self._disk.files.values())
 
     def next_data(self, fd: int, position: int) -> int | None:
+        self._count("next_data")
         content = self._open[fd].data
         rest = content[position:].lstrip(b"\0")
         return len(content) - len(rest) if rest else None

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from tests.fakes.logs import SEGMENT_BYTES, draft, open_log, small_config
+from tests.fakes.logs import SEGMENT_BYTES, draft, open_log, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.protocol.message_record import decode_record
 from wakelog.storage.commit_log import CommitLog
@@ -157,3 +157,29 @@ def test_what_is_read_ahead_ends_with_its_segment(fs: MemoryFileSystem, log: Com
     reader.read_ahead(SEGMENT_BYTES // 2, 10 * SEGMENT_BYTES)
     reader.read_ahead(5 * SEGMENT_BYTES, SEGMENT_BYTES)  # no such segment, and nobody waits
     assert other.calls["read_ahead"] == 1
+
+
+def test_zeros_are_skipped_up_to_where_a_record_may_begin(fs: MemoryFileSystem) -> None:
+    directory = CONFIG.paths.commit_log_directories[0]
+    first = (bytes(600) + b"\0\0\1\2").ljust(SEGMENT_BYTES, b"\0")
+    write_file(fs, f"{directory}/{offset_name(0)}", first)
+    reader = CommitLogReader(fs, CONFIG)
+    # A size may begin with zeros, the magic behind it does not.
+    assert reader.skip_zeros(0) == 598
+    assert reader.skip_zeros(601) == 601
+    assert reader.skip_zeros(604) == SEGMENT_BYTES
+    assert reader.skip_zeros(3 * SEGMENT_BYTES + 5) == 3 * SEGMENT_BYTES + 5
+    reader.close()
+    assert fs.descriptor_count == 0
+
+
+def test_a_segment_that_cannot_be_looked_into_is_a_failure(fs: MemoryFileSystem) -> None:
+    directory = CONFIG.paths.commit_log_directories[0]
+    write_file(fs, f"{directory}/{offset_name(0)}", bytes(SEGMENT_BYTES))
+    reader = CommitLogReader(fs, CONFIG)
+    fs.fail("next_data")
+    with pytest.raises(StoreFailed, match="seek"):
+        reader.skip_zeros(0)
+    fs.unlink(f"{directory}/{offset_name(0)}")
+    reader.close()
+    assert reader.skip_zeros(7) == 7

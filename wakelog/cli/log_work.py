@@ -26,6 +26,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from wakelog.actors.errors import PlanRefused
 from wakelog.dispatchers.read_ahead import Worker
 from wakelog.dispatchers.rebuild import LogReport, Rebuild
+from wakelog.dispatchers.sync_files import sync_tree
 from wakelog.dispatchers.verify import VerifyReport, verify_files, verify_store
 from wakelog.filter.filter_table import FilterTable, stored_filters
 from wakelog.protocol.errors import RemoteProtocolError
@@ -43,19 +44,16 @@ from wakelog.storage.state.store_lock import BROKER_BYTE, StoreLock, holder_pid
 
 # Below, the plain scan is done before numba is imported.
 BULK_LOG_BYTES_MIN = 64 << 20
+# Threads that read and scan. Who puts queues and index in order keeps pace with about four.
+WORKERS_COUNT = min(4, os.cpu_count() or 1)
 # Kinds of findings that a repair can do something about; a record that rotted stays where it is.
 _MENDED = frozenset({"file", "tail", "queue", "index"})
 
 
-class ScratchFileSystem(RealFileSystem):
-    """For files that nobody keeps: they take no more of the disk than what is written to them."""
+class UnfinishedFileSystem(RealFileSystem):
+    """For files of which none counts before all of them are there, and synced together."""
 
     __slots__ = ()
-
-    def allocate(self, fd: int, length: int) -> None:
-        """Leave a hole."""
-        if self.size(fd) < length:
-            self.truncate(fd, length)
 
     def sync(self, fd: int) -> None:
         """Do nothing."""
@@ -65,6 +63,17 @@ class ScratchFileSystem(RealFileSystem):
 
     def sync_directory(self, path: str) -> None:
         """Do nothing."""
+
+
+class ScratchFileSystem(UnfinishedFileSystem):
+    """For files that nobody keeps: they take no more of the disk than what is written to them."""
+
+    __slots__ = ()
+
+    def allocate(self, fd: int, length: int) -> None:
+        """Leave a hole."""
+        if self.size(fd) < length:
+            self.truncate(fd, length)
 
 
 class RepairReport(NamedTuple):
@@ -86,14 +95,15 @@ def verify(
     filters = None if is_live else _filters(fs, config, needed_only=True)
     with (
         tempfile.TemporaryDirectory(prefix="wakelog-verify-", dir=scratch) as folder,
-        _second_core() as worker,
+        _workers() as worker,
     ):
         return verify_store(
             fs,
             config,
-            lambda: _rebuild(fs, config, folder, worker, filters),
+            lambda: _rebuild(fs, config, folder, worker, filters, check_bodies=True),
             lambda made: _run(made, "verify", show_progress),
             is_live=is_live,
+            worker=worker,
         )
 
 
@@ -102,7 +112,18 @@ def rebuild_into(config: StoreConfig, target: str, *, show_progress: bool) -> Lo
     os.makedirs(target, exist_ok=True)
     if os.listdir(target):
         raise PlanRefused(f"{target} is not empty", "Give a new folder with --into.")
-    return _rebuilt(RealFileSystem(), config, target, show_progress=show_progress)
+    return _rebuilt(config, target, show_progress=show_progress)
+
+
+def make_files(config: StoreConfig, target: str, *, show_progress: bool) -> LogReport:
+    """Make queues and index below an empty `target`, none of it durable. Raises: StoreError."""
+    with _workers() as worker:
+        filters = _filters(RealFileSystem(), config)
+        made = _rebuild(UnfinishedFileSystem(), config, target, worker, filters, check_bodies=False)
+        try:
+            return _run(made, "rebuild", show_progress)
+        finally:
+            made.close()
 
 
 def rebuild_store(config: StoreConfig, *, show_progress: bool) -> tuple[LogReport, list[Move]]:
@@ -154,7 +175,7 @@ def _rebuild_in_place(
     rebuilt = _rebuild_paths(config)
     target = rebuilt.root
     os.mkdir(target)
-    log = _rebuilt(fs, config, target, show_progress=show_progress)
+    log = _rebuilt(config, target, show_progress=show_progress)
     moves = swap_in(fs, config.paths, rebuilt, _now_ms())
     shutil.rmtree(target)
     return log, moves
@@ -166,13 +187,10 @@ def _rebuild_paths(config: StoreConfig) -> StorePaths:
     return StorePaths(target)
 
 
-def _rebuilt(fs: FileSystem, config: StoreConfig, target: str, *, show_progress: bool) -> LogReport:
-    with _second_core() as worker:
-        made = _rebuild(fs, config, target, worker, _filters(fs, config))
-        try:
-            return _run(made, "rebuild", show_progress)
-        finally:
-            made.close()
+def _rebuilt(config: StoreConfig, target: str, *, show_progress: bool) -> LogReport:
+    found = make_files(config, target, show_progress=show_progress)
+    sync_tree(RealFileSystem(), target)
+    return found
 
 
 def _filters(
@@ -202,6 +220,8 @@ def _rebuild(
     target: str,
     worker: Worker,
     filters: FilterTable | None,
+    *,
+    check_bodies: bool,
 ) -> Rebuild:
     loaded: list[Kernels] = []
 
@@ -209,11 +229,20 @@ def _rebuild(
         if made.total_bytes < BULK_LOG_BYTES_MIN:
             return None
         if not loaded:
-            loaded.append(compile_kernels())
+            loaded.append(compile_kernels(windows=True))
         return loaded[0]
 
     source = None if filters is None else lambda: filters
-    made = Rebuild(fs, config, target, kernels=kernels, worker=worker, filters=source)
+    made = Rebuild(
+        fs,
+        config,
+        target,
+        kernels=kernels,
+        worker=worker,
+        workers_count=WORKERS_COUNT,
+        filters=source,
+        check_bodies=check_bodies,
+    )
     return made
 
 
@@ -245,8 +274,8 @@ def _is_live(fs: FileSystem, config: StoreConfig) -> bool:
 
 
 @contextmanager
-def _second_core() -> Iterator[Worker]:
-    with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as pool:
+def _workers() -> Iterator[Worker]:
+    with ThreadPoolExecutor(WORKERS_COUNT, thread_name_prefix="read-ahead") as pool:
         yield pool
 
 

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from wakelog.dispatchers.dispatcher import DispatchBatch
-from wakelog.dispatchers.read_ahead import ReadAhead, Worker
+from wakelog.dispatchers.read_ahead import Ahead, ReadAhead, Worker
 from wakelog.protocol.message_record import BLANK_BYTES, MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.record_check import CheckKind, RecordCheck, check_record
@@ -74,6 +74,10 @@ class LogReader(Protocol):
         """Fill `buffer`, cut at the segment's end; return the count."""
         ...
 
+    def skip_zeros(self, physical_offset: int) -> int:
+        """Return where a record may begin at or after an offset, or the segment's end."""
+        ...
+
     def refresh(self) -> bool:
         """Look at the directories again; True if segments came or went."""
         ...
@@ -113,18 +117,22 @@ class LogCursor:
         kernels: Callable[[], Kernels | None] = lambda: None,
         skip_segment: bool = False,
         worker: Worker | None = None,
+        ahead: Callable[[Kernels], Ahead] | None = None,
     ) -> None:
         """Stand at 0. `kernels` is `KernelLoader.kernels`, `delays_ms` of `delay_levels_ms`.
 
         worker: reads and scans the next stretch while one is dispatched; see `read_ahead.py`.
+        ahead: makes what is read through instead of that.
         """
         self.position = 0
         self._log = log
         self._delays_ms = delays_ms
         self._kernels = kernels
         self._skip_segment = skip_segment
-        self._worker = worker
-        self._ahead: ReadAhead | None = None
+        self._make_ahead = ahead or (
+            lambda kernels: ReadAhead(log, lambda: Columns(kernels, delays_ms), worker)
+        )
+        self._ahead: Ahead | None = None
         self._bad: BadStretch | None = None
         self._bad_stretches: deque[BadStretch] = deque(maxlen=BAD_STRETCHES_KEPT_MAX)
         self._records_count = 0
@@ -209,20 +217,18 @@ class LogCursor:
         if self._ahead is not None:
             self._ahead.settle()
 
-    def _ready_columns(self, readable_bytes: int) -> ReadAhead | None:
+    def _ready_columns(self, readable_bytes: int) -> Ahead | None:
         wanted = (
             readable_bytes >= BULK_WANTED_BYTES or self._records_bytes >= BULK_WANTED_TOTAL_BYTES
         )
         if self._ahead is None and wanted:
             kernels = self._kernels()
             if kernels is not None:
-                self._ahead = ReadAhead(
-                    self._log, lambda: Columns(kernels, self._delays_ms), self._worker
-                )
+                self._ahead = self._make_ahead(kernels)
         return self._ahead
 
     def _read_columns(
-        self, ahead: ReadAhead, end: int, segment_end: int, limit: int, now_ms: int
+        self, ahead: Ahead, end: int, segment_end: int, limit: int, now_ms: int
     ) -> DispatchBatch | None:
         begin = self.position
         columns, _, _, scan = ahead.fill(begin, end)
@@ -313,6 +319,11 @@ class LogCursor:
 
     def _look_for_record(self, end: int, segment_end: int, now_ms: int) -> DispatchBatch | None:
         """Look for the next sound record of the segment, over a bounded number of bytes."""
+        # What was allocated and never written takes no time, however much of it there is.
+        self.position = min(self._log.skip_zeros(self.position), end)
+        if self.position == end:
+            self._end_bad_stretch()
+            return self._no_record(now_ms)
         data = self._log.read_span(self.position, min(RESYNC_BYTES_MAX, end - self.position))
         if not data:
             return self._nothing_there(now_ms)

@@ -14,10 +14,13 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from wakelog.storage.bulk.columns import Columns, ColumnScan
 from wakelog.storage.record_check import CheckKind
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Filled(NamedTuple):
@@ -41,10 +44,10 @@ class SpanReader(Protocol):
         ...
 
 
-class Pending(Protocol):
+class Pending(Protocol[T_co]):
     """Work that goes on elsewhere."""
 
-    def result(self) -> Filled:
+    def result(self) -> T_co:
         """Wait for the work; return what it returned or raise what it raised."""
         ...
 
@@ -52,8 +55,23 @@ class Pending(Protocol):
 class Worker(Protocol):
     """Does one piece of work after the other elsewhere, as a `ThreadPoolExecutor` of one does."""
 
-    def submit(self, work: Callable[[], Filled], /) -> Pending:
+    def submit(self, work: Callable[[], T], /) -> Pending[T]:
         """Begin, or queue, a piece of work."""
+        ...
+
+
+class Ahead(Protocol):
+    """Where a cursor has its columns from: `ReadAhead`, or `parallel/stretches.py`."""
+
+    def fill(self, begin: int, end: int) -> Filled:
+        """Return columns of some of [begin, end), all in one segment, good until the next call.
+
+        Raises: StoreFailed.
+        """
+        ...
+
+    def settle(self) -> None:
+        """Wait for what is on its way and drop it."""
         ...
 
 
@@ -69,7 +87,7 @@ class ReadAhead:
         self._worker = worker
         self._columns = make_columns()
         self._spare: Columns | None = None
-        self._pending: Pending | None = None
+        self._pending: Pending[Filled] | None = None
         self._pending_span = (0, 0)
 
     def fill(self, begin: int, end: int) -> Filled:

@@ -15,19 +15,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
 
 import msgspec
+import numpy as np
 
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.body_check import BodyCheck, DamagedBody
 from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterSource
 from wakelog.dispatchers.log_cursor import BadStretch
+from wakelog.dispatchers.parallel.stretches import Lane, Stretches
 from wakelog.dispatchers.read_ahead import Worker
 from wakelog.dispatchers.reput import Reput
+from wakelog.storage.bulk.window_columns import WindowColumns
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.scan import delay_levels_ms
 
 if TYPE_CHECKING:
     from wakelog.storage.bulk.loader import Kernels
@@ -66,23 +71,49 @@ class Rebuild:
         *,
         kernels: Callable[[], Kernels | None] = lambda: None,
         worker: Worker | None = None,
+        workers_count: int = 1,
         filters: FilterSource | None = None,
+        check_bodies: bool = True,
     ) -> None:
         """Open the log; `target` is the folder that gets consumequeue/ and index/.
 
+        worker: reads and scans, `workers_count` pieces of the log at once.
         filters: what the bitmaps of extension units are calculated of, where there are units.
+        check_bodies: say in the report which bodies have another CRC than their record states;
+            for queues and index it does not matter.
         """
         self.config = msgspec.structs.replace(
             config,
             store_path_root=target,
             store_path_commit_log=",".join(config.paths.commit_log_directories),
         )
+        self._kernels = kernels
         self._log = CommitLogReader(fs, self.config)
         self._bodies = BodyCheck(self._log)
-        derived = core_dispatchers(fs, self.config, self._log, filters=filters)
-        self._dispatchers: list[CoreDispatcher] = [self._bodies, *derived]
+        self._dispatchers: list[CoreDispatcher] = [self._bodies] if check_bodies else []
+        self._dispatchers += core_dispatchers(fs, self.config, self._log, filters=filters)
+        self._lanes: list[CommitLogReader] = []
+        # Units, and queues beside a record's own, need all records as values.
+        needs_values = config.enable_consume_queue_extension or config.enable_multi_dispatch
+
+        def stretches(loaded: Kernels) -> Stretches:
+            assert worker is not None
+            delays_ms = delay_levels_ms(config.message_delay_level)
+            # One that is dispatched, one that waits for that, and those that are being filled.
+            self._lanes += [CommitLogReader(fs, self.config) for _ in range(workers_count + 2)]
+            columns = [
+                WindowColumns(loaded, delays_ms, check_bodies=check_bodies) for _ in self._lanes
+            ]
+            return Stretches(list(map(Lane, self._lanes, columns)), worker)
+
         self._reput = Reput(
-            fs, self._log, self._dispatchers, self.config, kernels=kernels, worker=worker
+            fs,
+            self._log,
+            self._dispatchers,
+            self.config,
+            kernels=kernels,
+            worker=worker,
+            ahead=None if worker is None or needs_values else stretches,
         )
         self.total_bytes = self._log.max_file_end - self._log.min_offset
         self._reput.start(self._log.max_file_end, clean_exit=True)
@@ -91,6 +122,13 @@ class Rebuild:
     def done_bytes(self) -> int:
         """How much of `total_bytes` was looked at."""
         return self._reput.position - self._log.min_offset
+
+    def crc(self, data: bytes) -> int:
+        """Return the CRC-32 of bytes, quickly where the kernels are loaded; from any thread."""
+        kernels = self._kernels()
+        if kernels is None:
+            return crc32(data)
+        return kernels.crc_of_all(np.frombuffer(data, dtype=np.uint8))
 
     def step(self, now_ms: int) -> bool:
         """Go through some more of the log; False when all of it was. Raises: StoreError."""
@@ -123,13 +161,14 @@ class Rebuild:
         self._reput.settle()
         for dispatcher in self._dispatchers:
             dispatcher.close()
-        self._log.close()
+        for log in (self._log, *self._lanes):
+            log.close()
 
     def _written_behind(self, end: int) -> int:
-        position, written = end, 0
+        position, written = self._log.skip_zeros(end), 0
         while data := self._log.read_span(position, _TAIL_PIECE_BYTES):
             there = len(data.rstrip(b"\0"))
             if there:
                 written = position + there - end
-            position += len(data)
+            position = self._log.skip_zeros(position + len(data))
         return written

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch
 from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
-from wakelog.dispatchers.read_ahead import Worker
+from wakelog.dispatchers.read_ahead import Ahead, Worker
 from wakelog.dispatchers.sync_files import sync_directories, sync_files
 from wakelog.storage.bulk.layout import STORE_TIMESTAMP
 from wakelog.storage.config import BrokerRole, StoreConfig
@@ -105,6 +105,7 @@ class Reput:
         kernels: Callable[[], Kernels | None] = lambda: None,
         skip_segment: bool = False,
         worker: Worker | None = None,
+        ahead: Callable[[Kernels], Ahead] | None = None,
     ) -> None:
         """Keep everything, read nothing.
 
@@ -112,6 +113,7 @@ class Reput:
         skip_segment: `compat.skip_segment`, see `log_cursor.py`.
         worker: a second core for catching up, see `read_ahead.py`; it has to be idle, or ended,
             before the log is closed.
+        ahead: makes what the log is read through in bulk, instead of that.
         """
         self._fs = fs
         self._dispatchers = tuple(dispatchers)
@@ -122,6 +124,7 @@ class Reput:
             kernels=kernels,
             skip_segment=skip_segment,
             worker=worker,
+            ahead=ahead,
         )
         self._is_slave = config.broker_role is BrokerRole.SLAVE
         self._broken = False

@@ -7,6 +7,7 @@ in a thread, while the dispatcher opens and closes its own descriptors.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from posixpath import dirname, join
 
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
@@ -44,3 +45,18 @@ def sync_directories(fs: FileSystem, paths: Iterable[str]) -> None:
             continue
         except OSError as error:
             raise store_failure(path, "sync", error) from error
+
+
+def sync_tree(fs: FileSystem, root: str) -> None:
+    """Sync every file below a folder, then the names in it and below it, and its own.
+
+    Raises: StoreFailed, OSError; then nothing of it may be taken for durable.
+    """
+    directories: list[str] = [root]
+    files: list[str] = []
+    for directory in directories:
+        for name in fs.list_directory(directory):
+            path = join(directory, name)
+            (files if fs.is_file(path) else directories).append(path)
+    sync_files(fs, files)
+    sync_directories(fs, [*reversed(directories), dirname(root)])

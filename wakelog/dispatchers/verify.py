@@ -13,10 +13,14 @@ the ends, and a tail, is no damage then (`is_live`).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from posixpath import join
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from wakelog.dispatchers.parallel.stretches import InTurn
+from wakelog.dispatchers.read_ahead import Pending, Worker
 from wakelog.dispatchers.rebuild import LogReport, Rebuild
 from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
@@ -32,7 +36,7 @@ from wakelog.storage.recovery.queue_repair import list_queues
 from wakelog.storage.state.checkpoint import read_times
 from wakelog.storage.sums.compare import ChangedBlock, compare_sums
 from wakelog.storage.verification.findings import Finding, Findings, Severity
-from wakelog.storage.verification.index_compare import compare_index
+from wakelog.storage.verification.index_compare import IndexDifference, compare_index
 from wakelog.storage.verification.queue_compare import (
     Extensions,
     QueueDifference,
@@ -40,6 +44,9 @@ from wakelog.storage.verification.queue_compare import (
     compare_queue,
 )
 from wakelog.storage.verification.store_files import StoreFiles
+
+# Comparisons that were begun and not yet looked at: enough for any worker, however many queues.
+QUEUES_AT_ONCE_MAX: Final = 16
 
 Run = Callable[[Rebuild], LogReport]
 """Steps a rebuild to its end: the caller has the clock, and shows how far it is."""
@@ -71,9 +78,11 @@ def verify_store(
     run: Run,
     *,
     is_live: bool = False,
+    worker: Worker | None = None,
 ) -> VerifyReport:
     """Verify a store. `rebuild` makes one into an empty folder of the caller's.
 
+    worker: compares queues, index and sums, several at once if it can.
     Raises: StoreError, OSError where a file cannot be read.
     """
     findings, may_read = verify_files(fs, config)
@@ -88,12 +97,15 @@ def verify_store(
     for finding in _log_findings(log, watermark, is_live=is_live):
         findings.add(finding)
     span = Span(log.begin, log.end)
-    comparison = _Comparison(fs, config, made.config.paths, findings, span, is_live=is_live)
+    worker = worker or InTurn()
+    changed = worker.submit(lambda: list(_changed_blocks(fs, config, made.crc)))
+    comparison = _Comparison(fs, config, made.config.paths, findings, span, worker, is_live=is_live)
+    index = comparison.begin_index() if config.message_index_enable else None
     comparison.queues()
-    for finding in _changed_blocks(fs, config):
+    for finding in changed.result():
         findings.add(finding)
-    if config.message_index_enable:
-        comparison.index()
+    if index is not None:
+        comparison.index(index)
     return VerifyReport(
         findings,
         is_live,
@@ -143,10 +155,12 @@ def _log_findings(log: LogReport, watermark: int, *, is_live: bool) -> Iterator[
         yield Finding(damage, "tail", "commitlog", reason, log.end)
 
 
-def _changed_blocks(fs: FileSystem, config: StoreConfig) -> Iterator[Finding]:
+def _changed_blocks(
+    fs: FileSystem, config: StoreConfig, crc: Callable[[bytes], int]
+) -> Iterator[Finding]:
     """Yield what differs from when it was durable, neighbouring blocks as one."""
     begin = end = -1
-    for looked in compare_sums(fs, config):
+    for looked in compare_sums(fs, config, crc):
         if begin >= 0 and not (isinstance(looked, ChangedBlock) and looked.begin == end):
             yield _changed(begin, end)
             begin = -1
@@ -171,6 +185,7 @@ class _Comparison:
         rebuilt: StorePaths,
         findings: Findings,
         log: Span,
+        worker: Worker,
         *,
         is_live: bool,
     ) -> None:
@@ -179,6 +194,7 @@ class _Comparison:
         self._rebuilt = rebuilt
         self._findings = findings
         self._log = log
+        self._worker = worker
         self._is_live = is_live
         self.queues_count = 0
         self.entries_count = 0
@@ -188,18 +204,33 @@ class _Comparison:
         """Compare every queue that either side has."""
         paths = self._config.paths
         keys = {*list_queues(self._fs, paths), *list_queues(self._fs, self._rebuilt)}
+        begun: deque[tuple[QueueKey, Pending[list[QueueDifference | int]]]] = deque()
         for key in sorted(keys):
-            self.queues_count += 1
-            found, expected = paths.consume_queue(*key), self._rebuilt.consume_queue(*key)
-            size = self._config.consume_queue_bytes
-            units = self._extensions(key)
-            for result in compare_queue(self._fs, found, expected, size, self._log, units):
-                if isinstance(result, int):
-                    self.entries_count += result
-                else:
-                    self._queue_finding(key, result)
+            begun.append((key, self._worker.submit(partial(self._compared, key))))
+            if len(begun) >= QUEUES_AT_ONCE_MAX:
+                self._queue_findings(*begun.popleft())
+        while begun:
+            self._queue_findings(*begun.popleft())
+
+    def _compared(self, key: QueueKey) -> list[QueueDifference | int]:
+        found, expected = self._config.paths.consume_queue(*key), self._rebuilt.consume_queue(*key)
+        size = self._config.consume_queue_bytes
+        units = self._extensions(key)
+        try:
+            return list(compare_queue(self._fs, found, expected, size, self._log, units))
+        finally:
             for side in units or ():
                 side.close()
+
+    def _queue_findings(
+        self, key: QueueKey, compared: Pending[list[QueueDifference | int]]
+    ) -> None:
+        self.queues_count += 1
+        for result in compared.result():
+            if isinstance(result, int):
+                self.entries_count += result
+            else:
+                self._queue_finding(key, result)
 
     def _extensions(self, key: QueueKey) -> Extensions | None:
         if not self._config.enable_consume_queue_extension:
@@ -236,11 +267,17 @@ class _Comparison:
             )
         )
 
-    def index(self) -> None:
-        """Compare the keys of both sides."""
-        paths, shape = self._config.paths, index_shape(self._config)
-        directories = paths.index_directory, self._rebuilt.index_directory
-        for result in compare_index(self._fs, *directories, shape, self._log):
+    def begin_index(self) -> Pending[list[IndexDifference | int]]:
+        """Begin to compare the keys of both sides."""
+        shape = index_shape(self._config)
+        directories = self._config.paths.index_directory, self._rebuilt.index_directory
+        return self._worker.submit(
+            lambda: list(compare_index(self._fs, *directories, shape, self._log))
+        )
+
+    def index(self, compared: Pending[list[IndexDifference | int]]) -> None:
+        """Take in what came of that."""
+        for result in compared.result():
             if isinstance(result, int):
                 self.keys_count += result
             elif not self._is_live:

@@ -17,6 +17,7 @@ Source: org.apache.rocketmq.store.CommitLog.getMessage, getData (4.9.3).
 
 from __future__ import annotations
 
+from wakelog.protocol.message_record import MAGIC_OFFSET
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
@@ -124,6 +125,22 @@ class CommitLogReader:
         except StoreFailed as error:
             self._absent(error)
             return 0
+
+    def skip_zeros(self, physical_offset: int) -> int:
+        """Return where a record may begin at or after an offset, at the latest the segment's end.
+
+        What was allocated and never written holds none. Raises: StoreFailed.
+        """
+        file = self._find(physical_offset)
+        if file is None:
+            return physical_offset
+        try:
+            data = file.start_offset + file.next_data(physical_offset - file.start_offset)
+        except StoreFailed as error:
+            self._absent(error)
+            return physical_offset
+        # In front of its magic a record may begin with zeros.
+        return data if data == file.end_offset else max(physical_offset, data - MAGIC_OFFSET)
 
     def read_ahead(self, physical_offset: int, length: int) -> None:
         """Have the disk read a stretch, cut at the segment's end. Raises: StoreFailed."""

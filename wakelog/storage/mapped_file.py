@@ -141,6 +141,17 @@ class MappedFile:
         except OSError as error:
             raise store_failure(self.path, "read", error) from error
 
+    def next_data(self, position: int) -> int:
+        """Return where bytes that may not be zero go on at or after `position`, or the file's end.
+
+        Raises: StoreFailed.
+        """
+        try:
+            found = self._fs.next_data(self.fd, position)
+        except OSError as error:
+            raise store_failure(self.path, "seek", error) from error
+        return self.size_bytes if found is None else min(found, self.size_bytes)
+
     def write(self, position: int, data: Buffer) -> None:
         """Write all of `data` at `position`. Raises: StoreFailed, StoreFull."""
         assert position >= 0 and position + len(data) <= self.size_bytes, (position, len(data))

@@ -42,6 +42,15 @@ def test_code_that_reads_otherwise_is_refused(
 
 AGREEMENTS = {
     "scan_records": ("tests/storage/bulk/test_columns.py", "test_agrees_with_the_plain_scan"),
+    "scan_window": (
+        "tests/storage/bulk/test_window_columns.py",
+        "test_agrees_with_columns_of_all_bytes",
+    ),
+    "check_bodies": (
+        "tests/storage/bulk/test_crc_kernel.py",
+        "test_bodies_are_judged_as_the_plain_way_does",
+    ),
+    "crc_of_all": ("tests/storage/bulk/test_crc_kernel.py", "test_any_bytes"),
     "encode_groups": ("tests/storage/bulk/test_columns.py", "test_agrees_with_the_plain_scan"),
     "link_keys": (
         "tests/storage/index/test_index_append.py",

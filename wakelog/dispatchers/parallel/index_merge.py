@@ -91,8 +91,14 @@ def make_index_part(
     path = make_index_file(fs, config, part.name, end_timestamp_ms=end_ms, end_physical_offset=end)
     file = IndexFileWriter(fs, path, index_shape(config))
     try:
+        columns = None if kernels is None else _KeyColumns(kernels)
         for keys in read_keys(fs, key_files, part.begin, part.end, count_max=KEYS_MAX):
-            _put(file, keys, kernels)
+            if columns is None:
+                for key_hash, physical_offset, store_ms in keys.tolist():
+                    file.put(key_hash, physical_offset, store_ms)
+            else:
+                columns.take(keys)
+                file.put_columns(columns, 0, len(keys))
         file.write_back()
     finally:
         file.close()
@@ -100,25 +106,22 @@ def make_index_part(
     return path
 
 
-def _put(file: IndexFileWriter, keys: Array, kernels: Kernels | None) -> None:
-    if kernels is None:
-        for key_hash, physical_offset, store_ms in keys.tolist():
-            file.put(key_hash, physical_offset, store_ms)
-    else:
-        file.put_columns(_KeyColumns(keys, kernels), 0, len(keys))
-
-
 class _KeyColumns:
-    """Keys in the form in which a scan leaves them, a record for each."""
+    """Keys in the form in which a scan leaves them, a record for each; some after others."""
 
-    def __init__(self, keys: Array, kernels: Kernels) -> None:
+    def __init__(self, kernels: Kernels) -> None:
         self._kernels = kernels
-        self.keys = np.empty((KEY_ROWS, len(keys)), dtype=np.int32)
-        self.keys[KEY_HASH] = keys["hash"]
-        self.keys[KEY_RECORD] = np.arange(len(keys))
-        self.numbers = np.zeros((len(keys), NUMBER_FIELDS), dtype=np.int64)
-        self.numbers[:, PHYSICAL_OFFSET] = keys["physical_offset"]
-        self.numbers[:, STORE_TIMESTAMP] = keys["store_ms"]
+        self.keys = np.empty((KEY_ROWS, KEYS_MAX), dtype=np.int32)
+        self.keys[KEY_RECORD] = np.arange(KEYS_MAX)
+        self.numbers = np.zeros((KEYS_MAX, NUMBER_FIELDS), dtype=np.int64)
+        self._entries = np.empty(ENTRY_BYTES * KEYS_MAX, dtype=np.uint8)
+
+    def take(self, keys: Array) -> None:
+        """Hold these, in the place of those before."""
+        count = len(keys)
+        self.keys[KEY_HASH, :count] = keys["hash"]
+        self.numbers[:count, PHYSICAL_OFFSET] = keys["physical_offset"]
+        self.numbers[:count, STORE_TIMESTAMP] = keys["store_ms"]
 
     def link_keys(
         self,
@@ -129,7 +132,6 @@ class _KeyColumns:
         begin: int,
         end: int,
     ) -> tuple[int, memoryview]:
-        entries = np.empty(ENTRY_BYTES * (end - begin), dtype=np.uint8)
         used = self._kernels.link_keys(
             slots,
             entry_next,
@@ -138,6 +140,6 @@ class _KeyColumns:
             begin,
             end,
             self.numbers,
-            entries,
+            self._entries,
         )
-        return used, entries.data
+        return used, self._entries.data[: ENTRY_BYTES * (end - begin)]

@@ -18,9 +18,11 @@ import numpy as np
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.log_cursor import BadStretch, LogCursor
 from wakelog.dispatchers.parallel.pieces import KEY_DTYPE, Array, PieceWriter
+from wakelog.dispatchers.parallel.stretches import InTurn, Lane, Stretches
 from wakelog.dispatchers.queue_entries import EntryPlacement
 from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.bulk.layout import KEY_HASH, KEY_RECORD, PHYSICAL_OFFSET, STORE_TIMESTAMP
+from wakelog.storage.bulk.window_columns import WindowColumns
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.dispatch_request import DispatchRequest
@@ -66,7 +68,15 @@ def scan_segment(
     """Scan the segment that begins at `begin`; make both files. Raises: StoreError, OSError."""
     assert not config.enable_consume_queue_extension
     log = CommitLogReader(fs, config)
-    cursor = LogCursor(log, delay_levels_ms(config.message_delay_level), kernels=kernels)
+    delays_ms = delay_levels_ms(config.message_delay_level)
+
+    def in_turn(loaded: Kernels) -> Stretches:
+        lanes = [Lane(log, WindowColumns(loaded, delays_ms)) for _ in range(2)]
+        return Stretches(lanes, InTurn())
+
+    # Queues beside a record's own need all records as values.
+    ahead = None if config.enable_multi_dispatch else in_turn
+    cursor = LogCursor(log, delays_ms, kernels=kernels, ahead=ahead)
     end = log.segment_end(begin)
     cursor.move_to(begin, end)
     pieces = PieceWriter(fs, queues_path)

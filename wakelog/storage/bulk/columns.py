@@ -114,11 +114,14 @@ class Columns:
         self.count = 0
         self.key_count = 0
         self.refined: list[int] = []
+        self._scanned = 0, 0
         self._groups: list[QueueGroup] | None = None
 
     def scan(self, *, begin: int, end: int, physical_offset: int, segment_end: int) -> ColumnScan:
         """Scan `buffer[begin:end]`, as `scan.scan_plain` does; replaces what was in the columns."""
         self._groups = None
+        self.refined = []
+        self._scanned = begin, physical_offset
         self._table.fill(-1)
         self._group_firsts[-1] = 0
         self.count, self.key_count, stop = self._kernels.scan_records(
@@ -141,10 +144,24 @@ class Columns:
                 stopped_by = check
         return ColumnScan(stop, stopped_by)
 
-    def _refine(self) -> None:
-        marked = self.numbers[: self.count, REFINE]
-        self.refined = np.flatnonzero(marked).tolist() if marked.any() else []
-        for row in self.refined:
+    def damaged_bodies(self) -> list[DispatchRequest]:
+        """Return the records whose body has another CRC than they state."""
+        return [self.request(row) for row in self._damaged_rows(0, *self._scanned)]
+
+    def _damaged_rows(self, first: int, begin: int, physical_offset: int) -> list[int]:
+        damaged: Array = np.empty(self.count - first, dtype=np.int32)
+        damaged_count = self._kernels.check_bodies(
+            self._bytes, begin, physical_offset, self.numbers, first, self.count, damaged
+        )
+        rows: list[int] = damaged[:damaged_count].tolist()
+        return rows
+
+    def _refine(self, first: int = 0) -> list[int]:
+        """Do what the kernel left to Python, from a record on; return the records in question."""
+        marked = self.numbers[first : self.count, REFINE]
+        rows: list[int] = (first + np.flatnonzero(marked)).tolist() if marked.any() else []
+        self.refined += rows
+        for row in rows:
             if self.numbers[row, REFINE] & (REFINE_TEXT | REFINE_DELAY):
                 properties = decode_properties(self.properties_text(row))
                 self.numbers[row, TAGS_CODE] = entry_tags_code(
@@ -153,6 +170,7 @@ class Columns:
                     int(self.numbers[row, STORE_TIMESTAMP]),
                     self._delays_ms,
                 )
+        return rows
 
     def topic(self, row: int) -> str:
         """Return the topic of a record."""
@@ -206,15 +224,14 @@ class Columns:
         lasts = self.numbers[self.order[ends - 1]]
         groups = []
         begin = 0
-        for row, end, unbroken, last in zip(
+        for topic, row, end, unbroken, last in zip(
+            self._group_topics(),
             self.numbers[firsts].tolist(),
             ends.tolist(),
             self._group_unbroken[:count].tolist(),
             (lasts[:, PHYSICAL_OFFSET] + lasts[:, SIZE]).tolist(),
             strict=True,
         ):
-            topic_end = row[TOPIC_BEGIN] + row[TOPIC_BYTES]
-            topic = str(self.buffer[row[TOPIC_BEGIN] : topic_end], "utf-8", "replace")
             groups.append(
                 QueueGroup(
                     topic,
@@ -231,13 +248,16 @@ class Columns:
         self._groups = groups
         return groups
 
+    def _group_topics(self) -> list[str]:
+        return [self.topic(row) for row in self._group_firsts[: self._group_firsts[-1]].tolist()]
+
     def key_runs(self, first_row: int = 0) -> Iterator[tuple[int, int, DispatchRequest | None]]:
         """Yield index work from record `first_row` on: keys [begin, end), then a record, if any.
 
         The record is one whose keys the kernel left to the plain way; it comes behind these keys.
         """
         records = self.keys[KEY_RECORD, : self.key_count]
-        begin = int(np.searchsorted(records, first_row))
+        begin = int(np.searchsorted(records, first_row)) if first_row else 0
         for row in self.refined:
             if row >= first_row and self.numbers[row, REFINE] & (REFINE_TEXT | REFINE_KEYS):
                 end = int(np.searchsorted(records, row))

@@ -9,9 +9,12 @@ org.apache.rocketmq.store.index.IndexFile#putKey (4.9.3).
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numba import njit
 
+from wakelog.storage.bulk.instructions import prefetch
 from wakelog.storage.bulk.layout import (
     ENTRY_BYTES,
     GROUP,
@@ -24,6 +27,10 @@ from wakelog.storage.bulk.layout import (
     TAGS_CODE,
 )
 from wakelog.storage.bulk.scan_kernel import Array, Int
+
+# Slots fall anywhere in 20 MB. So many keys before it is needed a slot is asked for: the memory
+# answers some dozens of such questions at once, and one takes as long as some keys.
+_KEYS_AHEAD: Final = 24
 
 
 @njit(cache=True, forceinline=True)
@@ -97,10 +104,17 @@ def link_keys(
     entries: gets 20 bytes a key.
     """
     newly_used = 0
+    count = np.uint64(len(slots))
+    soon = min(begin + _KEYS_AHEAD, end)
+    for key in range(begin, soon):
+        prefetch(slots, np.uint64(keys[KEY_HASH, key]) % count)
     for key in range(begin, end):
+        if soon < end:
+            prefetch(slots, np.uint64(keys[KEY_HASH, soon]) % count)
+            soon += 1
         row = keys[KEY_RECORD, key]
         key_hash = np.int64(keys[KEY_HASH, key])
-        slot = key_hash % len(slots)
+        slot = np.uint64(key_hash) % count
         previous: Int = np.int64(slots[slot])
         if previous <= 0 or previous > entry_next:
             previous = 0

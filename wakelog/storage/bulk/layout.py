@@ -27,5 +27,6 @@ REFINE_MULTI: Final = 4  # INNER_MULTI_DISPATCH: queues beside its own
 REFINE_KEYS: Final = 8  # more keys than the kernel takes of one record
 
 NO_GROUP: Final = -1  # no consume queue entry: a prepared or rolled back message
+NAME_BYTES_MAX: Final = 127  # of a topic: its length is a signed byte
 RECORD_KEYS_MAX: Final = 64  # of one record in the kernel; messages have one or two
 ENTRY_BYTES: Final = 20  # of a consume queue and of an index file alike

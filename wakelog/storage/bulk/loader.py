@@ -12,32 +12,41 @@ writeable cache, an unknown processor) leaves the plain scan in place for good; 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from wakelog.protocol.message_record import encode_record
-from wakelog.storage.bulk.columns import Columns
+from wakelog.storage.bulk.columns import Columns, QueueGroup
+from wakelog.storage.bulk.window_columns import WindowColumns
 from wakelog.storage.scan import ScanSpan, scan_plain
+
+_OTHER_VERSION: Final = "compiled code from another version: remove numba's cache"
 
 
 class Kernels(NamedTuple):
-    """The compiled functions; see `scan_kernel.py` and `entry_kernel.py`."""
+    """The compiled functions; see `scan_kernel.py`, `entry_kernel.py` and `crc_kernel.py`."""
 
     scan_records: Callable[..., tuple[int, int, int]]
+    scan_window: Callable[..., tuple[int, int, int, int, int]]
     encode_groups: Callable[..., None]
     link_keys: Callable[..., int]
+    check_bodies: Callable[..., int]
+    crc_of_all: Callable[..., int]
 
 
-def compile_kernels() -> Kernels:
+def compile_kernels(*, windows: bool = False) -> Kernels:
     """Import and compile now, and try the result on one record. Waits.
+
+    windows: those of `window_columns.py` too, which otherwise the first use compiles.
 
     Raises: RuntimeError if the compiled scan reads that record otherwise than the plain one.
     """
+    from wakelog.storage.bulk.crc_kernel import check_bodies, crc_of_all
     from wakelog.storage.bulk.entry_kernel import encode_groups, link_keys
-    from wakelog.storage.bulk.scan_kernel import scan_records
+    from wakelog.storage.bulk.scan_kernel import scan_records, scan_window
 
-    kernels = Kernels(scan_records, encode_groups, link_keys)
+    kernels = Kernels(scan_records, scan_window, encode_groups, link_keys, check_bodies, crc_of_all)
     record = _record()
     columns = Columns(kernels, buffer_bytes=len(record), records_max=1)
     columns.buffer[:] = record
@@ -52,8 +61,22 @@ def compile_kernels() -> Kernels:
     )
     span = ScanSpan(record, 0, len(record), 0, len(record))
     if columns.requests() != scan_plain(span, ()).requests or columns.key_count != 2:
-        raise RuntimeError("compiled code from another version: remove numba's cache")
+        raise RuntimeError(_OTHER_VERSION)
+    if windows:
+        _try_windows(kernels, record, columns.groups())
     return kernels
+
+
+def _try_windows(kernels: Kernels, record: bytes, groups: list[QueueGroup]) -> None:
+    window = WindowColumns(kernels, records_max=1, check_bodies=True)
+
+    def read(buffer: memoryview, physical_offset: int) -> int:
+        buffer[:] = record[physical_offset:]
+        return len(buffer)
+
+    window.scan_stretch(read, begin=0, end=len(record), segment_end=len(record))
+    if window.groups() != groups or window.damaged_bodies():
+        raise RuntimeError(_OTHER_VERSION)
 
 
 def _record() -> bytes:

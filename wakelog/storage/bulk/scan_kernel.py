@@ -27,6 +27,7 @@ from wakelog.storage.bulk.layout import (
     GROUP,
     KEY_HASH,
     KEY_RECORD,
+    NAME_BYTES_MAX,
     NO_GROUP,
     PHYSICAL_OFFSET,
     PREPARED_OFFSET,
@@ -58,6 +59,9 @@ _TAGS: Final = int.from_bytes(b"TAGS")
 _UNIQ: Final = int.from_bytes(b"UNIQ")
 _UNDERSCORE_KEY: Final = int.from_bytes(b"_KEY")
 _EACH_BYTE_3: Final = 0x0303030303030303
+_EACH_BYTE_1: Final = 0x0101010101010101
+# Multiplied with a single bit at the begin of byte n, this has n in its highest byte.
+_BYTE_NUMBERS: Final = 0x0001020304050607
 _EACH_BYTE_128: Final = 0x8080808080808080 - (1 << 64)
 _HEAD_BYTES: Final = 88  # with two v4 hosts
 
@@ -79,6 +83,15 @@ def u32_at(buffer: Array, at: Int) -> Int:
         | (byte_at(buffer, at + 2) << 8)
         | byte_at(buffer, at + 3)
     )
+
+
+@njit(cache=True, forceinline=True)
+def _word_at(buffer: Array, at: Int) -> Int:
+    """Return a little-endian long: eight bytes, the first of them lowest."""
+    value: Int = np.int64(0)
+    for i in range(8):
+        value |= byte_at(buffer, at + i) << (8 * i)
+    return value
 
 
 @njit(cache=True, forceinline=True)
@@ -175,21 +188,25 @@ def _which_property(buffer: Array, begin: Int, end: Int) -> Int:
 @njit(cache=True, forceinline=True)
 def next_separator(buffer: Array, at: Int, end: Int) -> Int:
     """Return where the next byte of 1 or 2 stands, `end` if nowhere."""
-    while True:
-        # Eight at a time: the sign bits left are those of bytes below 3, or of none.
-        while at + 8 <= end:
-            word = (u32_at(buffer, at) << 32) | u32_at(buffer, at + 4)
-            if (word - _EACH_BYTE_3) & ~word & _EACH_BYTE_128:
-                break
+    # Eight at a time, and no branch on where in them it stands: lengths differ from record to
+    # record, and each wrong guess of the processor costs as much as eight more bytes.
+    while at + 8 <= end:
+        word = _word_at(buffer, at)
+        # The lowest sign bit left is that of the first byte below 3.
+        signs = (word - _EACH_BYTE_3) & ~word & _EACH_BYTE_128
+        if signs == 0:
             at += 8
-        stop = min(at + 8, end)
-        while at < stop:
-            value = byte_at(buffer, at)
-            if value == 1 or value == 2:
-                return at
-            at += 1
-        if at == end:
-            return end
+            continue
+        at += (((signs & -signs) >> 7 & _EACH_BYTE_1) * _BYTE_NUMBERS >> 56) & 7
+        if byte_at(buffer, at) != 0:
+            return at
+        at += 1
+    while at < end:
+        value = byte_at(buffer, at)
+        if value == 1 or value == 2:
+            return at
+        at += 1
+    return end
 
 
 @njit(cache=True, forceinline=True)
@@ -251,9 +268,21 @@ def _hash_keys(
 
 @njit(cache=True, forceinline=True)
 def _group_of(
-    buffer: Array, numbers: Array, row: Int, topic_hash: Int, table: Array, firsts: Array
-) -> Int:
-    """Return the number of a record's (topic, queue id); firsts[-1] counts those seen."""
+    buffer: Array,
+    numbers: Array,
+    row: Int,
+    topic_hash: Int,
+    table: Array,
+    firsts: Array,
+    names: Array,
+    name_begins: Array,
+    names_end: Int,
+) -> tuple[Int, Int]:
+    """Return the number of a record's (topic, queue id), and the new end of `names`.
+
+    firsts[-1] counts those seen. A topic that was not seen is put into `names`; at an end of -1
+    nothing is put: the buffer, which `names` is then, still has the topics of all rows.
+    """
     mask = len(table) - 1
     begin = numbers[row, TOPIC_BEGIN]
     length = numbers[row, TOPIC_BYTES]
@@ -263,18 +292,23 @@ def _group_of(
         group = np.int64(table[place])
         other = firsts[group]
         if numbers[other, QUEUE_ID] == queue_id and numbers[other, TOPIC_BYTES] == length:
-            there = numbers[other, TOPIC_BEGIN]
+            there = np.int64(name_begins[group]) if names_end >= 0 else numbers[other, TOPIC_BEGIN]
             same = 0
-            while same < length and byte_at(buffer, there + same) == byte_at(buffer, begin + same):
+            while same < length and byte_at(names, there + same) == byte_at(buffer, begin + same):
                 same += 1
             if same == length:
-                return group
+                return group, names_end
         place = (place + 1) & mask
     group = np.int64(firsts[-1])
     table[place] = group
     firsts[group] = row
     firsts[-1] += 1
-    return group
+    if names_end >= 0:
+        name_begins[group] = names_end
+        for i in range(length):
+            names[names_end + i] = buffer[begin + i]
+        names_end += length
+    return group, names_end
 
 
 @njit(cache=True, forceinline=True)
@@ -293,8 +327,8 @@ def take_record(buffer: Array, at: Int, size: Int, parts: Array, numbers: Array,
     numbers[row, PROPERTIES_BYTES] = at + size - parts[3] - 2
 
 
-@njit(cache=True, nogil=True)
-def scan_records(
+@njit(cache=True, forceinline=True)
+def _scan(
     buffer: Array,
     begin: Int,
     end: Int,
@@ -303,20 +337,21 @@ def scan_records(
     keys: Array,
     table: Array,
     firsts: Array,
-) -> tuple[Int, Int, Int]:
-    """Scan sound records; return how many, how many keys, and where it stopped.
-
-    numbers: int64[records_max, NUMBER_FIELDS].
-    keys: int32[2, keys_max]: hash and record number of each index key, in the order of putting.
-    table: int32, a power of two above twice records_max, filled with -1.
-    firsts: int32[records_max + 1]: first record of each group, and their count at the end, 0.
-    """
+    names: Array,
+    name_begins: Array,
+    row: Int,
+    key_count: Int,
+    names_end: Int,
+) -> tuple[Int, Int, Int, Int, Int]:
+    """Scan as `scan_records` and `scan_window` do; also return all REFINE bits or-ed."""
     parts = np.zeros(4, dtype=np.int64)
     found = np.zeros(10, dtype=np.int64)
-    row = 0
-    key_count = 0
+    refined = 0
+    names_room = max(len(names) - NAME_BYTES_MAX, 0)
     at = begin
     while at < end and row < numbers.shape[0] and key_count + RECORD_KEYS_MAX < keys.shape[1]:
+        if names_end > names_room:
+            break
         size = sound_size(buffer, at, end, physical_offset + at - begin, parts)
         if size == 0:
             break
@@ -338,10 +373,86 @@ def scan_records(
             refine |= bits
         numbers[row, TAGS_CODE] = tags - (1 << 32) if tags >= 1 << 31 else tags
         numbers[row, REFINE] = refine
+        refined |= refine
+        numbers[row, GROUP] = NO_GROUP
         if transaction == 0 or transaction == 8:
-            numbers[row, GROUP] = _group_of(buffer, numbers, row, topic_hash, table, firsts)
-        else:
-            numbers[row, GROUP] = NO_GROUP
+            numbers[row, GROUP], names_end = _group_of(
+                buffer, numbers, row, topic_hash, table, firsts, names, name_begins, names_end
+            )
         row += 1
         at += size
+    return row, key_count, at, names_end, refined
+
+
+@njit(cache=True, nogil=True)
+def scan_records(
+    buffer: Array,
+    begin: Int,
+    end: Int,
+    physical_offset: Int,
+    numbers: Array,
+    keys: Array,
+    table: Array,
+    firsts: Array,
+) -> tuple[Int, Int, Int]:
+    """Scan sound records; return how many, how many keys, and where it stopped.
+
+    numbers: int64[records_max, NUMBER_FIELDS].
+    keys: int32[2, keys_max]: hash and record number of each index key, in the order of putting.
+    table: int32, a power of two above twice records_max, filled with -1.
+    firsts: int32[records_max + 1]: first record of each group, and their count at the end, 0.
+    """
+    row, key_count, at, _, _ = _scan(
+        buffer,
+        begin,
+        end,
+        physical_offset,
+        numbers,
+        keys,
+        table,
+        firsts,
+        buffer,
+        firsts,
+        0,
+        0,
+        -1,
+    )
     return row, key_count, at
+
+
+@njit(cache=True, nogil=True)
+def scan_window(
+    buffer: Array,
+    end: Int,
+    physical_offset: Int,
+    numbers: Array,
+    keys: Array,
+    table: Array,
+    firsts: Array,
+    names: Array,
+    name_begins: Array,
+    row: Int,
+    key_count: Int,
+    names_end: Int,
+) -> tuple[Int, Int, Int, Int, Int]:
+    """Go on with a scan in a buffer that was filled anew, behind what the columns hold already.
+
+    names, name_begins: topics of the groups, kept as the buffer is not, and where each begins.
+    Returns: the new counts of records and keys, where it stopped, the new end of `names`, and all
+        REFINE bits of the new records or-ed.
+    """
+    return _scan(
+        buffer,
+        0,
+        end,
+        physical_offset,
+        numbers,
+        keys,
+        table,
+        firsts,
+        names,
+        name_begins,
+        row,
+        key_count,
+        names_end,
+    )

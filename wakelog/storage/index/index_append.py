@@ -47,6 +47,10 @@ PAGE_SLOTS: Final = 4096 // SLOT_BYTES
 # Keys fall anywhere. Up to so many changed slots are written one by one, about 1.5 us each; more
 # go page by page, which from here on writes several slots at once.
 SINGLE_SLOTS_MAX: Final = 4096
+# Where so many keys for each page were put at once, one page of seven is left without any.
+KEYS_FOR_EVERY_PAGE: Final = 2
+# Slots are turned into bytes and written in pieces that stay in a core's cache in between.
+WRITE_PIECE_SLOTS: Final = (256 << 10) // SLOT_BYTES
 
 
 class KeyColumns(Protocol):
@@ -163,7 +167,7 @@ class IndexFileWriter:
             end=begin + count,
         )
         self._fs.pwrite(self._fd, entries, self._entry_position(self._entry_next))
-        self._note_changed(columns.keys[KEY_HASH, begin : begin + count] % self._shape.slot_count)
+        self._note_changed(columns.keys[KEY_HASH, begin : begin + count])
         self._slot_used_count += used
         row = columns.numbers[columns.keys[KEY_RECORD, begin + count - 1]]
         self._advance(count, int(row[PHYSICAL_OFFSET]), int(row[STORE_TIMESTAMP]))
@@ -196,11 +200,14 @@ class IndexFileWriter:
         self._end_timestamp_ms = store_timestamp_ms
         self._header_changed = True
 
-    def _note_changed(self, slots: Array) -> None:
-        if len(self._changed_slots) + len(slots) <= SINGLE_SLOTS_MAX:
-            self._changed_slots.update(slots.tolist())
+    def _note_changed(self, hashes: Array) -> None:
+        if len(hashes) >= KEYS_FOR_EVERY_PAGE * len(self._changed_pages):
+            self._changed_pages.fill(True)
+            self._has_changed_pages = True
+        elif len(self._changed_slots) + len(hashes) <= SINGLE_SLOTS_MAX:
+            self._changed_slots.update((hashes % self._shape.slot_count).tolist())
         else:
-            self._changed_pages[slots // PAGE_SLOTS] = True
+            self._changed_pages[hashes % self._shape.slot_count // PAGE_SLOTS] = True
             self._has_changed_pages = True
 
     def _spread_changed(self) -> None:
@@ -225,11 +232,11 @@ class IndexFileWriter:
         pages = np.flatnonzero(self._changed_pages)
         breaks = np.flatnonzero(np.diff(pages) > 1) + 1
         for run in np.split(pages, breaks):
-            begin = int(run[0]) * PAGE_SLOTS
-            end = min((int(run[-1]) + 1) * PAGE_SLOTS, self._shape.slot_count)
-            slots = self._slots[begin:end]
-            data = slots.byteswap() if sys.byteorder == "little" else slots.copy()
-            self._fs.pwrite(self._fd, data.data.cast("B"), HEADER_BYTES + SLOT_BYTES * begin)
+            run_end = min((int(run[-1]) + 1) * PAGE_SLOTS, self._shape.slot_count)
+            for begin in range(int(run[0]) * PAGE_SLOTS, run_end, WRITE_PIECE_SLOTS):
+                slots = self._slots[begin : min(begin + WRITE_PIECE_SLOTS, run_end)]
+                data = slots.byteswap() if sys.byteorder == "little" else slots.copy()
+                self._fs.pwrite(self._fd, data.data.cast("B"), HEADER_BYTES + SLOT_BYTES * begin)
         self._changed_pages.fill(False)
         self._has_changed_pages = False
 

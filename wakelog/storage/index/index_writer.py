@@ -201,8 +201,9 @@ class IndexWriter:
         if count == 0:
             return
         self._file_with_room(now_ms)
-        end = self.end_physical_offset
-        row = int(np.searchsorted(columns.numbers[:count, PHYSICAL_OFFSET], end, side="left"))
+        end, row = self.end_physical_offset, 0
+        if columns.numbers[0, PHYSICAL_OFFSET] < end:
+            row = int(np.searchsorted(columns.numbers[:count, PHYSICAL_OFFSET], end, side="left"))
         if row < count and columns.numbers[row, PHYSICAL_OFFSET] == self._known_offset:
             self.put(columns.request(row), now_ms)
             row += 1

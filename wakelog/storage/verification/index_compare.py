@@ -1,9 +1,9 @@
 """Holds a store's index against a rebuild of it: which keys of which records it has.
 
 Where one file ends and the next begins depends on when a broker ran, so files are not compared one
-by one: their (hash, record) pairs are, all together. A pair that stands twice, as 4.9.3 leaves it
-after a crash, is the same pair. Inside each file the chains and slots have to agree with the
-entries, or a query would miss them.
+by one, unless all of them are the same: their (hash, record) pairs are, all together. A pair that
+stands twice, as 4.9.3 leaves it after a crash, is the same pair. Inside each file the chains and
+slots have to agree with the entries, or a query would miss them.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from wakelog.storage.index.index_file import (
 from wakelog.storage.index.index_repair import ENTRY_DTYPE, newest_by_slot, sound_entries_count
 from wakelog.storage.index.index_service import index_names
 from wakelog.storage.verification.queue_compare import Span
+from wakelog.storage.verification.same_bytes import same_bytes
 
 Array = np.ndarray[Any, Any]
 _BEYOND_ALL = 1 << 62
@@ -44,8 +45,15 @@ def compare_index(
     fs: FileSystem, found: str, expected: str, shape: IndexShape, log: Span
 ) -> Iterator[IndexDifference | int]:
     """Yield what is wrong in index folder `found`, and how many keys of each file were compared."""
+    names, made = _whole_files(fs, found, shape), _whole_files(fs, expected, shape)
+    counts = _same_counts(
+        fs, [join(found, name) for name in names], [join(expected, name) for name in made], shape
+    )
+    if counts is not None:
+        yield from counts
+        return
     theirs: list[Array] = [np.zeros(0, dtype=ENTRY_DTYPE)]
-    for name in _whole_files(fs, found, shape):
+    for name in names:
         entries, slots = _read(fs, join(found, name), shape)
         sound_count = sound_entries_count(entries, shape.slot_count, _BEYOND_ALL)
         used_count = len(entries) - ENTRY_FIRST
@@ -58,9 +66,29 @@ def compare_index(
         yield used_count
         theirs.append(entries[ENTRY_FIRST:])
     ours = [np.zeros(0, dtype=ENTRY_DTYPE)]
-    for name in _whole_files(fs, expected, shape):
+    for name in made:
         ours.append(_read(fs, join(expected, name), shape)[0][ENTRY_FIRST:])
     yield from _pair_differences(np.concatenate(theirs), np.concatenate(ours), log)
+
+
+def _same_counts(
+    fs: FileSystem, found: list[str], expected: list[str], shape: IndexShape
+) -> list[int] | None:
+    """Return how many keys each file has, None unless both sides are the same, byte for byte."""
+    if len(found) != len(expected):
+        return None
+    counts = []
+    for one, other in zip(found, expected, strict=True):
+        fd = fs.open(other, read_only=True)
+        try:
+            header = decode_header(fs.pread(fd, HEADER_BYTES, 0))
+        finally:
+            fs.close(fd)
+        end = min(header.entry_next, shape.entry_count)
+        if not same_bytes(fs, one, other, shape.entries_position + ENTRY_BYTES * end):
+            return None
+        counts.append(end - ENTRY_FIRST)
+    return counts
 
 
 def _whole_files(fs: FileSystem, directory: str, shape: IndexShape) -> list[str]:

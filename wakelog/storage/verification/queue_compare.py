@@ -31,6 +31,7 @@ from wakelog.storage.queue.consume_queue_ext import (
     ConsumeQueueExt,
     is_extension_address,
 )
+from wakelog.storage.verification.same_bytes import same_bytes
 
 Array = np.ndarray[Any, Any]
 ENTRY_DTYPE: Final = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
@@ -72,10 +73,27 @@ def compare_queue(
     """Yield differences of two queue folders and, for each file, how many entries were compared."""
     found_files, expected_files = _files(fs, found), _files(fs, expected)
     for start in sorted(found_files | expected_files):
-        theirs = _entries(fs, join(found, f"{start:020d}"), file_bytes, start in found_files)
-        ours = _entries(fs, join(expected, f"{start:020d}"), file_bytes, start in expected_files)
+        paths = [join(directory, f"{start:020d}") for directory in (found, expected)]
+        if extensions is None and start in found_files & expected_files:
+            count = _same_entries(fs, paths[0], paths[1], file_bytes)
+            if count is not None:
+                yield count
+                continue
+        theirs = _entries(fs, paths[0], file_bytes, start in found_files)
+        ours = _entries(fs, paths[1], file_bytes, start in expected_files)
         yield int((theirs["size"] > 0).sum())
         yield from _differences(theirs, ours, start // ENTRY_BYTES, log, extensions)
+
+
+def _same_entries(fs: FileSystem, found: str, expected: str, file_bytes: int) -> int | None:
+    """Return how many entries both files have if they are the same, byte for byte."""
+    count = 0
+
+    def look(piece: bytearray) -> None:
+        nonlocal count
+        count += int((np.frombuffer(piece, dtype=ENTRY_DTYPE)["size"] > 0).sum())
+
+    return count if same_bytes(fs, found, expected, file_bytes, look) else None
 
 
 def _files(fs: FileSystem, directory: str) -> set[int]:

@@ -1,0 +1,124 @@
+"""Two instructions of the processor that kernels want and numba has no words for.
+
+    fold_blocks   multiplication without carries, for CRCs; only where CAN_FOLD
+    prefetch      a question to the memory whose answer is waited for later
+
+They are written in LLVM's terms, and become part of the kernel that calls them. Imported with
+numba by the kernels alone.
+
+Source: none upstream; for folding Gopal et al., "Fast CRC Computation for Generic Polynomials
+Using PCLMULQDQ Instruction", 2009.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import binding, ir
+from numba import config, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+BLOCK_BYTES: Final = 64
+LANE_BYTES: Final = 16
+POLYNOMIAL: Final = 0x04C11DB7  # of CRC-32
+
+_I32: Final = ir.IntType(32)
+_I64: Final = ir.IntType(64)
+_LANE: Final = ir.VectorType(_I64, 2)
+_LANES_COUNT: Final = BLOCK_BYTES // LANE_BYTES
+_CONFIG: Final[Any] = config
+
+
+def _can_fold() -> bool:
+    # Told to compile for another processor, numba would fail over the instruction.
+    told = _CONFIG.CPU_NAME is not None or _CONFIG.CPU_FEATURES is not None
+    if told or _CONFIG.DISABLE_JIT:
+        return False
+    return bool(binding.get_host_cpu_features().get("pclmul", False))
+
+
+CAN_FOLD: Final = _can_fold()
+
+
+def _power(exponent: int) -> int:
+    """Return x to this power modulo the polynomial, bits reversed, as a factor of a fold."""
+    value = 1
+    for _ in range(exponent):
+        value = value << 1 ^ (POLYNOMIAL | 1 << 32 if value >> 31 else 0)
+    return int(f"{value:032b}"[::-1], 2) << 1
+
+
+# Two factors a fold, of the lower and of the upper half: over a block, and over a lane.
+BLOCK_FACTORS: Final = (_power(8 * BLOCK_BYTES + 32), _power(8 * BLOCK_BYTES - 32))
+LANE_FACTORS: Final = (_power(8 * LANE_BYTES + 32), _power(8 * LANE_BYTES - 32))
+
+
+@intrinsic
+def _fold_blocks(typing_context: Any, buffer: Any, begin: Any, blocks_count: Any, crc: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        first = builder.gep(array.data, [arguments[1]])
+        multiply = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(_LANE, [_LANE, _LANE, ir.IntType(8)]),
+            "llvm.x86.pclmulqdq",
+        )
+
+        def load(block: Any, lane: int) -> Any:
+            place = builder.add(builder.mul(block, _I64(BLOCK_BYTES)), _I64(LANE_BYTES * lane))
+            pointer = builder.bitcast(builder.gep(first, [place]), _LANE.as_pointer())
+            return builder.load(pointer, align=1)
+
+        def fold(lane: Any, factors: tuple[int, int]) -> Any:
+            both = ir.Constant(_LANE, list(factors))
+            halves = [builder.call(multiply, (lane, both, ir.IntType(8)(i))) for i in (0x00, 0x11)]
+            return builder.xor(*halves)
+
+        lanes = [cgutils.alloca_once_value(builder, load(_I64(0), i)) for i in range(_LANES_COUNT)]
+        start = builder.insert_element(ir.Constant(_LANE, [0, 0]), arguments[3], _I32(0))
+        builder.store(builder.xor(builder.load(lanes[0]), start), lanes[0])
+        with cgutils.for_range(builder, arguments[2], start=_I64(1)) as loop:
+            for i, lane in enumerate(lanes):
+                moved = fold(builder.load(lane), BLOCK_FACTORS)
+                builder.store(builder.xor(moved, load(loop.index, i)), lane)
+        whole = builder.load(lanes[0])
+        for lane in lanes[1:]:
+            whole = builder.xor(fold(whole, LANE_FACTORS), builder.load(lane))
+        both = [builder.extract_element(whole, _I32(i)) for i in (0, 1)]
+        return context.make_tuple(builder, signature.return_type, both)
+
+    result = types.UniTuple(types.uint64, 2)
+    return result(buffer, types.int64, types.int64, types.uint64), generate
+
+
+@intrinsic
+def _prefetch(typing_context: Any, numbers: Any, place: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        pointer = builder.gep(array.data, [arguments[1]])
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32]),
+            "llvm.prefetch.p0",
+        )
+        # To be written, to be kept, data and no code.
+        builder.call(function, [pointer, _I32(1), _I32(3), _I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(numbers, types.uint64), generate
+
+
+def _prefetch_nothing(numbers: np.ndarray[Any, Any], place: int) -> None:
+    """Stand in where nothing is compiled."""
+
+
+fold_blocks: Any = _fold_blocks
+"""(buffer, begin, blocks, crc) -> two longs: 16 bytes with the remainder of these blocks.
+
+blocks: one at least, all inside the buffer; crc: inverted, of what is in front.
+"""
+
+prefetch: Any = _prefetch_nothing if _CONFIG.DISABLE_JIT else _prefetch
+"""(numbers, place): have numbers[place] brought into the cache, to be written soon."""
