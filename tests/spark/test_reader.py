@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from tests.fakes.records import LogBytes
-from tests.spark.logs import FS, columns, write_segments
+from tests.fakes.records import LogBytes, properties
+from tests.spark.logs import FS, MESSAGES, columns, write_segments
 from wakelog.spark.errors import DataLost
 from wakelog.spark.plan import ReadRange, Task
 from wakelog.spark.reader import EVERY_MESSAGE, Found, TaskReader
@@ -105,3 +107,26 @@ def test_all_damage_of_a_task(walk: RecordWalk, tmp_path: Path) -> None:
         (str(path), log.offsets[3], log.offsets[4]),
         (str(path), log.offsets[9], log.offsets[10]),
     ]
+
+
+@pytest.mark.slow
+def test_memory_is_bounded_by_the_batch_whatever_the_segment(tmp_path: Path) -> None:
+    log = LogBytes(32 << 20)
+    for i in range(7000):
+        log.add(properties(TAGS="t", KEYS=f"k{i}"), queue_offset=i, body=b"%04d" % i * 1000)
+    store = open_store(FS, str(write_segments(tmp_path, log)), "b")
+    task = (ReadRange("b", store.segments[0], 0, log.end),)
+    reader = TaskReader(FS, EVERY_MESSAGE, RowOptions(batch_bytes=1 << 20))
+    pool = pa.default_memory_pool()
+    rows_count, arrow_before, arrow_most = 0, pool.bytes_allocated(), 0
+    tracemalloc.start()
+    try:
+        for batch in reader.batches(task, MESSAGES):
+            rows_count += len(batch)
+            arrow_most = max(arrow_most, pool.bytes_allocated() - arrow_before)
+        _, most_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert rows_count == 7000
+    # A batch, the one before it while that is still held, and the buffer that they are made of.
+    assert most_bytes + arrow_most < 12 << 20 < log.end // 2

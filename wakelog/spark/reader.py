@@ -43,9 +43,9 @@ class Found(NamedTuple):
 
 def make_walk(*, buffer_bytes: int = BUFFER_BYTES, records_max: int = RECORDS_MAX) -> RecordWalk:
     """Return a walk with compiled code; imports numba."""
-    from wakelog.storage.bulk.scan_kernel import scan_records
+    from wakelog.spark.records.walk_kernel import walk_records
 
-    return RecordWalk(scan_records, buffer_bytes=buffer_bytes, records_max=records_max)
+    return RecordWalk(walk_records, buffer_bytes=buffer_bytes, records_max=records_max)
 
 
 class TaskReader:

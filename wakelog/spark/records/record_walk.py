@@ -5,8 +5,8 @@ see: a sound record is a row; a record whose parts do not add up is passed over 
 it; of anything else the next sound record is looked for; a blank ends the segment. What is passed
 over is returned too, as `Damage`.
 
-The columns are the arrays of `storage/bulk/scan_kernel.py`; they, and the buffer, are filled again
-by each step.
+The columns are the arrays of `storage/bulk/layout.py`; they, and the buffer, are filled again by
+each step.
 
 Invariants:
 - Steps cover the range without gap or overlap, up to a blank: a byte is part of a sound record or
@@ -30,7 +30,7 @@ from wakelog.protocol.message_record import (
     MESSAGE_MAGIC,
     TOPIC_BYTES_MAX,
 )
-from wakelog.storage.bulk.layout import KEY_ROWS, NUMBER_FIELDS, RECORD_KEYS_MAX
+from wakelog.storage.bulk.layout import NUMBER_FIELDS
 from wakelog.storage.record_check import (
     HEAD_BY_HOST_FLAGS,
     HOST_FLAGS,
@@ -42,7 +42,7 @@ from wakelog.storage.record_check import (
 )
 
 Array = np.ndarray[Any, Any]
-ScanRecords = Callable[..., tuple[int, int, int]]
+WalkRecords = Callable[..., tuple[int, int]]
 
 BUFFER_BYTES: Final = 8 << 20
 """Read at once: large reads from a cold disk are fast, and this much is one batch's memory."""
@@ -119,18 +119,16 @@ class RecordWalk:
 
     def __init__(
         self,
-        scan_records: ScanRecords,
+        walk_records: WalkRecords,
         *,
         buffer_bytes: int = BUFFER_BYTES,
         records_max: int = RECORDS_MAX,
     ) -> None:
-        """Allocate everything once; `scan_records` is `scan_kernel.scan_records`."""
-        self._scan_records = scan_records
+        """Allocate everything once; `walk_records` is `walk_kernel.walk_records`."""
+        self._walk_records = walk_records
         self._set_buffer(buffer_bytes)
-        keys_max = max(4 * records_max, 2 * RECORD_KEYS_MAX)
         self.numbers: Array = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
         self.group_firsts: Array = np.zeros(records_max + 1, dtype=np.int32)
-        self._keys: Array = np.zeros((KEY_ROWS, keys_max), dtype=np.int32)
         self._table: Array = np.zeros(2 << records_max.bit_length(), dtype=np.int32)
         self.count = 0
         self.shift = 0
@@ -178,13 +176,12 @@ class RecordWalk:
     def _scan(self, begin: int, end: int) -> int:
         self._table.fill(-1)
         self.group_firsts[-1] = 0
-        self.count, _, stop = self._scan_records(
+        self.count, stop = self._walk_records(
             self.bytes,
             begin,
             end,
             self.shift + begin,
             self.numbers,
-            self._keys,
             self._table,
             self.group_firsts,
         )

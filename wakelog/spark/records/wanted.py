@@ -1,4 +1,4 @@
-"""Which records of a walk a selection wants: asked once a queue, then compared in whole columns.
+"""Which records of a walk a selection wants: asked once a queue, then compared by compiled code.
 
 Invariants: no Python for a single record; a queue is decoded and asked about once a task.
 """
@@ -7,18 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from wakelog.protocol.java import LONG_MAX
+from wakelog.protocol.java import LONG_MAX, LONG_MIN
 from wakelog.spark.bounds import Bounds, Selection
 from wakelog.spark.records.record_walk import Array, Scanned
-from wakelog.storage.bulk.layout import (
-    GROUP,
-    PHYSICAL_OFFSET,
-    QUEUE_ID,
-    QUEUE_OFFSET,
-    STORE_TIMESTAMP,
-    TOPIC_BEGIN,
-    TOPIC_BYTES,
-)
+from wakelog.storage.bulk.layout import QUEUE_ID, TOPIC_BEGIN, TOPIC_BYTES
 
 _NOTHING = Bounds(1, 0, 1, 0)
 
@@ -34,19 +26,17 @@ class Wanted:
 
     def rows(self, walk: Scanned) -> Array:
         """Return the numbers of the wanted records of the walk's last step, in log order."""
-        numbers = walk.numbers[: walk.count]
+        # Imports numba, as whoever fills a walk has.
+        from wakelog.spark.records.walk_kernel import wanted_records
+
         firsts = walk.group_firsts[: walk.group_count].tolist()
-        bounds = [*(self._bounds(walk, first) for first in firsts), _NOTHING]
-        # What is in no queue, a prepared or rolled back message, has group -1: the last of these.
-        limits = np.array(bounds, dtype=np.int64)[numbers[:, GROUP]]
-        offsets, places = numbers[:, QUEUE_OFFSET], numbers[:, PHYSICAL_OFFSET]
-        keep = (offsets >= limits[:, 0]) & ((offsets < limits[:, 1]) | (limits[:, 1] == LONG_MAX))
-        keep &= (places >= limits[:, 2]) & (places < limits[:, 3])
-        if self._selection.store_ms is not None:
-            begin_ms, end_ms = self._selection.store_ms
-            times = numbers[:, STORE_TIMESTAMP]
-            keep &= (times >= begin_ms) & (times < end_ms)
-        return np.flatnonzero(keep)
+        limits = np.array([self._bounds(walk, first) for first in firsts], dtype=np.int64)
+        rows = np.empty(walk.count, dtype=np.int64)
+        begin_ms, end_ms = self._selection.store_ms or (LONG_MIN, LONG_MAX)
+        count = wanted_records(
+            walk.numbers, walk.count, limits.reshape(-1, 4), begin_ms, end_ms, rows
+        )
+        return rows[:count]
 
     def _bounds(self, walk: Scanned, row: int) -> Bounds:
         begin = int(walk.numbers[row, TOPIC_BEGIN])

@@ -1,0 +1,81 @@
+"""A walk finds the records and queues that Reput's scan finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.fakes.records import LogBytes, properties
+from wakelog.protocol.java import LONG_MAX, LONG_MIN
+from wakelog.spark.bounds import Bounds
+from wakelog.spark.records.walk_kernel import walk_records, wanted_records
+from wakelog.storage.bulk.layout import (
+    GROUP,
+    KEY_ROWS,
+    NUMBER_FIELDS,
+    QUEUE_OFFSET,
+    REFINE,
+    STORE_TIMESTAMP,
+    TAGS_CODE,
+)
+from wakelog.storage.bulk.scan_kernel import Array, scan_records
+
+NOT_FILLED = [TAGS_CODE, REFINE]
+
+
+def columns(records_max: int) -> tuple[Array, Array, Array]:
+    numbers = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
+    table = np.full(2 << records_max.bit_length(), -1, dtype=np.int32)
+    return numbers, table, np.zeros(records_max + 1, dtype=np.int32)
+
+
+def many_queues() -> LogBytes:
+    log = LogBytes(1 << 16)
+    for i in range(150):
+        log.add(
+            properties(TAGS=f"t{i}", KEYS="a b"),
+            topic=f"topic{i % 7}",
+            queue_id=i % 5 - 1,
+            sys_flag=4 * (i % 4),
+            body=b"x" * i,
+        )
+    return log
+
+
+@pytest.mark.parametrize("records_max", [16, 200])
+def test_columns_are_those_of_the_scan(records_max: int) -> None:
+    log = many_queues()
+    buffer = np.frombuffer(bytes(log.data) + b"\0" * 100, dtype=np.uint8)
+    begin = log.offsets[3]
+    numbers, table, firsts = columns(records_max)
+    count, stop = walk_records(buffer, begin, len(buffer), begin, numbers, table, firsts)
+    scanned, scan_table, scan_firsts = columns(records_max)
+    keys = np.zeros((KEY_ROWS, 4096), dtype=np.int32)
+    expected = scan_records(
+        buffer, begin, len(buffer), begin, scanned, keys, scan_table, scan_firsts
+    )
+    assert (count, stop) == (expected[0], expected[2])
+    scanned[:, NOT_FILLED] = 0
+    assert (numbers == scanned).all()
+    assert (firsts == scan_firsts).all()
+
+
+def test_what_is_wanted_lies_within_every_bound() -> None:
+    numbers, _, _ = columns(6)
+    numbers[:, QUEUE_OFFSET] = [0, 1, 2, LONG_MAX, 4, 5]
+    numbers[:, STORE_TIMESTAMP] = [0, 10, 20, 30, 40, LONG_MAX]
+    numbers[:, GROUP] = [0, 0, 0, 0, 1, -1]
+
+    def wanted(*bounds: Bounds, begin_ms: int = LONG_MIN, end_ms: int = LONG_MAX) -> list[int]:
+        rows = np.empty(6, dtype=np.int64)
+        limits = np.array(bounds, dtype=np.int64)
+        count = wanted_records(numbers, 6, limits, begin_ms, end_ms, rows)
+        found: list[int] = rows[:count].tolist()
+        return found
+
+    everything, nothing = Bounds(), Bounds(1, 0, 1, 0)
+    assert wanted(everything, everything) == [0, 1, 2, 3, 4]
+    assert wanted(everything, nothing) == [0, 1, 2, 3]
+    assert wanted(Bounds(queue_begin=1, queue_end=2), everything) == [1, 4]
+    assert wanted(Bounds(physical_begin=1), everything) == [4]
+    assert wanted(everything, everything, begin_ms=10, end_ms=40) == [1, 2, 3]
