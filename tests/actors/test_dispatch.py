@@ -13,7 +13,7 @@ from wakelog.actors import dispatch as dispatch_module
 from wakelog.actors.dispatch import SWITCH_SECONDS, Dispatch, KernelLoading
 from wakelog.actors.links.links import Attachment
 from wakelog.dispatchers.reput import FlushJob
-from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.state.checkpoint import decode_checkpoint

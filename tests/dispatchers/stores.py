@@ -9,7 +9,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.queue.consume_queue import ENTRY
 from wakelog.storage.scan import ScanSpan, scan_plain

@@ -10,7 +10,7 @@ from tests.dispatchers.stores import batch_of, dispatch_config
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes
 from wakelog.dispatchers.body_check import BodyCheck, DamagedBody
-from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.commit_log_reader import CommitLogReader
 
 CONFIG = dispatch_config(commit_log_file_bytes=4096)

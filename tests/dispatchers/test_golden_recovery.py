@@ -15,7 +15,7 @@ from tests.golden_stores import open_golden
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
 from wakelog.filter.filter_table import stored_filters
-from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.index.index_service import IndexReader

@@ -10,7 +10,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
 from wakelog.dispatchers import index
 from wakelog.dispatchers.index import IndexDispatcher
-from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.index.index_cut import SECTOR_BYTES
 from wakelog.storage.index.index_service import IndexReader, index_names

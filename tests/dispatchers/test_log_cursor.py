@@ -11,7 +11,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, record
 from wakelog.dispatchers import log_cursor
 from wakelog.dispatchers.log_cursor import BadStretch, LogCursor
-from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.commit_log_reader import CommitLogReader
 
 SEGMENT_BYTES = 4096

@@ -7,8 +7,8 @@ from typing import Any
 from tests.dispatchers.stores import batch_of, dispatch_config
 from tests.fakes.records import LogBytes, properties
 from wakelog.dispatchers.queue_entries import EntryPlacement
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.bulk.layout import ENTRY_BYTES
-from wakelog.storage.bulk.loader import Kernels
 from wakelog.storage.queue_offsets import QueueKey
 
 

@@ -11,7 +11,7 @@ from tests.fakes.records import LogBytes
 from wakelog.dispatchers.parallel.stretches import InTurn, Later
 from wakelog.dispatchers.read_ahead import ReadAhead
 from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.bulk.kernels import Kernels
 
 SEGMENT_BYTES = 1 << 14
 BUFFER_BYTES = 1 << 10

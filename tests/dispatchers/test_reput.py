@@ -15,7 +15,7 @@ from wakelog.dispatchers import core_dispatchers, log_cursor
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch, FlushPart
 from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.dispatchers.reput import Reput
-from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.errors import StoreFull

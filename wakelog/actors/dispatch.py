@@ -24,7 +24,8 @@ from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterFile
 from wakelog.dispatchers.plugins import PluginCursor, find_plugins, own_plugins
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
-from wakelog.storage.bulk.loader import KernelLoader, Kernels, compile_kernels
+from wakelog.storage.bulk.kernels import Kernels
+from wakelog.storage.bulk.loader import KernelLoader, compile_kernels
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError

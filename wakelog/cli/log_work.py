@@ -30,7 +30,8 @@ from wakelog.dispatchers.sync_files import sync_tree
 from wakelog.dispatchers.verify import VerifyReport, verify_files, verify_store
 from wakelog.filter.filter_table import FilterTable, stored_filters
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.storage.bulk.loader import Kernels, compile_kernels
+from wakelog.storage.bulk.kernels import Kernels
+from wakelog.storage.bulk.loader import compile_kernels
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore, StoreError
 from wakelog.storage.file_system import FileSystem, RealFileSystem

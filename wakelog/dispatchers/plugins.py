@@ -19,17 +19,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from wakelog.dispatchers.cursor_file import CursorFile, is_dispatcher_name
 from wakelog.dispatchers.dispatcher import Dispatcher
 from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.scan import delay_levels_ms
-
-if TYPE_CHECKING:
-    from wakelog.storage.bulk.loader import Kernels
 
 ENTRY_POINT_GROUP: Final = "wakelog.dispatchers"
 CORE_NAMES: Final = frozenset({"bitmap_filter", "consume_queue", "index", "parquet"})

@@ -14,7 +14,7 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService (4.9.3
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -28,14 +28,12 @@ from wakelog.dispatchers.log_cursor import BadStretch
 from wakelog.dispatchers.parallel.stretches import Lane, Stretches
 from wakelog.dispatchers.read_ahead import Worker
 from wakelog.dispatchers.reput import Reput
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.bulk.window_columns import WindowColumns
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.scan import delay_levels_ms
-
-if TYPE_CHECKING:
-    from wakelog.storage.bulk.loader import Kernels
 
 STEP_BYTES_MAX: Final = 64 << 20
 _TAIL_PIECE_BYTES: Final = 8 << 20

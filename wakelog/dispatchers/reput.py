@@ -27,22 +27,19 @@ DefaultMessageStore.ReputMessageService (4.9.3).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch
 from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
 from wakelog.dispatchers.read_ahead import Ahead, Worker
 from wakelog.dispatchers.sync_files import sync_directories, sync_files
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.bulk.layout import STORE_TIMESTAMP
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.scan import delay_levels_ms
 from wakelog.storage.state.dispatched import IndexEnd
-
-if TYPE_CHECKING:
-    from wakelog.storage.bulk.loader import Kernels
-
 
 __all__ = ["Arrival", "DispatchDecision", "FlushJob", "Reput", "ReputStatistics", "TopicPuts"]
 

@@ -13,7 +13,7 @@ from wakelog.dispatchers.parallel.pieces import BUCKETS_COUNT, KeyFile
 from wakelog.dispatchers.parallel.queue_merge import MergeSummary, merge_queues
 from wakelog.dispatchers.parallel.segment_scan import SegmentSummary, scan_segment
 from wakelog.dispatchers.rebuild import Rebuild
-from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import StorePaths

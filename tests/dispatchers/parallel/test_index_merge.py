@@ -18,7 +18,7 @@ from tests.dispatchers.stores import NOW_MS, dispatch_config
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
 from wakelog.dispatchers.parallel.index_merge import plan_index
-from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.config import StoreConfig
 
 SEGMENT_BYTES = 128 << 10

@@ -10,7 +10,7 @@ from tests.fakes.logs import read_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
 from wakelog.dispatchers.parallel.segment_scan import scan_segment
-from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.errors import DamagedStore
 
 SEGMENT_BYTES = 128 << 10

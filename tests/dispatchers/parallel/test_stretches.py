@@ -19,7 +19,7 @@ from wakelog.dispatchers.parallel.stretches import (
     first_record,
 )
 from wakelog.dispatchers.read_ahead import Worker
-from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.bulk.window_columns import WindowColumns
 
 SEGMENT_BYTES = 1 << 20

@@ -2,7 +2,8 @@
 
 import pytest
 
-from wakelog.storage.bulk.loader import Kernels, compile_kernels
+from wakelog.storage.bulk.kernels import Kernels
+from wakelog.storage.bulk.loader import compile_kernels
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,8 @@ from tests.fakes.records import STORE_MS, LogBytes, properties, record
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import transaction_type
 from wakelog.storage.bulk.columns import Columns
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.bulk.layout import KEY_HASH, KEY_RECORD
-from wakelog.storage.bulk.loader import Kernels
 from wakelog.storage.dispatch_request import DispatchRequest
 from wakelog.storage.index.index_file import index_key_hash
 from wakelog.storage.queue.consume_queue import ENTRY

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.fakes.records import LogBytes
 from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.bulk.crc_kernel import crc_by_tables, crc_of
-from wakelog.storage.bulk.loader import Kernels
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.record_check import CheckKind, check_record
 
 BUFFER_BYTES = 1 << 13

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.loader import KernelLoader, Kernels, compile_kernels
+from wakelog.storage.bulk.kernels import Kernels
+from wakelog.storage.bulk.loader import KernelLoader, compile_kernels
 
 
 def test_starts_once_and_answers_at_once(kernels: Kernels) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.fakes.records import properties, record
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.bulk.layout import KEY_ROWS, NUMBER_FIELDS, RECORD_KEYS_MAX
-from wakelog.storage.bulk.loader import Kernels
 
 RECORD = record(0, properties(UNIQ_KEY="u", KEYS="a b"), body=b"0123456789")
 BODY_LENGTH_AT, TOPIC_LENGTH_AT = 84, 98

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.fakes.records import LogBytes, properties
 from tests.storage.bulk.test_columns import BUFFER_BYTES, DELAYS_MS, damages, make, records
 from wakelog.storage.bulk.columns import SCAN_BUFFER_BYTES, Columns, ColumnScan
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.bulk.layout import KEY_HASH, KEY_RECORD, NAME_BYTES_MAX, PHYSICAL_OFFSET
-from wakelog.storage.bulk.loader import Kernels
 from wakelog.storage.bulk.window_columns import WindowColumns
 from wakelog.storage.record_check import CheckKind
 

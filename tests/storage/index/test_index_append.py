@@ -10,7 +10,8 @@ from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
 from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.loader import Kernels, compile_kernels
+from wakelog.storage.bulk.kernels import Kernels
+from wakelog.storage.bulk.loader import compile_kernels
 from wakelog.storage.index import index_append
 from wakelog.storage.index.index_append import IndexFileWriter
 from wakelog.storage.index.index_file import (

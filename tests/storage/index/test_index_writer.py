@@ -12,7 +12,8 @@ from tests.fakes.logs import read_file, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
 from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.loader import Kernels, compile_kernels
+from wakelog.storage.bulk.kernels import Kernels
+from wakelog.storage.bulk.loader import compile_kernels
 from wakelog.storage.index.index_file import HEADER, IndexHeader
 from wakelog.storage.index.index_service import IndexReader, index_names
 from wakelog.storage.index.index_writer import IndexWriter

@@ -17,13 +17,14 @@ Source: org.apache.rocketmq.store.index.IndexService, IndexFile#putKey (4.9.3).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from wakelog.dispatchers.parallel.pieces import Array, KeyFile, read_keys
 from wakelog.dispatchers.parallel.segment_scan import SegmentSummary
 from wakelog.dispatchers.sync_files import sync_files
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.bulk.layout import (
     ENTRY_BYTES,
     KEY_HASH,
@@ -38,9 +39,6 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_append import IndexFileWriter
 from wakelog.storage.index.index_service import index_name, index_shape
 from wakelog.storage.index.new_index_file import make_index_file
-
-if TYPE_CHECKING:
-    from wakelog.storage.bulk.loader import Kernels
 
 KEYS_MAX: Final = 1 << 15
 """Read and chained at once: 4 MiB with their columns."""

@@ -11,7 +11,7 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService#doRepu
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from wakelog.dispatchers.parallel.pieces import KEY_DTYPE, Array, PieceWriter
 from wakelog.dispatchers.parallel.stretches import InTurn, Lane, Stretches
 from wakelog.dispatchers.queue_entries import EntryPlacement
 from wakelog.storage.bulk.columns import Columns
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.bulk.layout import KEY_HASH, KEY_RECORD, PHYSICAL_OFFSET, STORE_TIMESTAMP
 from wakelog.storage.bulk.window_columns import WindowColumns
 from wakelog.storage.commit_log_reader import CommitLogReader
@@ -31,9 +32,6 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import index_key_hash
 from wakelog.storage.index.index_writer import index_words
 from wakelog.storage.scan import delay_levels_ms
-
-if TYPE_CHECKING:
-    from wakelog.storage.bulk.loader import Kernels
 
 
 class SegmentSummary(NamedTuple):

@@ -44,7 +44,7 @@ from wakelog.storage.paths import StorePaths, offset_name
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from wakelog.storage.bulk.loader import Kernels
+    from wakelog.storage.bulk.kernels import Kernels
 
 UNFINISHED: Final = ".unfinished"
 BULK_LOG_BYTES_MIN: Final = 64 << 20

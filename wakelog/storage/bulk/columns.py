@@ -17,11 +17,12 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from wakelog.protocol.properties import KEYS, UNIQ_KEY, decode_properties
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.bulk.layout import (
     ENTRY_BYTES,
     KEY_RECORD,
@@ -48,9 +49,6 @@ from wakelog.storage.bulk.layout import (
 from wakelog.storage.dispatch_request import DispatchRequest
 from wakelog.storage.record_check import CheckKind, RecordCheck, check_record
 from wakelog.storage.scan import entry_tags_code
-
-if TYPE_CHECKING:
-    from wakelog.storage.bulk.loader import Kernels
 
 Array = np.ndarray[Any, Any]
 

@@ -12,27 +12,17 @@ writeable cache, an unknown processor) leaves the plain scan in place for good; 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from wakelog.protocol.message_record import encode_record
 from wakelog.storage.bulk.columns import Columns, QueueGroup
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.bulk.window_columns import WindowColumns
 from wakelog.storage.scan import ScanSpan, scan_plain
 
 _OTHER_VERSION: Final = "compiled code from another version: remove numba's cache"
-
-
-class Kernels(NamedTuple):
-    """The compiled functions; see `scan_kernel.py`, `entry_kernel.py` and `crc_kernel.py`."""
-
-    scan_records: Callable[..., tuple[int, int, int]]
-    scan_window: Callable[..., tuple[int, int, int, int, int]]
-    encode_groups: Callable[..., None]
-    link_keys: Callable[..., int]
-    check_bodies: Callable[..., int]
-    crc_of_all: Callable[..., int]
 
 
 def compile_kernels(*, windows: bool = False) -> Kernels:

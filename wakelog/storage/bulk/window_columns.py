@@ -14,17 +14,15 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from wakelog.storage.bulk.columns import SCAN_BUFFER_BYTES, Array, Columns, ColumnScan
+from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.bulk.layout import TOPIC_BYTES
 from wakelog.storage.dispatch_request import DispatchRequest
 from wakelog.storage.record_check import CheckKind, check_record
-
-if TYPE_CHECKING:
-    from wakelog.storage.bulk.loader import Kernels
 
 Read = Callable[[memoryview, int], int]
 """Fills a buffer from a physical offset on, and returns how much of it."""
