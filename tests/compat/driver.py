@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.compat.provision import CACHE, JVM_OPTIONS, java_runtime, rocketmq_classpath
+from tests.compat.real_rocketmq import class_options
 
 SOURCES = Path(__file__).resolve().parent / "driver"
 ANSWER_SECONDS_MAX = 90.0
@@ -54,11 +55,11 @@ class JavaDriver:
             for name in ("waitInterval", "lockInterval")
         ]
         form = f"-Drocketmq.serialize.type={header_form}"
-        limits = (*JVM_OPTIONS, "-Xmx256m")
+        limits = (*JVM_OPTIONS, *class_options(), "-Xmx256m")
         with open(self._log_path, "ab") as log:
             self._process = subprocess.Popen(
                 [runtime.java, *limits, *places, *pace, form, "Driver", name_server],
-                env={**runtime.env, "CLASSPATH": f"{compiled_driver()}:{rocketmq_classpath()}"},
+                env={**runtime.env, "CLASSPATH": f"{rocketmq_classpath()}:{compiled_driver()}"},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -89,7 +89,7 @@ def rocketmq_jars() -> tuple[Path, ...]:
     """
     artifacts = maven.read_artifacts(ROOT / "tests" / "compat" / "artifacts.lock")
     repository = CACHE / "maven"
-    with _turn("maven"):
+    with turn("maven"):
         try:
             if not maven.verify(artifacts, repository):
                 _say("fetching the jars of RocketMQ 4.9.3 with Maven")
@@ -150,7 +150,7 @@ def _unpacked(
 ) -> Path:
     """Return the folder that holds the packages, making it the first time."""
     tree = CACHE / "debian" / name
-    with _turn(name):
+    with turn(name):
         if tree.exists():
             return tree
         advice = "put it on PATH, or leave out the tests that need it (./dev test --without KIND)"
@@ -165,7 +165,7 @@ def _unpacked(
 
 
 @contextmanager
-def _turn(name: str) -> Iterator[None]:
+def turn(name: str) -> Iterator[None]:
     """Let one process at a time fetch a thing."""
     CACHE.mkdir(exist_ok=True)
     with open(CACHE / f"{name}.lock", "w", encoding="utf-8") as lock:

@@ -4,15 +4,18 @@ Both get a home of their own inside that folder, so that nothing is written to t
 logs, and the files that they keep under `user.home` by default.
 """
 
+import functools
+import hashlib
 import signal
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from tests.compat.frames import RawConnection
 from tests.compat.name_server_probe import answers, serves
 from tests.compat.processes import TestProcess, free_port
-from tests.compat.provision import JVM_OPTIONS, java_runtime, rocketmq_classpath
+from tests.compat.provision import CACHE, JVM_OPTIONS, java_runtime, rocketmq_classpath, turn
 
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 60.0
@@ -53,17 +56,57 @@ PATIENT = {"waitTimeMillsInSendQueue": "10000"}
 be refused, which producers do not try again. What overload does has tests of its own."""
 
 
+@functools.cache
+def class_options() -> tuple[str, ...]:
+    """Return the options by which a JVM maps RocketMQ's classes, parsed before, into its memory.
+
+    A broker makes that archive at its end, once for a Java and the jars. A JVM that cannot use it
+    reads the jars, as ever; so does one whose class path does not begin with theirs.
+    """
+    java = Path(java_runtime().java).resolve()
+    made_of = f"{java} {java.stat().st_mtime_ns} {rocketmq_classpath()}"
+    archive = CACHE / "classes" / f"{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.jsa"
+    with turn("classes"):
+        if not archive.exists():
+            _archive_classes(archive)
+    return (f"-XX:SharedArchiveFile={archive}",)
+
+
+def _archive_classes(archive: Path) -> None:
+    archive.parent.mkdir(exist_ok=True)
+    unfinished = archive.with_suffix(".new")
+    options = (f"-XX:ArchiveClassesAtExit={unfinished}", "-Xlog:disable")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        name_server = RealNameServer(folder / "namesrv", classes=())
+        try:
+            broker = RealBroker(
+                folder / "broker",
+                folder / "store",
+                name_server=name_server.address,
+                classes=options,
+            )
+            try:
+                broker.start()
+                broker.stop()
+            finally:
+                broker.kill()
+        finally:
+            name_server.kill()
+    unfinished.rename(archive)
+
+
 class RealNameServer:
     """A name server of 4.9.3; its routes live as long as it does."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, classes: Sequence[str] | None = None) -> None:
         self.address = f"127.0.0.1:{free_port()}"
         settings = {
             "listenPort": self.address.rpartition(":")[2],
             "kvConfigPath": str(folder / "kvConfig.json"),
         }
         command = ("org.apache.rocketmq.namesrv.NamesrvStartup", "-c")
-        self._process = _start(folder, "namesrv", command, settings)
+        self._process = _start(folder, "namesrv", command, settings, classes)
         self._process.wait_until(
             lambda: answers(self.address), seconds_max=START_SECONDS_MAX, what="answering"
         )
@@ -77,7 +120,7 @@ class RealBroker:
     """A broker of 4.9.3 over a store; it may be stopped or killed and started again.
 
     `name_server` is one address, or several with `;` between them. `settings` are keys of
-    broker.conf, over the ones here.
+    broker.conf, over the ones here. `classes` are options in place of `class_options`.
     """
 
     def __init__(
@@ -87,8 +130,10 @@ class RealBroker:
         *,
         name_server: str,
         settings: Mapping[str, str] | None = None,
+        classes: Sequence[str] | None = None,
     ) -> None:
         self._folder = folder
+        self._classes = classes
         self._name_server = name_server
         port = free_port(-2, 1)  # the broker's other two ports are at these distances
         self.address = f"127.0.0.1:{port}"
@@ -112,8 +157,7 @@ class RealBroker:
 
     def start(self) -> None:
         """Start, and return once the broker is in the name server's route and accepts."""
-        command = ("org.apache.rocketmq.broker.BrokerStartup", "-c")
-        self._process = _start(self._folder, "broker", command, self._settings)
+        self._process = self._start()
         self._process.wait_until(
             lambda: all(serves(x, self.address) for x in self._name_server.split(";")),
             seconds_max=START_SECONDS_MAX,
@@ -127,9 +171,11 @@ class RealBroker:
 
     def wait_refused(self) -> int:
         """Start where the broker is expected to give up by itself; return its exit code."""
+        return self._start().wait_end(seconds_max=START_SECONDS_MAX)
+
+    def _start(self) -> TestProcess:
         command = ("org.apache.rocketmq.broker.BrokerStartup", "-c")
-        process = _start(self._folder, "broker", command, self._settings)
-        return process.wait_end(seconds_max=START_SECONDS_MAX)
+        return _start(self._folder, "broker", command, self._settings, self._classes)
 
     def stop(self) -> None:
         """Stop in order: the store is left as after a normal exit."""
@@ -146,7 +192,11 @@ class RealBroker:
 
 
 def _start(
-    folder: Path, name: str, command: tuple[str, ...], settings: Mapping[str, str]
+    folder: Path,
+    name: str,
+    command: tuple[str, ...],
+    settings: Mapping[str, str],
+    classes: Sequence[str] | None,
 ) -> TestProcess:
     """Start one of RocketMQ's programs with a home, a log configuration and a settings file."""
     configuration = folder / "conf"
@@ -157,9 +207,10 @@ def _start(
     lines = [f"{key}={value}\n" for key, value in settings.items()]
     settings_path.write_text("".join(lines), encoding="utf-8")
     runtime = java_runtime()
+    options = (*_OPTIONS, *(class_options() if classes is None else classes))
     places = (f"-Duser.home={folder}", f"-Djava.io.tmpdir={folder}")
     return TestProcess(
-        [runtime.java, *_OPTIONS, *places, *command, str(settings_path)],
+        [runtime.java, *options, *places, *command, str(settings_path)],
         env={**runtime.env, "ROCKETMQ_HOME": str(folder), "CLASSPATH": rocketmq_classpath()},
         log_path=folder / f"{name}.out",
     )

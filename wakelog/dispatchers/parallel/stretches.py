@@ -6,7 +6,7 @@ and behind it the offset at which it stands. Workers read and scan stretches apa
 takes them in order, and takes one only if it begins where the last one ended. What looked like a
 record and was none costs time: that stretch is read again from where it has to begin.
 
-    nominal      |0        |8 MiB        |16 MiB
+    nominal      |0        |16 MiB       |32 MiB
     records      [    ][      ][    ][      ][    ]
     stretches    [                  ][            ]
 
@@ -34,7 +34,7 @@ from wakelog.storage.bulk.columns import SCAN_BUFFER_BYTES
 from wakelog.storage.bulk.window_columns import WindowColumns
 
 # Some milliseconds of work: what a stretch costs in Python is little beside it.
-STRETCH_BYTES: Final = 8 << 20
+STRETCH_BYTES: Final = 16 << 20
 # How far a record's begin is looked for: further only records lie that are longer. Then the
 # stretch is read in turn.
 LOOK_BYTES_MAX: Final = 256 << 10
@@ -146,7 +146,7 @@ class Stretches:
         if filled is None:
             # At least one is free: the one that was given out last.
             lane = self._given = self._free.pop()
-            far = min(end, begin + SCAN_BUFFER_BYTES)
+            far = min(end, begin + max(self._stretch_bytes, SCAN_BUFFER_BYTES))
             filled = lane.fill(begin, gap_end or far)
             if gap_end is not None and filled.columns.count == 0:
                 filled = lane.fill(begin, far)  # what seemed to begin there lies in a record

@@ -27,10 +27,11 @@ from wakelog.storage.record_check import CheckKind, check_record
 Read = Callable[[memoryview, int], int]
 """Fills a buffer from a physical offset on, and returns how much of it."""
 
-# Half of a core's second-level cache of 1 MiB; between 256 KiB and 1 MiB it makes no difference.
-WINDOW_BYTES: Final = 512 << 10
-# Of one stretch of 8 MiB, with records of 128 bytes; memory that longer ones never touch.
-STRETCH_RECORDS_MAX: Final = 1 << 16
+# A second-level cache of today. Half of it is as good for the bytes, but each window costs two
+# turns at the interpreter's lock; twice as much sends the bytes to memory and back.
+WINDOW_BYTES: Final = 1 << 20
+# Of one stretch of 16 MiB, with records of 128 bytes; memory that longer ones never touch.
+STRETCH_RECORDS_MAX: Final = 1 << 17
 # Topics of one stretch's queues: some thousands of them.
 NAMES_BYTES: Final = 256 << 10
 
