@@ -33,7 +33,7 @@ from wakelog.storage.recovery.durable import Durable
 from wakelog.storage.recovery.log_end import LogEndSearch
 from wakelog.storage.recovery.plan import DurablePositions
 from wakelog.storage.recovery.queue_ends import QueueEnds
-from wakelog.storage.state import config_files, dispatched, watermark
+from wakelog.storage.state import config_files, slot_file
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.config_files import ConfigFiles
 from wakelog.storage.state.dispatched import read_dispatched
@@ -392,8 +392,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "marks_of_the_page_cache": _mutant(
         "a mark whose sync failed is taken for lowered, and the disk has the one before",
-        (dispatched, "pread_anew", _from_the_page_cache),
-        (watermark, "pread_anew", _from_the_page_cache),
+        (slot_file, "pread_anew", _from_the_page_cache),
     ),
     "dispatched_of_another_broker": _mutant(
         "the position of what is dispatched is believed whoever had the store since",

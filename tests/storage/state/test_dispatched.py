@@ -10,17 +10,15 @@ from tests.simulation.disk import Image, SimulatedDisk
 from tests.simulation.faults import Failure, SyncFailure
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.state.dispatched import (
-    DISPATCHED_BYTES,
-    SLOT_POSITIONS,
+    SLOTS,
     DispatchedFile,
     DispatchedMark,
     IndexEnd,
-    decode_dispatched,
-    encode_slot,
     lower_dispatched,
     lower_index_end,
     read_dispatched,
 )
+from wakelog.storage.state.slot_file import SLOT_FILE_BYTES, SLOT_POSITIONS
 
 PATH = "/store/wakelog.dispatched"
 END = IndexEnd(20260102030405678, 17)
@@ -33,7 +31,7 @@ def opened(fs: MemoryFileSystem) -> DispatchedFile:
 
 def test_a_slot_as_documented() -> None:
     """docs/formats/dispatched.md gives these places."""
-    slot = encode_slot(DispatchedMark(5, 6_000, END))
+    slot = SLOTS.encode(DispatchedMark(5, 6_000, END))
     assert len(slot) == 36
     assert slot[:4] == b"WLDP"
     fields = [int.from_bytes(slot[a:b]) for a, b in [(4, 8), (8, 16), (16, 24), (24, 32)]]
@@ -48,7 +46,7 @@ def test_what_was_noted_is_read() -> None:
     file.note(200, END)
     assert read_dispatched(fs, PATH) == file.mark == DispatchedMark(2, 200, END)
     file.close()
-    assert len(read_file(fs, PATH)) == DISPATCHED_BYTES
+    assert len(read_file(fs, PATH)) == SLOT_FILE_BYTES
     again = DispatchedFile(fs, PATH)
     assert again.mark == DispatchedMark(2, 200, END)
     again.close()
@@ -71,20 +69,20 @@ def test_a_torn_slot_leaves_the_one_before() -> None:
     file.note(200, END)
     data = bytearray(read_file(fs, PATH))
     data[SLOT_POSITIONS[0] + 20 : SLOT_POSITIONS[0] + 36] = bytes(16)
-    assert decode_dispatched(bytes(data)) == DispatchedMark(1, 100, IndexEnd())
+    assert SLOTS.newest(bytes(data)) == DispatchedMark(1, 100, IndexEnd())
 
 
 @pytest.mark.parametrize(
     "data",
     [
         b"",
-        bytes(DISPATCHED_BYTES),
-        encode_slot(DispatchedMark(1, 100, END)).replace(b"WLDP", b"WLWM"),
-        encode_slot(DispatchedMark(1, -100, END)),
+        bytes(SLOT_FILE_BYTES),
+        SLOTS.encode(DispatchedMark(1, 100, END)).replace(b"WLDP", b"WLWM"),
+        SLOTS.encode(DispatchedMark(1, -100, END)),
     ],
 )
 def test_what_is_no_slot_says_nothing(data: bytes) -> None:
-    assert decode_dispatched(data) == DispatchedMark()
+    assert SLOTS.newest(data) == DispatchedMark()
 
 
 def test_lowered() -> None:
@@ -113,9 +111,9 @@ def test_the_index_end_is_lowered_beside_whoever_has_the_file_open() -> None:
     # The slot with what was before goes next, not the one that has just been written.
     file.note(300, END)
     data = bytearray(read_file(fs, PATH))
-    assert decode_dispatched(bytes(data)) == DispatchedMark(4, 300, END)
+    assert SLOTS.newest(bytes(data)) == DispatchedMark(4, 300, END)
     data[SLOT_POSITIONS[0]] = 0
-    assert decode_dispatched(bytes(data)) == DispatchedMark(3, 200, IndexEnd(END.name, 5))
+    assert SLOTS.newest(bytes(data)) == DispatchedMark(3, 200, IndexEnd(END.name, 5))
     file.close()
     lower_index_end(fs, PATH, IndexEnd())
     assert read_dispatched(fs, PATH) == DispatchedMark(5, 300, IndexEnd())
@@ -139,7 +137,7 @@ def test_a_mark_whose_sync_failed_is_not_lowered(sync_failure: SyncFailure) -> N
         file.lower(50)
     fs.kill()
     lower_dispatched(disk.process(), PATH, 50)
-    assert decode_dispatched(disk.files[PATH].durable) == DispatchedMark(3, 50, END)
+    assert SLOTS.newest(disk.files[PATH].durable) == DispatchedMark(3, 50, END)
 
 
 def test_behind_a_sync_that_failed_the_only_sound_slot_stays() -> None:
@@ -152,19 +150,19 @@ def test_behind_a_sync_that_failed_the_only_sound_slot_stays() -> None:
         file.note(60, END)
     file.note(70, END)
     data = bytearray(disk.files[PATH].durable)
-    assert decode_dispatched(bytes(data)) == DispatchedMark(3, 70, END)
+    assert SLOTS.newest(bytes(data)) == DispatchedMark(3, 70, END)
     data[SLOT_POSITIONS[1]] = 0
-    assert decode_dispatched(bytes(data)) == DispatchedMark(2, 50, END)
+    assert SLOTS.newest(bytes(data)) == DispatchedMark(2, 50, END)
 
 
 def test_a_mark_that_a_killed_process_left_unsynced_is_synced() -> None:
     disk = empty_disk()
     fs = disk.process()
     DispatchedFile(fs, PATH).note(200, END)
-    fs.pwrite(fs.open(PATH), encode_slot(DispatchedMark(2, 50, END)), SLOT_POSITIONS[0])
+    fs.pwrite(fs.open(PATH), SLOTS.encode(DispatchedMark(2, 50, END)), SLOT_POSITIONS[0])
     fs.kill()
     lower_dispatched(disk.process(), PATH, 50)
-    assert decode_dispatched(disk.files[PATH].durable) == DispatchedMark(2, 50, END)
+    assert SLOTS.newest(disk.files[PATH].durable) == DispatchedMark(2, 50, END)
 
 
 @pytest.mark.parametrize("call", ["open", "allocate", "pread", "datasync"])

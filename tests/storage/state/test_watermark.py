@@ -11,15 +11,13 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.simulation.disk import Image, SimulatedDisk
 from tests.simulation.faults import Failure, SyncFailure
 from wakelog.storage.errors import StoreFailed, StoreFull
+from wakelog.storage.state.slot_file import SLOT_FILE_BYTES, SLOT_POSITIONS
 from wakelog.storage.state.watermark import (
-    SLOT_POSITIONS,
-    WATERMARK_BYTES,
+    SLOTS,
     Mark,
     Seal,
     Watermark,
     checkpoint_digest,
-    decode_watermark,
-    encode_slot,
     read_mark,
 )
 
@@ -37,7 +35,7 @@ def fs() -> MemoryFileSystem:
 def test_a_new_file_claims_nothing_and_is_durable(fs: MemoryFileSystem) -> None:
     assert read_mark(fs, PATH) == Mark()
     assert Watermark(fs, PATH).mark == Mark()
-    assert read_file(fs, PATH) == bytes(WATERMARK_BYTES)
+    assert read_file(fs, PATH) == bytes(SLOT_FILE_BYTES)
     assert fs.calls["sync"] == fs.calls["sync_directory"] == 1
 
 
@@ -49,8 +47,8 @@ def test_each_note_is_one_write_and_one_sync_in_the_other_slot(fs: MemoryFileSys
         assert fs.calls["pwrite"] == fs.calls["datasync"] - opened_with == number
         assert read_mark(fs, PATH) == Mark(number, number * 100, number)
     data = read_file(fs, PATH)
-    assert data[SLOT_POSITIONS[0] :].startswith(encode_slot(Mark(2, 200, 2)))
-    assert data[SLOT_POSITIONS[1] :].startswith(encode_slot(Mark(3, 300, 3)))
+    assert data[SLOT_POSITIONS[0] :].startswith(SLOTS.encode(Mark(2, 200, 2)))
+    assert data[SLOT_POSITIONS[1] :].startswith(SLOTS.encode(Mark(3, 300, 3)))
 
 
 def test_who_opens_it_next_goes_on(fs: MemoryFileSystem) -> None:
@@ -75,19 +73,19 @@ def test_of_a_torn_slot_the_other_one_counts(fs: MemoryFileSystem, length: int) 
     watermark.note(200, 2)
     new = read_file(fs, PATH)
     torn = new[:length] + old[length:]
-    assert decode_watermark(torn) == (Mark(2, 200, 2) if torn == new else Mark(1, 100, 1))
+    assert SLOTS.newest(torn) == (Mark(2, 200, 2) if torn == new else Mark(1, 100, 1))
 
 
 @pytest.mark.parametrize("bit", range(0, 68 * 8, 5))
 def test_a_changed_bit_is_noticed(bit: int) -> None:
-    data = bytearray(encode_slot(Mark(1, 100, 1, SEAL)))
-    assert decode_watermark(bytes(data)) == Mark(1, 100, 1, SEAL)
+    data = bytearray(SLOTS.encode(Mark(1, 100, 1, SEAL)))
+    assert SLOTS.newest(bytes(data)) == Mark(1, 100, 1, SEAL)
     data[bit // 8] ^= 1 << bit % 8
-    assert decode_watermark(bytes(data)) == Mark()
+    assert SLOTS.newest(bytes(data)) == Mark()
 
 
 def test_whatever_else_lies_there_claims_nothing(fs: MemoryFileSystem) -> None:
-    for data in (b"", b"x", bytes(20_000), b"\xff" * 8192, encode_slot(Mark(1, -5, 1))):
+    for data in (b"", b"x", bytes(20_000), b"\xff" * 8192, SLOTS.encode(Mark(1, -5, 1))):
         write_file(fs, PATH, data)
         assert read_mark(fs, PATH) == Mark()
 
@@ -104,7 +102,7 @@ def test_one_whose_sync_failed_is_not_lowered(sync_failure: SyncFailure) -> None
     fs.kill()
     second = Watermark(disk.process(), PATH)
     second.lower(50)
-    assert decode_watermark(disk.files[PATH].durable).physical_offset == 50
+    assert SLOTS.newest(disk.files[PATH].durable).physical_offset == 50
 
 
 @pytest.mark.parametrize("operation", ["allocate", "open", "pread", "datasync"])

@@ -13,13 +13,12 @@ nor minds the file. Big endian:
     24      8      the newest index file's name, a number of 17 digits; 0 without one
     32      4      CRC-32 of the 32 bytes before
 
-The second slot, alike, is at 4096, the file 8192 bytes long, as that of the watermark.
+The second slot, alike, is at 4096, the file 8192 bytes long; `slot_file.py` says how they are used.
 
 Invariants:
 - A slot is written only after what it claims was synced; it may be behind, never ahead.
 - It is lowered before the log can grow again behind an end below it, and before entries of the
   index go that it counts: a cut that is half done leaves some of them torn.
-- Who writes has read it from the disk: else one whose sync failed would look lowered, and is not.
 
 Source: none upstream.
 """
@@ -27,19 +26,10 @@ Source: none upstream.
 from __future__ import annotations
 
 import struct
-from posixpath import dirname
-from typing import Final, NamedTuple
-from zlib import crc32
+from typing import Any, Final, NamedTuple
 
-from wakelog.storage.errors import store_failure
-from wakelog.storage.file_system import FileSystem, pread_anew
-
-SLOT_POSITIONS: Final = (0, 4096)
-DISPATCHED_BYTES: Final = 8192
-
-_MAGIC: Final = b"WLDP"
-_SLOT: Final = struct.Struct(">4siqqq")
-_CRC: Final = struct.Struct(">I")
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.state.slot_file import SlotFile, SlotFormat, read_slot
 
 
 class IndexEnd(NamedTuple):
@@ -57,44 +47,47 @@ class DispatchedMark(NamedTuple):
     index_end: IndexEnd = IndexEnd()
 
 
-class DispatchedFile:
-    """The file, open for whoever makes queues and index durable; one writer at a time."""
+def _pack(mark: DispatchedMark) -> tuple[Any, ...]:
+    name, entry_next = mark.index_end
+    return entry_next, mark.sequence, mark.physical_offset, name
 
-    __slots__ = ("_fd", "_fs", "_is_doubtful", "_mark", "_path")
+
+def _unpack(
+    entry_next: int, sequence: int, physical_offset: int, name: int
+) -> DispatchedMark | None:
+    if min(entry_next, sequence, physical_offset, name) < 0:
+        return None
+    return DispatchedMark(sequence, physical_offset, IndexEnd(name, entry_next))
+
+
+SLOTS: Final = SlotFormat(b"WLDP", struct.Struct(">4siqqq"), _pack, _unpack, DispatchedMark())
+
+
+class DispatchedFile:
+    """The file, open for whoever makes queues and index durable.
+
+    Who cuts the index opens it once more, beside the dispatchers (`lower_index_end`): so it is
+    looked at again before it is written.
+    """
+
+    __slots__ = ("_file",)
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         """Open the file, made with zeros if it is missing. Raises: StoreFailed, StoreFull."""
-        self._fs = fs
-        self._path = path
-        self._is_doubtful = True
-        try:
-            is_new = not fs.exists(path)
-            self._fd = fs.open(path, create=True)
-            try:
-                if fs.size(self._fd) < DISPATCHED_BYTES:
-                    fs.allocate(self._fd, DISPATCHED_BYTES)
-                    fs.sync(self._fd)
-                if is_new:
-                    fs.sync_directory(dirname(path))
-                self._mark = self._read()
-            except OSError:
-                fs.close(self._fd)
-                raise
-        except OSError as error:
-            raise store_failure(path, "open", error) from error
+        self._file = SlotFile(fs, path, SLOTS)
 
     @property
     def mark(self) -> DispatchedMark:
         """The newest slot, as this object last read or wrote it."""
-        return self._mark
+        return self._file.slot
 
     def note(self, physical_offset: int, index_end: IndexEnd) -> None:
         """Say durably how far queues and index are; call after their sync.
 
         Raises: StoreFailed, StoreFull.
         """
-        self._look_again()
-        if (physical_offset, index_end) != self._mark[1:]:
+        mark = self._file.look_again()
+        if (physical_offset, index_end) != mark[1:]:
             self._write(physical_offset, index_end)
 
     def lower(self, physical_offset: int) -> None:
@@ -102,40 +95,16 @@ class DispatchedFile:
 
         Raises: StoreFailed, StoreFull.
         """
-        self._look_again()
-        if physical_offset < self._mark.physical_offset:
-            self._write(physical_offset, self._mark.index_end if physical_offset else IndexEnd())
+        mark = self._file.look_again()
+        if physical_offset < mark.physical_offset:
+            self._write(physical_offset, mark.index_end if physical_offset else IndexEnd())
 
     def close(self) -> None:
         """Close the file."""
-        self._fs.close(self._fd)
-
-    def _read(self) -> DispatchedMark:
-        """Read it, the first time and behind a failure from the disk."""
-        if self._is_doubtful:
-            data = pread_anew(self._fs, self._fd, DISPATCHED_BYTES)
-            self._is_doubtful = False
-        else:
-            data = self._fs.pread(self._fd, DISPATCHED_BYTES, 0)
-        return decode_dispatched(data)
-
-    def _look_again(self) -> None:
-        """Take in what `lower_index_end` wrote since: the slot in front of it is to go next."""
-        try:
-            self._mark = self._read()
-        except OSError as error:
-            raise store_failure(self._path, "read", error) from error
+        self._file.close()
 
     def _write(self, physical_offset: int, index_end: IndexEnd) -> None:
-        mark = DispatchedMark(self._mark.sequence + 1, physical_offset, index_end)
-        self._is_doubtful = True
-        try:
-            position = SLOT_POSITIONS[mark.sequence % len(SLOT_POSITIONS)]
-            self._fs.pwrite(self._fd, encode_slot(mark), position)
-            self._fs.datasync(self._fd)
-        except OSError as error:
-            raise store_failure(self._path, "write", error) from error
-        self._mark, self._is_doubtful = mark, False
+        self._file.write(DispatchedMark(self.mark.sequence + 1, physical_offset, index_end))
 
 
 def read_dispatched(fs: FileSystem, path: str) -> DispatchedMark:
@@ -143,16 +112,7 @@ def read_dispatched(fs: FileSystem, path: str) -> DispatchedMark:
 
     That is true also where the page cache alone has it. Raises: StoreFailed.
     """
-    try:
-        fd = fs.open(path, read_only=True)
-        try:
-            return decode_dispatched(fs.pread(fd, DISPATCHED_BYTES, 0))
-        finally:
-            fs.close(fd)
-    except FileNotFoundError:
-        return DispatchedMark()
-    except OSError as error:
-        raise store_failure(path, "read", error) from error
+    return read_slot(fs, path, SLOTS)
 
 
 def lower_dispatched(fs: FileSystem, path: str, physical_offset: int) -> None:
@@ -175,28 +135,3 @@ def lower_index_end(fs: FileSystem, path: str, index_end: IndexEnd) -> None:
         file.note(file.mark.physical_offset, index_end)
     finally:
         file.close()
-
-
-def encode_slot(mark: DispatchedMark) -> bytes:
-    """Build one slot."""
-    name, entry_next = mark.index_end
-    data = _SLOT.pack(_MAGIC, entry_next, mark.sequence, mark.physical_offset, name)
-    return data + _CRC.pack(crc32(data))
-
-
-def decode_dispatched(data: bytes) -> DispatchedMark:
-    """Return the newest slot that is whole, zeros if none is."""
-    found = [_decode_slot(data[position:]) for position in SLOT_POSITIONS]
-    return max(found, key=lambda mark: mark.sequence)
-
-
-def _decode_slot(data: bytes) -> DispatchedMark:
-    if len(data) < _SLOT.size + _CRC.size:
-        return DispatchedMark()
-    slot = data[: _SLOT.size]
-    if _CRC.unpack_from(data, _SLOT.size)[0] != crc32(slot):
-        return DispatchedMark()
-    magic, entry_next, sequence, physical_offset, name = _SLOT.unpack(slot)
-    if magic != _MAGIC or min(entry_next, sequence, physical_offset, name) < 0:
-        return DispatchedMark()
-    return DispatchedMark(sequence, physical_offset, IndexEnd(name, entry_next))
