@@ -8,7 +8,16 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakelog.spark.plan import Limits, Plan, ReadRange, make_plan
+from wakelog.spark.columns import KAFKA_COLUMNS, MESSAGE_COLUMNS
+from wakelog.spark.plan import (
+    NARROW_PARTITION_BYTES,
+    PARTITION_BYTES,
+    Limits,
+    Plan,
+    ReadRange,
+    make_plan,
+    partition_bytes,
+)
 from wakelog.spark.stores import Segment, StoreLog
 
 SEGMENT_BYTES = 100
@@ -87,3 +96,10 @@ def test_ranges_follow_each_other(
         assert all(before[1] == behind[0] for before, behind in itertools.pairwise(pieces))
     else:
         assert pieces == []
+
+
+def test_tasks_without_bodies_and_properties_are_larger() -> None:
+    assert partition_bytes(MESSAGE_COLUMNS) == partition_bytes(KAFKA_COLUMNS) == PARTITION_BYTES
+    assert partition_bytes(["topic", "body"]) == PARTITION_BYTES
+    assert partition_bytes(["timestamp", "key"]) == NARROW_PARTITION_BYTES
+    assert partition_bytes(["topic", "tags"]) == NARROW_PARTITION_BYTES

@@ -40,7 +40,6 @@ from wakelog.spark.option_texts import (
     read_tags,
     read_text,
 )
-from wakelog.spark.plan import PARTITION_BYTES
 from wakelog.spark.records.record_walk import BATCH_BYTES, BATCH_ROWS
 from wakelog.spark.snapshots import read_snapshots
 from wakelog.storage.retention.snapshot import Snapshot
@@ -89,7 +88,7 @@ class ReadOptions(NamedTuple):
     bytes_per_trigger_max: int | None = None
     partitions_min: int = 1
     partition_records_max: int | None = None
-    partition_bytes_max: int = PARTITION_BYTES
+    partition_bytes_max: int | None = None
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = ()
     pushdown: bool = False

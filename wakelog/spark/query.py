@@ -8,13 +8,13 @@ Invariants: a plan is made of what the files say at that moment, and kept in its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from wakelog.spark.bounds import Selection
 from wakelog.spark.errors import DataLost
 from wakelog.spark.options import ReadOptions
-from wakelog.spark.plan import Limits, Plan, ReadRange, Task, make_plan
+from wakelog.spark.plan import Limits, Plan, ReadRange, Task, make_plan, partition_bytes
 from wakelog.spark.records.record_walk import Damage
 from wakelog.spark.snapshots import snapshot_store, within_snapshots
 from wakelog.spark.starts import read_bounds, select
@@ -38,9 +38,19 @@ class PlannedTask(NamedTuple):
 class Query:
     """See the module."""
 
-    def __init__(self, options: ReadOptions, fs: FileSystem | None = None) -> None:
-        """Keep what is asked for; nothing is looked at yet."""
+    def __init__(
+        self,
+        options: ReadOptions,
+        fs: FileSystem | None = None,
+        *,
+        columns: Collection[str] | None = None,
+    ) -> None:
+        """Keep what is asked for; nothing is looked at yet.
+
+        columns: those that tasks will make, where they are known and not all.
+        """
         self.options = options
+        self._columns = options.column_types() if columns is None else columns
         self._fs = fs or RealFileSystem()
 
     def views(self, known: Mapping[str, int] | None = None) -> list[StoreView]:
@@ -80,7 +90,7 @@ class Query:
         plan = make_plan(
             [(by_name[name].store, *span) for name, span in bounds.items()],
             Limits(
-                self.options.partition_bytes_max,
+                self.options.partition_bytes_max or partition_bytes(self._columns),
                 self.options.partitions_min,
                 cut_all=self.options.partition_records_max is not None,
             ),

@@ -109,7 +109,7 @@ class LogReader(DataSourceReader):
             from wakelog.spark.remote.query import plan_query
 
             return [PulledPartition(x) for x in plan_query(self._options, self._narrowed)]
-        query = Query(self._options)
+        query = Query(self._options, columns=self._schema.names)
         views = query.views()
         selection = self._narrowed(query.select(views))
         return [LogPartition(planned) for planned in query.plan(views, selection)]
