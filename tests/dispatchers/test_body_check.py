@@ -9,7 +9,7 @@ import pytest
 from tests.dispatchers.stores import batch_of, dispatch_config
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes
-from wakelog.dispatchers.body_check import BodyCheck, DamagedBody
+from wakelog.dispatchers.body_check import DAMAGED_BODIES_KEPT_MAX, BodyCheck, DamagedBody
 from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.commit_log_reader import CommitLogReader
 
@@ -43,6 +43,24 @@ def test_a_changed_body(hosts: dict[str, Any], kernels: Kernels | None) -> None:
     check = checked(log, kernels)
     assert check.damaged == [DamagedBody(at, "T", 3, 7)]
     assert check.statistics() == {"damaged_count": 1}
+
+
+def test_a_record_that_retention_took_is_passed_over() -> None:
+    log = LogBytes(4096)
+    log.add(body=b"removed")
+    check = BodyCheck(CommitLogReader(MemoryFileSystem(), CONFIG))
+    check.dispatch(batch_of(log, None))
+    assert check.damaged_count == 0
+
+
+def test_of_very_many_some_are_named(kernels: Kernels | None) -> None:
+    log = LogBytes(4096)
+    log.add(body=b"changed")
+    log.damage(log.data.index(b"changed"), b"C")
+    check = checked(log, kernels)
+    while check.damaged_count <= DAMAGED_BODIES_KEPT_MAX:
+        check.dispatch(batch_of(log, kernels))
+    assert len(check.damaged) == DAMAGED_BODIES_KEPT_MAX
 
 
 def test_it_derives_no_file(kernels: Kernels | None) -> None:

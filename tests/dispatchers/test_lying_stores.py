@@ -101,6 +101,15 @@ def lied_to(place: Place, lie: bytes, tmp_path: Path) -> tuple[StoreConfig, dict
     return config_of(manifest, store), manifest
 
 
+@pytest.fixture(scope="module", autouse=True)
+def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Bring in what numpy imports at a first difference: that is no memory which a store takes."""
+    folder = tmp_path_factory.mktemp("first")
+    place = next(iter(PLACES.values()))
+    config, _ = lied_to(place, place.lies[0], folder)
+    assert not look(STORE, Path(config.store_path_root), folder).findings.is_sound
+
+
 def dispatch(config: StoreConfig, store: MessageStore) -> None:
     fs, report = RealFileSystem(), store.recovery
     log = CommitLogReader(fs, config)

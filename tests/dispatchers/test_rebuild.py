@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from tests.dispatchers.stores import NOW_MS, dispatch_config, queue_entries
+from tests.fakes.logs import read_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
+from wakelog.dispatchers.parallel.stretches import InTurn
 from wakelog.dispatchers.rebuild import LogReport, Rebuild
+from wakelog.storage.bulk.kernels import Kernels
 
 SEGMENT_BYTES = 4096
 CONFIG = dispatch_config(commit_log_file_bytes=SEGMENT_BYTES)
 
 
-def rebuilt(log: LogBytes, tail: bytes = b"") -> tuple[MemoryFileSystem, LogReport, Rebuild]:
+def rebuilt(
+    log: LogBytes, tail: bytes = b"", *, workers: Kernels | None = None
+) -> tuple[MemoryFileSystem, LogReport, Rebuild]:
     fs = MemoryFileSystem()
     log.data += tail
     log.write(fs, CONFIG)
     fs.make_directories("/new")
-    made = Rebuild(fs, CONFIG, "/new")
+    made = Rebuild(
+        fs, CONFIG, "/new", kernels=lambda: workers, worker=InTurn() if workers else None
+    )
     while made.step(NOW_MS):
         pass
     report = made.finish()
@@ -40,6 +49,17 @@ def test_queues_and_index_lie_in_the_target_alone() -> None:
     assert report.records_count == 30 and report.tail_bytes == 0
     assert (report.begin, report.end) == (0, log.end)
     assert made.done_bytes == made.total_bytes
+
+
+def test_workers_make_the_same_queues_and_index(compiled: Kernels) -> None:
+    log = log_of(30)
+    alone, expected, made = rebuilt(log)
+    fs, report, by_workers = rebuilt(log, workers=compiled)
+    assert report == expected
+    assert queue_entries(fs, made.config, "T") == queue_entries(alone, made.config, "T")
+    [index] = fs.list_directory("/new/index")
+    assert read_file(fs, f"/new/index/{index}") == read_file(alone, f"/new/index/{index}")
+    assert by_workers.crc(b"any bytes") == made.crc(b"any bytes") == crc32(b"any bytes")
 
 
 def test_a_tail_is_what_is_written_behind_the_last_sound_record() -> None:

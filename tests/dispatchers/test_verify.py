@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.dispatchers.test_golden_rebuild import config_of
@@ -57,9 +58,12 @@ def verified(name: str, archive: str, tmp_path: Path, *, is_live: bool = False) 
     return look(name, store, tmp_path, is_live=is_live)
 
 
-def look(name: str, store: Path, tmp_path: Path, *, is_live: bool = False) -> VerifyReport:
+def look(
+    name: str, store: Path, tmp_path: Path, *, is_live: bool = False, has_index: bool = True
+) -> VerifyReport:
     _, manifest = open_golden(name, tmp_path / "manifest")
     fs, config = RealFileSystem(), config_of(manifest, store)
+    config = msgspec.structs.replace(config, message_index_enable=has_index)
     target = tmp_path / "rebuilt"
     target.mkdir(parents=True)
     before = contents(store)
@@ -204,3 +208,12 @@ def test_what_no_crc_of_a_record_covers_is_found_by_the_sums(tmp_path: Path) -> 
     flip(store / "commitlog" / ("0" * 20), FLAG_OFFSET)
     [found] = look("basic", store, tmp_path / "changed").findings.kept
     assert (found.kind, found.physical_offset) == ("block", 0)
+
+
+def test_an_index_that_is_not_kept_is_not_compared(tmp_path: Path) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    for path in (store / "index").iterdir():
+        path.unlink()
+    report = look("basic", store, tmp_path, has_index=False)
+    assert report.findings.is_sound
+    assert (report.keys_count, report.entries_count > 0) == (0, True)

@@ -199,7 +199,8 @@ STORE: Final[tuple[Row, ...]] = (
            "cleanResourceInterval, 10 s",
            "Reput", "dispatchers.consume_queue", "rocketmq_retention_runs_total"),
     AbsentThread(STORE_TASK + "checkSelf", "looks for gaps between files", "10 min",
-                 "recovery looks for them before the broker starts, and refuses a gap"),
+                 "recovery looks for them before the broker starts; "
+                 "a log with a gap takes no messages"),
     AbsentThread(STORE_TASK + "debugLockEnable", "writes stacks while the log's lock is held long",
                  "1 s", "the log has one writer and no lock; the loop's lag is a metric"),
     Thread("DiskCheckScheduledThread", "looks how full the disks are", "10 s",

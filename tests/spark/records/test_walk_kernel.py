@@ -45,7 +45,7 @@ def many_queues() -> LogBytes:
 @pytest.mark.parametrize("records_max", [16, 200])
 def test_columns_are_those_of_the_scan(records_max: int) -> None:
     log = many_queues()
-    buffer = np.frombuffer(bytes(log.data) + b"\0" * 100, dtype=np.uint8)
+    buffer = np.frombuffer(bytearray(log.data) + bytes(100), dtype=np.uint8)
     begin = log.offsets[3]
     numbers, table, firsts = columns(records_max)
     count, stop = walk_records(buffer, begin, len(buffer), begin, numbers, table, firsts)
