@@ -217,3 +217,27 @@ def test_an_index_that_is_not_kept_is_not_compared(tmp_path: Path) -> None:
     report = look("basic", store, tmp_path, has_index=False)
     assert report.findings.is_sound
     assert (report.keys_count, report.entries_count > 0) == (0, True)
+
+
+def test_a_mark_that_is_no_file_is_damage_and_says_nothing(tmp_path: Path) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    (store / "wakelog.watermark").mkdir()
+    report = look("basic", store, tmp_path)
+    assert [finding[1:4] for finding in report.findings.kept] == [
+        ("file", "wakelog.watermark", "no regular file")
+    ]
+    assert report.entries_count > 0
+
+
+def test_of_very_many_places_without_a_record_some_are_named(tmp_path: Path) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    magic = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
+    for segment in sorted((store / "commitlog").iterdir())[:-1]:
+        data = segment.read_bytes()
+        pieces = data.split(magic)
+        # Every other record is spoilt, so that each is a stretch of its own.
+        spoilt = [b"\0\0\0\0" if i % 2 else magic for i in range(len(pieces) - 1)]
+        segment.write_bytes(b"".join(map(b"".join, zip(pieces, [*spoilt, b""], strict=True))))
+    findings = look("basic", store, tmp_path).findings.kept
+    reasons = [finding.reason for finding in findings if finding.kind == "record"]
+    assert any("more places hold no record" in reason for reason in reasons)

@@ -62,14 +62,10 @@ class StoreFiles:
         self._check_index()
         self._check_checkpoint()
         self._check_configuration()
-        for path in (
-            paths.abort,
-            paths.lock,
-            paths.watermark,
-            paths.dispatched,
-            paths.sums_directory,
-        ):
-            self._is_plain(path)
+        for path in (paths.abort, paths.lock, paths.watermark, paths.dispatched):
+            if self._is_plain(path) and self._fs.exists(path):
+                self._is_file(path)
+        self._is_plain(paths.sums_directory)
 
     def _check_sequence(self, directory: str, file_bytes: int) -> None:
         starts = []
