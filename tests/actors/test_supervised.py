@@ -84,7 +84,10 @@ def test_actors_are_found_by_name_and_answer_with_plain_parts(
     supervisor = find_actor(SUPERVISOR)
     assert supervisor is not None
     state = ray.get(supervisor.wait_ready.remote(10))
-    assert state == {"ready": True, "progress": "running", "failure": None, "notices": []}
+    notices = state.pop("notices")
+    assert state == {"ready": True, "progress": "running", "failure": None}
+    # Other tests have killed this broker, perhaps in the middle of a write.
+    assert all(isinstance(line, str) and "were no whole message" in line for line in notices)
     broker = find_actor(actor_name("broker-a", "Broker"))
     assert broker is not None
     assert ray.get(broker.statistics.remote())["watermarks"]["appended"] >= 0
