@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks import storms
+from benchmarks.kept import keep, read_kept
 
 RESULTS = Path(__file__).parent / "results"
 JSON_NAME = "kills.json"
@@ -88,25 +89,18 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def read(folder: Path = RESULTS) -> list[Incident]:
     """Return what is kept, in order."""
-    path = folder / JSON_NAME
-    if not path.exists():
-        return []
-    return sorted(msgspec.json.decode(path.read_bytes(), type=list[Incident]), key=_key)
+    return read_kept(folder / JSON_NAME, Incident)
 
 
 def note(incident: Incident, folder: Path = RESULTS) -> None:
     """Keep an incident instead of the one of the same name, and draw the table anew."""
-    kept = {one.key: one for one in read(folder)}
-    kept[incident.key] = incident
-    incidents = [kept[key] for key in sorted(kept)]
-    lines = ",\n".join(msgspec.json.encode(one).decode() for one in incidents)
-    (folder / JSON_NAME).write_text(f"[\n{lines}\n]\n")
+    keep(folder / JSON_NAME, incident)
     draw(folder)
 
 
 def note_storm(storm: storms.Storm, folder: Path = RESULTS) -> None:
     """Keep a storm instead of the one of the same name, and draw the table anew."""
-    storms.keep(storm, folder)
+    keep(folder / storms.JSON_NAME, storm)
     draw(folder)
 
 
@@ -202,10 +196,6 @@ def _cells(some: Sequence[Incident]) -> list[str]:
         str(sum(half_made)) if half_made else "-",
         f"{max(one.load_average for one in some):.1f}",
     ]
-
-
-def _key(incident: Incident) -> tuple[int, str, str, int]:
-    return incident.key
 
 
 if __name__ == "__main__":

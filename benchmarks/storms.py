@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.kept import read_kept
+
 JSON_NAME = "storms.json"
 
 TEXT = (
@@ -61,17 +63,7 @@ class Storm(msgspec.Struct, frozen=True, kw_only=True):
 
 def read(folder: Path) -> list[Storm]:
     """Return what is kept, in order."""
-    path = folder / JSON_NAME
-    if not path.exists():
-        return []
-    return sorted(msgspec.json.decode(path.read_bytes(), type=list[Storm]), key=_key)
-
-
-def keep(storm: Storm, folder: Path) -> None:
-    """Keep a storm instead of the one of the same name."""
-    kept = {one.key: one for one in read(folder)} | {storm.key: storm}
-    lines = ",\n".join(msgspec.json.encode(kept[key]).decode() for key in sorted(kept))
-    (folder / JSON_NAME).write_text(f"[\n{lines}\n]\n")
+    return read_kept(folder / JSON_NAME, Storm)
 
 
 def kills_by_role(storms: Iterable[Storm]) -> dict[str, dict[str, list[int]]]:
@@ -123,7 +115,3 @@ def _sums(some: Sequence[Storm]) -> list[str]:
 
 def _row(name: str, cells: Sequence[str]) -> str:
     return f"| {name} | {' | '.join(cells)} |"
-
-
-def _key(storm: Storm) -> tuple[str, int]:
-    return storm.key

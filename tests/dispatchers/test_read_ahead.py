@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 import pytest
 
+from tests.dispatchers.workers import LaterWorker
 from tests.fakes.records import LogBytes
-from wakelog.dispatchers.parallel.stretches import InTurn, Later
 from wakelog.dispatchers.read_ahead import ReadAhead
 from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.bulk.kernels import Kernels
 
 SEGMENT_BYTES = 1 << 14
 BUFFER_BYTES = 1 << 10
-T = TypeVar("T")
-
-
-class LaterWorker(InTurn):
-    """Begins nothing before somebody waits for it: the latest that a thread may come."""
-
-    def __init__(self) -> None:
-        self.submitted_count = 0
-
-    def submit(self, work: Callable[[], T], /) -> Later[T]:
-        self.submitted_count += 1
-        return super().submit(work)
 
 
 class Log:

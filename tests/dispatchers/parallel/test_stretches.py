@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 import pytest
 
+from tests.dispatchers.workers import LaterWorker
 from tests.fakes.records import LogBytes, record
 from wakelog.dispatchers.parallel.stretches import (
     LOOK_BYTES_MAX,
-    InTurn,
     Lane,
-    Later,
     Stretches,
     first_record,
 )
@@ -24,18 +21,6 @@ from wakelog.storage.bulk.window_columns import WindowColumns
 
 SEGMENT_BYTES = 1 << 20
 STRETCH_BYTES = 1 << 12
-T = TypeVar("T")
-
-
-class Counting(InTurn):
-    """Begins nothing before somebody waits for it: the latest that a thread may come."""
-
-    def __init__(self) -> None:
-        self.submitted_count = 0
-
-    def submit(self, work: Callable[[], T], /) -> Later[T]:
-        self.submitted_count += 1
-        return super().submit(work)
 
 
 class Log:
@@ -95,7 +80,7 @@ def log_of(count: int, seed: int = 0) -> LogBytes:
 def test_the_records_of_a_log_in_order(compiled: Kernels, lanes_count: int) -> None:
     log = log_of(200)
     assert log.end > 10 * STRETCH_BYTES
-    worker = Counting()
+    worker = LaterWorker()
     ahead = stretches(Log(bytes(log.data)), compiled, worker, lanes_count)
     assert offsets(ahead, 0, log.end) == log.offsets
     # Each stretch was read once: nothing that looked like a record was none.
@@ -118,7 +103,7 @@ def test_over_damage(compiled: Kernels, seed: int) -> None:
     wrong = {rng.randrange(200) for _ in range(9)}
     for i in wrong:
         log.damage(log.offsets[i] + 4, b"\0")
-    found = offsets(stretches(Log(bytes(log.data)), compiled, Counting()), 0, log.end)
+    found = offsets(stretches(Log(bytes(log.data)), compiled, LaterWorker()), 0, log.end)
     assert found == [place for i, place in enumerate(log.offsets) if i not in wrong]
 
 
@@ -134,14 +119,14 @@ def test_a_body_that_holds_a_record_of_its_place_is_no_record(compiled: Kernels)
     source = Log(bytes(log.data))
     assert first_record(source, STRETCH_BYTES, log.end) == STRETCH_BYTES + 10
     assert STRETCH_BYTES + 10 not in log.offsets
-    assert offsets(stretches(source, compiled, Counting()), 0, log.end) == log.offsets
+    assert offsets(stretches(source, compiled, LaterWorker()), 0, log.end) == log.offsets
 
 
 def test_records_longer_than_stretches(compiled: Kernels) -> None:
     log = LogBytes(SEGMENT_BYTES)
     for i in range(30):
         log.add(body=bytes(3 * STRETCH_BYTES if i % 3 == 0 else 50))
-    ahead = stretches(Log(bytes(log.data)), compiled, Counting())
+    ahead = stretches(Log(bytes(log.data)), compiled, LaterWorker())
     assert offsets(ahead, 0, log.end) == log.offsets
 
 
@@ -149,7 +134,7 @@ def test_a_failed_read_is_raised_where_it_is_wanted(compiled: Kernels) -> None:
     log = log_of(200)
     source = Log(bytes(log.data))
     source.broken_at = 5 * STRETCH_BYTES
-    ahead = stretches(source, compiled, Counting())
+    ahead = stretches(source, compiled, LaterWorker())
     begin = 0
     with pytest.raises(OSError, match="Input/output"):
         while begin < log.end:
@@ -163,7 +148,7 @@ def test_a_failed_read_is_raised_where_it_is_wanted(compiled: Kernels) -> None:
 
 
 def test_nothing_is_there(compiled: Kernels) -> None:
-    ahead = stretches(Log(b""), compiled, Counting())
+    ahead = stretches(Log(b""), compiled, LaterWorker())
     assert ahead.fill(0, 4096).scan is None
     ahead.settle()
 

@@ -54,6 +54,15 @@ def make(found: list[dict[str, Any]]) -> LogBytes:
     return log
 
 
+def damaged_bytes(found: list[dict[str, Any]], damage: list[tuple[int, bytes]], cut: int) -> bytes:
+    """Return a log with bytes written over others, and without its last ones."""
+    log = make(found)
+    for at, data in damage:
+        if at + len(data) <= len(log.data):
+            log.damage(at, data)
+    return bytes(log.data[: max(len(log.data) - cut, 0)])
+
+
 def columns_of(kernels: Kernels, **values: Any) -> Columns:
     return Columns(kernels, DELAYS_MS, **{"buffer_bytes": BUFFER_BYTES, "records_max": 64} | values)
 
@@ -90,11 +99,7 @@ def keys_of(columns: Columns) -> list[tuple[int, int]]:
 def test_agrees_with_the_plain_scan(
     kernels: Kernels, found: list[dict[str, Any]], damage: list[tuple[int, bytes]], cut: int
 ) -> None:
-    log = make(found)
-    for at, data in damage:
-        if at + len(data) <= len(log.data):
-            log.damage(at, data)
-    data = bytes(log.data[: max(len(log.data) - cut, 0)])
+    data = damaged_bytes(found, damage, cut)
     columns = columns_of(kernels)
     columns.buffer[: len(data)] = data
     scan = columns.scan(begin=0, end=len(data), physical_offset=0, segment_end=BUFFER_BYTES)

@@ -9,7 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fakes.records import LogBytes, properties
-from tests.storage.bulk.test_columns import BUFFER_BYTES, DELAYS_MS, damages, make, records
+from tests.storage.bulk.test_columns import (
+    BUFFER_BYTES,
+    DELAYS_MS,
+    damaged_bytes,
+    damages,
+    records,
+)
 from wakelog.storage.bulk.columns import SCAN_BUFFER_BYTES, Columns, ColumnScan
 from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.bulk.layout import KEY_HASH, KEY_RECORD, NAME_BYTES_MAX, PHYSICAL_OFFSET
@@ -59,11 +65,7 @@ def keys_of(columns: Columns) -> list[Any]:
 def test_agrees_with_columns_of_all_bytes(
     kernels: Kernels, found: list[dict[str, Any]], damage: list[tuple[int, bytes]], cut: int
 ) -> None:
-    log = make(found)
-    for at, data in damage:
-        if at + len(data) <= len(log.data):
-            log.damage(at, data)
-    data = bytes(log.data[: max(len(log.data) - cut, 0)])
+    data = damaged_bytes(found, damage, cut)
     whole, expected = at_once(kernels, data)
     columns = windows(kernels)
     scan = scan_of(columns, data)

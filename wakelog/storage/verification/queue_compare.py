@@ -18,13 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 from posixpath import join
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wakelog.storage.bulk.layout import ENTRY_BYTES
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import parse_offset_name
+from wakelog.storage.queue.careful_end import ENTRY_DTYPE
 from wakelog.storage.queue.consume_queue import PADDING_SIZE
 from wakelog.storage.queue.consume_queue_ext import (
     EXTENSION_ADDRESS_MAX,
@@ -34,7 +35,6 @@ from wakelog.storage.queue.consume_queue_ext import (
 from wakelog.storage.verification.same_bytes import same_bytes
 
 Array = np.ndarray[Any, Any]
-ENTRY_DTYPE: Final = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 
 assert ENTRY_DTYPE.itemsize == ENTRY_BYTES
 
