@@ -10,7 +10,7 @@ import resource
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,10 +50,12 @@ class Drivers(NamedTuple):
         warmup: int,
         count: int,
         when_warm: Callable[[], None] = lambda: None,
+        options: Sequence[str] = (),
     ) -> Run:
-        """Run the real client."""
+        """Run the real client, in a JVM with some more options."""
         numbers = [str(workers), str(warmup), str(count), str(BODY_BYTES)]
-        return self._java(["ClientLoad", side.name_server, mode, *numbers, TOPIC], when_warm)
+        command = [*options, "ClientLoad", side.name_server, mode, *numbers, TOPIC]
+        return self._java(command, when_warm)
 
     def frames(self, side: Side, row: Row, when_warm: Callable[[], None]) -> Run:
         """Run the light driver; its topic has to be there."""
@@ -93,7 +95,7 @@ class Drivers(NamedTuple):
                 limit.cancel()
         found = [line for line in lines if line.startswith("{")]  # a client may log after it
         if not found:
-            raise RuntimeError(f"{command[0]} printed no figures: {''.join(lines)}")
+            raise RuntimeError(f"{' '.join(command)} printed no figures: {''.join(lines)}")
         figures: Run = json.loads(found[-1])
         spent_seconds = _children_seconds() - cpu_seconds - before_seconds
         figures["driver_cpu_seconds"] = spent_seconds
@@ -131,7 +133,9 @@ def measure_load(row: Row, side: Side, drivers: Drivers) -> Run:
         _create_topic(side)
     if row.kind is Kind.CLIENT:
         numbers = {"warmup": row.warmup, "count": row.messages}
-        run = drivers.client(side, row.mode, row.workers, **numbers, when_warm=look)
+        run = drivers.client(
+            side, row.mode, row.workers, **numbers, when_warm=look, options=row.driver_options
+        )
     else:
         run = drivers.frames(side, row, look)
     # Consuming has no pause behind its warm-up: all that was consumed is counted.

@@ -49,6 +49,11 @@ def result_of(row: Row, measured: Measured, machine: dict[str, Any]) -> Result:
         "row": row.name,
         "measured": time.strftime("%Y-%m-%d"),
         "machine": machine,
+        "driver": {
+            "messages": row.messages,
+            "warmup": row.warmup,
+            "options": list(row.driver_options),
+        },
         "configurations": measured.configurations,
         "void": measured.voids,
         "summary": summarise(row.figures, measured.pairs),

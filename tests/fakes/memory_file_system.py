@@ -78,10 +78,13 @@ class MemoryFileSystem:
         self._count("pread")
         return bytes(self._open[fd].data[position : position + length])
 
-    def pread_nowait(self, fd: int, length: int, position: int) -> bytes | None:
-        self._count("pread_nowait")
-        data = bytes(self._open[fd].data[position : position + length])
-        return None if self.cold or len(data) < length else data
+    def pread_into_nowait(self, fd: int, buffer: bytearray | memoryview, position: int) -> bool:
+        self._count("pread_into_nowait")
+        data = self._open[fd].data[position : position + len(buffer)]
+        if self.cold or len(data) < len(buffer):
+            return False
+        buffer[:] = data
+        return True
 
     def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
         self._count("pread_into")

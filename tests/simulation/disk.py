@@ -237,9 +237,8 @@ class SimulatedFileSystem:
         self._call("pread")
         return bytes(self._open[fd].inode.data[position : position + length])
 
-    def pread_nowait(self, fd: int, length: int, position: int) -> bytes | None:
-        data = self.pread(fd, length, position)
-        return data if len(data) == length else None
+    def pread_into_nowait(self, fd: int, buffer: bytearray | memoryview, position: int) -> bool:
+        return self.pread_into(fd, buffer, position) == len(buffer)
 
     def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
         self._call("pread")

@@ -76,7 +76,7 @@ def test_the_descriptor_is_opened_on_use_and_let_go(fs: MemoryFileSystem, file: 
         ("pwrite", errno.ENOSPC, StoreFull, lambda file: file.write(0, b"x")),
         ("pwritev", errno.EIO, StoreFailed, lambda file: file.write_all(0, [b"x"])),
         ("pread", errno.EIO, StoreFailed, lambda file: file.read(0, 1)),
-        ("pread_nowait", errno.EIO, StoreFailed, lambda file: file.read_nowait(0, 1)),
+        ("pread_into_nowait", errno.EIO, StoreFailed, lambda file: file.read_nowait(0, 1)),
         ("pread_into", errno.EIO, StoreFailed, lambda file: file.read_into(bytearray(1), 0)),
         ("datasync", errno.EIO, StoreFailed, lambda file: file.datasync()),
         ("open", errno.EMFILE, StoreFailed, lambda file: file.fd),

@@ -71,8 +71,8 @@ class FileSystem(Protocol):
         """Read up to `length` bytes; shorter only at the end of the file."""
         ...
 
-    def pread_nowait(self, fd: int, length: int, position: int) -> bytes | None:
-        """Read exactly `length` bytes without waiting for the disk, or return None.
+    def pread_into_nowait(self, fd: int, buffer: bytearray | memoryview, position: int) -> bool:
+        """Fill `buffer` without waiting for the disk, or return False; it may hold a part then.
 
         Where the system cannot tell (macOS, some file systems) this reads and may wait.
         """
@@ -277,21 +277,18 @@ class RealFileSystem:
             missing -= len(data)
         return b"".join(pieces)
 
-    def pread_nowait(self, fd: int, length: int, position: int) -> bytes | None:
+    def pread_into_nowait(self, fd: int, buffer: bytearray | memoryview, position: int) -> bool:
         """Read with RWF_NOWAIT; a short count means that the rest is not in the page cache."""
-        if self._no_wait_flag is None:
-            return self.pread(fd, length, position)
-        buffer = bytearray(length)
-        try:
-            count = os.preadv(fd, (buffer,), position, self._no_wait_flag)
-        except BlockingIOError:
-            return None
-        except OSError as error:
-            if error.errno not in _UNSUPPORTED:
-                raise
-            self._no_wait_flag = None
-            return self.pread(fd, length, position)
-        return bytes(buffer) if count == length else None
+        if self._no_wait_flag is not None:
+            try:
+                return os.preadv(fd, (buffer,), position, self._no_wait_flag) == len(buffer)
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                if error.errno not in _UNSUPPORTED:
+                    raise
+                self._no_wait_flag = None
+        return self.pread_into(fd, buffer, position) == len(buffer)
 
     def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
         """Read into the caller's buffer, continuing short reads."""

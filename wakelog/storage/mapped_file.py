@@ -116,10 +116,19 @@ class MappedFile:
 
     def read_nowait(self, position: int, length: int) -> bytes | None:
         """Read as `read` does if no disk is needed, else return None. Raises: StoreFailed."""
-        length = min(length, self.size_bytes - position)
-        assert position >= 0 and length >= 0, (position, length)
+        buffer = bytearray(min(length, self.size_bytes - position))
+        return bytes(buffer) if self.read_into_nowait(buffer, position) else None
+
+    def read_into_nowait(self, buffer: bytearray | memoryview, position: int) -> bool:
+        """Fill `buffer` if the file has as much and no disk is needed, else return False.
+
+        Raises: StoreFailed.
+        """
+        assert position >= 0, position
+        if position + len(buffer) > self.size_bytes:
+            return False
         try:
-            return self._fs.pread_nowait(self.fd, length, position)
+            return self._fs.pread_into_nowait(self.fd, buffer, position)
         except OSError as error:
             raise store_failure(self.path, "read", error) from error
 
@@ -225,9 +234,9 @@ class MissingFile(MappedFile):
         """Return zeros, cut at the file's end."""
         return bytes(min(length, self.size_bytes - position))
 
-    def read_nowait(self, position: int, length: int) -> bytes:
-        """Return zeros, cut at the file's end."""
-        return self.read(position, length)
+    def read_into_nowait(self, buffer: bytearray | memoryview, position: int) -> bool:
+        """Fill `buffer` with zeros if the file has as much, else return False."""
+        return self.read_into(buffer, position) == len(buffer)
 
     def read_into(self, buffer: bytearray | memoryview, position: int) -> int:
         """Fill `buffer` with zeros; return the count, short at the end."""

@@ -13,9 +13,6 @@ from typing import NamedTuple
 
 import msgspec
 
-Frame = bytes | memoryview
-"""One or more stored records as they lie in the commit log, ready for a pull response body."""
-
 
 class PutStatus(Enum):
     """How a put ended; only PUT_OK has positions."""
@@ -72,8 +69,8 @@ class GetStatus(Enum):
 class GetResult(msgspec.Struct, frozen=True):
     """What a get found and where the next one begins.
 
-    frames: in queue order; joined they are the body of the pull response. Neighbours in the log
-        share one element, so there can be fewer frames than messages.
+    frames: records as they lie in the log, in queue order; joined they are the body of the pull
+        response. Those read together share one element: there can be fewer frames than messages.
     physical_offsets: one for each message, in queue order.
     suggest_slave: the last entry looked at lies further behind the log's end than 40 % of memory.
     fall_behind_bytes: the same distance in bytes, 0 when no entry was looked at.
@@ -83,7 +80,7 @@ class GetResult(msgspec.Struct, frozen=True):
     next_begin_offset: int
     min_offset: int
     max_offset: int
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[bytes, ...] = ()
     count: int = 0
     size_bytes: int = 0
     physical_offsets: tuple[int, ...] = ()
@@ -97,7 +94,7 @@ class QueryResult(NamedTuple):
     Topic and key are not compared again: the client does that (`rocketmq.md` section 9, fact 8).
     """
 
-    frames: tuple[Frame, ...]
+    frames: tuple[bytes, ...]
     physical_offsets: tuple[int, ...]
     index_last_update_timestamp_ms: int
     index_last_update_physical_offset: int

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
@@ -384,8 +386,8 @@ class ColdDisk(MemoryFileSystem):
         self.waits_count += 1
         return super().pread(fd, length, position)
 
-    def pread_nowait(self, fd: int, length: int, position: int) -> bytes | None:
-        return None
+    def pread_into_nowait(self, fd: int, buffer: bytearray | memoryview, position: int) -> bool:
+        return False
 
 
 @pytest.mark.parametrize("offset", [0, 7, 10, 11])
@@ -542,3 +544,36 @@ def trim(store: MessageStore, physical_offset: int) -> None:
     files.refresh()
     files.remove_before(physical_offset)
     store.forget_before(physical_offset)
+
+
+@given(
+    sizes=st.lists(st.integers(4, 900), min_size=1, max_size=FILE_ENTRIES + 10),
+    offset=st.integers(0, 20),
+    count_max=st.integers(0, 40),
+    limits=st.tuples(st.integers(1, 5_000), st.integers(1, 40), st.integers(1, 40)),
+    physical_memory_bytes=st.sampled_from([10_000, 1 << 30]),
+)
+def test_choosing_at_once_is_choosing_one_by_one(
+    sizes: list[int],
+    offset: int,
+    count_max: int,
+    limits: tuple[int, int, int],
+    physical_memory_bytes: int,
+) -> None:
+    fs = MemoryFileSystem()
+    bytes_max, memory_count, disk_count = limits
+    settings = config(
+        transfer_bytes_in_memory_max=bytes_max,
+        transfer_count_in_memory_max=memory_count,
+        transfer_count_in_disk_max=disk_count,
+    )
+    store = open_store(fs, settings)
+    put(store, *[i.to_bytes(4, "big").ljust(size, b".") for i, size in enumerate(sizes)])
+    dispatch(store, fs)
+    readers = StoreReaders(fs, settings, physical_memory_bytes=physical_memory_bytes)
+    log = store.log
+    view = LogView(log.min_offset, log.committed_offset, log.committed_offset)
+    at_once = GetRequest(TOPIC, 0, offset, count_max)
+    one_by_one = at_once._replace(match=lambda _: True)
+    with readers.lend() as some:
+        assert some.reader.get(at_once, view) == some.reader.get(one_by_one, view)

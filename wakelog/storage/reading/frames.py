@@ -1,8 +1,8 @@
-"""Read chosen records from the log with few calls, as pieces that a response can send unjoined.
+"""Read chosen records from the log with few calls.
 
 Records of one queue lie between those of other queues. What is near is read together: the gap is
-copied from the page cache faster than a further call would start. What touches is handed out as one
-piece.
+copied from the page cache faster than a further call would start. What is read together is handed
+out as one piece.
 
 An entry is taken at its word for where to read, not for what is there: the bytes have to begin
 with its size, a record's magic and the place itself. 4.9.3 sends whatever lies there.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from wakelog.protocol.message_record import (
@@ -25,7 +26,6 @@ from wakelog.protocol.message_record import (
     RECORD_BYTES_MIN,
 )
 from wakelog.storage.commit_log_reader import CommitLogReader
-from wakelog.storage.results import Frame
 
 # A gap up to this long is read along: a read call costs about what copying 8 KiB does.
 GAP_BYTES_MAX: Final = 8 * 1024
@@ -52,7 +52,7 @@ class Belied(NamedTuple):
 
 def read_frames(
     log: CommitLogReader, places: Sequence[Place], log_end: int, *, blocking: bool
-) -> list[Frame] | Absent | Belied | None:
+) -> list[bytes] | Absent | Belied | None:
     """Read records in ascending physical offset; None if that needs the disk and may not wait.
 
     log_end: nothing is read above it.
@@ -61,44 +61,33 @@ def read_frames(
     Raises: StoreFailed.
     """
     belied: list[int] = []
-    frames: list[Frame] = []
-    read = log.read if blocking else log.read_nowait
+    frames: list[bytes] = []
     head_of = _HEAD.unpack_from
     first, count = 0, len(places)
     while first < count:
-        begin = places[first][0]
+        begin = end = places[first][0]
         segment_end = log.segment_end(begin)
         limit = min(segment_end, log_end)
-        end = begin
         last = first
-        pieces = []  # [begin, end) of touching records
-        piece_begin = begin
-        while last < count:
-            physical_offset, size_bytes = places[last]
-            if physical_offset != end:
-                gap_bytes = physical_offset - end
-                if not 0 < gap_bytes <= GAP_BYTES_MAX or physical_offset >= segment_end:
-                    break
-                pieces.append((piece_begin, end))
-                piece_begin = physical_offset
+        for physical_offset, size_bytes in islice(places, first, None):
+            gap_bytes = physical_offset - end
+            if gap_bytes and not (0 < gap_bytes <= GAP_BYTES_MAX and physical_offset < segment_end):
+                break
             end = physical_offset + size_bytes
             if end > limit or size_bytes < RECORD_BYTES_MIN:
                 return _impossible(log, places, log_end)
             last += 1
-        data = read(begin, end - begin)
-        if data is None:
+        view = log.look(begin, end - begin, blocking=blocking)
+        if view is None:
             return Absent(begin) if blocking else None
+        read = places[first:last]
         belied += [
             place
-            for place, size_bytes in places[first:last]
-            if head_of(data, place - begin) != (size_bytes, MESSAGE_MAGIC, place)
+            for place, size_bytes in read
+            if head_of(view, place - begin) != (size_bytes, MESSAGE_MAGIC, place)
         ]
-        if pieces:
-            pieces.append((piece_begin, end))
-            view = memoryview(data)
-            frames += [view[low - begin : high - begin] for low, high in pieces]
-        else:
-            frames.append(data)
+        records = [view[place - begin : place - begin + size_bytes] for place, size_bytes in read]
+        frames.append(b"".join(records))
         first = last
     return Belied(frozenset(belied)) if belied else frames
 

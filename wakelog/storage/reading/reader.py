@@ -29,7 +29,7 @@ from wakelog.storage.queue.consume_queue import ENTRY, ColdEntry
 from wakelog.storage.queue.consume_queue_ext import is_extension_address
 from wakelog.storage.reading.frames import Absent, Belied, read_frames
 from wakelog.storage.reading.readable import ReadableQueue, ReadableQueues
-from wakelog.storage.results import Frame, GetResult, GetStatus
+from wakelog.storage.results import GetResult, GetStatus
 
 Match = Callable[[int], bool]
 MatchUnit = Callable[[int, bytes], bool]
@@ -77,26 +77,26 @@ class _Selection(NamedTuple):
 class BatchLimits:
     """When an answer is full: 4.9.3's limits for records in memory and on disk (facts 32, 33)."""
 
-    __slots__ = ("_disk", "_memory", "memory_bytes")
+    __slots__ = ("_disk", "memory", "memory_bytes")
 
     def __init__(self, config: StoreConfig, physical_memory_bytes: int) -> None:
         """What lies further behind the log's end than a part of the machine's memory is on disk."""
         self.memory_bytes = (
             physical_memory_bytes * config.access_message_in_memory_percent_max // 100
         )
-        self._memory = config.transfer_bytes_in_memory_max, config.transfer_count_in_memory_max
+        self.memory = config.transfer_bytes_in_memory_max, config.transfer_count_in_memory_max
         self._disk = config.transfer_bytes_in_disk_max, config.transfer_count_in_disk_max
 
     def is_full(self, count: int, size_bytes: int, next_bytes: int, behind_bytes: int) -> bool:
         """Tell whether a record of `next_bytes` has to wait; the first one never does."""
         if count == 0:
             return False
-        limits = self._disk if behind_bytes > self.memory_bytes else self._memory
+        limits = self._disk if behind_bytes > self.memory_bytes else self.memory
         return size_bytes + next_bytes > limits[0] or count > limits[1] - 1
 
     def count_max(self) -> int:
         """Return how many records an answer has at most, wherever they are."""
-        return max(self._memory[1], self._disk[1], 1)
+        return max(self.memory[1], self._disk[1], 1)
 
 
 class Reader:
@@ -185,10 +185,25 @@ class Reader:
         data = self._entries(queue, request, end, view)
         if data is None:
             return None
+        judges = request.match_record is not None or self._damaged or belied
+        if not judges and request.match is None and request.match_unit is None:
+            front = self._front(data, request.count_max, view)
+            if front is not None:
+                return front
+        judge = _Judge(self._log, self._damaged, belied, request) if judges else None
+        return self._select_each(queue, request, view, data, judge)
+
+    def _select_each(
+        self,
+        queue: ReadableQueue,
+        request: GetRequest,
+        view: LogView,
+        data: bytes,
+        judge: _Judge | None,
+    ) -> _Selection:
+        """Choose records, looking at one entry after the other."""
         count_max, max_physical_offset = request.count_max, view.max_physical_offset
         looks = request.match is not None or request.match_unit is not None
-        judges = request.match_record is not None or self._damaged or belied
-        judge = _Judge(self._log, self._damaged, belied, request) if judges else None
         is_full = self._limits.is_full
         status = GetStatus.NO_MATCHED_MESSAGE
         places: list[tuple[int, int]] = []
@@ -225,6 +240,21 @@ class Reader:
             status = GetStatus.FOUND
         return _Selection(status, places, total_bytes, scanned, physical_offset)
 
+    def _front(self, data: bytes, count_max: int, view: LogView) -> _Selection | None:
+        """Choose at once if nothing but the count ends a batch, of records in memory, else None."""
+        entries = [(physical_offset, size) for physical_offset, size, _ in ENTRY.iter_unpack(data)]
+        lowest = min(entries)[0] if entries else -1
+        in_memory = view.max_physical_offset - lowest <= self._limits.memory_bytes
+        if lowest < view.min_physical_offset or not in_memory:
+            return None
+        bytes_max, memory_count_max = self._limits.memory
+        places = entries[: max(1, min(count_max, memory_count_max))]
+        size_bytes = sum([size for _, size in places])
+        if size_bytes > bytes_max and len(places) > 1:
+            return None
+        looked_at = entries[: len(places) + 1]
+        return _Selection(GetStatus.FOUND, places, size_bytes, len(places), looked_at[-1][0])
+
     def _entries(
         self, queue: ReadableQueue, request: GetRequest, end: int, view: LogView
     ) -> bytes | None:
@@ -253,7 +283,7 @@ class Reader:
     def _something(
         self,
         selection: _Selection,
-        frames: list[Frame],
+        frames: list[bytes],
         offset: int,
         view: LogView,
         *,
