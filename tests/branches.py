@@ -27,16 +27,23 @@ PERCENT_MIN: Final = 95.0
 EXCLUDED: Final[dict[tuple[str, str], str]] = {}
 """Path and line, as it stands there without the pragma, to the reason."""
 
+_ANY_LOG = "tests/dispatchers/parallel/test_index_merge.py::test_any_log_gives_the_same_files"
+
 PARTS: Final = (
-    ("tests/storage",),
+    ("tests/storage", "--ignore=tests/storage/bulk"),
     (
+        "tests/storage/bulk",
         "tests/dispatchers",
-        # Whole stores, which take no branch that the others do not.
+        # Whole stores and more of the same, which take no branch that the others do not.
         "--ignore=tests/dispatchers/test_golden_rebuild.py",
+        "--ignore=tests/dispatchers/test_golden_recovery.py",
         "--ignore=tests/dispatchers/test_hostile_stores.py",
+        "--ignore=tests/dispatchers/test_lying_stores.py",
+        *(f"--deselect={_ANY_LOG}[bulk-{seed}]" for seed in range(2, 6)),
     ),
 )
-"""Arguments of pytest; each part is a process of its own, and all run at once."""
+"""Arguments of pytest; each part is a process of its own, as long as the other, and both run at
+once."""
 
 PRAGMA: Final = re.compile(r"#\s*pragma:\s*no\s*(cover|branch)", re.IGNORECASE)
 _OVERFLOW: Final = "ignore:overflow encountered:RuntimeWarning"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.compat.clusters import STARTERS, Cluster, Starter, real_cluster
+from tests.compat.clusters import Cluster, Starter, local_cluster, real_cluster
 from tests.compat.driver import JavaDriver, bodies, message, wait_until
 from tests.compat.store_reading import AGELESS
 from tests.golden_stores import open_golden
@@ -49,7 +49,10 @@ BLOOM = BloomFilter(error_percent=20, names_count=32)
 POSITIONS = BLOOM.positions(f"{GROUP}#{TOPIC}")
 PLACE: dict[str, Any] = {"topic": TOPIC, "queueId": 0}
 
-OWNERS: dict[str, Starter] = {**STARTERS, "real": partial(real_cluster, in_order=True)}
+OWNERS: dict[str, Starter] = {
+    "wakelog": local_cluster,
+    "real": partial(real_cluster, in_order=True),
+}
 
 
 class Unit(NamedTuple):
@@ -122,7 +125,7 @@ def wanted(begin: int, end: int) -> list[bytes]:
     return [b"%d" % i for i in range(begin, end) if i % 10 > 5]
 
 
-@pytest.mark.parametrize(("first", "second"), [("bells", "real"), ("real", "bells")])
+@pytest.mark.parametrize(("first", "second"), [("wakelog", "real"), ("real", "wakelog")])
 def test_a_broker_goes_by_the_bits_that_another_has_written(
     tmp_path: Path, first: str, second: str
 ) -> None:
