@@ -1,80 +1,116 @@
 """`./dev simulate`: the long run, or one seed again.
 
     ./dev simulate --images 1000000     until so many distinct images were recovered and checked
+    ./dev simulate --keep FOLDER        keep what is done there, and go on from it the next time
+    ./dev simulate --processes 1        on one core; else on all that this process may use
     ./dev simulate --seed 40000         the same from another seed on
     ./dev simulate --replay 123         one seed, with all of its violation's traceback
+    ./dev simulate --replay 120-123     the last of these seeds behind the ones before it
 
-The result of a run goes to benchmarks/results/simulation.json, unless `--no-result` is given.
+The result of a run goes to benchmarks/results/simulation.json and .md, unless `--no-result` is
+given. Each violation is printed with the line that replays it, and the run goes on.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
+import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.simulation.campaign import Found, case_of, run_campaign, run_case
+import msgspec
+
+from benchmarks.simulation import RESULTS, Campaign, note
+from tests.simulation.blocks import BLOCK_SEEDS, Merged, Progress, run_blocks, source
+from tests.simulation.campaign import Found, case_of, run_case
 from tests.simulation.trial import Tally
 
-RESULT = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "simulation.json"
+BAR_WIDTH = 24
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], results: Path = RESULTS) -> int:
     """Run as asked; 1 for a violation."""
     parser = argparse.ArgumentParser(prog="./dev simulate", description="Crash a simulated disk.")
     parser.add_argument("--images", type=int, default=1_000_000, help="distinct images to check")
     parser.add_argument("--seed", type=int, default=0, help="where to begin")
-    parser.add_argument("--replay", type=int, help="run this seed alone")
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument("--processes", type=int, default=cores, help="how many at once")
+    parser.add_argument("--block", type=int, default=BLOCK_SEEDS, help="seeds run in one go")
+    parser.add_argument("--keep", type=Path, help="folder for finished blocks, to go on from")
+    parser.add_argument("--replay", type=_seeds, help="run this seed alone, or FIRST-LAST")
     parser.add_argument("--no-result", action="store_true", help="write no result file")
     chosen = parser.parse_args(arguments)
     if chosen.replay is not None:
         return _replay(chosen.replay)
-    return _run(chosen.seed, chosen.images, keep=not chosen.no_result)
+    merged = run_blocks(
+        chosen.seed,
+        chosen.images,
+        block_seeds=max(1, chosen.block),
+        processes_count=max(1, chosen.processes),
+        folder=chosen.keep,
+        report=progress_bar(chosen.images),
+        tell=lambda found: print(f"\n{found}", flush=True),
+    )
+    campaign = _campaign(chosen.seed, merged)
+    print(f"\n{msgspec.json.encode(campaign).decode()}")
+    if not chosen.no_result:
+        note(campaign, results)
+    return 1 if merged.found else 0
 
 
-def _replay(seed: int) -> int:
-    print(case_of(seed))
+def progress_bar(
+    images_count: int, now: Callable[[], float] = time.monotonic
+) -> Callable[[Progress], None]:
+    """Return what draws the bar, with the rate since it was made and the time that is left."""
+    began = now()
+
+    def draw(progress: Progress) -> None:
+        done = min(1.0, progress.images_count / images_count)
+        rate = progress.fresh_count / max(1e-3, now() - began)
+        left = max(0, images_count - progress.images_count) / rate if rate else 0.0
+        bar = ("#" * round(done * BAR_WIDTH)).ljust(BAR_WIDTH, ".")
+        minutes, seconds = divmod(round(left), 60)
+        line = f"{bar} {done:6.1%} {progress.images_count:,} images, {rate:.0f}/s, "
+        line += f"{minutes}:{seconds:02} left, seed {progress.last_seed}"
+        print(f"\r{line:<79}", end="", file=sys.stderr, flush=True)
+
+    return draw
+
+
+def _seeds(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def _replay(seeds: range) -> int:
     tally = Tally()
-    run_case(case_of(seed), tally)
+    for seed in seeds[:-1]:
+        try:
+            run_case(case_of(seed), tally)
+        except Found:
+            continue  # as the campaign did, which goes on behind it
+    print(case_of(seeds[-1]))
+    run_case(case_of(seeds[-1]), tally)
     print(f"nothing found in {tally.images_count} images")
     return 0
 
 
-def _run(begin: int, images_count: int, *, keep: bool) -> int:
-    tally = Tally()
-    began = time.monotonic()
-
-    def report(tally: Tally, seed: int) -> None:
-        done = min(1.0, tally.images_count / images_count)
-        rate = tally.images_count / (time.monotonic() - began)
-        line = f"{tally.images_count:>9} images {done:6.1%}  {rate:6.0f}/s  seed {seed}"
-        print(f"\r{line}", end="", file=sys.stderr, flush=True)
-
-    try:
-        last = run_campaign(itertools.count(begin), images_count, tally, report)
-    except Found as found:
-        print(f"\n{found}")
-        return 1
-    seconds = time.monotonic() - began
-    result = {
-        "images": tally.images_count,
-        "images_by_generation": {str(n): count for n, count in sorted(tally.generations.items())},
-        "attempts": tally.attempts_count,
-        "checks": tally.checks_count,
-        "workloads": tally.workloads_count,
-        "first_seed": begin,
-        "last_seed": last,
-        "seconds": round(seconds),
-        "violations": 0,
-    }
-    print(f"\n{json.dumps(result)}")
-    if keep:
-        RESULT.write_text(json.dumps(result, indent=2) + "\n")
-    return 0
+def _campaign(first_seed: int, merged: Merged) -> Campaign:
+    generations = {str(number): count for number, count in sorted(merged.generations.items())}
+    return Campaign(
+        first_seed=first_seed,
+        last_seed=merged.last_seed,
+        images=merged.images_count,
+        images_by_generation=generations,
+        attempts=merged.attempts_count,
+        checks=merged.checks_count,
+        workloads=merged.workloads_count,
+        violations=len(merged.found),
+        cpu_seconds=round(merged.cpu_seconds),
+        source=source(),
+    )
 
 
 if __name__ == "__main__":

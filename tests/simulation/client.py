@@ -74,7 +74,11 @@ class Lied(NamedTuple):
 
 
 class ClientView:
-    """What is known and promised after the marks taken in so far."""
+    """What is known and promised after the marks taken in so far.
+
+    `has_lost`: the machine went down since consumer offsets were saved, and what they count may
+    be gone.
+    """
 
     def __init__(self) -> None:
         self.sent: dict[int, Sent] = {}  # by physical offset, ascending
@@ -83,6 +87,7 @@ class ClientView:
         self.shown: dict[QueueKey, tuple[int, int]] = {}  # last queue offset and place seen
         self.offsets_done: str | None = None
         self.offsets_tried: list[str] = []
+        self.has_lost = False
         self.trimmed = 0
         self.is_lied_to = False
         self.lied_about: range | None = None
@@ -95,7 +100,12 @@ class ClientView:
             found = blake2b(digest_size=16)
             for record in self.sent.values():
                 found.update(record.record)
-            known = (self.acknowledged, self.acknowledged_in_cache, sorted(self.shown.items()))
+            known = (
+                self.has_lost,
+                self.acknowledged,
+                self.acknowledged_in_cache,
+                sorted(self.shown.items()),
+            )
             saved = (self.offsets_done, self.offsets_tried, self.trimmed, self.lied_about)
             found.update(repr((known, saved)).encode())
             self._fingerprint = found.digest()
@@ -110,6 +120,7 @@ class ClientView:
         made.shown = dict(self.shown)
         made.offsets_done = self.offsets_done
         made.offsets_tried = list(self.offsets_tried)
+        made.has_lost = self.has_lost
         made.trimmed = self.trimmed
         made.is_lied_to = self.is_lied_to
         made.lied_about = self.lied_about
@@ -121,6 +132,7 @@ class ClientView:
         self.acknowledged_in_cache = self.acknowledged
         if not synchronous:
             self.shown.clear()
+            self.has_lost = True
 
     def take(self, event: object) -> None:
         """Take in a mark."""
@@ -152,6 +164,7 @@ class ClientView:
                 self.shown[key] = (queue_offset, physical_offset)
             case Committed(text):
                 self.offsets_done = text
+                self.has_lost = False
                 self.offsets_tried.clear()
 
     def _cut(self, log_end: int) -> None:

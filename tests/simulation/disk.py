@@ -16,7 +16,7 @@ import errno
 import itertools
 import os
 from collections.abc import Sequence
-from posixpath import dirname
+from functools import cache
 from typing import NamedTuple
 
 from tests.simulation.client import ClientView, Lied
@@ -355,14 +355,14 @@ class SimulatedFileSystem:
             if path in self.disk.files:
                 raise _error(errno.ENOTDIR, path)
             missing.append(path)
-            path = dirname(path)
+            path = parent(path)
         sync = self.sync_directory if unsynced is None else unsynced.append
-        sync(dirname(path))
+        sync(parent(path))
         for level in reversed(missing):
             self._call("mkdir", level)
             self.disk.directories.add(level)
             self.disk.note(MadeDirectory(level))
-            sync(dirname(level))
+            sync(parent(level))
 
     def remove_directory(self, path: str) -> None:
         self._call("rmdir", path)
@@ -380,11 +380,10 @@ class SimulatedFileSystem:
     def list_directory(self, path: str) -> list[str]:
         self._call("list_directory", path)
         self._check_directory(path)
-        below = path.rstrip("/") + "/"
-        start = len(below)
-        found = [name[start:] for name in self.disk.files if name.startswith(below)]
-        found += [name[start:] for name in self.disk.directories if name.startswith(below)]
-        return sorted(name for name in found if name and "/" not in name)
+        path = path.rstrip("/") or "/"
+        found = [name for name in self.disk.files if parent(name) == path]
+        found += [name for name in self.disk.directories if parent(name) == path != name]
+        return sorted([name.rpartition("/")[2] for name in found])
 
     def sync_directory(self, path: str) -> None:
         self._call("sync_directory", path)
@@ -471,11 +470,17 @@ class SimulatedFileSystem:
         return inode
 
     def _check_parent(self, path: str) -> None:
-        self._check_directory(dirname(path))
+        self._check_directory(parent(path))
 
     def _check_directory(self, path: str) -> None:
         if path not in self.disk.directories:
             raise _error(errno.ENOENT, path)
+
+
+@cache  # a store has few names, and each image asks for all of them
+def parent(path: str) -> str:
+    """Return the directory that a name is in."""
+    return path.rpartition("/")[0] or "/"
 
 
 def _error(number: int, path: str) -> OSError:

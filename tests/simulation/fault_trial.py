@@ -183,7 +183,7 @@ def _crash_at_end(
     rng = Random(len(disk.journal))
     for chosen in list(platter.candidates(rng))[:IMAGES_AT_END]:
         image = platter.image(chosen)
-        tally.seen.add(digest(image))
+        tally.seen.setdefault(digest(image), 1)
         tally.checks_count += 1
         check_image(
             image,

@@ -20,12 +20,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from copy import copy
-from functools import cache, lru_cache
+from functools import lru_cache
 from hashlib import blake2b
 from random import Random
 from typing import NamedTuple
 
-from tests.simulation.disk import Image
+from tests.simulation.disk import Image, parent
 from tests.simulation.faults import SECTOR_BYTES
 from tests.simulation.journal import (
     Linked,
@@ -45,6 +45,7 @@ from tests.simulation.journal import (
 STALE = b"\xdb"
 """What a length without its data shows under the strict model."""
 
+DIGEST_BYTES = 16
 EXHAUSTIVE_UNITS_MAX = 5
 RANDOM_SUBSETS = 8
 
@@ -85,7 +86,7 @@ class Unit(NamedTuple):
     @property
     def directory(self) -> str:
         """The directory whose sync settles it; empty for data and lengths."""
-        return _directory(self.path) if self.path else ""
+        return parent(self.path) if self.path else ""
 
 
 class Torn(NamedTuple):
@@ -191,7 +192,7 @@ class Platter:
         reached = frozenset(path for path in directories if _is_reached(path, directories))
         files = {}
         for path, inode in sorted(names.items()):
-            if _directory(path) in reached:
+            if parent(path) in reached:
                 changed = contents.get(inode)
                 whole = self._contents.get(inode, b"") if changed is None else bytes(changed)
                 files[path] = whole
@@ -224,7 +225,7 @@ class Platter:
                 raise AssertionError(operation)
 
     def _renamed(self, source: str, target: str, inode: int) -> None:
-        if _directory(source) == _directory(target) or self._model is not Model.STRICT_POSIX:
+        if parent(source) == parent(target) or self._model is not Model.STRICT_POSIX:
             self._add(kind="rename", inode=inode, path=target, source=source)
             return
         # Two directories, two names, and no order between them.
@@ -319,12 +320,12 @@ def digest(image: Image) -> bytes:
     pieces = ["\0".join(sorted(image.directories)).encode()]
     for path, data in image.files.items():
         pieces += (path.encode(), _content_digest(data))
-    return blake2b(b"\0".join(pieces), digest_size=16).digest()
+    return blake2b(b"\0".join(pieces), digest_size=DIGEST_BYTES).digest()
 
 
 @lru_cache(maxsize=1 << 12)  # most files of an image are those of the one before
 def _content_digest(data: bytes) -> bytes:
-    return blake2b(data, digest_size=16).digest()
+    return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
 def _apply_name(unit: Unit, names: dict[str, int], directories: set[str]) -> None:
@@ -356,14 +357,9 @@ def _apply_content(unit: Unit, content: bytearray, torn: Torn | None) -> None:
         content[unit.position : end] = unit.data[: end - unit.position]
 
 
-@cache  # a store has few names, and each image asks for all of them
-def _directory(path: str) -> str:
-    return path.rpartition("/")[0] or "/"
-
-
 def _is_reached(path: str, directories: set[str]) -> bool:
     while path != "/":
-        path = _directory(path)
+        path = parent(path)
         if path not in directories:
             return False
     return True

@@ -290,7 +290,8 @@ def _check_offsets(machine: Machine, view: ClientView, *, whole: bool) -> None:
     allowed = {view.offsets_done, *view.offsets_tried}
     if text not in allowed:
         raise Violation("I6", f"consumer offsets are {text!r}, saved were {allowed}")
-    if text is None or not (machine.config.synchronous_flush or whole):
+    is_kept = machine.config.synchronous_flush or (whole and not view.has_lost)
+    if text is None or not is_kept:
         return
     for name, offset in msgspec.json.decode(text)["offsetTable"].items():
         topic, _, queue_id = name.partition("@")

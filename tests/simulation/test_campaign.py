@@ -2,40 +2,76 @@
 
 from __future__ import annotations
 
-import json
+import subprocess
+import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from benchmarks.simulation import Campaign, read
 from tests.simulation import __main__ as command
+from tests.simulation import blocks
+from tests.simulation.blocks import Progress
 from tests.simulation.campaign import Found, short_seeds
 from tests.simulation.mutants import MUTANTS
 
 pytestmark = pytest.mark.simulation
 
 
-def test_a_run_keeps_what_it_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(command, "RESULT", tmp_path / "simulation.json")
-    assert command.main(["--images", "20", "--seed", "12"]) == 0
-    kept = json.loads((tmp_path / "simulation.json").read_text())
-    assert kept["images"] >= 20 and kept["first_seed"] == 12 and kept["violations"] == 0
-    assert sum(kept["images_by_generation"].values()) == kept["images"]
-    assert json.loads(capsys.readouterr().out) == kept
+ROOT = Path(__file__).resolve().parents[2]
+HERE = ("--processes", "1", "--block", "2")
+
+
+def test_a_run_keeps_what_it_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--images", "20", "--seed", "12", "--keep", str(tmp_path / "kept"), *HERE]
+    assert command.main(asked, tmp_path) == 0
+    (kept,) = read(tmp_path)
+    assert kept.images >= 20 and kept.first_seed == 12 and kept.violations == 0
+    assert sum(kept.images_by_generation.values()) == kept.images
+    said = capsys.readouterr()
+    assert msgspec.json.decode(said.out, type=Campaign) == kept
+    assert "100.0%" in said.err
+    assert command.main(asked, tmp_path) == 0
+    assert read(tmp_path) == [kept]
+
+
+def test_two_processes_come_to_the_same_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--images", "400", "--seed", "8", "--no-result", *HERE]
+    assert command.main(asked) == 0
+    asked[asked.index("1")] = "2"
+    run = (sys.executable, "-m", "tests.simulation", *asked)
+    done = subprocess.run(run, capture_output=True, check=True, cwd=ROOT, timeout=60)
+    here, there = (
+        msgspec.structs.replace(msgspec.json.decode(said, type=Campaign), cpu_seconds=0)
+        for said in (capsys.readouterr().out, done.stdout)
+    )
+    assert here == there and here.last_seed > 9
 
 
 def test_what_is_found_is_replayed_from_the_line_that_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "FOUND_MAX", 1)
+    with MUTANTS["dispatch_past_readable"].active():
+        assert command.main(["--seed", "8", "--no-result", *HERE]) == 1
+        said = capsys.readouterr().out.splitlines()
+        assert "replay: ./dev simulate --replay 8" in said
+        for seeds in ("8", "7-8"):
+            with pytest.raises(Found) as found:
+                command.main(["--replay", seeds])
+            assert str(found.value.violation) in said
+    assert command.main(["--replay", "7-8"]) == 0
+
+
+def test_the_bar_tells_rate_and_time_left_of_what_is_run_now(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with MUTANTS["dispatch_past_readable"].active():
-        assert command.main(["--images", "10000", "--seed", "8", "--no-result"]) == 1
-        said = capsys.readouterr().out.splitlines()
-        assert said[-1] == "replay: ./dev simulate --replay 8"
-        with pytest.raises(Found) as found:
-            command.main(["--replay", "8"])
-        assert str(found.value.violation) in said
-    assert command.main(["--replay", "8"]) == 0
+    clock = iter((100.0, 110.0))
+    command.progress_bar(1000, now=lambda: next(clock))(Progress(500, 100, 79))
+    assert capsys.readouterr().err.strip() == (
+        "############............  50.0% 500 images, 10/s, 0:50 left, seed 79"
+    )
 
 
 def test_short_workloads_come_first() -> None:

@@ -39,23 +39,27 @@ AFTERLIFE_STEPS = ("put", "flush", "dispatch", "derive", "put")
 
 @dataclass
 class Tally:
-    """What was tried: images by digest, so that none counts twice.
+    """What was tried: images by digest, so that none counts twice, and how often each had lived.
 
     `checked` has images together with what clients knew and the configuration: the same with the
     same is checked once.
     """
 
-    seen: set[bytes] = field(default_factory=set)
+    seen: dict[bytes, int] = field(default_factory=dict)
     checked: set[bytes] = field(default_factory=set)
     attempts_count: int = 0
     checks_count: int = 0
     workloads_count: int = 0
-    generations: Counter[int] = field(default_factory=Counter)
 
     @property
     def images_count(self) -> int:
         """How many images differ from each other."""
         return len(self.seen)
+
+    @property
+    def generations(self) -> Counter[int]:
+        """How many images came up in each generation first."""
+        return Counter(self.seen.values())
 
 
 class Crash(NamedTuple):
@@ -159,9 +163,7 @@ class Trial:
         image = crash.platter.image(crash.chosen, crash.torn)
         key = digest(image)
         tally = self._tally
-        if key not in tally.seen:
-            tally.seen.add(key)
-            tally.generations[crash.generation] += 1
+        tally.seen.setdefault(key, crash.generation)
         known = view.fingerprint() + bytes((crash.whole, crash.generation)) + self._config_bytes
         seen_with = blake2b(key + known, digest_size=16).digest()
         if seen_with in tally.checked:

@@ -6,7 +6,9 @@ import pytest
 
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.index.index_append import IndexFileWriter
+from wakelog.storage.index.index_cut import cut_index_file
 from wakelog.storage.index.index_file import HEADER, IndexHeader, IndexShape
 from wakelog.storage.index.index_repair import repair_index_file
 
@@ -15,13 +17,13 @@ PATH = "/store/index/20200101000000000"
 COUNT = 20
 
 
-def made(count: int = COUNT) -> bytes:
+def made(count: int = COUNT, *, hash_first: int = 0) -> bytes:
     """Return a file of `count` keys with hash 3 * i at 100 * i, stored at second i."""
     fs = MemoryFileSystem()
     write_file(fs, PATH, bytes(SHAPE.file_bytes))
     writer = IndexFileWriter(fs, PATH, SHAPE)
     for i in range(count):
-        writer.put(3 * i, 100 * i, 1000 * (i + 1))
+        writer.put(3 * i + hash_first, 100 * i, 1000 * (i + 1))
     writer.write_back()
     return read_file(fs, PATH)
 
@@ -128,3 +130,42 @@ def test_a_header_that_counts_too_many() -> None:
     repaired, header = repair(broken, 100 * COUNT)
     assert header.entry_next <= SHAPE.entry_count
     assert repaired[40 : entry_position(COUNT + 1)] == made()[40 : entry_position(COUNT + 1)]
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+class DyingFileSystem(MemoryFileSystem):
+    """Lets a process die in front of one of its writes."""
+
+    def __init__(self, data: bytes, writes_count: int) -> None:
+        super().__init__()
+        self._writes_left_count = writes_count + 1
+        write_file(self, PATH, data)
+
+    def pwrite(self, fd: int, data: Buffer, position: int) -> None:
+        if self._writes_left_count == 0:
+            raise Killed
+        self._writes_left_count -= 1
+        super().pwrite(fd, data, position)
+
+
+@pytest.mark.parametrize("writes_count", [0, 1, 2])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_what_a_killed_cut_leaves_is_cut_to_the_same(writes_count: int, is_known: bool) -> None:
+    """Zeros that a header still counts would be a key of the record at 0."""
+
+    def cut(fs: FileSystem) -> None:
+        if is_known:
+            cut_index_file(fs, PATH, SHAPE, entry_next=2, store_time=lambda offset: 1000)
+        else:
+            repair_index_file(fs, PATH, SHAPE, physical_offset=100, store_time=lambda offset: 1000)
+
+    dying = DyingFileSystem(made(hash_first=1), writes_count)
+    with pytest.raises(Killed):
+        cut(dying)
+    fs = MemoryFileSystem()
+    write_file(fs, PATH, read_file(dying, PATH))
+    repair_index_file(fs, PATH, SHAPE, physical_offset=100, store_time=lambda offset: 1000)
+    assert read_file(fs, PATH) == made(1, hash_first=1)

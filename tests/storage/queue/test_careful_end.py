@@ -47,6 +47,10 @@ EMPTY = bytes(20)
 NEGATIVE = ENTRY.pack(-5, SIZE, 0)
 TORN = ENTRY.pack(0, SIZE, 0)  # its first sector was never written
 
+LOWER = ENTRY.pack(3 * SIZE, SIZE, 0)
+HIGHER = ENTRY.pack(1 << 40, SIZE, 0)
+REPEATED = ENTRY.pack(6 * SIZE, SIZE, 5)
+
 
 @pytest.mark.parametrize("piece_entries", [3, 10_000])
 @pytest.mark.parametrize(
@@ -61,6 +65,13 @@ TORN = ENTRY.pack(0, SIZE, 0)  # its first sector was never written
         ({0: EMPTY}, 21 * SIZE, 0),  # nothing in front says that this was durable
         ({0: TORN, 1: EMPTY, 2: TORN}, 2 * SIZE, 1),
         ({0: PADDING_ENTRY, 4: EMPTY}, 21 * SIZE, 4),
+        ({0: PADDING_ENTRY, 1: PADDING_ENTRY}, 0, 25),
+        ({4: TORN}, 0, 4),  # a cut that was torn left its size
+        ({4: LOWER}, 0, 4),
+        ({3: TORN}, 4 * SIZE, 3),
+        ({4: TORN}, 21 * SIZE, 25),
+        ({4: HIGHER, 22: LOWER}, 21 * SIZE, 22),
+        ({4: REPEATED}, 0, 25),  # a gap is filled with the record behind it
     ],
 )
 def test_only_what_may_be_torn_ends_it(

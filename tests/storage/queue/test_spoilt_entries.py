@@ -12,6 +12,7 @@ from tests.storage.queue.test_consume_queue_writer import (
     FILE_ENTRIES,
     SIZE,
     open_writer,
+    put_column,
     put_range,
     stored,
 )
@@ -58,3 +59,28 @@ def test_a_file_goes_by_all_its_last_entries(fs: MemoryFileSystem, entry: bytes)
     lie(fs, 9, entry)
     assert writer.remove_files_before(8 * SIZE) == 0
     assert writer.remove_files_before(9 * SIZE) == 1
+
+
+@pytest.mark.parametrize("bulk", [False, True])
+@pytest.mark.parametrize("claimed", [7, 8, 11])
+def test_a_last_entry_that_lies_hides_no_later_record(
+    fs: MemoryFileSystem, claimed: int, bulk: bool
+) -> None:
+    """Reput lags when it is killed; the entry says that it came further."""
+    put_range(open_writer(fs), 0, 5)
+    lie(fs, 4, ENTRY.pack(claimed * SIZE, SIZE, 0))
+    writer = open_writer(fs)
+    if bulk:
+        put_column(writer, [(i, i) for i in range(5, 10)])
+    else:
+        put_range(writer, 5, 10)
+    entries = list(ENTRY.iter_unpack(stored(fs)))
+    assert [one[2] for one in entries[5:10]] == [5, 6, 7, 8, 9]
+    assert (writer.max_queue_offset, writer.max_physical_offset) == (10, 10 * SIZE)
+
+
+def test_an_entry_below_the_one_before_ends_a_queue_after_a_crash(fs: MemoryFileSystem) -> None:
+    """A cut that was torn left its size."""
+    put_range(open_writer(fs), 0, 5)
+    lie(fs, 4, ENTRY.pack(0, SIZE, 0))
+    assert open_writer(fs, careful=True).max_queue_offset == 4

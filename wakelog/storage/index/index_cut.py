@@ -29,15 +29,18 @@ from wakelog.storage.bulk.layout import ENTRY_BYTES
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
-    HEADER,
     HEADER_BYTES,
     SLOT_BYTES,
     IndexHeader,
     IndexShape,
     decode_header,
 )
-from wakelog.storage.index.index_repair import ENTRY_DTYPE, cut_header, newest_by_slot
-from wakelog.storage.mapped_file_queue import zero_from
+from wakelog.storage.index.index_repair import (
+    ENTRY_DTYPE,
+    cut_header,
+    newest_by_slot,
+    write_cut,
+)
 
 Array = np.ndarray[Any, Any]
 SECTOR_BYTES: Final = 512
@@ -114,10 +117,7 @@ def cut_index_file(
             entry_next=entry_next,
             store_time=store_time,
         )
-        zero_from(fs, fd, shape.entries_position + ENTRY_BYTES * entry_next, shape.file_bytes)
-        fs.pwrite(fd, HEADER.pack(*header), 0)
-        fs.pwrite(fd, slots.astype(">i4").tobytes(), HEADER_BYTES)
-        fs.datasync(fd)
+        write_cut(fs, fd, shape, header, slots)
     finally:
         fs.close(fd)
     return header

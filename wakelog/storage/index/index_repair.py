@@ -67,13 +67,26 @@ def repair_index_file(
             entry_next=kept,
             store_time=store_time,
         )
-        zero_from(fs, fd, shape.entries_position + ENTRY_BYTES * kept, shape.file_bytes)
-        fs.pwrite(fd, HEADER.pack(*header), 0)
-        fs.pwrite(fd, slots.astype(">i4").tobytes(), HEADER_BYTES)
-        fs.datasync(fd)
+        write_cut(fs, fd, shape, header, slots)
     finally:
         fs.close(fd)
     return header
+
+
+def write_cut(
+    fs: FileSystem, fd: int, shape: IndexShape, header: IndexHeader, slots: Array
+) -> None:
+    """Write what a cut leaves, durably, and zeros behind it.
+
+    Nothing is zeroed that a header on the disk still counts: zeros, or what is left of an entry
+    where they were torn, would be taken for a key of the log's first record. Raises: OSError.
+    """
+    fs.pwrite(fd, HEADER.pack(*header), 0)
+    fs.pwrite(fd, slots.astype(">i4").tobytes(), HEADER_BYTES)
+    fs.datasync(fd)
+    end = shape.entries_position + ENTRY_BYTES * header.entry_next
+    zero_from(fs, fd, end, shape.file_bytes)
+    fs.datasync(fd)
 
 
 def sound_entries_count(entries: Array, slot_count: int, physical_offset: int) -> int:

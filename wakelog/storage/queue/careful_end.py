@@ -1,9 +1,10 @@
 """Where a queue ends after a crash of the machine: a look at each entry of its last files.
 
 A crash may have torn what was not durable, in any order: the first place that has no entry ends the
-queue, as in 4.9.3, and dispatch makes anew what follows. But entries of records below a position
-are known to have been durable (`state/dispatched.py`), and dispatch does not begin below it. What
-is no entry there was spoilt since, and ends nothing.
+queue, as in 4.9.3, and dispatch makes anew what follows. So does the entry of a record below that
+of the one before, which 4.9.3 takes: a cut that was torn has left its size. But entries of records
+below a position are known to have been durable (`state/dispatched.py`), and dispatch does not begin
+below it. What is no entry there was spoilt since, and ends nothing.
 
 Source: org.apache.rocketmq.store.ConsumeQueue.recover (4.9.3).
 """
@@ -31,22 +32,33 @@ def careful_end(files: Sequence[MappedFile], durable: int) -> int | None:
     durable: entries of records that end at or below were durable before the crash; 0 if unknown.
     Raises: StoreFailed.
     """
-    end, highest = None, -1
+    end, highest, last = None, -1, -1
     for file in files:
         for position in range(0, file.size_bytes, RECOVER_PIECE_BYTES):
             found = np.frombuffer(file.read(position, RECOVER_PIECE_BYTES), ENTRY_DTYPE)
-            wrong = (found["physical_offset"] < 0) | (found["size"] <= 0)
             known = _known_durable(found, durable, highest)
+            begin = 0
             if len(known):
-                end, highest = None, int(found["physical_offset"][known[-1]])
-                wrong[: known[-1]] = False
+                begin = int(known[-1])
+                end, highest = None, int(found["physical_offset"][begin])
+                last = highest
             elif highest < 0:
                 durable = 0  # nothing in these files was, so that all may be torn
-            if end is None and wrong.any():
-                end = (file.start_offset + position) // ENTRY_BYTES + int(wrong.argmax())
+            if end is None:
+                torn, last = _first_torn(found[begin:], last)
+                if torn is not None:
+                    end = (file.start_offset + position) // ENTRY_BYTES + begin + torn
             if end is not None and not durable:
                 return end
     return end
+
+
+def _first_torn(entries: Array, last: int) -> tuple[int | None, int]:
+    """Return the first place without an entry that may follow `last`, and the last offset."""
+    offsets = entries["physical_offset"].astype(np.int64)
+    last_before = np.maximum.accumulate(np.concatenate(([last], offsets)))
+    torn = np.flatnonzero((offsets < 0) | (entries["size"] <= 0) | (offsets < last_before[:-1]))
+    return (int(torn[0]) if len(torn) else None), int(last_before[-1])
 
 
 def _known_durable(entries: Array, durable: int, highest: int) -> Array:

@@ -8,6 +8,8 @@ A record goes to the next free place, wherever its own queue offset points, as i
     the record                                          what happens
     ends at or below `max_physical_offset`              nothing: it has an entry (fact 46); one
                                                         that a kill tore is written again
+    the same, but belongs to the next free place and    next free place: the last entry lies
+    has no entry
     is the first of the queue                           padding up to its place in the first file
     states a queue offset of 0                          next free place
     states one below the next free place                nothing: the place is taken
@@ -309,7 +311,9 @@ class ConsumeQueueWriter(ConsumeQueue):
 
         Returns: how many places before it get the same entry, None if it gets none itself.
         """
-        if physical_offset_end <= self.max_physical_offset:
+        if physical_offset_end <= self.max_physical_offset and not (
+            queue_offset == self.max_queue_offset and self._last_lies(entry)
+        ):
             self.repeated_count += 1
             self._mend(queue_offset, entry)
             return None
@@ -329,6 +333,17 @@ class ConsumeQueueWriter(ConsumeQueue):
                 if not self._fill_gaps or missing > GAP_ENTRIES_MAX:
                     return 0
         return missing
+
+    def _last_lies(self, entry: bytes) -> bool:
+        """Tell whether the last entry states a record behind that of `entry`, which has none.
+
+        Entries go up: one that the disk has spoilt hides its own record, not those that follow.
+        """
+        self.write_pending()
+        physical_offset = ENTRY.unpack(entry)[0]
+        places, end = Places(self), self.max_queue_offset
+        place = end_below(places, self.first_queue_offset, end, physical_offset)
+        return place == end or places.at(place)[0] != physical_offset
 
     def _mend(self, queue_offset: int, entry: bytes) -> None:
         # A kill in the middle of a write can leave an entry with its place and size and without

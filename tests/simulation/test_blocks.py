@@ -1,0 +1,119 @@
+"""Blocks: the same from each process, merged without doubles, kept, and gone on from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.simulation import blocks
+from tests.simulation.blocks import Block, Merged, Progress, run_block, run_blocks
+from tests.simulation.campaign import run_campaign
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.trial import Tally
+
+pytestmark = pytest.mark.simulation
+
+
+def block(first_seed: int, images: dict[int, bytes], found: list[str] | None = None) -> Block:
+    return Block(
+        first_seed=first_seed,
+        last_seed=first_seed + 1,
+        images=images,
+        attempts_count=5,
+        checks_count=3,
+        workloads_count=2,
+        cpu_seconds=0.5,
+        found=found or [],
+        source=blocks.source(),
+    )
+
+
+def told(merged: Merged) -> tuple[object, ...]:
+    """Return all that does not depend on how long it took."""
+    counts = (merged.attempts_count, merged.checks_count, merged.workloads_count)
+    return merged.images_count, merged.generations, merged.last_seed, merged.found, *counts
+
+
+def test_a_block_is_what_its_seeds_are_alone() -> None:
+    tally = Tally()
+    run_campaign(range(4, 6), 10**9, tally)
+    made = run_block(range(4, 6))
+    assert {n: len(some) // 16 for n, some in made.images.items()} == tally.generations
+    by_generation = sorted(tally.seen.items(), key=lambda item: item[1])
+    assert b"".join(made.images.values()) == b"".join(digest for digest, _ in by_generation)
+    assert (made.first_seed, made.last_seed, made.workloads_count) == (4, 5, 2)
+    assert made.found == [] and made.checks_count == tally.checks_count
+
+
+def test_an_image_that_two_blocks_have_counts_once_and_where_it_came_first() -> None:
+    merged = Merged()
+    merged.take(block(0, {1: b"a" * 16 + b"b" * 16, 2: b"c" * 16}))
+    merged.take(block(2, {1: b"c" * 16 + b"d" * 16, 2: b"a" * 16}, ["something"]))
+    assert merged.images_count == 4 and merged.generations == {1: 3, 2: 1}
+    assert merged.last_seed == 3 and merged.found == ["something"]
+    assert (merged.attempts_count, merged.cpu_seconds) == (10, 1.0)
+
+
+def test_a_campaign_that_was_interrupted_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run_blocks(4, 800, block_seeds=2)
+    assert whole.last_seed > 5
+
+    def interrupt(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_blocks(4, 800, block_seeds=2, folder=tmp_path, report=interrupt)
+    assert [path.name for path in tmp_path.iterdir()] == ["0000000004.msgpack"]
+    ran: list[range] = []
+
+    def run(seeds: range) -> Block:
+        ran.append(seeds)
+        return run_block(seeds)
+
+    monkeypatch.setattr(blocks, "run_block", run)
+    seen: list[Progress] = []
+    assert told(run_blocks(4, 800, block_seeds=2, folder=tmp_path, report=seen.append)) == told(
+        whole
+    )
+    assert ran == [range(first, first + 2) for first in range(6, whole.last_seed, 2)]
+    assert seen[0].fresh_count == 0 and seen[-1].images_count == whole.images_count
+    assert seen[-1].fresh_count == whole.images_count - seen[0].images_count
+
+
+@pytest.mark.parametrize(
+    "changed", [{"source": "other"}, {"last_seed": 100}], ids=["code", "length"]
+)
+def test_what_other_code_kept_is_run_again(tmp_path: Path, changed: dict[str, object]) -> None:
+    kept = msgspec.structs.replace(block(4, {1: b"x" * 16}), **changed)
+    (tmp_path / "0000000004.msgpack").write_bytes(msgspec.msgpack.encode(kept))
+    merged = run_blocks(4, 1, block_seeds=2, folder=tmp_path)
+    assert merged.images_count > 1
+    assert blocks.Folder(tmp_path).read(range(4, 6)) == msgspec.structs.replace(
+        run_block(range(4, 6)), cpu_seconds=merged.cpu_seconds
+    )
+
+
+def test_a_violation_ends_its_seed_and_is_told_with_the_line_that_replays_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(blocks, "FOUND_MAX", 2)
+    lines: list[str] = []
+    with MUTANTS["dispatch_past_readable"].active():
+        merged = run_blocks(8, 10**6, block_seeds=1, tell=lines.append)
+    assert len(merged.found) == 2 and merged.found == lines
+    assert lines[0].endswith("\nreplay: ./dev simulate --replay 8")
+    assert merged.workloads_count < merged.last_seed
+
+
+def test_what_a_seed_shows_behind_others_alone_is_replayed_with_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(blocks, "_is_found_alone", lambda seed: False)
+    monkeypatch.setattr(blocks, "FOUND_MAX", 1)
+    with MUTANTS["dispatch_past_readable"].active():
+        (found,) = run_block(range(7, 9)).found
+    assert found.endswith("\nreplay: ./dev simulate --replay 7-8")
