@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import IntegerType, StructField, StructType
 
-from wakelog.spark.worker_memory import freeze_after
+from tests.fakes.records import LogBytes
+from tests.spark.logs import write_segments
+from wakelog.spark.source import RocketMQSource
+from wakelog.spark.worker_memory import REUSED, _Worker, freeze_after
 
 
 def test_batches_come_as_they_are_and_other_processes_stay_as_they_are() -> None:
@@ -27,3 +32,17 @@ def test_a_worker_does_not_look_again_at_what_it_has_imported(spark: SparkSessio
     first, *later = spark.sparkContext.parallelize(range(4), 1).map(frozen_count).collect()
     assert first > 1000
     assert max(later) <= first  # once: nothing is added, some of it goes
+
+
+def test_who_plans_does_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    log = LogBytes(segment_bytes=1 << 14)
+    log.add()
+    options = {"path": str(write_segments(tmp_path, log))}
+    reader = RocketMQSource(options).reader(StructType([StructField("flag", IntegerType())]))
+    monkeypatch.setattr(_Worker, "is_frozen", False)
+    assert len(reader.partitions()) == 1 and gc.get_freeze_count() == 0
+    monkeypatch.setenv(REUSED, "1")
+    try:
+        assert len(reader.partitions()) == 1 and gc.get_freeze_count() > 1000
+    finally:
+        gc.unfreeze()

@@ -17,6 +17,7 @@ import pyarrow as pa
 from wakelog.spark.bounds import Selection, Topics
 from wakelog.spark.errors import DataLost
 from wakelog.spark.plan import ReadRange, Task
+from wakelog.spark.records.bodiless_walk import BodilessWalk
 from wakelog.spark.records.record_walk import (
     BUFFER_BYTES,
     FILE_ENDS,
@@ -25,7 +26,7 @@ from wakelog.spark.records.record_walk import (
     RecordWalk,
     Sound,
 )
-from wakelog.spark.records.rows import RowOptions, Rows
+from wakelog.spark.records.rows import RowOptions, Rows, needs_bodies
 from wakelog.spark.stores import OpenSegment
 from wakelog.storage.file_system import FileSystem
 
@@ -48,6 +49,13 @@ def make_walk(*, buffer_bytes: int = BUFFER_BYTES, records_max: int = RECORDS_MA
     return RecordWalk(walk_records, buffer_bytes=buffer_bytes, records_max=records_max)
 
 
+def make_bodiless_walk() -> BodilessWalk:
+    """Return a walk for columns that need no body, with compiled code; imports numba."""
+    from wakelog.spark.records.walk_kernel import find_records, keep_records
+
+    return BodilessWalk(find_records, keep_records)
+
+
 class TaskReader:
     """Reads tasks of one query, one after the other, over the same buffers."""
 
@@ -67,13 +75,15 @@ class TaskReader:
         self._options = options
         self._fail_on_data_loss = fail_on_data_loss
         self._report = report
-        self._walk = walk or make_walk(buffer_bytes=min(options.batch_bytes, BUFFER_BYTES))
+        self._walk = walk
+        self._bodiless_walk: BodilessWalk | None = None
 
     def batches(self, task: Task, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task. Raises: DataLost, OSError."""
+        walk = self._walk_for(schema)
         for part in task:
-            rows = self._rows(part, schema, self._selection, self._options)
-            for step in self._steps(part):
+            rows = self._rows(walk, part, schema, self._selection, self._options)
+            for step in self._steps(walk, part):
                 if isinstance(step, Damage):
                     self._report(Found(part.broker, part.segment.path, step))
                     continue
@@ -84,9 +94,10 @@ class TaskReader:
     def damage(self, task: Task) -> Iterator[Found]:
         """Yield all damage of a task, bodies included, of whatever topic. Raises: DataLost."""
         options = self._options._replace(verify_crc=True)
+        walk = self._whole_walk()
         for part in task:
-            rows = self._rows(part, _BODIES, EVERY_MESSAGE, options)
-            for step in self._steps(part):
+            rows = self._rows(walk, part, _BODIES, EVERY_MESSAGE, options)
+            for step in self._steps(walk, part):
                 found = [step] if isinstance(step, Damage) else []
                 if not found:
                     for _ in rows.batches():
@@ -95,19 +106,36 @@ class TaskReader:
                 for damage in found:
                     yield Found(part.broker, part.segment.path, damage)
 
-    def _rows(
-        self, part: ReadRange, schema: pa.Schema, selection: Selection, options: RowOptions
-    ) -> Rows:
-        return Rows(self._walk, schema, selection, options._replace(broker=part.broker))
+    def _walk_for(self, schema: pa.Schema) -> RecordWalk | BodilessWalk:
+        """Return the walk that has all that these columns are made of."""
+        if self._walk is not None or needs_bodies(schema, self._options):
+            return self._whole_walk()
+        self._bodiless_walk = self._bodiless_walk or make_bodiless_walk()
+        return self._bodiless_walk
 
-    def _steps(self, part: ReadRange) -> Iterator[Sound | Damage]:
+    def _whole_walk(self) -> RecordWalk:
+        if self._walk is None:
+            self._walk = make_walk(buffer_bytes=min(self._options.batch_bytes, BUFFER_BYTES))
+        return self._walk
+
+    def _rows(
+        self,
+        walk: RecordWalk | BodilessWalk,
+        part: ReadRange,
+        schema: pa.Schema,
+        selection: Selection,
+        options: RowOptions,
+    ) -> Rows:
+        return Rows(walk, schema, selection, options._replace(broker=part.broker))
+
+    def _steps(self, walk: RecordWalk | BodilessWalk, part: ReadRange) -> Iterator[Sound | Damage]:
         try:
             file = OpenSegment(self._fs, part.segment)
         except FileNotFoundError:
             yield self._lost(part, Damage(part.begin, part.end, "the file was removed"))
             return
         try:
-            for step in self._walk.steps(file, part.begin, part.end):
+            for step in walk.steps(file, part.begin, part.end):
                 if isinstance(step, Damage) and step.reason == FILE_ENDS:
                     self._lost(part, step)
                 yield step

@@ -35,6 +35,7 @@ from wakelog.spark.options import ReadOptions, check_use, read_options
 from wakelog.spark.pushdown import push
 from wakelog.spark.query import Query
 from wakelog.spark.tasks import LogPartition, damage_batches, read_messages
+from wakelog.spark.worker_memory import freeze
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,6 +105,11 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Plan the query. Raises: SourceError."""
+        planned = self._plan()
+        freeze()
+        return planned
+
+    def _plan(self) -> list[InputPartition]:
         if self._options.remote is not None:
             from wakelog.spark.remote.plan import PulledPartition
             from wakelog.spark.remote.query import plan_query

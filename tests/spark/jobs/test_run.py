@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -26,6 +28,16 @@ def test_results_come_in_the_order_of_the_items(spark: SparkSession) -> None:
     assert run.parallelism == 2
     assert run(double, [3, 1, 2]) == [(6, "x"), (2, "x"), (4, "x")]
     assert run(double, []) == []
+
+
+def frozen_count(item: int) -> int:
+    return gc.get_freeze_count()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_worker_does_not_look_again_at_what_a_task_imported(spark: SparkSession) -> None:
+    assert max(SparkRunner(spark)(frozen_count, range(8))) > 1000
 
 
 @pytest.mark.spark

@@ -8,6 +8,7 @@ import pytest
 
 from tests.fakes.records import LogBytes
 from tests.spark.logs import FS, write_segments
+from wakelog.spark.records.bodiless_walk import BodilessWalk
 from wakelog.spark.records.record_walk import (
     FILE_ENDS,
     Damage,
@@ -16,6 +17,7 @@ from wakelog.spark.records.record_walk import (
     adds_up,
     next_sound,
 )
+from wakelog.spark.records.walk_kernel import find_records, keep_records
 from wakelog.spark.stores import OpenSegment, open_store
 from wakelog.storage.bulk.layout import PHYSICAL_OFFSET
 
@@ -27,8 +29,23 @@ def open_log(folder: Path, log: LogBytes) -> OpenSegment:
     return OpenSegment(FS, store.segments[0])
 
 
+@pytest.fixture(params=["whole", "bodiless"])
+def any_walk(request: pytest.FixtureRequest, walk: RecordWalk) -> RecordWalk | BodilessWalk:
+    if request.param == "whole":
+        return walk
+    # Room for 16 records, or for one with the longest texts.
+    return BodilessWalk(
+        find_records,
+        keep_records,
+        window_bytes=1 << 12,
+        window_records_max=8,
+        kept_bytes=1 << 12,
+        records_max=16,
+    )
+
+
 def walked(
-    walk: RecordWalk, file: OpenSegment, begin: int, end: int
+    walk: RecordWalk | BodilessWalk, file: OpenSegment, begin: int, end: int
 ) -> tuple[list[int], list[Damage]]:
     found: list[int] = []
     damage: list[Damage] = []
@@ -53,57 +70,67 @@ def long_log(*sizes: int) -> LogBytes:
 
 @pytest.mark.parametrize("sizes", [(10,) * 100, (5000, 10, 9000, 10), (4000,), (20_000, 3000)])
 def test_records_that_the_buffer_cuts_are_whole(
-    sizes: tuple[int, ...], walk: RecordWalk, tmp_path: Path
+    sizes: tuple[int, ...], any_walk: RecordWalk | BodilessWalk, tmp_path: Path
 ) -> None:
     log = long_log(*sizes)
-    assert walked(walk, open_log(tmp_path, log), 0, log.end) == (log.offsets, [])
+    assert walked(any_walk, open_log(tmp_path, log), 0, log.end) == (log.offsets, [])
 
 
-def test_a_range_may_begin_and_end_at_any_record(walk: RecordWalk, tmp_path: Path) -> None:
+def test_a_range_may_begin_and_end_at_any_record(
+    any_walk: RecordWalk | BodilessWalk, tmp_path: Path
+) -> None:
     log = long_log(*[100] * 60)
     file = open_log(tmp_path, log)
-    assert walked(walk, file, log.offsets[20], log.offsets[40]) == (log.offsets[20:40], [])
+    assert walked(any_walk, file, log.offsets[20], log.offsets[40]) == (log.offsets[20:40], [])
 
 
-def test_a_blank_ends_the_range(walk: RecordWalk, tmp_path: Path) -> None:
+def test_a_blank_ends_the_range(any_walk: RecordWalk | BodilessWalk, tmp_path: Path) -> None:
     log = long_log(10, 10)
     log.roll()
-    assert walked(walk, open_log(tmp_path, log), 0, SEGMENT_BYTES) == (log.offsets, [])
+    assert walked(any_walk, open_log(tmp_path, log), 0, SEGMENT_BYTES) == (log.offsets, [])
 
 
-def test_damage_reaches_to_the_next_sound_record(walk: RecordWalk, tmp_path: Path) -> None:
+def test_damage_reaches_to_the_next_sound_record(
+    any_walk: RecordWalk | BodilessWalk, tmp_path: Path
+) -> None:
     log = long_log(10, 6000, 10, 10)
     log.damage(log.offsets[1], b"\0" * 8)
-    found, damage = walked(walk, open_log(tmp_path, log), 0, log.end)
+    found, damage = walked(any_walk, open_log(tmp_path, log), 0, log.end)
     assert found == [log.offsets[0], *log.offsets[2:]]
     assert damage == [Damage(log.offsets[1], log.offsets[2], "magic 0x00000000")]
 
 
-def test_a_wrong_size_does_not_grow_the_buffer(walk: RecordWalk, tmp_path: Path) -> None:
+def test_a_wrong_size_does_not_grow_the_buffer(
+    any_walk: RecordWalk | BodilessWalk, tmp_path: Path
+) -> None:
     log = long_log(10, 10, 10)
     log.damage(log.offsets[1], (60_000).to_bytes(4, "big"))
-    before = len(walk.buffer)
-    found, damages = walked(walk, open_log(tmp_path, log), 0, SEGMENT_BYTES - 8)
+    before = len(any_walk.buffer)
+    found, damages = walked(any_walk, open_log(tmp_path, log), 0, SEGMENT_BYTES - 8)
     damage = damages[0]
     assert found == [log.offsets[0], log.offsets[2]]
     assert (damage.begin, damage.end) == (log.offsets[1], log.offsets[2])
-    assert len(walk.buffer) == before
+    assert len(any_walk.buffer) == before
 
 
-def test_a_body_that_holds_a_record_is_not_looked_into(walk: RecordWalk, tmp_path: Path) -> None:
+def test_a_body_that_holds_a_record_is_not_looked_into(
+    any_walk: RecordWalk | BodilessWalk, tmp_path: Path
+) -> None:
     inner = long_log(10)
     log = long_log(10)
     log.add(body=bytes(inner.data))
     log.add()
-    assert walked(walk, open_log(tmp_path, log), 0, log.end) == (log.offsets, [])
+    assert walked(any_walk, open_log(tmp_path, log), 0, log.end) == (log.offsets, [])
 
 
-def test_a_file_that_became_shorter_is_damage(walk: RecordWalk, tmp_path: Path) -> None:
+def test_a_file_that_became_shorter_is_damage(
+    any_walk: RecordWalk | BodilessWalk, tmp_path: Path
+) -> None:
     log = long_log(*[100] * 60)
     file = open_log(tmp_path, log)
     with open(next(tmp_path.iterdir()), "r+b") as segment:
         segment.truncate(log.offsets[50])
-    found, damage = walked(walk, file, 0, log.end)
+    found, damage = walked(any_walk, file, 0, log.end)
     assert found == log.offsets[:50]
     assert damage == [Damage(log.offsets[50], log.end, FILE_ENDS)]
 

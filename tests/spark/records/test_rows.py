@@ -17,10 +17,13 @@ from tests.spark.plain_rows import json_row, kafka_row, plain_table
 from wakelog.protocol.message_record import body_crc
 from wakelog.spark.bounds import Bounds, Selection, Topics
 from wakelog.spark.reader import EVERY_MESSAGE, make_walk
+from wakelog.spark.records.bodiless_walk import BodilessWalk
 from wakelog.spark.records.record_walk import Damage, RecordWalk
-from wakelog.spark.records.rows import RowOptions, Rows
+from wakelog.spark.records.rows import RowOptions, Rows, needs_bodies
+from wakelog.spark.records.walk_kernel import find_records, keep_records
 
 SEGMENT_BYTES = 1 << 14
+BODILESS = pa.schema([field for field in MESSAGES if field.name != "body"])
 
 NAMES = ("KEYS", "TAGS", "UNIQ_KEY", "a", "b", "", "KEY", "ä", "long" * 9)
 VALUES = ("", "a", "a b", "ä", "😀", "x" * 40, "a\x01b", '"\\\n')
@@ -56,6 +59,18 @@ def walk() -> RecordWalk:
     return make_walk(buffer_bytes=SEGMENT_BYTES, records_max=64)
 
 
+@pytest.fixture(scope="module")
+def bodiless() -> BodilessWalk:
+    return BodilessWalk(
+        find_records,
+        keep_records,
+        window_bytes=1 << 10,
+        window_records_max=4,
+        kept_bytes=1,
+        records_max=9,
+    )
+
+
 class Bytes:
     """A segment in memory."""
 
@@ -73,7 +88,7 @@ class Bytes:
 
 
 def table(
-    data: bytes, walk: RecordWalk, schema: pa.Schema, options: RowOptions
+    data: bytes, walk: RecordWalk | BodilessWalk, schema: pa.Schema, options: RowOptions
 ) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
     rows = Rows(walk, schema, EVERY_MESSAGE, options)
     found: list[dict[str, Any]] = []
@@ -103,6 +118,7 @@ def table(
 )
 def test_agrees_with_the_plain_way(
     walk: RecordWalk,
+    bodiless: BodilessWalk,
     found: list[dict[str, Any]],
     damage: list[tuple[int, bytes]],
     cut: int,
@@ -121,6 +137,14 @@ def test_agrees_with_the_plain_way(
     expected, lost = plain_table(data, SEGMENT_BYTES, broker="b", verify_crc=verify)
     options = RowOptions("b", verify_crc=verify, batch_rows=rows_max, batch_bytes=bytes_max)
     assert table(data, walk, MESSAGES, options) == (expected, sorted(lost))
+    if not verify:
+        assert table(data, bodiless, BODILESS, options) == table(data, walk, BODILESS, options)
+
+
+def test_only_bodies_and_their_crc_need_bodies() -> None:
+    assert [needs_bodies(each, RowOptions()) for each in (MESSAGES, KAFKA)] == [True, True]
+    assert not needs_bodies(BODILESS, RowOptions())
+    assert needs_bodies(BODILESS, RowOptions(verify_crc=True))
 
 
 TEXTS = [b"TAGS\x01\xff\x02a\xfe\x01b\x02a\xff\x01c", "KEYS\x01ä\x02ö\x01ß".encode(), b"KEYS\x01k"]

@@ -11,10 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import wakelog
 from wakelog.spark.errors import JobFailed
+from wakelog.spark.worker_memory import freeze
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +63,14 @@ class SparkRunner:
         # Not mapInArrow: it wants pandas, for which there is no other use.
         tasks = self._spark.sparkContext.parallelize(items, len(items))
         with explained():
-            return tasks.map(work).collect()
+            return tasks.map(partial(_work, work)).collect()
+
+
+def _work(work: Callable[[Item], Result], item: Item) -> Result:
+    """Do the work of one task, in a worker."""
+    result = work(item)
+    freeze()
+    return result
 
 
 @contextmanager

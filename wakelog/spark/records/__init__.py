@@ -1,6 +1,7 @@
 """The decoding core: bytes of a segment in, Arrow record batches and damage out.
 
     record_walk.py              a range of a segment -> sound records, as columns of numbers
+    bodiless_walk.py            the same without bodies, for columns that need none
     wanted.py                   which of them a query is about
     fields.py row_kernel.py     compiled loops over what is wanted
     rows.py                     these -> record batches with a given schema

@@ -27,7 +27,7 @@ def _last_in_step(walk: RecordWalk) -> int | None:
     for row in range(walk.count - 1, -1, -1):
         fields = np.zeros((1, FIELDS), dtype=np.int64)
         sound = np.ones(1, dtype=np.bool_)
-        read_fields(walk.bytes, walk.numbers, np.array([row]), fields)
+        read_fields(walk.bytes, walk.numbers, np.array([row]), fields, walk.has_bodies)
         check_bodies(walk.bytes, fields, sound)
         if sound[0]:
             return int(walk.numbers[row, PHYSICAL_OFFSET] + walk.numbers[row, SIZE])

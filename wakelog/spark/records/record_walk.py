@@ -58,8 +58,8 @@ FILE_ENDS: Final = "the file ends here"
 """The reason of a damage that is no damage but a file that became shorter."""
 
 _MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
-_HEAD_BYTES_MAX: Final = HEAD_BY_HOST_FLAGS[HOST_FLAGS].size
-_TAIL_BYTES_MAX: Final = 1 + TOPIC_BYTES_MAX + PROPERTIES_LENGTH.size + (1 << 15)
+HEAD_BYTES_MAX: Final = HEAD_BY_HOST_FLAGS[HOST_FLAGS].size
+TAIL_BYTES_MAX: Final = 1 + TOPIC_BYTES_MAX + PROPERTIES_LENGTH.size + (1 << 15)
 
 
 class SegmentFile(Protocol):
@@ -80,8 +80,12 @@ class SegmentFile(Protocol):
 
 
 class Scanned(Protocol):
-    """Sound records in compiled columns, and the bytes that they lie in."""
+    """Sound records in compiled columns, and the bytes that they lie in.
 
+    has_bodies: False if bodies are left out there, from each head to the length of the topic.
+    """
+
+    has_bodies: bool
     buffer: bytearray
     bytes: Array
     numbers: Array
@@ -116,6 +120,8 @@ class RecordWalk:
     numbers: int64[records, NUMBER_FIELDS], the first `count` of them; see `bulk/layout.py`.
     group_firsts: the first record of each of `group_count` queues.
     """
+
+    has_bodies = True
 
     def __init__(
         self,
@@ -199,9 +205,9 @@ class RecordWalk:
         """Tell whether the record that the buffer cuts off can be read whole."""
         if position + len(self.buffer) >= end and not moved:
             return False
-        if moved or len(self.buffer) < _HEAD_BYTES_MAX:
+        if moved or len(self.buffer) < HEAD_BYTES_MAX:
             if not moved:
-                self._set_buffer(_HEAD_BYTES_MAX)
+                self._set_buffer(HEAD_BYTES_MAX)
             return True
         if not adds_up(file, position, end):
             return False
@@ -224,7 +230,7 @@ def adds_up(file: SegmentFile, physical_offset: int, end: int) -> bool:
 
     Its body is not read: sizes are followed from one to the next.
     """
-    head = file.read(physical_offset, min(_HEAD_BYTES_MAX, end - physical_offset))
+    head = file.read(physical_offset, min(HEAD_BYTES_MAX, end - physical_offset))
     check = check_record(head, 0, physical_offset, len(head), segment_end=file.end)
     if check.kind is not CheckKind.INCOMPLETE or check.size_bytes == 0:
         return check.kind is CheckKind.SOUND
@@ -237,7 +243,7 @@ def adds_up(file: SegmentFile, physical_offset: int, end: int) -> bool:
     fields = layout.unpack_from(head)
     body_end = physical_offset + layout.size + max(fields[8], 0)
     tail_bytes: int = record_end - body_end
-    if fields[4] != physical_offset or not 3 <= tail_bytes <= _TAIL_BYTES_MAX:
+    if fields[4] != physical_offset or not 3 <= tail_bytes <= TAIL_BYTES_MAX:
         return False
     tail = file.read(body_end, tail_bytes)
     if len(tail) < tail_bytes or tail[0] > TOPIC_BYTES_MAX or 3 + tail[0] > tail_bytes:

@@ -36,6 +36,7 @@ from wakelog.spark.records.fields import (
     UNIQ_BEGIN,
     UNIQ_END,
 )
+from wakelog.spark.records.walk_kernel import HEAD_BYTES, hosts_bytes
 from wakelog.storage.bulk.layout import (
     PROPERTIES_BEGIN,
     PROPERTIES_BYTES,
@@ -58,18 +59,24 @@ _PAIRS_TABLE: Final = 1 << 14  # a power of two above twice the pairs of 32 KiB 
 
 
 @njit(cache=True, nogil=True)
-def read_fields(buffer: Array, numbers: Array, rows: Array, fields: Array) -> None:
+def read_fields(
+    buffer: Array, numbers: Array, rows: Array, fields: Array, has_bodies: bool
+) -> None:
     """Fill one row of `fields` for each record of `rows`.
 
     fields: int64[rows, FIELDS], see `fields.py`.
+    has_bodies: what lies between a record's head and its topic; else nothing does.
     """
     found = np.zeros(10, dtype=np.int64)
     for i in range(len(rows)):
         row = rows[i]
-        # Properties are a record's end. Its physical offset tells nothing if it was pulled.
-        at = numbers[row, PROPERTIES_BEGIN] + numbers[row, PROPERTIES_BYTES] - numbers[row, SIZE]
         born = 12 if numbers[row, SYS_FLAG] & 0x10 else 0
-        hosts = born + (12 if numbers[row, SYS_FLAG] & 0x20 else 0)
+        hosts = hosts_bytes(numbers[row, SYS_FLAG])
+        # Its physical offset tells nothing of where a record lies if it was pulled.
+        at = numbers[row, TOPIC_BEGIN] - 1 - hosts - HEAD_BYTES
+        if has_bodies:
+            record_end = numbers[row, PROPERTIES_BEGIN] + numbers[row, PROPERTIES_BYTES]
+            at = record_end - numbers[row, SIZE]
         fields[i, RECORD] = at
         fields[i, FLAG] = i32_at(buffer, at + 16)
         fields[i, BODY_CRC] = i32_at(buffer, at + 8)
@@ -77,7 +84,7 @@ def read_fields(buffer: Array, numbers: Array, rows: Array, fields: Array) -> No
         fields[i, BORN_HOST] = at + 48
         fields[i, STORE_HOST] = at + 64 + born
         fields[i, RECONSUME_TIMES] = i32_at(buffer, at + 72 + hosts)
-        fields[i, BODY_BEGIN] = at + 88 + hosts
+        fields[i, BODY_BEGIN] = at + HEAD_BYTES + hosts
         fields[i, BODY_END] = numbers[row, TOPIC_BEGIN] - 1
         begin = numbers[row, PROPERTIES_BEGIN]
         find_properties(buffer, begin, begin + numbers[row, PROPERTIES_BYTES], found)

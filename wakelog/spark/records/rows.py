@@ -53,7 +53,14 @@ from wakelog.spark.records.fields import (
     UNIQ_BEGIN,
     UNIQ_END,
 )
-from wakelog.spark.records.record_walk import BATCH_BYTES, BATCH_ROWS, Array, Damage, Scanned
+from wakelog.spark.records.record_walk import (
+    BATCH_BYTES,
+    BATCH_ROWS,
+    HEAD_BYTES_MAX,
+    Array,
+    Damage,
+    Scanned,
+)
 from wakelog.spark.records.wanted import Wanted
 from wakelog.storage.bulk.layout import (
     PHYSICAL_OFFSET,
@@ -87,6 +94,11 @@ class RowOptions(NamedTuple):
     batch_bytes: int = BATCH_BYTES
 
 
+def needs_bodies(schema: pa.Schema, options: RowOptions) -> bool:
+    """Tell whether rows of these columns cannot be made without the bodies of messages."""
+    return options.verify_crc or not _OF_BODIES.isdisjoint(schema.names)
+
+
 class _Slice(NamedTuple):
     """Records of one batch: row numbers of the walk and, as `fields.py` says, where things lie."""
 
@@ -110,10 +122,11 @@ class Rows:
         self._tags = [tag.encode() for tag in selection.tags]
         self._passes = _matcher(selection.sql)
         self._damage: list[Damage] = []
+        self._fields_room: Array = np.zeros((0, FIELDS), dtype=np.int64)
         # pairs of the slice at hand, which the map and the headers share
         self._pairs: tuple[Array, Array] | None = None
         wants = {field.name for field in schema}
-        self._inflates = options.decompress and bool(wants & {"body", "value"})
+        self._inflates = options.decompress and not _OF_BODIES.isdisjoint(wants)
         self._needs_fields = bool(self._tags) or options.verify_crc or not wants <= _OF_NUMBERS
         self._makers = [self._maker(field) for field in schema]
 
@@ -130,9 +143,12 @@ class Rows:
         """Return where things lie in these records, nothing of which is read if nobody asks."""
         if not self._needs_fields:
             return np.broadcast_to(np.int64(0), (len(rows), FIELDS))
-        fields = np.zeros((len(rows), FIELDS), dtype=np.int64)
+        # One array for all slices, each of which is a batch before the next one is made.
+        if len(self._fields_room) < len(rows):
+            self._fields_room = np.zeros((len(rows), FIELDS), dtype=np.int64)
+        fields = self._fields_room[: len(rows)]
         walk = self._walk
-        row_kernel.read_fields(walk.bytes, walk.numbers, rows, fields)
+        row_kernel.read_fields(walk.bytes, walk.numbers, rows, fields, walk.has_bodies)
         return fields
 
     def taken_damage(self) -> list[Damage]:
@@ -170,7 +186,7 @@ class Rows:
     def _cut(self, rows: Array, fields: Array) -> Iterator[pa.RecordBatch]:
         """Yield batches of these records, none of them much over `batch_bytes`."""
         numbers = _taken(self._walk.numbers, rows)
-        sizes = numbers[:, SIZE].copy()
+        sizes = self._sizes(numbers)
         bodies: dict[int, bytes] = {}
         begin, total = 0, 0
         compressed = numbers[:, SYS_FLAG] & MESSAGE_COMPRESSED != 0
@@ -187,6 +203,13 @@ class Rows:
                 begin, total, bodies = i, len(body), {}
             bodies[i] = body
         yield from self._sized(numbers, fields, sizes, keep, bodies, begin, len(rows))
+
+    def _sizes(self, numbers: Array) -> Array:
+        """Return of each record how much of it a batch may hold."""
+        if self._walk.has_bodies:
+            return numbers[:, SIZE].copy()
+        texts: Array = numbers[:, TOPIC_BYTES] + numbers[:, PROPERTIES_BYTES]
+        return texts + HEAD_BYTES_MAX
 
     def _sized(
         self,
@@ -352,6 +375,7 @@ class Rows:
             }
 
 
+_OF_BODIES: Final = frozenset(("body", "value"))
 _NUMBERS: Final[dict[str, tuple[int, Any]]] = {
     "queueId": (QUEUE_ID, np.int32),
     "partition": (QUEUE_ID, np.int32),

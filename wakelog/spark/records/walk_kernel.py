@@ -22,9 +22,13 @@ from wakelog.protocol.java import LONG_MAX
 from wakelog.storage.bulk.layout import (
     GROUP,
     NO_GROUP,
+    NUMBER_FIELDS,
     PHYSICAL_OFFSET,
+    PROPERTIES_BEGIN,
+    PROPERTIES_BYTES,
     QUEUE_ID,
     QUEUE_OFFSET,
+    SIZE,
     STORE_TIMESTAMP,
     SYS_FLAG,
     TOPIC_BEGIN,
@@ -32,7 +36,14 @@ from wakelog.storage.bulk.layout import (
 )
 from wakelog.storage.bulk.scan_kernel import Array, Int, byte_at, sound_size, take_record
 
+HEAD_BYTES: Final = 88  # from a record's begin to its body, with two v4 hosts
 _TRANSACTION: Final = 12  # of the flags; 0 and 8, a committed one, are seen by consumers
+
+
+@njit(cache=True, forceinline=True)
+def hosts_bytes(sys_flag: Int) -> Int:
+    """Return how much longer than with two v4 hosts a record's head is."""
+    return (12 if sys_flag & 0x10 else 0) + (12 if sys_flag & 0x20 else 0)
 
 
 @njit(cache=True, nogil=True)
@@ -59,14 +70,85 @@ def walk_records(
         if size == 0:
             break
         take_record(buffer, at, size, parts, numbers, row)
-        transaction = numbers[row, SYS_FLAG] & _TRANSACTION
-        if transaction == 0 or transaction == 8:
-            numbers[row, GROUP] = _group_of(buffer, numbers, row, table, firsts)
-        else:
-            numbers[row, GROUP] = NO_GROUP
+        _take_group(buffer, numbers, row, table, firsts)
         row += 1
         at += size
     return row, at
+
+
+@njit(cache=True, nogil=True)
+def find_records(
+    buffer: Array,
+    begin: Int,
+    end: Int,
+    physical_offset: Int,
+    numbers: Array,
+    table: Array,
+    firsts: Array,
+) -> tuple[Int, Int]:
+    """Walk sound records as `walk_records` does; of which queues they are is left to others."""
+    parts = np.zeros(4, dtype=np.int64)
+    row = 0
+    at = begin
+    while at < end and row < numbers.shape[0]:
+        size = sound_size(buffer, at, end, physical_offset + at - begin, parts)
+        if size == 0:
+            break
+        take_record(buffer, at, size, parts, numbers, row)
+        row += 1
+        at += size
+    return row, at
+
+
+@njit(cache=True, nogil=True)
+def keep_records(
+    window: Array,
+    found: Array,
+    begin: Int,
+    end: Int,
+    kept: Array,
+    kept_end: Int,
+    numbers: Array,
+    row: Int,
+    table: Array,
+    firsts: Array,
+) -> tuple[Int, Int, Int]:
+    """Copy records [begin, end) of `found` without their bodies behind those that are kept.
+
+    kept: gets the bytes, from `kept_end` on; numbers: the rows, from `row` on, with their places in
+    `kept`. Returns: the first record that found no room, and both ends.
+    """
+    for number in range(begin, end):
+        head_bytes = HEAD_BYTES + hosts_bytes(found[number, SYS_FLAG])
+        tail_begin = found[number, TOPIC_BEGIN] - 1
+        record_end = found[number, PROPERTIES_BEGIN] + found[number, PROPERTIES_BYTES]
+        record_begin = record_end - found[number, SIZE]
+        tail_bytes = record_end - tail_begin
+        if row == numbers.shape[0] or kept_end + head_bytes + tail_bytes > len(kept):
+            return number, kept_end, row
+        for at in range(head_bytes):
+            kept[np.uintp(kept_end + at)] = window[np.uintp(record_begin + at)]
+        kept_end += head_bytes
+        for at in range(tail_bytes):
+            kept[np.uintp(kept_end + at)] = window[np.uintp(tail_begin + at)]
+        for field in range(NUMBER_FIELDS):
+            numbers[row, field] = found[number, field]
+        numbers[row, TOPIC_BEGIN] += kept_end - tail_begin
+        numbers[row, PROPERTIES_BEGIN] += kept_end - tail_begin
+        kept_end += tail_bytes
+        _take_group(kept, numbers, row, table, firsts)
+        row += 1
+    return end, kept_end, row
+
+
+@njit(cache=True, forceinline=True)
+def _take_group(buffer: Array, numbers: Array, row: Int, table: Array, firsts: Array) -> None:
+    """Fill in of which queue a record is, if it is one that consumers see."""
+    transaction = numbers[row, SYS_FLAG] & _TRANSACTION
+    if transaction == 0 or transaction == 8:
+        numbers[row, GROUP] = _group_of(buffer, numbers, row, table, firsts)
+    else:
+        numbers[row, GROUP] = NO_GROUP
 
 
 @njit(cache=True, forceinline=True)

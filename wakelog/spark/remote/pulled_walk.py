@@ -20,6 +20,8 @@ ScanPulled = Callable[[Array, Array, int, Array], tuple[int, int]]
 class PulledWalk:
     """See the module; a `Scanned` for `Rows`. One owner, one thread."""
 
+    has_bodies = True
+
     def __init__(self, scan_pulled: ScanPulled) -> None:
         """Hold nothing; `scan_pulled` is `pulled_kernel.scan_pulled`."""
         self._scan_pulled = scan_pulled

@@ -1,0 +1,121 @@
+"""A walk that keeps records without their bodies, where nobody asks for them.
+
+Bodies are most of a log. A range is walked in windows that fit a core's own cache, and of each
+record its head, topic and properties are copied out of the window: what a batch of columns is made
+of is small then, and lies together. A buffer of whole records would send each byte of the log to
+memory and back.
+
+    window   | head | body ............ | topic, properties | head | body ......
+    kept     | head | topic, properties | head | topic, properties | ...
+
+Invariants:
+- Steps are those of `record_walk.py` for the same range but for where sound ones are cut; columns
+  are the same but for begins, which are positions among what is kept.
+- One record always has room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from wakelog.spark.records.record_walk import (
+    BATCH_ROWS,
+    HEAD_BYTES_MAX,
+    TAIL_BYTES_MAX,
+    Array,
+    Damage,
+    RecordWalk,
+    SegmentFile,
+    Sound,
+    WalkRecords,
+)
+from wakelog.storage.bulk.layout import NUMBER_FIELDS, PHYSICAL_OFFSET
+
+KeepRecords = Callable[..., tuple[int, int, int]]
+
+WINDOW_BYTES: Final = 1 << 20
+"""A second-level cache of today."""
+WINDOW_RECORDS_MAX: Final = 1 << 12
+"""Of one look at a window; smaller records than 256 bytes take several."""
+KEPT_BYTES: Final = 4 << 20
+"""Some 500 bytes of each record of a batch; longer ones make smaller batches."""
+
+
+class BodilessWalk:
+    """See the module; a `Scanned`, as `RecordWalk` is. One owner, one thread."""
+
+    has_bodies = False
+
+    def __init__(
+        self,
+        find_records: WalkRecords,
+        keep_records: KeepRecords,
+        *,
+        window_bytes: int = WINDOW_BYTES,
+        window_records_max: int = WINDOW_RECORDS_MAX,
+        kept_bytes: int = KEPT_BYTES,
+        records_max: int = BATCH_ROWS,
+    ) -> None:
+        """Allocate everything once; both functions are those of `walk_kernel`."""
+        self._window = RecordWalk(
+            find_records, buffer_bytes=window_bytes, records_max=window_records_max
+        )
+        self._keep_records = keep_records
+        self.buffer = bytearray(max(kept_bytes, HEAD_BYTES_MAX + TAIL_BYTES_MAX))
+        self.bytes: Array = np.frombuffer(self.buffer, dtype=np.uint8)
+        self.numbers: Array = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
+        self.group_firsts: Array = np.zeros(records_max + 1, dtype=np.int32)
+        self._table: Array = np.zeros(2 << records_max.bit_length(), dtype=np.int32)
+        self._kept_end = 0
+        self.count = 0
+
+    @property
+    def group_count(self) -> int:
+        """How many queues the records are of."""
+        return int(self.group_firsts[-1])
+
+    def steps(self, file: SegmentFile, begin: int, end: int) -> Iterator[Sound | Damage]:
+        """Walk [begin, end), of which `begin` is where a record or the segment begins."""
+        self._clear()
+        sound_begin = sound_end = begin
+        for step in self._window.steps(file, begin, end):
+            if isinstance(step, Damage):
+                if self.count:
+                    yield Sound(sound_begin, sound_end)
+                    self._clear()
+                yield step
+                sound_begin = sound_end = step.end
+                continue
+            taken = 0
+            while (taken := self._keep(taken)) < self._window.count:
+                full_end = int(self._window.numbers[taken, PHYSICAL_OFFSET])
+                yield Sound(sound_begin, full_end)
+                self._clear()
+                sound_begin = full_end
+            sound_end = step.end
+        if self.count:
+            yield Sound(sound_begin, sound_end)
+
+    def _clear(self) -> None:
+        self.count = self._kept_end = 0
+        self._table.fill(-1)
+        self.group_firsts[-1] = 0
+
+    def _keep(self, begin: int) -> int:
+        """Keep records of the window from a number on; return the first that found no room."""
+        taken, self._kept_end, self.count = self._keep_records(
+            self._window.bytes,
+            self._window.numbers,
+            begin,
+            self._window.count,
+            self.bytes,
+            self._kept_end,
+            self.numbers,
+            self.count,
+            self._table,
+            self.group_firsts,
+        )
+        return taken
