@@ -67,7 +67,7 @@ def test_a_real_broker_is_refused_where_wakelog_runs(tmp_path: Path) -> None:
     filters = cluster.store / "config" / "consumerFilter.json"
     with wakelog.process:
         wakelog.wait_ready()
-        with JavaDriver(tmp_path / "driver", cluster.name_server) as driver:
+        with JavaDriver(cluster.name_server) as driver:
             queue = {"topic": "t", "broker": cluster.broker_name, "queueId": 0}
             driver("createTopic", address=cluster.broker, topic="t", queues=1)
             send(driver, queue, 0, 100)
@@ -100,7 +100,7 @@ def send(driver: JavaDriver, queue: dict[str, Any], begin: int, end: int) -> Non
 
 
 def test_wakelog_is_refused_where_a_real_broker_runs(tmp_path: Path) -> None:
-    name_server = RealNameServer(tmp_path / "namesrv")
+    name_server = RealNameServer()
     broker = RealBroker(
         tmp_path / "real", tmp_path / "store", name_server=name_server.address, settings=SETTINGS
     )
