@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.compat.spares import end_spares
 from tests.leftovers import SESSION_VARIABLE, Leftovers, make_session_directory
 
 pytest_plugins = ["tests.kinds", "pytester"]
@@ -37,6 +38,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
     Last of all, since this is where an interrupted session ends its fixtures.
     """
+    end_spares()
     found = session.config.stash[_LEFTOVERS].wait_none()
     if found:
         session.config.pluginmanager.getplugin("wakelog-accountant").report_outside(found)

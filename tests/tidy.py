@@ -7,6 +7,7 @@ shrink but not grow.
 
 import ast
 import functools
+import gc
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -54,7 +55,12 @@ class Source(NamedTuple):
 
 @functools.cache
 def _parsed(text: str) -> ast.Module:
-    return ast.parse(text)  # once for all rules; none changes it
+    """Parse once for all rules; none changes it."""
+    gc.disable()  # it would look through the trees of all files for garbage, time and again
+    try:
+        return ast.parse(text)
+    finally:
+        gc.enable()
 
 
 def sources() -> list[Source]:

@@ -11,7 +11,6 @@ import random
 import shutil
 import signal
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +25,7 @@ from tests.actors.load import Account, Load, pull_all
 from tests.actors.strikes import Times, Victim, struck
 from tests.actors.supervised_brokers import FILE_SIZES, SupervisedBroker
 from tests.compat.clusters import real_cluster
+from tests.compat.processes import hold, states_of
 
 pytestmark = [
     pytest.mark.ray,
@@ -37,7 +37,6 @@ pytestmark = [
 
 SEED = 4_093
 KILLS_COUNT = 10
-STOP_SECONDS_MAX = 10.0
 BODY_BYTES = 2_000
 """Some hundred messages fill a segment."""
 
@@ -142,27 +141,12 @@ def is_dead(process_id: int) -> bool:
     return states_of(process_id) <= set("ZX")
 
 
-def states_of(process_id: int) -> set[str]:
-    """Return the states of a process's threads, letters of the kernel's; none if it is gone."""
-    states = set()
-    for path in Path(f"/proc/{process_id}/task").glob("*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            states.add(path.read_text().rpartition(")")[2].split()[0])
-    return states
-
-
 @contextmanager
 def stopped(process_ids: Iterable[int]) -> Iterator[None]:
     """Hold processes; those that are gone are held already."""
     held = list(process_ids)
     try:
-        for process_id in held:
-            with suppress(ProcessLookupError):
-                os.kill(process_id, signal.SIGSTOP)
-        # A thread that is in the kernel stops when it leaves it.
-        limit = time.monotonic() + STOP_SECONDS_MAX
-        while any(not states_of(process_id) <= set("tTZX") for process_id in held):
-            assert time.monotonic() < limit, "a process does not stop"
+        hold(held)
         yield
     finally:
         for process_id in held:

@@ -7,23 +7,21 @@ is answered by one.
     kill     kill the processes of the second node
     add      add it again, under another id, as a machine that was started anew
     stop     stop everything in order and end
+
+The first node's workers are forked as those of `wakelog up` are; the second's are not, since a fork
+ends with this process and not with its node.
 """
 
 import asyncio
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import ray._private.node
-import ray._private.utils
-from ray.cluster_utils import Cluster
-
-from tests.actors.deployments import small_plan
-from wakelog.actors.cluster.options import Placement
-from wakelog.actors.cluster.ray_cluster import join, leave
-from wakelog.actors.supervised import SupervisedActors, deployment_plan
+from wakelog.actors.cluster import worker_start, worker_template
+from wakelog.actors.cluster.ray_head import end_session, fork_template
 
 LOOPBACK = "127.0.0.1"
 NODE: dict[str, Any] = {
@@ -38,25 +36,29 @@ QUICK_TO_NOTICE = {"health_check_period_ms": 500, "health_check_failure_threshol
 PLACES = {"broker-a": "disk-a", "broker-b": "disk-b"}
 
 
-def leave_out_dashboard() -> None:
-    """Have no node start Ray's dashboard or wait for it, which takes longer than all the rest."""
-    absent = ImportError("the dashboard is off")
-    ray._private.utils.get_dashboard_dependency_error = lambda: absent
-    node: Any = ray._private.node.Node
-    node.start_api_server = lambda *_, **__: None
-
-
 class TwoNodes:
     """The cluster and what runs in it."""
 
-    def __init__(self, directory: Path, ray_directory: str) -> None:
-        os.environ["RAY_TMPDIR"] = ray_directory
-        leave_out_dashboard()
+    def __init__(self, directory: Path) -> None:
+        # Not before the template was forked: it has to be the first to import Ray.
+        import ray._private.node
+        from ray.cluster_utils import Cluster
+
+        from tests.actors.deployments import small_plan
+        from wakelog.actors.cluster.options import Placement
+        from wakelog.actors.cluster.ray_cluster import join
+        from wakelog.actors.cluster.ray_node import leave_out_agents
+        from wakelog.actors.supervised import SupervisedActors, deployment_plan
+
+        leave_out_agents()
+        node: Any = ray._private.node.Node
+        node.start_api_server = lambda *_, **__: None
         make_cluster: Any = Cluster  # Ray's own annotations end here
         self._cluster = make_cluster(
             initialize_head=True,
             head_node_args={
                 **NODE,
+                "worker_path": worker_start.__file__,
                 "resources": {PLACES["broker-a"]: 1},
                 "include_dashboard": False,
                 "_system_config": QUICK_TO_NOTICE,
@@ -87,8 +89,12 @@ class TwoNodes:
         say("stopped" if asyncio.run(self._actors.stop()) else "not in order")
 
     def end(self) -> None:
+        from wakelog.actors.cluster.ray_cluster import leave
+
         leave()
         self._cluster.shutdown()
+        # What stands in for the agents of a node outlives a node that was killed.
+        end_session(os.getsid(0))
 
 
 def say(line: str) -> None:
@@ -97,12 +103,20 @@ def say(line: str) -> None:
 
 def main() -> None:
     # Ray adds 70 characters to this for its sockets, whose paths may have some 107.
-    with tempfile.TemporaryDirectory(prefix="wakelog-", dir="/tmp") as ray_directory:
-        nodes = TwoNodes(Path(sys.argv[1]), ray_directory)
+    ray_directory = tempfile.mkdtemp(prefix="wakelog-", dir="/tmp")
+    os.environ["RAY_TMPDIR"] = ray_directory
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a process that runs threads cannot be forked
+    if fork_template(ray_directory):
+        worker_template.run_worker()
+        return
+    try:
+        nodes = TwoNodes(Path(sys.argv[1]))
         try:
             nodes.run()
         finally:
             nodes.end()
+    finally:
+        shutil.rmtree(ray_directory)
 
 
 if __name__ == "__main__":

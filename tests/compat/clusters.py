@@ -57,7 +57,7 @@ def real_cluster(
 
     They are killed at the end, which nobody looks at, unless the store is to be left `in_order`.
     """
-    name_server = RealNameServer(folder / "namesrv")
+    name_server = RealNameServer()
     try:
         broker = RealBroker(
             folder / "broker",

@@ -1,6 +1,7 @@
 """Fixtures of the tests that run the real RocketMQ: clusters, and the Java client."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
@@ -8,7 +9,18 @@ from tests.compat.clusters import STARTERS, Cluster
 from tests.compat.driver import JavaDriver
 
 # Level 3 is the first of a retry, and has 10 s by default.
-SHARED_SETTINGS = {"messageDelayLevel": "1s 2s 1s 1s 1s"}
+SHARED_SETTINGS = {"messageDelayLevel": "1s 2s 1s 1s 1s", "enablePropertyFilter": "true"}
+
+
+class EarlyFilter(NamedTuple):
+    """What a consumer filters by that is there from the start of a cluster."""
+
+    topic: str
+    group: str
+    expression: str
+
+
+EARLY_FILTER = EarlyFilter("early", "group_early", "a > 1")
 
 
 @pytest.fixture(scope="session", params=list(STARTERS))
@@ -22,10 +34,19 @@ def cluster(
 
 
 @pytest.fixture(scope="session")
-def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaDriver]:
+def driver(cluster: Cluster) -> Iterator[JavaDriver]:
     """Yield the Java client, pointed at the cluster's name server."""
-    with JavaDriver(tmp_path_factory.mktemp("driver"), cluster.name_server) as started:
+    topic, group, expression = EARLY_FILTER
+    with JavaDriver(cluster.name_server) as started:
+        started("createTopic", address=cluster.broker, topic=topic, queues=4)
+        started("consume", name=topic, group=group, topics=[topic], sql=expression)
         yield started
+
+
+@pytest.fixture
+def early_filter(driver: JavaDriver) -> EarlyFilter:
+    """Return a filter that the broker has written, as it does every 10 s, or soon will have."""
+    return EARLY_FILTER
 
 
 @pytest.fixture

@@ -14,10 +14,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from tests.compat.provision import CACHE, JVM_OPTIONS, java_runtime, rocketmq_classpath
 from tests.compat.real_rocketmq import class_options
+from tests.compat.spares import Spares
 
 SOURCES = Path(__file__).resolve().parent / "driver"
 ANSWER_SECONDS_MAX = 90.0
@@ -35,6 +36,13 @@ class DriverError(Exception):
         self.message = message
 
 
+class Jvm(NamedTuple):
+    """A client's process, which may not be up yet, and where it writes what it has to say."""
+
+    process: subprocess.Popen[str]
+    log_path: Path
+
+
 class JavaDriver:
     """One JVM with the client in it; commands run one after the other.
 
@@ -44,29 +52,17 @@ class JavaDriver:
     """
 
     def __init__(
-        self, folder: Path, name_server: str, *, rebalance_ms: int = 200, header_form: str = "JSON"
+        self,
+        name_server: str,
+        *,
+        rebalance_ms: int = 200,
+        header_form: str = "JSON",
     ) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        runtime = java_runtime()
-        self._log_path = folder / "driver.out"
-        places = (f"-Duser.home={folder}", f"-Djava.io.tmpdir={folder}")
-        pace = [
-            f"-Drocketmq.client.rebalance.{name}={rebalance_ms}"
-            for name in ("waitInterval", "lockInterval")
-        ]
-        form = f"-Drocketmq.serialize.type={header_form}"
-        limits = (*JVM_OPTIONS, *class_options(), "-Xmx256m")
-        with open(self._log_path, "ab") as log:
-            self._process = subprocess.Popen(
-                [runtime.java, *limits, *places, *pace, form, "Driver", name_server],
-                env={**runtime.env, "CLASSPATH": f"{rocketmq_classpath()}:{compiled_driver()}"},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                encoding="utf-8",
-                start_new_session=True,
-            )
+        self._process, self._log_path = _SPARES.take()
+        properties = {"rocketmq.serialize.type": header_form}
+        for name in ("waitInterval", "lockInterval"):
+            properties[f"rocketmq.client.rebalance.{name}"] = str(rebalance_ms)
+        self._write({"nameServer": name_server, "properties": properties})
         self._answers: queue.Queue[str] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -77,9 +73,7 @@ class JavaDriver:
         Raises:
             DriverError: what the client threw.
         """
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
-        self._process.stdin.flush()
+        self._write({"do": do, **arguments})
         answer = json.loads(self._answers.get(timeout=ANSWER_SECONDS_MAX) or self._died())
         if "error" in answer:
             error = answer["error"]
@@ -121,6 +115,11 @@ class JavaDriver:
             self._process.wait()
             self._reader.join()
 
+    def _write(self, said: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(said) + "\n")
+        self._process.stdin.flush()
+
     def _read(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
@@ -131,6 +130,33 @@ class JavaDriver:
     def _died(self) -> str:
         lines = self._log_path.read_text(encoding="utf-8", errors="replace").splitlines()
         raise AssertionError("the driver ended; its last output:\n" + "\n".join(lines[-15:]))
+
+
+def _start_jvm(folder: Path) -> Jvm:
+    runtime = java_runtime()
+    log_path = folder / "driver.out"
+    places = (f"-Duser.home={folder}", f"-Djava.io.tmpdir={folder}")
+    limits = (*JVM_OPTIONS, *class_options(), "-Xmx256m")
+    with open(log_path, "ab") as log:
+        process = subprocess.Popen(
+            [runtime.java, *limits, *places, "Driver"],
+            env={**runtime.env, "CLASSPATH": f"{rocketmq_classpath()}:{compiled_driver()}"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,
+        )
+    return Jvm(process, log_path)
+
+
+def _end_jvm(jvm: Jvm) -> None:
+    with jvm.process:
+        jvm.process.kill()
+
+
+_SPARES = Spares(_start_jvm, _end_jvm)
 
 
 def wait_until(true: Callable[[], bool], *, what: str) -> None:

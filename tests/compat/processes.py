@@ -6,11 +6,13 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 POLL_SECONDS = 0.05
+HOLD_SECONDS_MAX = 10.0
 # Below the range from which the kernel takes ports for connections, so that one free now stays so.
 FIRST_PORT = 20_001
 LAST_PORT = 32_001
@@ -90,6 +92,29 @@ class TestProcess:
     def __str__(self) -> str:
         lines = self._log_path.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n  ".join(["; its last output:", *lines[-15:]])
+
+
+def hold(process_ids: Iterable[int]) -> None:
+    """Stop processes, to be continued later; those that are gone are held already."""
+    held = list(process_ids)
+    for process_id in held:
+        with suppress(ProcessLookupError):
+            os.kill(process_id, signal.SIGSTOP)
+    # A thread that is in the kernel stops when it leaves it, and may be writing a file until then.
+    end = time.monotonic() + HOLD_SECONDS_MAX
+    while any(not states_of(process_id) <= set("tTZX") for process_id in held):
+        if time.monotonic() > end:
+            raise ProcessFailed("a process does not stop")
+        time.sleep(POLL_SECONDS)
+
+
+def states_of(process_id: int) -> set[str]:
+    """Return the states of a process's threads, letters of the kernel's; none if it is gone."""
+    states = set()
+    for path in Path(f"/proc/{process_id}/task").glob("*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            states.add(path.read_text().rpartition(")")[2].split()[0])
+    return states
 
 
 def free_port(*neighbours: int) -> int:

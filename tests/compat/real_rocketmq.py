@@ -16,6 +16,7 @@ from tests.compat.frames import RawConnection
 from tests.compat.name_server_probe import answers, serves
 from tests.compat.processes import TestProcess, free_port
 from tests.compat.provision import CACHE, JVM_OPTIONS, java_runtime, rocketmq_classpath, turn
+from tests.compat.spares import Spares
 
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 60.0
@@ -78,7 +79,7 @@ def _archive_classes(archive: Path) -> None:
     options = (f"-XX:ArchiveClassesAtExit={unfinished}", "-Xlog:disable")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        name_server = RealNameServer(folder / "namesrv", classes=())
+        name_server = RealNameServer(classes=())
         try:
             broker = RealBroker(
                 folder / "broker",
@@ -99,21 +100,20 @@ def _archive_classes(archive: Path) -> None:
 class RealNameServer:
     """A name server of 4.9.3; its routes live as long as it does."""
 
-    def __init__(self, folder: Path, *, classes: Sequence[str] | None = None) -> None:
-        self.address = f"127.0.0.1:{free_port()}"
-        settings = {
-            "listenPort": self.address.rpartition(":")[2],
-            "kvConfigPath": str(folder / "kvConfig.json"),
-        }
-        command = ("org.apache.rocketmq.namesrv.NamesrvStartup", "-c")
-        self._process = _start(folder, "namesrv", command, settings, classes)
+    def __init__(self, *, classes: Sequence[str] | None = None) -> None:
+        """Return once it answers. `classes` are options in place of `class_options`."""
+        if classes is None:
+            self.address, self._process = _SPARES.take()
+        else:
+            folder = _SPARES.make_folder()
+            self.address, self._process = _start_name_server(folder, classes)
         self._process.wait_until(
             lambda: answers(self.address), seconds_max=START_SECONDS_MAX, what="answering"
         )
 
     def kill(self) -> None:
         """End it; it keeps nothing that an ordered stop would save."""
-        self._process.end(signal.SIGKILL, seconds_max=STOP_SECONDS_MAX)
+        _kill(self._process)
 
 
 class RealBroker:
@@ -188,7 +188,24 @@ class RealBroker:
 
     def kill(self) -> None:
         """Kill: the store is left as it is at this moment."""
-        self._process.end(signal.SIGKILL, seconds_max=STOP_SECONDS_MAX)
+        _kill(self._process)
+
+
+def _start_name_server(
+    folder: Path, classes: Sequence[str] | None = None
+) -> tuple[str, TestProcess]:
+    """Return the address and the process of a name server that may not answer yet."""
+    address = f"127.0.0.1:{free_port()}"
+    settings = {
+        "listenPort": address.rpartition(":")[2],
+        "kvConfigPath": str(folder / "kvConfig.json"),
+    }
+    command = ("org.apache.rocketmq.namesrv.NamesrvStartup", "-c")
+    return address, _start(folder, "namesrv", command, settings, classes)
+
+
+def _kill(process: TestProcess) -> None:
+    process.end(signal.SIGKILL, seconds_max=STOP_SECONDS_MAX)
 
 
 def _start(
@@ -214,3 +231,6 @@ def _start(
         env={**runtime.env, "ROCKETMQ_HOME": str(folder), "CLASSPATH": rocketmq_classpath()},
         log_path=folder / f"{name}.out",
     )
+
+
+_SPARES = Spares(_start_name_server, lambda started: _kill(started[1]))

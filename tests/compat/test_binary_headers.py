@@ -18,10 +18,9 @@ SETTLE_MS_MAX = 60_000
 
 
 @pytest.fixture(scope="module")
-def driver(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaDriver]:
+def driver(cluster: Cluster) -> Iterator[JavaDriver]:
     """Yield the client, told to write binary headers; it reads either form."""
-    folder = tmp_path_factory.mktemp("binary-driver")
-    with JavaDriver(folder, cluster.name_server, header_form="ROCKETMQ") as started:
+    with JavaDriver(cluster.name_server, header_form="ROCKETMQ") as started:
         assert started("headerForm") == "ROCKETMQ"
         yield started
 

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -199,13 +198,10 @@ def test_two_consumers_of_a_group_share_the_queues(driver: JavaDriver, topic: st
         driver("stopConsuming", name=name)
 
 
-def test_the_queues_of_a_client_that_dies_go_to_the_others(
-    cluster: Cluster, topic: str, tmp_path: Path
-) -> None:
-    places = [(tmp_path / name, cluster.name_server) for name in ("stays", "dies")]
+def test_the_queues_of_a_client_that_dies_go_to_the_others(cluster: Cluster, topic: str) -> None:
     with (
-        JavaDriver(*places[0], rebalance_ms=REBALANCE_MS_DEFAULT) as driver,
-        JavaDriver(*places[1], rebalance_ms=REBALANCE_MS_DEFAULT) as other,
+        JavaDriver(cluster.name_server, rebalance_ms=REBALANCE_MS_DEFAULT) as driver,
+        JavaDriver(cluster.name_server, rebalance_ms=REBALANCE_MS_DEFAULT) as other,
     ):
         name = consume(driver, topic, name="stays")
         consume(other, topic, name="dies")

@@ -101,7 +101,7 @@ def hide(store: Path, unit: Unit) -> None:
 @contextmanager
 def owned(start: Starter, folder: Path, store: Path) -> Iterator[tuple[Cluster, JavaDriver]]:
     cluster: AbstractContextManager[Cluster] = start(folder, store=store, settings=SETTINGS)
-    with cluster as running, JavaDriver(folder / "driver", running.name_server) as driver:
+    with cluster as running, JavaDriver(running.name_server) as driver:
         yield running, driver
 
 

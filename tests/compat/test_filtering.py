@@ -1,58 +1,18 @@
 """What consumers by SQL92 get, from the real broker and from ours."""
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from tests.compat.clusters import STARTERS, Cluster
+from tests.compat.clusters import Cluster
+from tests.compat.conftest import EarlyFilter
 from tests.compat.driver import DriverError, JavaDriver, bodies, message, wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 SETTLE_MS_MAX = 60_000
-SETTINGS = {"enablePropertyFilter": "true", "messageDelayLevel": "1s 2s 1s 1s 1s"}
 EXPRESSION = "a BETWEEN 2 AND 4 AND (region IN ('eu', 'us') OR urgent IS NOT NULL)"
-
-
-KINDS = ["real", "bells"]
-WRITTEN_TOPIC = "written"
-WRITTEN_EXPRESSION = "a > 1"
-
-
-@pytest.fixture(scope="module")
-def brokers(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[dict[str, tuple[Cluster, JavaDriver]]]:
-    """Yield a cluster of each kind whose broker filters by properties, and a client of it.
-
-    Either has a consumer from the start, since a broker writes its filters every 10 s.
-    """
-    with ExitStack() as stack:
-        started = {}
-        for kind in KINDS:
-            folder = tmp_path_factory.mktemp(f"filtering-{kind}")
-            cluster = stack.enter_context(STARTERS[kind](folder, settings=SETTINGS))
-            driver = stack.enter_context(JavaDriver(folder / "driver", cluster.name_server))
-            make_topic(cluster, driver, WRITTEN_TOPIC)
-            consume(driver, WRITTEN_TOPIC, sql=WRITTEN_EXPRESSION)
-            started[kind] = cluster, driver
-        yield started
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def filtering(
-    request: pytest.FixtureRequest, brokers: dict[str, tuple[Cluster, JavaDriver]]
-) -> tuple[Cluster, JavaDriver]:
-    """Return one of the clusters."""
-    return brokers[request.param]
-
-
-def make_topic(cluster: Cluster, driver: JavaDriver, topic: str) -> str:
-    driver("createTopic", address=cluster.broker, topic=topic, queues=4)
-    return topic
 
 
 def send_one(driver: JavaDriver, topic: str, body: bytes, **properties: str) -> None:
@@ -78,10 +38,10 @@ def consume(driver: JavaDriver, topic: str, **options: Any) -> str:
 
 @pytest.mark.parametrize("backlog", [True, False], ids=["backlog", "waiting"])
 def test_a_consumer_gets_what_its_expression_wants(
-    filtering: tuple[Cluster, JavaDriver], backlog: bool
+    cluster: Cluster, driver: JavaDriver, backlog: bool
 ) -> None:
-    cluster, driver = filtering
-    topic = make_topic(cluster, driver, f"wanted_{backlog}")
+    topic = f"wanted_{backlog}"
+    driver("createTopic", address=cluster.broker, topic=topic, queues=4)
     if backlog:
         send_all(driver, topic)
     name = consume(driver, topic, sql=EXPRESSION)
@@ -94,11 +54,7 @@ def test_a_consumer_gets_what_its_expression_wants(
     driver("stopConsuming", name=name)
 
 
-def test_a_retry_comes_back_though_it_is_not_filtered_again(
-    filtering: tuple[Cluster, JavaDriver],
-) -> None:
-    cluster, driver = filtering
-    topic = make_topic(cluster, driver, "retried")
+def test_a_retry_comes_back_though_it_is_not_filtered_again(driver: JavaDriver, topic: str) -> None:
     name = consume(driver, topic, sql="a > 1", failures=1)
     send_one(driver, topic, b"no", a="1")
     send_one(driver, topic, b"yes", a="2")
@@ -111,23 +67,19 @@ def test_a_retry_comes_back_though_it_is_not_filtered_again(
 
 
 def test_a_consumer_whose_expression_does_not_compile_cannot_start(
-    filtering: tuple[Cluster, JavaDriver],
+    driver: JavaDriver, topic: str
 ) -> None:
-    cluster, driver = filtering
-    topic = make_topic(cluster, driver, "unparsable")
     send_one(driver, topic, b"body")
     with pytest.raises(DriverError, match="'NULL' cannot be compared") as caught:
         consume(driver, topic, sql="a = NULL")
     assert caught.value.code == 23
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_the_filter_is_in_the_file_that_a_broker_reads_at_its_start(
-    brokers: dict[str, tuple[Cluster, JavaDriver]], kind: str
+    cluster: Cluster, early_filter: EarlyFilter
 ) -> None:
-    cluster, driver = brokers[kind]
-    topic, config = WRITTEN_TOPIC, cluster.store / "config"
-
+    topic, group, expression = early_filter
+    config = cluster.store / "config"
     path = config / "consumerFilter.json"
     if path.is_symlink():  # wakelog keeps 4.9.3 brokers out by it
         path = config / "consumerFilterKept.json"
@@ -137,19 +89,18 @@ def test_the_filter_is_in_the_file_that_a_broker_reads_at_its_start(
             return {}
         topics = json.loads(path.read_text())["filterDataByTopic"]
         groups = topics.get(topic, {"groupFilterData": {}})["groupFilterData"]
-        return dict(groups.get(f"group_{topic}", {}))
+        return dict(groups.get(group, {}))
 
     wait_until(lambda: bool(found()), what="written")
     kept = found()
     assert kept.pop("bornTime") > 0 and kept.pop("clientVersion") > 0
     assert kept == {
         "bloomFilterData": {"bitNum": 112, "bitPos": kept["bloomFilterData"]["bitPos"]},
-        "consumerGroup": f"group_{topic}",
+        "consumerGroup": group,
         "dead": False,
         "deadTime": 0,
-        "expression": WRITTEN_EXPRESSION,
+        "expression": expression,
         "expressionType": "SQL92",
         "topic": topic,
     }
     assert len(kept["bloomFilterData"]["bitPos"]) == 3
-    driver("stopConsuming", name=topic)

@@ -36,7 +36,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
     """Start a name server and a broker of each kind, and a client at each name server."""
     folder = tmp_path_factory.mktemp("mixed")
     with ExitStack() as stack:
-        real_name_server = RealNameServer(folder / "namesrv")
+        real_name_server = RealNameServer()
         stack.callback(real_name_server.kill)
         wakelog = Wakelog(
             folder / "wakelog",
@@ -55,8 +55,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
         real.start()
         stack.callback(real.kill)
         drivers = {
-            kind: stack.enter_context(JavaDriver(folder / f"driver-{kind}", address))
-            for kind, address in name_servers.items()
+            kind: stack.enter_context(JavaDriver(address)) for kind, address in name_servers.items()
         }
         yield Mixed(wakelog.cluster, real, drivers)
         for driver in drivers.values():

@@ -216,7 +216,7 @@ def test_six_owners_in_turn(tmp_path: Path, seed: int) -> None:
     pair: list[type[WakelogOwner] | type[RealOwner]] = [WakelogOwner, RealOwner]
     chance.shuffle(pair)
     with ExitStack() as stack:
-        name_server = RealNameServer(tmp_path / "namesrv")
+        name_server = RealNameServer()
         stack.callback(name_server.kill)
         for number, kind in enumerate(pair * (OWNERS_COUNT // 2)):
             kill_after = chance.uniform(*KILL_SECONDS) if chance.random() < 0.7 else None

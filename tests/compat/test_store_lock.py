@@ -17,7 +17,7 @@ import pytest
 
 from tests.compat.clusters import Wakelog
 from tests.compat.driver import JavaDriver, message, wait_until
-from tests.compat.processes import TestProcess, free_port
+from tests.compat.processes import TestProcess, free_port, hold
 from tests.compat.real_rocketmq import RealBroker, RealNameServer
 from tests.compat.store_contents import SETTINGS
 from tests.compat.store_reading import pull_all
@@ -67,14 +67,14 @@ def test_a_real_broker_is_refused_where_wakelog_runs(tmp_path: Path) -> None:
     filters = cluster.store / "config" / "consumerFilter.json"
     with wakelog.process:
         wakelog.wait_ready()
-        with JavaDriver(tmp_path / "driver", cluster.name_server) as driver:
+        with JavaDriver(cluster.name_server) as driver:
             queue = {"topic": "t", "broker": cluster.broker_name, "queueId": 0}
             driver("createTopic", address=cluster.broker, topic="t", queues=1)
             send(driver, queue, 0, 100)
             for number in range(2):  # the first replaces what keeps the second out
                 wait_until(lambda: filters.read_text() == "wake", what="guarded")
                 # It writes some of its files every few seconds, though not while it is stopped.
-                os.kill(wakelog.process.process_id, signal.SIGSTOP)
+                hold([wakelog.process.process_id])
                 before = listing(cluster.store)
                 place = tmp_path / f"real-{number}"
                 second = RealBroker(place, cluster.store, name_server=NOBODY, settings=SETTINGS)
@@ -100,14 +100,14 @@ def send(driver: JavaDriver, queue: dict[str, Any], begin: int, end: int) -> Non
 
 
 def test_wakelog_is_refused_where_a_real_broker_runs(tmp_path: Path) -> None:
-    name_server = RealNameServer(tmp_path / "namesrv")
+    name_server = RealNameServer()
     broker = RealBroker(
         tmp_path / "real", tmp_path / "store", name_server=name_server.address, settings=SETTINGS
     )
     try:
         broker.start()
         # It writes some of its files every few seconds, though not while it is stopped.
-        os.kill(broker.process_id, signal.SIGSTOP)
+        hold([broker.process_id])
         before = listing(broker.store)
         lines = refused_lines(tmp_path, broker.store)
         assert "already" in lines and str(broker.process_id) in lines

@@ -48,7 +48,7 @@ def test_a_store_with_two_directories_of_the_log_changes_owners_four_times(tmp_p
         folder = tmp_path / owner
         with (
             start(folder, store=tmp_path / "store", settings=settings) as cluster,
-            JavaDriver(folder / "driver", cluster.name_server) as driver,
+            JavaDriver(cluster.name_server) as driver,
         ):
             if contents is None:
                 create_topics(driver, cluster)
@@ -97,7 +97,7 @@ def test_a_real_brokers_store_that_wakelog_continued_is_served_by_a_real_broker(
         folder = tmp_path / owner
         with (
             start(folder, store=store, settings=settings) as cluster,
-            JavaDriver(folder / "driver", cluster.name_server) as driver,
+            JavaDriver(cluster.name_server) as driver,
         ):
             # Light queues have no route: the client finds their broker by another topic's.
             driver("maxOffset", topic=own[0], broker=cluster.broker_name, queueId=own[1])
@@ -135,7 +135,7 @@ def test_a_store_that_a_killed_wakelog_leaves_is_served_by_a_real_broker(tmp_pat
     )
     with wakelog.process:
         wakelog.wait_ready()
-        with JavaDriver(tmp_path / "driver", wakelog.cluster.name_server) as driver:
+        with JavaDriver(wakelog.cluster.name_server) as driver:
             create_topics(driver, wakelog.cluster)
             killing = threading.Timer(KILL_SECONDS, wakelog.kill)
             sent: list[dict[str, Any]] = []
@@ -154,7 +154,7 @@ def test_a_store_that_a_killed_wakelog_leaves_is_served_by_a_real_broker(tmp_pat
     assert (tmp_path / "store" / "abort").exists()
     with (
         real_cluster(tmp_path / "real", store=tmp_path / "store", settings=SETTINGS) as cluster,
-        JavaDriver(tmp_path / "reader", cluster.name_server) as driver,
+        JavaDriver(cluster.name_server) as driver,
     ):
         found = {}
         for queue_id in range(QUEUES):

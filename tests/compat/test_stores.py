@@ -24,7 +24,7 @@ def test_a_golden_store_is_served_as_its_manifest_says(
     settings = store_settings(manifest)
     with (
         starter(tmp_path / "cluster", store=store, settings=settings) as cluster,
-        JavaDriver(tmp_path / "driver", cluster.name_server) as driver,
+        JavaDriver(cluster.name_server) as driver,
     ):
         for queue in manifest["queues"]:
             answers = pull_all(driver, cluster, queue["topic"], queue["queueId"])

@@ -13,14 +13,17 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.remoting.netty.NettyClientConfig;
+import org.apache.rocketmq.remoting.netty.NettyRemotingClient;
 
 /**
  * RocketMQ's own client, told what to do line by line.
  *
- * <p>Each line of the input is a JSON object: "do" names a command, the rest are its arguments.
- * Each line of the output answers one of them, in order: {"ok": result}, or {"error": {"type",
- * "code", "message"}}. Everything that libraries print goes to the error stream. The end of the input shuts
- * everything down in the reverse order of its start.
+ * <p>The first line of the input is a JSON object: "nameServer" is an address, "properties" are
+ * the system's. In each further one "do" names a command, the rest are its arguments. Each line of
+ * the output answers one of those, in order: {"ok": result}, or {"error": {"type", "code",
+ * "message"}}. Everything that libraries print goes to the error stream. The end of the input
+ * shuts everything down in the reverse order of its start.
  */
 public final class Driver {
     /** A command: arguments in, something that can be written as JSON out. */
@@ -36,7 +39,6 @@ public final class Driver {
     public static void main(String[] words) throws Exception {
         PrintStream out = System.out;
         System.setOut(System.err);
-        nameServer = words[0];
         Map<String, Command> commands = new TreeMap<>();
         Sending.register(commands);
         Reading.register(commands);
@@ -44,6 +46,8 @@ public final class Driver {
         Administration.register(commands);
         BufferedReader in =
                 new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        loadClasses();
+        begin(in.readLine());
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             JSONObject arguments = JSON.parseObject(line);
             Map<String, Object> answer = answer(commands, arguments);
@@ -56,6 +60,24 @@ public final class Driver {
             RUNNING.pop().run();
         }
         System.exit(0); // the client's timers are not all daemons
+    }
+
+    /** Loads most of what the first command will need, while nobody waits for it. */
+    private static void loadClasses() {
+        JSON.toJSONString(Collections.singletonMap("ok", null), SerializerFeature.WriteMapNullValue);
+        NettyRemotingClient client = new NettyRemotingClient(new NettyClientConfig());
+        client.start();
+        client.shutdown();
+    }
+
+    /** Takes what the classes of the client read when they are loaded, which is not yet. */
+    private static void begin(String line) {
+        if (line != null) {
+            JSONObject said = JSON.parseObject(line);
+            nameServer = said.getString("nameServer");
+            JSONObject properties = said.getJSONObject("properties");
+            properties.forEach((key, value) -> System.setProperty(key, value.toString()));
+        }
     }
 
     private static Map<String, Object> answer(Map<String, Command> commands, JSONObject arguments) {

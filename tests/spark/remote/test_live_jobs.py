@@ -49,7 +49,7 @@ def test_dead_letters_reach_their_group_alone_or_every_group(
     spark: SparkSession, wire: Cluster, tmp_path: Path
 ) -> None:
     store = dead_letters(tmp_path / "dead")
-    with JavaDriver(tmp_path / "driver", wire.name_server) as driver:
+    with JavaDriver(wire.name_server) as driver:
         driver("createTopic", address=wire.broker, topic="orders", queues=2)
         for group in GROUPS:
             driver("consume", name=group, group=group, topics=["orders"])

@@ -53,11 +53,7 @@ def start_node(parameters: Mapping[str, Any]) -> Any:
             _wait_registered(self)
 
     if not has_dashboard:
-        # Without this Ray waits for a dashboard that it believes installed.
-        absent = ImportError("the dashboard is off")
-        ray._private.utils.get_dashboard_dependency_error = lambda: absent
-        services: Any = ray._private.services
-        services._build_python_executable_command_memory_profileable = _stand_in_command
+        leave_out_agents()
     # Ray's own annotations are not those of its values.
     make_parameters: Any = ray._private.parameter.RayParams
     return Node(
@@ -66,6 +62,15 @@ def start_node(parameters: Mapping[str, Any]) -> Any:
         shutdown_at_exit=False,
         spawn_reaper=True,
     )
+
+
+def leave_out_agents() -> None:
+    """Have the nodes that this process starts do without the agents, and wait for no dashboard."""
+    # Ray believes the dashboard installed, and would wait for it.
+    absent = ImportError("the dashboard is off")
+    ray._private.utils.get_dashboard_dependency_error = lambda: absent
+    services: Any = ray._private.services
+    services._build_python_executable_command_memory_profileable = _stand_in_command
 
 
 def _stand_in_command(_component: str, _session_directory: str, **_options: Any) -> list[str]:
