@@ -57,6 +57,22 @@ def test_a_rebuild_leaves_the_same_queues_and_keeps_the_old(
     assert run("verify", "--store", str(store)) == 0
 
 
+def test_a_rebuild_tells_of_missing_segments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, _ = open_golden("ipv6", tmp_path)
+    segments = sorted((store / "commitlog").iterdir())
+    begin, end = int(segments[1].name), int(segments[2].name)
+    segments[1].unlink()
+    target = str(tmp_path / "new")
+    assert run("rebuild", "--store", str(store), "--into", target) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"missing  {begin} to {end}: no segments, passed over"
+    assert said[1].startswith("rebuilt: ") and said[1].endswith(" records from 0 to 136142")
+    assert run("verify", "--store", str(store)) == 1
+    assert f"files from {begin} to {end} are missing before it" in capsys.readouterr().out
+
+
 def test_a_rebuild_into_a_folder_leaves_the_store_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,6 +84,7 @@ def test_a_rebuild_into_a_folder_leaves_the_store_alone(
         "records": 160,
         "begin": 0,
         "end": 136142,
+        "missing": [],
         "moves": [],
     }
     assert [data for _, data in sorted(queues(target).items())] == [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from zlib import crc32
 
+import pytest
+
 from tests.dispatchers.stores import NOW_MS, dispatch_config, queue_entries
 from tests.fakes.logs import read_file
 from tests.fakes.memory_file_system import MemoryFileSystem
@@ -11,6 +13,7 @@ from tests.fakes.records import LogBytes, properties
 from wakelog.dispatchers.parallel.stretches import InTurn
 from wakelog.dispatchers.rebuild import LogReport, Rebuild
 from wakelog.storage.bulk.kernels import Kernels
+from wakelog.storage.paths import offset_name
 
 SEGMENT_BYTES = 4096
 CONFIG = dispatch_config(commit_log_file_bytes=SEGMENT_BYTES)
@@ -84,3 +87,45 @@ def test_a_damaged_body_is_named() -> None:
     _, report, _ = rebuilt(log)
     assert report.damaged_bodies_count == 1
     assert report.damaged_bodies == ((log.offsets[2], "T", 0, 2),)
+
+
+@pytest.mark.parametrize("in_bulk", [False, True])
+def test_missing_segments_are_passed_over_at_once_and_told_apart(
+    compiled: Kernels, in_bulk: bool
+) -> None:
+    log = log_of(200)
+    log.damage(log.offsets[1] + 4, b"\0")
+    fs = MemoryFileSystem()
+    log.write(fs, CONFIG)
+    directory = CONFIG.paths.commit_log_directories[0]
+    for number in (2, 3, 5):
+        fs.unlink(f"{directory}/{offset_name(number * SEGMENT_BYTES)}")
+    fs.make_directories("/new")
+    kernels = compiled if in_bulk else None
+    made = Rebuild(
+        fs, CONFIG, "/new", kernels=lambda: kernels, worker=InTurn() if in_bulk else None
+    )
+    refreshes_count = 0
+    listing = fs.list_directory
+
+    def count_listings(path: str) -> list[str]:
+        nonlocal refreshes_count
+        refreshes_count += path == directory
+        return listing(path)
+
+    fs.list_directory = count_listings  # type: ignore[method-assign]
+    while made.step(NOW_MS):
+        pass
+    report = made.finish()
+    made.close()
+    missing = ((2 * SEGMENT_BYTES, 4 * SEGMENT_BYTES), (5 * SEGMENT_BYTES, 6 * SEGMENT_BYTES))
+    assert report.missing == missing and refreshes_count <= 2
+    assert [stretch.begin for stretch in report.bad_stretches] == [log.offsets[1]]
+    assert report.bad_stretches_count == 1 and report.end == log.end
+    left = [
+        place
+        for place in log.offsets
+        if place != log.offsets[1] and not any(begin <= place < end for begin, end in missing)
+    ]
+    assert report.records_count == len(left)
+    assert {place for place, _, _ in queue_entries(fs, made.config, "T")} >= set(left)

@@ -86,9 +86,10 @@ def run_fault(
     tally: Tally,
     *,
     machine_type: type[Machine] = Machine,
+    disk_type: type[SimulatedDisk] = SimulatedDisk,
 ) -> bool:
     """Run the workload with one failing call; False if it was never reached. Raises: Violation."""
-    disk = SimulatedDisk()
+    disk = disk_type()
     disk.faults.fail(fault.call, fault.failure, nth=nth)
     machine, now_ms = _run(disk, None, FAULT_WORKLOAD, config, machine_type, BEGIN_MS)
     struck = disk.faults.struck_count > 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
+from tests.simulation.disk import SimulatedDisk, SimulatedFileSystem
 from tests.simulation.fault_trial import (
     FAULTS,
     NTH_MAX,
@@ -11,9 +14,11 @@ from tests.simulation.fault_trial import (
     run_failed_lowering,
     run_fault,
 )
+from tests.simulation.faults import Failure, SyncFailure
 from tests.simulation.images import Model
 from tests.simulation.machine import simulated_config
 from tests.simulation.trial import Tally
+from wakelog.storage.state.failed_sync import NAME
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -33,6 +38,32 @@ def test_every_call_may_fail(fault: Fault) -> None:
             break
         struck_count += 1
     assert 0 < struck_count < NTH_MAX - 1
+
+
+class _Unmarkable(SimulatedFileSystem):
+    """Has no room for the mark of a failed sync."""
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
+        if create and path.endswith(NAME):
+            raise OSError(errno.ENOSPC, "no room", path)
+        return super().open(path, create=create, read_only=read_only)
+
+
+class _UnmarkableDisk(SimulatedDisk):
+    def process(self) -> SimulatedFileSystem:
+        return _Unmarkable(self)
+
+
+def test_a_failed_sync_is_not_forgotten_where_its_mark_cannot_be_made() -> None:
+    fault = Fault("datasync", Failure(sync_failure=SyncFailure.CLEAN_NEW))
+    for nth in range(1, NTH_MAX):
+        for model in Model:
+            struck = run_fault(
+                fault, nth, simulated_config(), model, Tally(), disk_type=_UnmarkableDisk
+            )
+        if not struck:
+            break
+    assert 10 < nth < NTH_MAX - 1
 
 
 @pytest.mark.parametrize("index", [False, True])

@@ -128,11 +128,14 @@ def rebuild(
         print(
             json.dumps(
                 {"records": found.records_count, "begin": found.begin, "end": found.end}
+                | {"missing": [list(gap) for gap in found.missing]}
                 | {"moves": [list(move) for move in moves]}
             )
         )
         return 0
     _print_moves(moves)
+    for begin, end in found.missing:
+        print(f"missing  {begin} to {end}: no segments, passed over")
     print(f"rebuilt: {found.records_count} records from {found.begin} to {found.end}")
     return 0
 

@@ -45,6 +45,7 @@ class LogReport(NamedTuple):
     end: behind the last sound record, or behind the segment that it ends.
     tail_bytes: how many bytes behind the end, up to the last that is not zero.
     bad_stretches: the last of those counted, in front of the end.
+    missing: [begin, end) where segments are missing between others; no bad stretch is in them.
     """
 
     begin: int
@@ -56,6 +57,7 @@ class LogReport(NamedTuple):
     size_mismatches_count: int
     damaged_bodies_count: int
     damaged_bodies: tuple[DamagedBody, ...]
+    missing: tuple[tuple[int, int], ...] = ()
 
 
 class Rebuild:
@@ -142,16 +144,20 @@ class Rebuild:
         while stretches and stretches[-1].end == end:
             end = stretches.pop().begin
         tail_stretches = len(cursor.bad_stretches) - len(stretches)
+        missing = self._log.missing_stretches()
+        there = [one for one in stretches if not _is_within(one, missing)]
+        gaps_count = len(stretches) - len(there)
         return LogReport(
             begin=begin,
             end=end,
             records_count=cursor.records_count,
             tail_bytes=self._written_behind(end),
-            bad_stretches_count=cursor.bad_stretches_count - tail_stretches,
-            bad_stretches=tuple(stretches),
+            bad_stretches_count=cursor.bad_stretches_count - tail_stretches - gaps_count,
+            bad_stretches=tuple(there),
             size_mismatches_count=cursor.size_mismatches_count,
             damaged_bodies_count=self._bodies.damaged_count,
             damaged_bodies=tuple(self._bodies.damaged),
+            missing=tuple(missing),
         )
 
     def close(self) -> None:
@@ -170,3 +176,7 @@ class Rebuild:
                 written = position + there - end
             position = self._log.skip_zeros(position + len(data))
         return written
+
+
+def _is_within(stretch: BadStretch, missing: list[tuple[int, int]]) -> bool:
+    return any(begin <= stretch.begin and stretch.end <= end for begin, end in missing)

@@ -212,6 +212,10 @@ class CommitLogReader:
         """The offset behind the last segment seen so far, 0 if there is none."""
         return self._files.max_file_end
 
+    def missing_stretches(self) -> list[tuple[int, int]]:
+        """Return [begin, end) of the log where segments are missing between others, in order."""
+        return self._files.missing_stretches()
+
     def refresh(self) -> bool:
         """Look at the directories again; True if segments came or went. Raises: StoreFailed."""
         self._last = None

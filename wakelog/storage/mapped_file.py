@@ -244,6 +244,10 @@ class MissingFile(MappedFile):
         memoryview(buffer)[:count] = bytes(count)
         return count
 
+    def next_data(self, position: int) -> int:
+        """Return the file's end."""
+        return self.size_bytes
+
     def read_ahead(self, position: int, length: int) -> None:
         """Do nothing."""
 

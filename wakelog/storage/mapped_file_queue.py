@@ -125,6 +125,18 @@ class MappedFileQueue:
         """The offset behind the last file, 0 without files; how far it is written is not known."""
         return self._files[-1].end_offset if self._files else 0
 
+    def missing_stretches(self) -> list[tuple[int, int]]:
+        """Return [begin, end) where files are missing between others, in order."""
+        found: list[tuple[int, int]] = []
+        for file in self._files:
+            if not file.is_missing:
+                continue
+            if found and found[-1][1] == file.start_offset:
+                found[-1] = found[-1][0], file.end_offset
+            else:
+                found.append((file.start_offset, file.end_offset))
+        return found
+
     def load(self, *, bridge: bool = False) -> LoadReport:
         """Read the directories and take every sound file in order.
 

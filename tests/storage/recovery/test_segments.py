@@ -10,7 +10,6 @@ from tests.fakes.stores import store_config
 from wakelog.storage.errors import DamagedStore, StoreFailed
 from wakelog.storage.recovery.segments import (
     load_segments,
-    missing_stretches,
     next_sound_in,
     read_anew,
     sync_segments,
@@ -58,7 +57,7 @@ def test_a_missing_segment_has_a_stand_in_that_reads_as_zeros(fs: MemoryFileSyst
     write_file(fs, path(5), b"f" * 10)
     files = load_segments(fs, CONFIG)
     assert [file.is_missing for file in files.files] == [False, True, True, False, True, False]
-    assert missing_stretches(files) == [(BYTES, 3 * BYTES), (4 * BYTES, 5 * BYTES)]
+    assert files.missing_stretches() == [(BYTES, 3 * BYTES), (4 * BYTES, 5 * BYTES)]
     missing = files.find(BYTES)
     assert missing is not None
     assert missing.read(BYTES - 3, 10) == missing.read_nowait(BYTES - 3, 10) == bytes(3)

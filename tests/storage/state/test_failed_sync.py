@@ -10,6 +10,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
 from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.recovery.steps import recover, recover_derived
+from wakelog.storage.state.dispatched import DispatchedFile, IndexEnd, read_dispatched
 from wakelog.storage.state.failed_sync import FailedSyncMark
 
 CONFIG = store_config()
@@ -39,12 +40,28 @@ def test_it_is_set_and_cleared(fs: MemoryFileSystem) -> None:
 def test_a_disk_that_refuses_is_a_failure_of_the_store(fs: MemoryFileSystem) -> None:
     mark = FailedSyncMark(fs, CONFIG.paths)
     fs.fail("open", number=errno.ENOSPC)
+    fs.fail("rename")
     with pytest.raises(StoreFull):
         mark.set()
+    assert not mark.is_set()
     mark.set()
     fs.fail("unlink")
     with pytest.raises(StoreFailed):
         mark.clear()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EMFILE])
+def test_where_it_cannot_be_made_another_file_takes_its_name(
+    fs: MemoryFileSystem, number: int
+) -> None:
+    file = DispatchedFile(fs, CONFIG.paths.dispatched)
+    file.note(100, IndexEnd())
+    file.close()
+    mark = FailedSyncMark(fs, CONFIG.paths)
+    fs.fail("open", number=number)
+    mark.set()
+    assert mark.is_set()
+    assert read_dispatched(fs, CONFIG.paths.dispatched).physical_offset == 0
 
 
 def test_a_stop_in_order_behind_a_failed_sync_counts_as_a_crash(fs: MemoryFileSystem) -> None:

@@ -49,7 +49,7 @@ from wakelog.storage.record_check import (
     is_torn_behind_body,
 )
 from wakelog.storage.recovery.queue_ends import QueueEnds
-from wakelog.storage.recovery.segments import missing_stretches, next_sound_in
+from wakelog.storage.recovery.segments import next_sound_in
 
 # Bytes read at once: large reads from a cold disk are fast, and this much stays in memory once.
 PIECE_BYTES: Final = 8 << 20
@@ -114,7 +114,7 @@ class LogEndSearch:
         self._check_body = check_body
         self._cut_at_damage = cut_at_damage
         self._watermark = 0 if cut_at_damage else watermark
-        self._missing = missing_stretches(files)
+        self._missing = files.missing_stretches()
         self._buffer = bytearray(min(PIECE_BYTES, files.file_size_bytes))
         self._records_count = 0
         self._last_ms = last_ms

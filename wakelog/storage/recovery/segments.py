@@ -55,19 +55,6 @@ def load_segments(fs: FileSystem, config: StoreConfig, *, bridge: bool = True) -
     return files
 
 
-def missing_stretches(files: MappedFileQueue) -> list[tuple[int, int]]:
-    """Return [begin, end) of the log where segments are missing between others, in order."""
-    found: list[tuple[int, int]] = []
-    for file in files.files:
-        if not file.is_missing:
-            continue
-        if found and found[-1][1] == file.start_offset:
-            found[-1] = found[-1][0], file.end_offset
-        else:
-            found.append((file.start_offset, file.end_offset))
-    return found
-
-
 def read_anew(fs: FileSystem, files: MappedFileQueue, physical_offset: int) -> None:
     """Make what readers see of the log above `physical_offset` what the disk holds, durably.
 

@@ -59,7 +59,7 @@ from wakelog.storage.recovery.search import (
     search_after_clean_exit,
     search_after_crash,
 )
-from wakelog.storage.recovery.segments import load_segments, missing_stretches, sync_segments
+from wakelog.storage.recovery.segments import load_segments, sync_segments
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.checkpoint import Checkpoint, CheckpointTimes
 from wakelog.storage.state.dispatched import IndexEnd, lower_dispatched, read_dispatched
@@ -204,12 +204,12 @@ def _leave_log(
 def _with_missing(
     damaged: tuple[DamagedStretch, ...], files: MappedFileQueue
 ) -> tuple[DamagedStretch, ...]:
-    missing = (DamagedStretch(*one, MISSING) for one in missing_stretches(files))
+    missing = (DamagedStretch(*one, MISSING) for one in files.missing_stretches())
     return tuple(sorted([*damaged, *missing]))
 
 
 def _why_read_only(files: MappedFileQueue) -> str | None:
-    missing = missing_stretches(files)
+    missing = files.missing_stretches()
     if not missing:
         return None
     places = ", ".join(f"{begin} to {end}" for begin, end in missing)
@@ -247,7 +247,7 @@ def _end_log(
 
     A log with missing segments is left as it is.
     """
-    if missing_stretches(files):
+    if files.missing_stretches():
         _leave_log(fs, config, files, end.physical_offset, known.watermark)
         return (), ()
     with closing(Watermark(fs, config.paths.watermark)) as watermark:

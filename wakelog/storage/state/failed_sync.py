@@ -4,6 +4,10 @@ After a failed sync the page cache shows what the disk never got, and calls it c
 must not take derived files as they look. The mark tells it. It need not be durable: it has to
 outlive the process, not the machine, and after a crash of the machine everything is checked anyway.
 
+Where it cannot be made, as on a full disk, the file that says how far queues and index are durable
+takes its name: that needs neither space nor a descriptor, and what the file says is not to be
+believed any more.
+
 4.9.3 neither writes nor minds the file.
 
 Source: none upstream; 4.9.3 takes a failed force() for a done one.
@@ -23,12 +27,13 @@ NAME: Final = "wakelog.failed-sync"
 class FailedSyncMark:
     """The mark of one store."""
 
-    __slots__ = ("_fs", "_path")
+    __slots__ = ("_fs", "_path", "_spare")
 
     def __init__(self, fs: FileSystem, paths: StorePaths) -> None:
         """Name the file; nothing is touched."""
         self._fs = fs
         self._path = f"{paths.root}/{NAME}"
+        self._spare = paths.dispatched
 
     def is_set(self) -> bool:
         """Tell whether derived files must be read from the disk and checked."""
@@ -39,7 +44,10 @@ class FailedSyncMark:
         try:
             self._fs.close(self._fs.open(self._path, create=True))
         except OSError as error:
-            raise store_failure(self._path, "create", error) from error
+            try:
+                self._fs.rename(self._spare, self._path)
+            except OSError:
+                raise store_failure(self._path, "create", error) from error
 
     def clear(self) -> None:
         """Say that derived files were checked. Raises: StoreFailed."""
