@@ -29,6 +29,7 @@ from wakelog.spark.option_texts import (
     read_addresses,
     read_bytes,
     read_count,
+    read_credentials,
     read_delay_ms,
     read_expression,
     read_flag,
@@ -37,10 +38,12 @@ from wakelog.spark.option_texts import (
     read_names,
     read_number,
     read_pattern,
+    read_secret,
     read_tags,
     read_text,
 )
 from wakelog.spark.records.record_walk import BATCH_BYTES, BATCH_ROWS
+from wakelog.spark.remote.credentials import Credentials
 from wakelog.spark.snapshots import read_snapshots
 from wakelog.storage.retention.snapshot import Snapshot
 
@@ -51,7 +54,10 @@ TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 
 
 class RemoteOptions(NamedTuple):
-    """How name servers and brokers are asked. `pull_count` is of messages in one answer."""
+    """How name servers and brokers are asked. `pull_count` is of messages in one answer.
+
+    credentials: for brokers with access control.
+    """
 
     name_servers: tuple[str, ...]
     group: str = "wakelog-spark"
@@ -59,6 +65,7 @@ class RemoteOptions(NamedTuple):
     retries_max: int = 3
     pause_ms: int = 10
     pull_count: int = 1024
+    credentials: Credentials = Credentials()
 
 
 class ReadOptions(NamedTuple):
@@ -141,6 +148,9 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
     "fetchOffset.numRetries": _Option("remote.retries_max", read_number, remote_only=True),
     "fetchOffset.retryIntervalMs": _Option("remote.pause_ms", read_number, remote_only=True),
     "pullBatchSize": _Option("remote.pull_count", read_count, remote_only=True),
+    "accessKey": _Option("remote.access_key", read_secret, remote_only=True),
+    "secretKey": _Option("remote.secret_key", read_secret, remote_only=True),
+    "securityToken": _Option("remote.security_token", read_secret, remote_only=True),
     "commitOffsetsToGroup": _Option(
         "committing_group", read_group, stream_only=True, remote_only=True
     ),
@@ -187,9 +197,6 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
 
 _BY_LOWER: Final = {name.lower(): name for name in _OPTIONS}
 
-# What the design has and this release does not.
-_ABSENT: Final = ("accessKey", "secretKey", "securityToken")
-_ABSENT_BY_LOWER: Final = {name.lower(): name for name in _ABSENT}
 _ALIASES: Final = (("storePath", "path"), ("topic", "subscribe"), ("nameServer", "namesrvAddr"))
 _REMOTE_FIELD: Final = "remote."
 _ONE_OF: Final = ("subscribe", "subscribePattern", "assign")
@@ -229,9 +236,8 @@ def check_use(options: Mapping[str, str], *, stream: bool) -> None:
 
 
 def _unknown(word: str) -> str:
-    absent = _ABSENT_BY_LOWER.get(word.lower())
-    if absent or word.lower().startswith("tls."):
-        return f"option {absent or word} is not served yet"
+    if word.lower().startswith("tls."):
+        return f"option {word} is not served yet"
     return f"there is no option {word!r}{nearest(word, _OPTIONS)}"
 
 
@@ -257,6 +263,7 @@ def _remote(values: dict[str, Any], given: Mapping[str, str]) -> RemoteOptions |
         for name in list(values)
         if name.startswith(_REMOTE_FIELD)
     }
+    fields["credentials"] = read_credentials(fields)
     mode = values.pop("mode", "auto")
     if mode == "ray":
         raise OptionError("readMode ray is not served yet; give file or remote")
