@@ -26,9 +26,10 @@ def test_drivers_say_what_was_stored_and_the_side_what_it_cost(tmp_path: Path) -
         runs = [measure_load(row, side, drivers) for row in ROWS]
     finally:
         side.stop()
-    assert [(run["messages"], run["errors"], run["lost"]) for run in runs] == [
-        (row.messages, 0, 0) for row in ROWS
-    ]
+    for row, run in zip(ROWS, runs, strict=True):
+        assert (run["messages"] + run["lost"], run["errors"]) == (row.messages, 0)
+        # Of what is sent without an answer the real broker drops some when it has too much to do.
+        assert run["messages"] > 0 if row.mode == "oneway" else run["lost"] == 0
     assert all(run["per_second"] > 0 and run["cpu"] >= run["broker_cpu"] for run in runs)
     # The kernel counts in hundredths of a second: a run as short as these may use none.
     assert sum(run["broker_cpu"] for run in runs) > 0

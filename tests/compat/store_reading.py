@@ -11,10 +11,17 @@ COUNT_MAX = 32  # of messages in one pull, as 4.9.3's manifests were made
 # What a test gives the broker itself; the rest of a fixture's settings belongs to its store.
 _PLACES = {"listenPort", "haListenPort", "namesrvAddr", "brokerIP1", "brokerIP2"}
 
+AGELESS = {
+    "fileReservedTime": "876000",  # h; a half message is given up after as long
+    "filterDataCleanTimeSpan": str(876_000 * 3_600_000),
+}
+"""For a store from days gone by: without these a broker deletes and forgets what is that old."""
+
 
 def store_settings(manifest: Mapping[str, Any]) -> dict[str, str]:
     """Return the settings under which a golden store was written, sizes of files above all."""
-    return {key: x for key, x in manifest["brokerConfig"].items() if key not in _PLACES}
+    settings = {key: x for key, x in manifest["brokerConfig"].items() if key not in _PLACES}
+    return settings | AGELESS
 
 
 def pull_all(driver: JavaDriver, cluster: Cluster, topic: str, queue_id: int) -> list[Any]:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.compat.clusters import STARTERS, Cluster, Starter, real_cluster
 from tests.compat.driver import JavaDriver, bodies, message, wait_until
+from tests.compat.store_reading import AGELESS
 from tests.golden_stores import open_golden
 from wakelog.dispatchers.rebuild import Rebuild
 from wakelog.filter.bloom import BloomFilter
@@ -35,6 +36,7 @@ SIZES = {
 }
 SETTINGS = {
     **SIZES,
+    **AGELESS,
     "enablePropertyFilter": "true",
     "enableConsumeQueueExt": "true",
     "enableCalcFilterBitMap": "true",

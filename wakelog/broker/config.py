@@ -23,6 +23,7 @@ PORTS_BELOW = 2  # the VIP port is listenPort - 2
 PORTS_ABOVE = 1  # the port for slaves is listenPort + 1
 
 _INT32_MAX = 0x7FFFFFFF
+_INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 
 
 def java_key(name: str) -> str:
@@ -117,7 +118,8 @@ RANGES = {
     "defaultTopicQueueNums": (0, 65_535),
     "maxErrorRateOfBloomFilter": (1, 99),
     "expectConsumerNumUseFilter": (1, 10_000),  # a message's bitmap has at most 12 KB then
-    "startAcceptSendRequestTimeStamp": (0, 0x7FFFFFFFFFFFFFFF),
+    "startAcceptSendRequestTimeStamp": (0, _INT64_MAX),
+    "filterDataCleanTimeSpan": (1, _INT64_MAX),
     "serverChannelMaxIdleTimeSeconds": (1, 86_400),
 }
 """Ranges of numbers by key; every other number of BrokerConfig has to be a positive Java int."""
