@@ -81,7 +81,7 @@ WRONG: list[tuple[dict[str, str], str]] = [
     ({"sqlFilter": "a >"}, "option sqlFilter is 'a >'; it takes an expression of SQL92"),
     ({"pullBatchSize": "5"}, "pullBatchSize does not go with reading files"),
     ({"nameServer": "h:1", "namesrvAddr": "g:1"}, "are one, with two values"),
-    ({"readMode": "ray"}, "readMode ray is not served yet"),
+    ({"readMode": "ray"}, "option snapshot is missing"),
     ({"tls.enable": "true"}, "tls.enable is not served yet"),
     ({"readMode": "remote"}, "storePath is missing, .* or nameServer, to read over the wire"),
     ({"readMode": "fast"}, "it takes auto or file"),

@@ -264,13 +264,25 @@ def _remote(values: dict[str, Any], given: Mapping[str, str]) -> RemoteOptions |
         if name.startswith(_REMOTE_FIELD)
     }
     fields["credentials"] = read_credentials(fields)
-    mode = values.pop("mode", "auto")
-    if mode == "ray":
-        raise OptionError("readMode ray is not served yet; give file or remote")
     path, servers = values.get("store_path"), fields.get("name_servers")
     snapshots = values.get("snapshots")
+    mode = _way(values.pop("mode", "auto"), path, servers, snapshots)
+    other = "file_only" if mode == "remote" else "remote_only"
+    for name in given if not ((path or snapshots) and servers) else ():
+        if getattr(_OPTIONS[name], other):
+            way = "over the wire, from nameServer" if mode == "remote" else "files, from storePath"
+            raise OptionError(f"option {name} does not go with reading {way}")
+    return RemoteOptions(**fields) if mode == "remote" else None
+
+
+def _way(mode: str, path: Any, servers: Any, snapshots: Any) -> str:
+    """Return whether it is files or the wire that is read. Raises: OptionError."""
     if path and snapshots:
         raise OptionError("options snapshot and storePath exclude one another")
+    if mode == "ray" and not snapshots:
+        raise OptionError(
+            "option snapshot is missing: readMode ray reads what a broker of actors hands over"
+        )
     if mode == "auto":
         is_here = snapshots or (path and (not servers or _is_seen(path)))
         mode = "file" if is_here else "remote"
@@ -283,12 +295,7 @@ def _remote(values: dict[str, Any], given: Mapping[str, str]) -> RemoteOptions |
             "option storePath is missing, the store directory to read; or nameServer, to read "
             "over the wire"
         )
-    other = "file_only" if mode == "remote" else "remote_only"
-    for name in given if not ((path or snapshots) and servers) else ():
-        if getattr(_OPTIONS[name], other):
-            way = "over the wire, from nameServer" if mode == "remote" else "files, from storePath"
-            raise OptionError(f"option {name} does not go with reading {way}")
-    return RemoteOptions(**fields) if mode == "remote" else None
+    return "file" if mode == "ray" else mode
 
 
 def _is_seen(store_path: str) -> bool:
