@@ -43,8 +43,9 @@ def test_exactly_the_snapshots_messages_are_read(
     root = write_store(tmp_path, log)
     for first, last in ((0, 120), (0, 1), (30, 31), (17, 101), (60, 60)):
         ends = [*log.offsets, log.end]
-        found = places(walk, snapshot_of(root, ends[first], ends[last]))
-        assert found == log.offsets[first:last]
+        snapshot = snapshot_of(root, ends[first], ends[last])
+        assert places(walk, snapshot) == log.offsets[first:last]
+        assert places(walk, snapshot, readMode="ray") == log.offsets[first:last]
 
 
 def test_what_came_later_is_the_next_snapshots(

@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from wakelog.broker.names import is_legal_group
+from wakelog.spark.errors import OptionError
+from wakelog.spark.remote.credentials import Credentials
 
 _UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TIMES: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -124,6 +126,23 @@ def read_addresses(text: str) -> tuple[str, ...]:
     matches = [_ADDRESS.fullmatch(address) for address in found]
     if not found or not all(x is not None and 0 < int(x[1]) <= _PORT_MAX for x in matches):
         raise ValueError("HOST:PORT, several with semicolons")
+    return found
+
+
+def read_secret(text: str) -> str:
+    """Read a key or a token; what is wrong with one is said without it."""
+    if not text.strip():
+        raise ValueError("something")
+    return text
+
+
+def read_credentials(fields: dict[str, Any]) -> Credentials:
+    """Take out who asks. Raises: OptionError."""
+    found = Credentials(*(fields.pop(name, "") for name in Credentials._fields))
+    if bool(found.access_key) != bool(found.secret_key):
+        raise OptionError("options accessKey and secretKey go together")
+    if found.security_token and not found.access_key:
+        raise OptionError("option securityToken goes with accessKey and secretKey")
     return found
 
 

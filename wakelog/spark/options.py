@@ -29,6 +29,7 @@ from wakelog.spark.option_texts import (
     read_addresses,
     read_bytes,
     read_count,
+    read_credentials,
     read_delay_ms,
     read_expression,
     read_flag,
@@ -37,10 +38,12 @@ from wakelog.spark.option_texts import (
     read_names,
     read_number,
     read_pattern,
+    read_secret,
     read_tags,
     read_text,
 )
 from wakelog.spark.records.record_walk import BATCH_BYTES, BATCH_ROWS
+from wakelog.spark.remote.credentials import Credentials
 from wakelog.spark.snapshots import read_snapshots
 from wakelog.storage.retention.snapshot import Snapshot
 
@@ -51,7 +54,10 @@ TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 
 
 class RemoteOptions(NamedTuple):
-    """How name servers and brokers are asked. `pull_count` is of messages in one answer."""
+    """How name servers and brokers are asked. `pull_count` is of messages in one answer.
+
+    credentials: for brokers with access control.
+    """
 
     name_servers: tuple[str, ...]
     group: str = "wakelog-spark"
@@ -59,6 +65,7 @@ class RemoteOptions(NamedTuple):
     retries_max: int = 3
     pause_ms: int = 10
     pull_count: int = 1024
+    credentials: Credentials = Credentials()
 
 
 class ReadOptions(NamedTuple):
@@ -141,6 +148,9 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
     "fetchOffset.numRetries": _Option("remote.retries_max", read_number, remote_only=True),
     "fetchOffset.retryIntervalMs": _Option("remote.pause_ms", read_number, remote_only=True),
     "pullBatchSize": _Option("remote.pull_count", read_count, remote_only=True),
+    "accessKey": _Option("remote.access_key", read_secret, remote_only=True),
+    "secretKey": _Option("remote.secret_key", read_secret, remote_only=True),
+    "securityToken": _Option("remote.security_token", read_secret, remote_only=True),
     "commitOffsetsToGroup": _Option(
         "committing_group", read_group, stream_only=True, remote_only=True
     ),
@@ -187,9 +197,6 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
 
 _BY_LOWER: Final = {name.lower(): name for name in _OPTIONS}
 
-# What the design has and this release does not.
-_ABSENT: Final = ("accessKey", "secretKey", "securityToken")
-_ABSENT_BY_LOWER: Final = {name.lower(): name for name in _ABSENT}
 _ALIASES: Final = (("storePath", "path"), ("topic", "subscribe"), ("nameServer", "namesrvAddr"))
 _REMOTE_FIELD: Final = "remote."
 _ONE_OF: Final = ("subscribe", "subscribePattern", "assign")
@@ -229,9 +236,8 @@ def check_use(options: Mapping[str, str], *, stream: bool) -> None:
 
 
 def _unknown(word: str) -> str:
-    absent = _ABSENT_BY_LOWER.get(word.lower())
-    if absent or word.lower().startswith("tls."):
-        return f"option {absent or word} is not served yet"
+    if word.lower().startswith("tls."):
+        return f"option {word} is not served yet"
     return f"there is no option {word!r}{nearest(word, _OPTIONS)}"
 
 
@@ -257,13 +263,26 @@ def _remote(values: dict[str, Any], given: Mapping[str, str]) -> RemoteOptions |
         for name in list(values)
         if name.startswith(_REMOTE_FIELD)
     }
-    mode = values.pop("mode", "auto")
-    if mode == "ray":
-        raise OptionError("readMode ray is not served yet; give file or remote")
+    fields["credentials"] = read_credentials(fields)
     path, servers = values.get("store_path"), fields.get("name_servers")
     snapshots = values.get("snapshots")
+    mode = _way(values.pop("mode", "auto"), path, servers, snapshots)
+    other = "file_only" if mode == "remote" else "remote_only"
+    for name in given if not ((path or snapshots) and servers) else ():
+        if getattr(_OPTIONS[name], other):
+            way = "over the wire, from nameServer" if mode == "remote" else "files, from storePath"
+            raise OptionError(f"option {name} does not go with reading {way}")
+    return RemoteOptions(**fields) if mode == "remote" else None
+
+
+def _way(mode: str, path: Any, servers: Any, snapshots: Any) -> str:
+    """Return whether it is files or the wire that is read. Raises: OptionError."""
     if path and snapshots:
         raise OptionError("options snapshot and storePath exclude one another")
+    if mode == "ray" and not snapshots:
+        raise OptionError(
+            "option snapshot is missing: readMode ray reads what a broker of actors hands over"
+        )
     if mode == "auto":
         is_here = snapshots or (path and (not servers or _is_seen(path)))
         mode = "file" if is_here else "remote"
@@ -276,12 +295,7 @@ def _remote(values: dict[str, Any], given: Mapping[str, str]) -> RemoteOptions |
             "option storePath is missing, the store directory to read; or nameServer, to read "
             "over the wire"
         )
-    other = "file_only" if mode == "remote" else "remote_only"
-    for name in given if not ((path or snapshots) and servers) else ():
-        if getattr(_OPTIONS[name], other):
-            way = "over the wire, from nameServer" if mode == "remote" else "files, from storePath"
-            raise OptionError(f"option {name} does not go with reading {way}")
-    return RemoteOptions(**fields) if mode == "remote" else None
+    return "file" if mode == "ray" else mode
 
 
 def _is_seen(store_path: str) -> bool:

@@ -9,6 +9,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, LessThan
 from tests.spark.remote.clusters import FakeCluster, messages, options
 from wakelog.spark.bounds import Bounds, Selection
 from wakelog.spark.pushdown import push
+from wakelog.spark.remote.credentials import Credentials
 from wakelog.spark.remote.query import plan_by, remote_options
 
 CLUSTER = FakeCluster(
@@ -50,5 +51,7 @@ def test_how_to_ask_is_what_the_options_say() -> None:
     given = {
         "consumerGroup": "g", "fetchTimeoutMs": "5", "fetchOffset.numRetries": "0",
         "fetchOffset.retryIntervalMs": "7", "pullBatchSize": "9",
+        "accessKey": "a", "secretKey": "s",
     }  # fmt: skip
-    assert remote_options(options(**given)) == (("names:9876",), "g", 5, 0, 7, 9)
+    expected = (("names:9876",), "g", 5, 0, 7, 9, Credentials("a", "s"))
+    assert remote_options(options(**given)) == expected

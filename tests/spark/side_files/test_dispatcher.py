@@ -6,13 +6,23 @@ import errno
 from collections import Counter
 from random import Random
 
+import pyarrow as pa
 import pytest
 
+from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.records import LogBytes
+from tests.fakes.records import STORE_MS, LogBytes, properties
 from tests.simulation.disk import Image, SimulatedDisk, SimulatedFileSystem
 from tests.simulation.images import Model, Platter, digest
-from tests.spark.side_files.stores import NOW_MS, TOPICS, log_of, places, side_config, side_files
+from tests.spark.side_files.stores import (
+    NOW_MS,
+    TOPICS,
+    log_of,
+    places,
+    side_config,
+    side_files,
+    side_table,
+)
 from wakelog.dispatchers.plugins import PluginCursor
 from wakelog.spark.side_files import dispatcher as dispatcher_module
 from wakelog.spark.side_files.dispatcher import ParquetDispatcher
@@ -147,6 +157,90 @@ def test_a_log_that_another_broker_cut_and_continued_is_read_anew(fs: MemoryFile
     assert {each: found[each] for each in found if each >= begin} == once(
         [each for each in other.offsets if each >= begin]
     )
+
+
+def grown_anew(log: LogBytes, first: int) -> LogBytes:
+    """Return a log that was cut at a message and continued with others of equal length."""
+    other = LogBytes()
+    for i in range(len(log.offsets)):
+        other.add(
+            properties(TAGS=f"t{i % 3}", KEYS=f"k{i}"),
+            topic=TOPICS[i % 2],
+            queue_offset=i // 2,
+            body=b"%d" % i * 40,
+            store_timestamp_ms=STORE_MS + (i >= first),
+        )
+    assert other.offsets == log.offsets and other.data != log.data
+    return other
+
+
+@pytest.mark.parametrize("first", [0, 1, 30, 59])
+def test_a_log_that_happens_to_have_a_record_where_files_end(
+    first: int, fs: MemoryFileSystem
+) -> None:
+    log = log_of()
+    log.write(fs, CONFIG)
+    Run(fs, log).finish()
+    other = grown_anew(log, first)
+    other.write(fs, CONFIG)
+    run = Run(fs, other)
+    run.finish()
+    assert places(fs, CONFIG) == once(other.offsets)
+    assert times(fs) == [STORE_MS + (i >= first) for i in range(60)]
+
+
+def times(fs: MemoryFileSystem) -> list[int]:
+    """Return when each message in files was stored, in the order of the log."""
+    found: dict[int, int] = {}
+    for topic, names in side_files(fs, CONFIG).items():
+        for name in names:
+            table = side_table(fs, CONFIG, f"{topic}/{name}")
+            stored = table.column("storeTimestamp").cast(pa.int64()).to_pylist()
+            found.update(zip(table.column("commitLogOffset").to_pylist(), stored, strict=True))
+    return [found[at] // 1000 for at in sorted(found)]
+
+
+@pytest.mark.parametrize("users_count", [0, 19, 20, 21])
+def test_messages_in_the_place_of_the_systems_are_seen(
+    users_count: int, fs: MemoryFileSystem
+) -> None:
+    system, users = log_of(users_count), log_of(users_count)
+    for _ in range(40):
+        system.add(topic="SCHEDULE_TOPIC_XXXX")
+        users.add(topic="schedule_topic_xxxx")
+    system.write(fs, CONFIG)
+    Run(fs, system).finish()
+    users.write(fs, CONFIG)
+    Run(fs, users).finish()
+    assert places(fs, CONFIG) == once(users.offsets)
+
+
+def test_files_of_a_removed_log_go(fs: MemoryFileSystem) -> None:
+    log = log_of()
+    log.write(fs, CONFIG)
+    Run(fs, log).finish()
+    other = LogBytes()
+    for i in range(90):
+        other.add(topic="other", queue_offset=i)
+    for name in fs.list_directory(CONFIG.paths.commit_log_directories[0]):
+        fs.unlink(f"{CONFIG.paths.commit_log_directories[0]}/{name}")
+    other.write(fs, CONFIG)
+    Run(fs, other).finish()
+    assert side_files(fs, CONFIG).keys() == {"other"}
+    assert places(fs, CONFIG) == once(other.offsets)
+
+
+def test_files_that_cannot_be_read_are_made_anew(fs: MemoryFileSystem) -> None:
+    log = log_of()
+    log.write(fs, CONFIG)
+    Run(fs, log).finish()
+    before = places(fs, CONFIG)
+    *_, last = side_files(fs, CONFIG)["orders"]
+    write_file(fs, f"{CONFIG.paths.side_files_directory}/orders/{last}", b"PAR1 no more")
+    run = Run(fs, log)
+    run.finish()
+    assert places(fs, CONFIG) == before
+    assert run.failures_count == 0
 
 
 def test_files_go_with_their_log(fs: MemoryFileSystem) -> None:

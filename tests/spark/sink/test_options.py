@@ -3,6 +3,7 @@
 import pytest
 
 from wakelog.spark.errors import OptionError
+from wakelog.spark.remote.credentials import Credentials
 from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_options
 
 SERVER = {"nameServer": "a:1"}
@@ -18,10 +19,14 @@ def test_options_are_read_without_case_and_sparks_own_are_passed_over() -> None:
         "batchBytes": "1000",
         "batchRows": "7",
         "queryId": "q",
+        "accessKey": "a",
+        "secretKey": "s",
+        "securityToken": "t",
         "checkpointLocation": "/somewhere",
         "path": "/else",
     }
-    expected = WriteOptions(("a:9876", "b:9877"), "T", "g", 5, 100, 1000, 7, "q")
+    credentials = Credentials("a", "s", "t")
+    expected = WriteOptions(("a:9876", "b:9877"), "T", "g", 5, 100, 1000, 7, "q", credentials)
     assert read_write_options(given) == expected
     assert read_write_options({"namesrvAddr": "a:1"}) == WriteOptions(("a:1",))
 
@@ -37,6 +42,7 @@ def test_options_are_read_without_case_and_sparks_own_are_passed_over() -> None:
         ({**SERVER, "retryTimesWhenSendFailed": "-1"}, "a number from 0 to 100"),
         ({**SERVER, "producerGroup": "a b"}, "letters, digits"),
         ({**SERVER, "namesrvAddr": "b:1"}, "are one, with two values"),
+        ({**SERVER, "accessKey": "a"}, "accessKey and secretKey go together"),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, str], words: str) -> None:

@@ -36,11 +36,11 @@ from wakelog.protocol.headers import (
     SearchOffsetResponseHeader,
     UpdateConsumerOffsetRequestHeader,
 )
-from wakelog.remoting.client import RemotingClient
 from wakelog.remoting.errors import RemotingError
 from wakelog.spark.options import RemoteOptions
 from wakelog.spark.remote.plan import QueueAt
 from wakelog.spark.remote.routes import Client, WireFailed, ask_name_servers, find_route, said
+from wakelog.spark.remote.signing import SigningClient
 
 IN_FLIGHT_MAX: Final = 32
 """Of one look at a cluster: it asks each queue some questions."""
@@ -67,7 +67,7 @@ class Pulled(NamedTuple):
 @asynccontextmanager
 async def open_calls(options: RemoteOptions) -> AsyncIterator[BrokerCalls]:
     """Yield calls over connections that end with the block."""
-    client = RemotingClient()
+    client = SigningClient(options.credentials)
     try:
         yield BrokerCalls(client, options)
     finally:

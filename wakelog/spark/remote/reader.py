@@ -27,6 +27,7 @@ from wakelog.spark.remote.pulled_walk import PulledWalk, ScanPulled
 from wakelog.spark.remote.puller import Puller, PullLimits
 from wakelog.spark.remote.query import remote_options
 from wakelog.spark.remote.routes import Client
+from wakelog.spark.remote.signing import SigningClient
 from wakelog.spark.tasks import arrow_schema
 from wakelog.spark.worker_memory import freeze_after
 
@@ -61,7 +62,7 @@ class PulledReader:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task. Raises: DataLost, WireFailed."""
         with asyncio.Runner() as runner:
-            own = client or RemotingClient()
+            own = client or SigningClient(remote_options(self._options).credentials)
             try:
                 yield from self._batches(runner, own, task, schema)
             finally:

@@ -9,7 +9,8 @@ So nothing of a message is held meanwhile. What is in files is what `flush` says
 plug-in's cursor keeps it, and retention keeps the rest of the log.
 
     at a start        what has a file behind the kept place, or the log's end, is made anew: it may
-                      be part of a range only, or of what a crash took from the log
+                      be part of a range only, or of what a crash took from the log. So is what the
+                      log has otherwise: another broker may have cut and continued it
     at a cut          likewise; a file goes whole, and the rest of its range is read again
     after retention   files of which the log has nothing any more go, with the next that is written
 
@@ -23,6 +24,7 @@ from collections.abc import Callable
 
 from wakelog.dispatchers.cursor_file import CursorFile
 from wakelog.dispatchers.dispatcher import DispatchBatch
+from wakelog.spark.side_files.agreement import agreed_end
 from wakelog.spark.side_files.folder import SideFolder, Span
 from wakelog.spark.side_files.gather import ROWS_MAX, Gathered, Gatherer
 from wakelog.spark.stores import own_name
@@ -98,9 +100,9 @@ class ParquetDispatcher:
         return self._begin
 
     def recover(self, max_physical_offset: int) -> int:
-        """Keep the files that are surely whole and sound; return where they end.
+        """Keep the files that are surely whole and of this log; return where they end.
 
-        Raises: OSError, StoreUnreadable.
+        Raises: OSError, StoreFailed, StoreUnreadable.
         """
         self._folder.open()
         self._gatherer = Gatherer(
@@ -109,7 +111,23 @@ class ParquetDispatcher:
             bytes_max=2 * self._config.parquet_file_bytes,
         )
         self._is_first = True
-        return self.truncate(min(self._kept.read() or 0, max_physical_offset))
+        kept = min(self._kept.read() or 0, max_physical_offset)
+        return self.truncate(self._end_of_agreement(self._folder.whole_below(kept)))
+
+    def _end_of_agreement(self, end: int) -> int:
+        """Return up to where what is in files below `end` is what the log has.
+
+        Behind the last files that agree the log may have been cut, even if there were no messages
+        to put into any.
+        """
+        begin = min(self._log.min_offset, end)
+        for span, paths in self._folder.backwards(end):
+            if span.end <= begin:
+                break
+            agreed = agreed_end(self._fs, paths, span.end, self._log)
+            if agreed is not None:
+                return agreed
+        return begin
 
     def truncate(self, physical_offset: int) -> int:
         """Remove files with anything behind; return from where the log is needed.

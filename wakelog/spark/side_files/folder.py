@@ -89,6 +89,11 @@ class SideFolder:
         """Return up to where files hold all of the log and nothing behind `end`."""
         return min([end, *(span.begin for span in self._spans if span.end > end)])
 
+    def backwards(self, end: int) -> Iterator[tuple[Span, list[str]]]:
+        """Yield the ranges up to `end` and their files, the last one first."""
+        for span in sorted((span for span in self._spans if span.end <= end), reverse=True):
+            yield span, self._paths(span)
+
     def cut(self, end: int) -> int:
         """Remove files with anything behind `end`, durably; return how many. Raises: OSError."""
         return self._remove([span for span in self._spans if span.end > end])
@@ -132,15 +137,14 @@ class SideFolder:
         self._attempt = []
 
     def _remove(self, spans: list[Span]) -> int:
-        paths = [
-            join(self._directory(topic), span.file_name)
-            for span in spans
-            for topic in self._spans[span]
-        ]
+        paths = [path for span in spans for path in self._paths(span)]
         self._unlink(paths)
         for span in spans:
             del self._spans[span]
         return len(paths)
+
+    def _paths(self, span: Span) -> list[str]:
+        return [join(self._directory(topic), span.file_name) for topic in self._spans[span]]
 
     def _unlink(self, paths: list[str]) -> None:
         """Remove files, durably: one that came back would hold messages that another has too."""

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import OptionError
-from wakelog.spark.option_texts import read_addresses, read_group
+from wakelog.spark.option_texts import read_addresses, read_credentials, read_group, read_secret
+from wakelog.spark.remote.credentials import Credentials
 
 BODY_BYTES_MAX: Final = 4 << 20
 """maxMessageSize of 4.9.3's producer and broker."""
@@ -37,6 +38,7 @@ _ALIASES: Final = {"value": "body", "key": "keys"}
 class WriteOptions(NamedTuple):
     """What the user asked for.
 
+    credentials: for brokers with access control.
     query: a name for a batch write, by which one that is repeated has the same unique keys.
     """
 
@@ -48,6 +50,7 @@ class WriteOptions(NamedTuple):
     batch_bytes_max: int = 1 << 20
     batch_rows_max: int = 1000
     query: str = ""
+    credentials: Credentials = Credentials()
 
 
 def _text(text: str) -> str:
@@ -73,6 +76,9 @@ _OPTIONS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "batchBytes": ("batch_bytes_max", _number(1, BODY_BYTES_MAX)),
     "batchRows": ("batch_rows_max", _number(1, 32_767)),
     "queryId": ("query", _text),
+    "accessKey": ("access_key", read_secret),
+    "secretKey": ("secret_key", read_secret),
+    "securityToken": ("security_token", read_secret),
 }
 _BY_LOWER: Final = {name.lower(): name for name in _OPTIONS}
 _OF_SPARK: Final = frozenset({"checkpointlocation", "path"})
@@ -95,6 +101,7 @@ def read_write_options(options: Mapping[str, str]) -> WriteOptions:
             raise OptionError(f"option {name} is {text!r}; it takes {error}") from error
         if values.setdefault(field, value) != value:
             raise OptionError("options nameServer and namesrvAddr are one, with two values")
+    values["credentials"] = read_credentials(values)
     if "name_servers" not in values:
         raise OptionError("option nameServer is missing: HOST:PORT of the name server to write to")
     return WriteOptions(**values)

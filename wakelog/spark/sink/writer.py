@@ -25,8 +25,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from wakelog.remoting.client import RemotingClient
 from wakelog.spark.errors import OptionError
+from wakelog.spark.remote.signing import SigningClient
 from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_options
 from wakelog.spark.sink.packing import pack
 from wakelog.spark.sink.producer import Producer, WriteFailed
@@ -60,7 +60,7 @@ class _Target(NamedTuple):
 
     async def _write(self, batches: Iterator[pa.RecordBatch], part: WrittenPart) -> int:
         options, keys, rows_count = self.options, UniqueKeys(part), 0
-        client = RemotingClient()
+        client = SigningClient(options.credentials)
         try:
             producer = Producer(client, options, first_queue=part.partition)
             for batch in batches:

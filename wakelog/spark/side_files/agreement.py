@@ -1,0 +1,159 @@
+"""Whether side files are of this log still: their last messages, held against its records.
+
+Nobody looks after the files while the dispatcher is off. A broker that cuts the log meanwhile and
+continues it may end a record just where the files end, or the whole log may be another one by now.
+But a log is only ever cut from a place on: if the last message of a range is the log's, so is all
+that lies before it.
+
+Invariants: nothing is changed; a file that cannot be read, or that has no message, agrees with
+nothing; one that the log has nothing of any more is taken for its own.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.java import LONG_MAX
+from wakelog.protocol.message_record import BLANK_BYTES, MessageRecord, decode_record
+from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.record_check import CheckKind, check_record
+
+_COLUMNS: Final = (
+    "commitLogOffset",
+    "storeSize",
+    "topic",
+    "queueId",
+    "queueOffset",
+    "bodyCRC",
+    "bornTimestamp",
+    "storeTimestamp",
+)
+"""What tells one message from another that lies at the same place."""
+_TIME_MS_MAX: Final = LONG_MAX // 1000
+
+
+class _Message(NamedTuple):
+    """The columns, times in microseconds."""
+
+    commit_log_offset: int
+    store_size: int
+    topic: str
+    queue_id: int
+    queue_offset: int
+    body_crc: int
+    born_micros: int
+    store_micros: int
+
+
+def agreed_end(
+    fs: FileSystem, paths: Sequence[str], span_end: int, log: CommitLogReader
+) -> int | None:
+    """Return up to where the files of a range and the log surely agree, None if they do not.
+
+    That is the range's end, if nothing of the log lies between its last message and there: what
+    else lies there, of the system's topics, may have come in the place of messages.
+    Raises: OSError, StoreFailed.
+    """
+    try:
+        last = max(_last_message(fs, path) for path in paths)
+    except (pa.ArrowException, LookupError, FileNotFoundError):
+        return None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        return None  # pyarrow's word for a footer that is none
+    if last.commit_log_offset < log.min_offset:
+        return span_end
+    data = log.read(last.commit_log_offset, last.store_size)
+    try:
+        if data is None or _message_of(decode_record(data)) != last:
+            return None
+    except RemoteProtocolError:
+        return None
+    end = last.commit_log_offset + last.store_size
+    return span_end if _is_blank(log, end, span_end) else end
+
+
+def _is_blank(log: CommitLogReader, begin: int, end: int) -> bool:
+    """Tell whether nothing but the end of a segment lies in [begin, end)."""
+    if begin == end:
+        return True
+    segment_end = log.segment_end(begin)
+    head = log.read_span(begin, BLANK_BYTES)
+    check = check_record(head, 0, begin, len(head), segment_end=segment_end)
+    return end <= segment_end and check.kind is CheckKind.END_OF_FILE
+
+
+def _last_message(fs: FileSystem, path: str) -> _Message:
+    """Return the last row of a file, whose rows are in the order of the log.
+
+    Raises: pa.ArrowException, IndexError, OSError.
+    """
+    fd = fs.open(path, read_only=True)
+    try:
+        file = pq.ParquetFile(pa.PythonFile(_FileView(fs, fd), mode="r"))
+        group = file.read_row_group(file.num_row_groups - 1, columns=list(_COLUMNS))
+    finally:
+        fs.close(fd)
+    row = group.slice(max(group.num_rows - 1, 0))
+    values = (_plain(row.column(name)).to_pylist()[0] for name in _COLUMNS)
+    return _Message(*values)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+
+
+def _message_of(record: MessageRecord) -> _Message:
+    return _Message(
+        record.physical_offset,
+        record.size_bytes,
+        record.topic,
+        record.queue_id,
+        record.queue_offset,
+        record.body_crc,
+        _micros(record.born_timestamp_ms),
+        _micros(record.store_timestamp_ms),
+    )
+
+
+def _micros(time_ms: int) -> int:
+    """Return a time as files have it: what does not fit is cut."""
+    return max(-_TIME_MS_MAX, min(time_ms, _TIME_MS_MAX)) * 1000
+
+
+class _FileView(io.RawIOBase):
+    """An open file as pyarrow reads one: of a large file the footer and some columns only."""
+
+    def __init__(self, fs: FileSystem, fd: int) -> None:
+        self._fs = fs
+        self._fd = fd
+        self._size_bytes = fs.size(fd)
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        begins = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}
+        self._position = begins[whence] + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(self._size_bytes - self._position, 0)
+        data = self._fs.pread(self._fd, left if size < 0 else min(size, left), self._position)
+        self._position += len(data)
+        return data
