@@ -68,7 +68,8 @@ def test_a_field_has_upstreams_spelling(name: str, key: str) -> None:
         ("listen_port", 65_535, "3 to 65534"),
         ("broker_permission", 16, "0 to 15"),
         ("default_topic_queue_nums", -1, "0 to 65535"),
-        ("short_polling_time_mills", 0, "1 to 2147483647"),
+        ("short_polling_time_mills", 0, "1 to 9223372036854775807"),
+        ("server_socket_backlog", 1 << 31, "1 to 2147483647"),
         ("broker_cluster_name", "a\x02b", "printable characters"),
     ],
 )
@@ -77,6 +78,12 @@ def test_a_value_nobody_could_use_is_refused(field: str, value: object, accepted
         BrokerConfig(**{field: value})  # type: ignore[arg-type]
     assert refusal.value.key == java_key(field)
     assert refusal.value.accepted == accepted
+
+
+@pytest.mark.parametrize("field", ["filter_data_clean_time_span", "wait_time_mills_in_send_queue"])
+def test_what_is_a_java_long_may_be_one(field: str) -> None:
+    longest = (1 << 63) - 1
+    assert getattr(BrokerConfig(**{field: longest}), field) == longest  # type: ignore[arg-type]
 
 
 def test_the_address_is_the_advertised_one() -> None:

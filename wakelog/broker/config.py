@@ -120,9 +120,17 @@ RANGES = {
     "expectConsumerNumUseFilter": (1, 10_000),  # a message's bitmap has at most 12 KB then
     "startAcceptSendRequestTimeStamp": (0, _INT64_MAX),
     "filterDataCleanTimeSpan": (1, _INT64_MAX),
+    "shortPollingTimeMills": (1, _INT64_MAX),
+    "waitTimeMillsInSendQueue": (1, _INT64_MAX),
+    "waitTimeMillsInPullQueue": (1, _INT64_MAX),
+    "waitTimeMillsInHeartbeatQueue": (1, _INT64_MAX),
+    "waitTimeMillsInTransactionQueue": (1, _INT64_MAX),
     "serverChannelMaxIdleTimeSeconds": (1, 86_400),
 }
-"""Ranges of numbers by key; every other number of BrokerConfig has to be a positive Java int."""
+"""Ranges of numbers by key; every other number of BrokerConfig has to be a positive Java int.
+
+Those up to 2^63 are Java longs in 4.9.3.
+"""
 
 
 def check_range(key: str, value: object) -> None:

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from wakelog.broker.names import is_legal_group
+from wakelog.remoting.credentials import Credentials
 from wakelog.spark.errors import OptionError
-from wakelog.spark.remote.credentials import Credentials
 
 _UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TIMES: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from wakelog.remoting.credentials import Credentials
 from wakelog.spark.bounds import Topics
 from wakelog.spark.columns import (
     DAMAGE_COLUMNS,
@@ -43,7 +44,6 @@ from wakelog.spark.option_texts import (
     read_text,
 )
 from wakelog.spark.records.record_walk import BATCH_BYTES, BATCH_ROWS
-from wakelog.spark.remote.credentials import Credentials
 from wakelog.spark.snapshots import read_snapshots
 from wakelog.storage.retention.snapshot import Snapshot
 

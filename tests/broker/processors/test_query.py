@@ -20,7 +20,7 @@ NEWEST = {"indexLastUpdateTimestamp": "5", "indexLastUpdatePhyoffset": "6"}
 
 
 def test_records_are_answered_in_a_row(harness: Harness) -> None:
-    harness.store.query_result = QueryResult((b"one", memoryview(b"two")), (0, 3), 5, 6)
+    harness.store.query_result = QueryResult((b"one", b"two"), (0, 3), 5, 6)
     response = harness.ask(RequestCode.QUERY_MESSAGE, FIELDS)
     assert (response.code, response.body) == (ResponseCode.SUCCESS, b"onetwo")
     assert response.ext_fields == NEWEST

@@ -2,8 +2,8 @@
 
 import pytest
 
+from wakelog.remoting.credentials import Credentials
 from wakelog.spark.errors import OptionError
-from wakelog.spark.remote.credentials import Credentials
 from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_options
 
 SERVER = {"nameServer": "a:1"}

@@ -47,6 +47,8 @@ EMPTY = bytes(20)
 NEGATIVE = ENTRY.pack(-5, SIZE, 0)
 TORN = ENTRY.pack(0, SIZE, 0)  # its first sector was never written
 
+FIRST = ENTRY.pack(0, SIZE, 0)
+TORN_SHORTER = ENTRY.pack(0, SIZE - 5, 0)
 LOWER = ENTRY.pack(3 * SIZE, SIZE, 0)
 HIGHER = ENTRY.pack(1 << 40, SIZE, 0)
 REPEATED = ENTRY.pack(6 * SIZE, SIZE, 5)
@@ -68,6 +70,7 @@ REPEATED = ENTRY.pack(6 * SIZE, SIZE, 5)
         ({0: PADDING_ENTRY, 1: PADDING_ENTRY}, 0, 25),
         ({4: TORN}, 0, 4),  # a cut that was torn left its size
         ({4: LOWER}, 0, 4),
+        ({0: FIRST, 1: TORN_SHORTER}, 0, 1),
         ({3: TORN}, 4 * SIZE, 3),
         ({4: TORN}, 21 * SIZE, 25),
         ({4: HIGHER, 22: LOWER}, 21 * SIZE, 22),

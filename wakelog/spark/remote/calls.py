@@ -37,10 +37,10 @@ from wakelog.protocol.headers import (
     UpdateConsumerOffsetRequestHeader,
 )
 from wakelog.remoting.errors import RemotingError
+from wakelog.remoting.signing import SigningClient
 from wakelog.spark.options import RemoteOptions
 from wakelog.spark.remote.plan import QueueAt
 from wakelog.spark.remote.routes import Client, WireFailed, ask_name_servers, find_route, said
-from wakelog.spark.remote.signing import SigningClient
 
 IN_FLIGHT_MAX: Final = 32
 """Of one look at a cluster: it asks each queue some questions."""

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from wakelog.remoting.client import RemotingClient
+from wakelog.remoting.signing import SigningClient
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.query import row_options
 from wakelog.spark.records.record_walk import Damage
@@ -27,7 +28,6 @@ from wakelog.spark.remote.pulled_walk import PulledWalk, ScanPulled
 from wakelog.spark.remote.puller import Puller, PullLimits
 from wakelog.spark.remote.query import remote_options
 from wakelog.spark.remote.routes import Client
-from wakelog.spark.remote.signing import SigningClient
 from wakelog.spark.tasks import arrow_schema
 from wakelog.spark.worker_memory import freeze_after
 

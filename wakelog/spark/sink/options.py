@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from wakelog.remoting.credentials import Credentials
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import OptionError
 from wakelog.spark.option_texts import read_addresses, read_credentials, read_group, read_secret
-from wakelog.spark.remote.credentials import Credentials
 
 BODY_BYTES_MAX: Final = 4 << 20
 """maxMessageSize of 4.9.3's producer and broker."""

@@ -25,8 +25,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from wakelog.remoting.signing import SigningClient
 from wakelog.spark.errors import OptionError
-from wakelog.spark.remote.signing import SigningClient
 from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_options
 from wakelog.spark.sink.packing import pack
 from wakelog.spark.sink.producer import Producer, WriteFailed

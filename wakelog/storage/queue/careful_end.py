@@ -1,10 +1,10 @@
 """Where a queue ends after a crash of the machine: a look at each entry of its last files.
 
 A crash may have torn what was not durable, in any order: the first place that has no entry ends the
-queue, as in 4.9.3, and dispatch makes anew what follows. So does the entry of a record below that
-of the one before, which 4.9.3 takes: a cut that was torn has left its size. But entries of records
-below a position are known to have been durable (`state/dispatched.py`), and dispatch does not begin
-below it. What is no entry there was spoilt since, and ends nothing.
+queue, as in 4.9.3, and dispatch makes anew what follows. So does an entry of what is not behind the
+record of the one before, which 4.9.3 takes: a cut that was torn has left its size. But entries of
+records below a position are known to have been durable (`state/dispatched.py`), and dispatch does
+not begin below it. What is no entry there was spoilt since, and ends nothing.
 
 Source: org.apache.rocketmq.store.ConsumeQueue.recover (4.9.3).
 """
@@ -18,6 +18,7 @@ import numpy as np
 
 from wakelog.storage.bulk.layout import ENTRY_BYTES
 from wakelog.storage.mapped_file import MappedFile
+from wakelog.storage.queue.consume_queue import PADDING_SIZE
 
 RECOVER_PIECE_BYTES: Final = 10_000 * ENTRY_BYTES
 ENTRY_DTYPE: Final = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
@@ -32,7 +33,7 @@ def careful_end(files: Sequence[MappedFile], durable: int) -> int | None:
     durable: entries of records that end at or below were durable before the crash; 0 if unknown.
     Raises: StoreFailed.
     """
-    end, highest, last = None, -1, -1
+    end, highest, last = None, -1, (0, 0)
     for file in files:
         for position in range(0, file.size_bytes, RECOVER_PIECE_BYTES):
             found = np.frombuffer(file.read(position, RECOVER_PIECE_BYTES), ENTRY_DTYPE)
@@ -41,7 +42,7 @@ def careful_end(files: Sequence[MappedFile], durable: int) -> int | None:
             if len(known):
                 begin = int(known[-1])
                 end, highest = None, int(found["physical_offset"][begin])
-                last = highest
+                last = highest, int(found["size"][begin])
             elif highest < 0:
                 durable = 0  # nothing in these files was, so that all may be torn
             if end is None:
@@ -53,12 +54,22 @@ def careful_end(files: Sequence[MappedFile], durable: int) -> int | None:
     return end
 
 
-def _first_torn(entries: Array, last: int) -> tuple[int | None, int]:
-    """Return the first place without an entry that may follow `last`, and the last offset."""
-    offsets = entries["physical_offset"].astype(np.int64)
-    last_before = np.maximum.accumulate(np.concatenate(([last], offsets)))
-    torn = np.flatnonzero((offsets < 0) | (entries["size"] <= 0) | (offsets < last_before[:-1]))
-    return (int(torn[0]) if len(torn) else None), int(last_before[-1])
+def _first_torn(entries: Array, last: tuple[int, int]) -> tuple[int | None, tuple[int, int]]:
+    """Return the first place without an entry that may follow `last`, and the entry at the end.
+
+    last: the physical offset and the size of the entry in front. One that follows begins behind its
+    record, or is the same again: a gap is filled so.
+    """
+    if not len(entries):
+        return None, last
+    offsets = np.concatenate(([last[0]], entries["physical_offset"].astype(np.int64)))
+    sizes = np.concatenate(([last[1]], entries["size"].astype(np.int64)))
+    is_padding = (offsets == 0) & (sizes == PADDING_SIZE)
+    ends = np.maximum.accumulate(np.where(is_padding, 0, offsets + sizes))
+    is_same = (offsets[1:] == offsets[:-1]) & (sizes[1:] == sizes[:-1])
+    wrong = (offsets[1:] < 0) | (sizes[1:] <= 0) | ((offsets[1:] < ends[:-1]) & ~is_same)
+    torn = np.flatnonzero(wrong)
+    return (int(torn[0]) if len(torn) else None), (int(offsets[-1]), int(sizes[-1]))
 
 
 def _known_durable(entries: Array, durable: int, highest: int) -> Array:

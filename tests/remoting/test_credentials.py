@@ -1,7 +1,7 @@
 """Who asks, as far as others see it."""
 
+from wakelog.remoting.credentials import Credentials
 from wakelog.spark.options import read_options
-from wakelog.spark.remote.credentials import Credentials
 
 
 def test_secrets_are_not_shown() -> None:

@@ -19,7 +19,7 @@ import msgspec
 
 from wakelog.protocol.command import RemotingCommand
 from wakelog.remoting.client import RemotingClient
-from wakelog.spark.remote.credentials import Credentials
+from wakelog.remoting.credentials import Credentials
 
 ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"

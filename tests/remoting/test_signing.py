@@ -16,10 +16,10 @@ from tests.spark.remote.conftest import SEEN_SECONDS_MAX
 from tests.spark.sink.messages import message
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
+from wakelog.remoting.credentials import Credentials
+from wakelog.remoting.signing import SigningClient, sign
 from wakelog.spark.options import RemoteOptions
 from wakelog.spark.remote.calls import BrokerCalls
-from wakelog.spark.remote.credentials import Credentials
-from wakelog.spark.remote.signing import SigningClient, sign
 from wakelog.spark.sink.options import WriteOptions
 from wakelog.spark.sink.packing import pack
 from wakelog.spark.sink.producer import Producer, WriteFailed
