@@ -1,0 +1,20 @@
+"""What Spark shows of a read has no secrets of a broker with access control in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+GIVEN = {
+    "nameServer": "127.0.0.1:1",
+    "subscribe": "orders",
+    "accessKey": "the-access-key",
+    "secretKey": "the-secret-key",
+    "securityToken": "the-token",
+}
+
+
+def test_a_plan_shows_the_source_and_neither_keys_nor_token(spark: Any) -> None:
+    table = spark.read.format("rocketmq").options(**GIVEN).load()
+    plan = table._jdf.queryExecution().toString()
+    assert "rocketmq" in plan
+    assert not [secret for secret in ("access-key", "secret-key", "the-token") if secret in plan]
