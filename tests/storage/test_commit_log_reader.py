@@ -9,6 +9,7 @@ import pytest
 from tests.fakes.logs import SEGMENT_BYTES, draft, open_log, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.protocol.message_record import decode_record
+from wakelog.storage import commit_log_reader
 from wakelog.storage.commit_log import CommitLog
 from wakelog.storage.commit_log_reader import CommitLogReader, commit_log_files
 from wakelog.storage.errors import StoreFailed
@@ -62,6 +63,9 @@ def test_what_crosses_a_segment_is_no_record(log: CommitLog, fs: MemoryFileSyste
     assert reader.read(SEGMENT_BYTES - 10, 20) is None
     assert len(reader.read_span(SEGMENT_BYTES - 10, 20)) == 10
     assert reader.read_nowait(SEGMENT_BYTES - 10, 20) is None
+    for blocking in (True, False):
+        assert reader.look(SEGMENT_BYTES - 10, 20, blocking=blocking) is None
+        assert reader.look(SEGMENT_BYTES - 10, 10, blocking=blocking) is not None
     buffer = bytearray(20)
     assert reader.read_span_into(buffer, SEGMENT_BYTES - 10) == 10
     assert reader.segment_end(SEGMENT_BYTES - 10) == SEGMENT_BYTES
@@ -77,6 +81,7 @@ def test_offsets_outside_the_log_are_absent(
     reader = CommitLogReader(fs.other_process(), CONFIG)
     assert reader.read(offset, 8) is None
     assert reader.read_nowait(offset, 8) is None
+    assert reader.look(offset, 8) is None
     assert reader.read_span(offset, 8) == b""
     assert reader.read_span_into(bytearray(8), offset) == 0
 
@@ -85,13 +90,15 @@ def test_a_segment_removed_under_it_is_absent(fs: MemoryFileSystem, log: CommitL
     for _ in range(4):
         log.append(draft(b"x" * 1500), 1)
     log.write_pending()
-    readers = [CommitLogReader(fs.other_process(), CONFIG) for _ in range(4)]
+    readers = [CommitLogReader(fs.other_process(), CONFIG) for _ in range(6)]
     fs.unlink("/store/commitlog/" + offset_name(0))
     assert readers[0].read(0, 8) is None
     assert readers[1].read_nowait(0, 8) is None
     assert readers[2].read_span(0, 8) == b""
     assert readers[3].read_span_into(bytearray(8), 0) == 0
-    assert [reader.min_offset for reader in readers] == [SEGMENT_BYTES] * 4
+    assert readers[4].look(0, 8) is None
+    assert readers[5].look(0, 8, blocking=False) is None
+    assert [reader.min_offset for reader in readers] == [SEGMENT_BYTES] * 6
     assert readers[0].read(SEGMENT_BYTES, 8) is not None
 
 
@@ -137,7 +144,9 @@ def test_nothing_cold_is_waited_for(fs: MemoryFileSystem, log: CommitLog) -> Non
     reader = CommitLogReader(other, CONFIG)
     other.cold = True
     assert reader.read_nowait(0, 8) is None
+    assert reader.look(0, 8, blocking=False) is None
     assert reader.read(0, 8) is not None
+    assert reader.look(0, 8) is not None
     reader.close()
     assert other.descriptor_count == 0
 
@@ -183,3 +192,22 @@ def test_a_segment_that_cannot_be_looked_into_is_a_failure(fs: MemoryFileSystem)
     fs.unlink(f"{directory}/{offset_name(0)}")
     reader.close()
     assert reader.skip_zeros(7) == 7
+
+
+def test_a_look_holds_until_the_next_one(
+    fs: MemoryFileSystem, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for body in (b"first", b"other"):
+        log.append(draft(body), 1)
+    log.write_pending()
+    reader = CommitLogReader(fs.other_process(), CONFIG)
+    size_bytes = log.committed_offset // 2
+    first = reader.look(0, size_bytes)
+    assert first is not None and decode_record(bytes(first)).body == b"first"
+    reader.look(size_bytes, size_bytes, blocking=False)
+    assert decode_record(bytes(first)).body == b"other"
+    monkeypatch.setattr(commit_log_reader, "LOOK_BYTES_KEPT_MAX", size_bytes - 1)
+    large = reader.look(0, size_bytes)
+    assert large is not None
+    reader.look(size_bytes, size_bytes)
+    assert decode_record(bytes(large)).body == b"first"
