@@ -95,15 +95,8 @@ class CommitLogReader:
 
     def read_nowait(self, physical_offset: int, size_bytes: int) -> bytes | None:
         """Do what `read` does if no disk is needed, else return None. Raises: StoreFailed."""
-        file = self._find(physical_offset)
-        if file is None:
-            return None
-        try:
-            data = file.read_nowait(physical_offset - file.start_offset, size_bytes)
-        except StoreFailed as error:
-            self._absent(error)
-            return None
-        return data if data is not None and len(data) == size_bytes else None
+        view = self.look(physical_offset, size_bytes, blocking=False)
+        return None if view is None else bytes(view)
 
     def look(
         self, physical_offset: int, size_bytes: int, *, blocking: bool = True

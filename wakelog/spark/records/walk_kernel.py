@@ -62,18 +62,7 @@ def walk_records(
     table: int32, a power of two above twice records_max, filled with -1.
     firsts: int32[records_max + 1]: first record of each group, and their count at the end, 0.
     """
-    parts = np.zeros(4, dtype=np.int64)
-    row = 0
-    at = begin
-    while at < end and row < numbers.shape[0]:
-        size = sound_size(buffer, at, end, physical_offset + at - begin, parts)
-        if size == 0:
-            break
-        take_record(buffer, at, size, parts, numbers, row)
-        _take_group(buffer, numbers, row, table, firsts)
-        row += 1
-        at += size
-    return row, at
+    return _walk(buffer, begin, end, physical_offset, numbers, table, firsts, True)
 
 
 @njit(cache=True, nogil=True)
@@ -87,6 +76,21 @@ def find_records(
     firsts: Array,
 ) -> tuple[Int, Int]:
     """Walk sound records as `walk_records` does; of which queues they are is left to others."""
+    return _walk(buffer, begin, end, physical_offset, numbers, table, firsts, False)
+
+
+@njit(cache=True, forceinline=True)
+def _walk(
+    buffer: Array,
+    begin: Int,
+    end: Int,
+    physical_offset: Int,
+    numbers: Array,
+    table: Array,
+    firsts: Array,
+    takes_groups: bool,
+) -> tuple[Int, Int]:
+    # Inlined, so that the constant it is called with costs nothing in the loop.
     parts = np.zeros(4, dtype=np.int64)
     row = 0
     at = begin
@@ -95,6 +99,8 @@ def find_records(
         if size == 0:
             break
         take_record(buffer, at, size, parts, numbers, row)
+        if takes_groups:
+            _take_group(buffer, numbers, row, table, firsts)
         row += 1
         at += size
     return row, at
