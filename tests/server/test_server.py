@@ -203,7 +203,7 @@ MALFORMED = {
     "bad JSON": raw_frame(b'{"code":'),
     "JSON that is no object": raw_frame(b"[1,2]"),
     "JSON code of a wrong type": raw_frame(b'{"code":{},"opaque":1}'),
-    "invalid UTF-8": raw_frame(b'{"code":10,"remark":"\xff\xfe"}'),
+    "invalid UTF-8 for JSON": raw_frame(b'{"code":10,\xff\xfe}'),
     "unknown serialise type": raw_frame(b"{}", kind=7),
     "binary header cut": raw_frame(b"\x00\x0a\x00", kind=SERIALIZE_ROCKETMQ),
     "binary remark negative": raw_frame(binary_header(remark_bytes=-5), kind=SERIALIZE_ROCKETMQ),

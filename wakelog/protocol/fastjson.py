@@ -6,14 +6,18 @@ them beside ordinary JSON. Writing produces them, leaves null values out, and wr
 of a Struct in alphabetical order, which is the order of Java's beans.
 
     grammar of what is read beyond JSON:
-    key    = string | number | object      (an object used as key holds scalars only)
-    string = as in JSON, and control characters may stand unescaped
+    key    = string | name | number | object      (an object used as key holds scalars only)
+    name   = letters, digits, `_` and `$`, the first no digit
+    string = as in JSON or between single quotes, and control characters may stand unescaped
+    a comma may stand behind the last of an object's or an array's parts, a byte order mark
+    ahead of everything
 
 A key that is an object is read as a tuple of (name, value) pairs, which can be a key here too;
-a number as an int or float.
+a number as an int or float. Text that is none is read as Java reads it: bytes that are not UTF-8
+become replacement characters, half of a surrogate pair a question mark.
 
 Invariants: `loads` either returns or raises ValueError, in one pass and with nesting bounded
-by DEPTH_MAX.
+by DEPTH_MAX; the strings it returns can be written as UTF-8.
 
 Source: com.alibaba.fastjson.JSON as called by
 org.apache.rocketmq.remoting.protocol.RemotingSerializable (4.9.3)
@@ -32,7 +36,11 @@ DEPTH_MAX: Final = 32
 _DIGITS_MAX: Final = 40  # a long has 19 digits; more only costs time
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
+_STRINGS: Final = {
+    quote: re.compile(rf"{quote}([^{quote}\\]*+(?:\\.[^{quote}\\]*+)*+){quote}", re.DOTALL)
+    for quote in "\"'"
+}
+_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*+")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _NUMBER = re.compile(r"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 _WORD = re.compile(r"true|false|null")
@@ -57,10 +65,10 @@ def loads(data: bytes | bytearray | memoryview | str) -> Any:
     """Read one value; bytes are UTF-8.
 
     Raises:
-        ValueError: if it is not JSON in this dialect, nested too deep or not UTF-8.
+        ValueError: if it is not JSON in this dialect or nested too deep.
     """
-    text = data if isinstance(data, str) else str(data, "utf-8")
-    reader = _Reader(text)
+    text = data if isinstance(data, str) else str(data, "utf-8", "replace")
+    reader = _Reader(text.removeprefix("\ufeff"))
     value = reader.value(0)
     reader.end()
     return value
@@ -90,8 +98,8 @@ class _Reader:
 
     def value(self, depth: int) -> Any:
         first = self._peek()
-        if first == '"':
-            return self._string()
+        if first in _STRINGS:
+            return self._string(first)
         if first == "{":
             return self._object(depth + 1)
         if first == "[":
@@ -126,10 +134,10 @@ class _Reader:
 
     def _key(self, depth: int) -> object:
         first = self._peek()
-        if first == '"':
-            return self._string()
+        if first in _STRINGS:
+            return self._string(first)
         if first != "{":
-            return self._number()
+            return self._name() or self._number()
         pairs = self._object(depth + 1)
         if any(isinstance(part, dict | list | tuple) for pair in pairs.items() for part in pair):
             raise self._error("an object used as a key holds more than scalars")
@@ -146,13 +154,25 @@ class _Reader:
 
     def _closed_by(self, closing: str) -> bool:
         mark = self._peek()
-        if mark not in (",", closing):
+        if mark == ",":
+            self.position += 1
+            mark = self._peek()
+            if mark != closing:
+                return False
+        elif mark != closing:
             raise self._error("no comma or closing bracket")
         self.position += 1
-        return mark == closing
+        return True
 
-    def _string(self) -> str:
-        match = _STRING.match(self.text, self.position)
+    def _name(self) -> str | None:
+        match = _NAME.match(self.text, self.position)
+        if match is None:
+            return None
+        self.position = match.end()
+        return match.group()
+
+    def _string(self, quote: str) -> str:
+        match = _STRINGS[quote].match(self.text, self.position)
         if match is None:
             raise self._error("a string without its end")
         self.position = match.end()
@@ -163,9 +183,10 @@ class _Reader:
         try:
             units = _ESCAPE.sub(_unescape_one, content)
             # Characters above U+FFFF are escaped as two units; a unit without its other half
-            # is no text and could not be encoded again.
-            return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-        except (KeyError, UnicodeDecodeError):
+            # is no text, and Java writes a question mark for it.
+            paired = units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+            return paired.encode("utf-8", "replace").decode("utf-8")
+        except KeyError:
             raise self._error("an unknown escape") from None
 
     def _number(self) -> int | float:

@@ -16,7 +16,9 @@ ROCKETMQ, big endian and signed:
     ..      4+n    extFields: entries of 2+n key, 4+n value
 
 JSON goes through msgspec; what it refuses (a number as string, a null among the fields, an
-unquoted key) gets a second reading by fastjson.py's rules before it is refused for good.
+unquoted key, bytes that are not UTF-8) gets a second reading by fastjson.py's rules before it is
+refused for good. Clients for C++ send properties in whatever encoding their program uses: as in
+4.9.3, what is not UTF-8 in them becomes replacement characters, in both forms.
 
 Invariants: decoding raises nothing but RemoteProtocolError, and copies no more than it was given.
 
@@ -118,7 +120,7 @@ def _decode_json_header(data: bytes | memoryview, body: bytes) -> RemotingComman
     try:
         header = _decode_json(data)
     except (ValueError, RecursionError):
-        # msgspec's errors and Python's about UTF-8 and huge numbers are all ValueErrors.
+        # msgspec's errors and Python's about huge numbers are all ValueErrors.
         header = _read_tolerantly(data)
     return RemotingCommand(
         header.code,
@@ -163,6 +165,8 @@ def _to_int(value: Any) -> int:
         return 0
     if isinstance(value, str):
         return parse_integer(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # some languages have no other numbers
     if isinstance(value, int) and INT_MIN <= value <= INT_MAX:
         return value
     raise ValueError(f"{str(value)[:40]} is no 32-bit number")
@@ -187,12 +191,12 @@ def _decode_binary_header(data: bytes, body: bytes) -> RemotingCommand:
             flag,
             _decode_entries(data[entries_begin:entries_end]),
             body,
-            data[remark_begin:remark_end].decode("utf-8") or None,
+            data[remark_begin:remark_end].decode("utf-8", "replace") or None,
             LANGUAGE_BY_NUMBER.get(language, language),
             version,
             SERIALIZE_ROCKETMQ,
         )
-    except (struct.error, UnicodeDecodeError) as error:
+    except struct.error as error:
         raise _malformed(str(error)) from error
 
 
@@ -206,8 +210,8 @@ def _decode_entries(data: bytes) -> dict[str, str]:
         value_end = key_end + 4 + value_bytes
         if value_bytes < 0 or value_end > end:
             raise _malformed(f"an entry of {key_bytes} and {value_bytes} bytes at {position}")
-        name = data[position + 2 : key_end].decode("utf-8")
-        ext_fields[name] = data[key_end + 4 : value_end].decode("utf-8")
+        name = data[position + 2 : key_end].decode("utf-8", "replace")
+        ext_fields[name] = data[key_end + 4 : value_end].decode("utf-8", "replace")
         position = value_end
     return ext_fields
 
