@@ -29,7 +29,7 @@ def test_a_row_says_who_or_why_not(row: Row) -> None:
 def test_a_code_that_is_not_answered_gets_code_3(code: RequestCode) -> None:
     answer = Harness().ask(code)
     assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-    assert answer.remark == f" request type {code.value} not supported"
+    assert code.name in (answer.remark or "")
 
 
 def test_what_4_9_3_answers_and_we_do_not_is_28_and_the_like() -> None:

@@ -145,9 +145,9 @@ class ViewMessageRequestHeader(msgspec.Struct, frozen=True, kw_only=True, rename
 
 
 class UnregisterClientRequestHeader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """35: a client leaves its groups."""
+    """35: a client leaves its groups; which one it is says its connection."""
 
-    client_id: str = msgspec.field(name="clientID")
+    client_id: str | None = msgspec.field(default=None, name="clientID")
     producer_group: str | None = None
     consumer_group: str | None = None
 

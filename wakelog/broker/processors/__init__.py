@@ -97,20 +97,39 @@ PROCESSORS: dict[int, Processor] = {
 
 NAME_SERVER_CODES = frozenset(
     {
+        RequestCode.PUT_KV_CONFIG,
+        RequestCode.GET_KV_CONFIG,
+        RequestCode.DELETE_KV_CONFIG,
         RequestCode.REGISTER_BROKER,
         RequestCode.UNREGISTER_BROKER,
         RequestCode.GET_ROUTEINFO_BY_TOPIC,
         RequestCode.GET_BROKER_CLUSTER_INFO,
+        RequestCode.WIPE_WRITE_PERM_OF_BROKER,
         RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
-        RequestCode.PUT_KV_CONFIG,
-        RequestCode.GET_KV_CONFIG,
-        RequestCode.DELETE_KV_CONFIG,
+        RequestCode.DELETE_TOPIC_IN_NAMESRV,
+        RequestCode.GET_KVLIST_BY_NAMESPACE,
+        RequestCode.GET_TOPICS_BY_CLUSTER,
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+        RequestCode.GET_UNIT_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+        RequestCode.UPDATE_NAMESRV_CONFIG,
+        RequestCode.GET_NAMESRV_CONFIG,
+        RequestCode.QUERY_DATA_VERSION,
+        RequestCode.ADD_WRITE_PERM_OF_BROKER,
     }
 )
 """Codes that only a name server answers; whoever asks a broker has mixed up two addresses."""
 
+_NAMES = {int(code): code.name for code in RequestCode}
+
 
 def unsupported_remark(code: int) -> str:
-    """Return 4.9.3's remark for a code that has no processor, and where to ask instead."""
+    """Return 4.9.3's remark for a code that has no processor, and what that is or where to ask.
+
+    Users of mqadmin see the remark, and no number says to them what they asked for.
+    """
     remark = f" request type {code} not supported"
-    return f"{remark}, ask a name server" if code in NAME_SERVER_CODES else remark
+    if code in NAME_SERVER_CODES:
+        return f"{remark}, ask a name server"
+    return f"{remark}: there is no {_NAMES[code]} here" if code in _NAMES else remark
