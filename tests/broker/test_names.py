@@ -49,17 +49,44 @@ def test_a_topic_is_legal_or_refused_in_upstreams_words(topic: str, remark: str 
         ("g" * 255, True),
         ("g" * 256, False),
         ("", False),
+        ("com.example:orders#1", True),
         ("a b", False),
         ("x/y", False),
+        ("x@y", False),
+        ("a\n", False),
+        ("Ünicode", False),
     ],
 )
-def test_a_group_may_be_longer_than_a_topic(group: str, legal: bool) -> None:
+def test_a_group_may_be_longer_than_a_topic_and_hold_more(group: str, legal: bool) -> None:
     assert names.is_legal_group(group) is legal
     if legal:
         names.check_group(group)
     else:
         with pytest.raises(RemoteProtocolError):
             names.check_group(group)
+
+
+@pytest.mark.parametrize(
+    ("topic", "legal"),
+    [
+        ("T", True),
+        ("a.b", False),
+        ("%RETRY%a.b", True),
+        ("%DLQ%a.b", True),
+        ("%RETRY%", True),
+        ("%RETRY%" + "g" * 120, True),
+        ("%RETRY%" + "g" * 121, False),
+        ("%RETRY%a/b", False),
+        ("%RETRY%a@b", False),
+    ],
+)
+def test_the_topics_of_a_group_may_hold_what_its_name_does(topic: str, legal: bool) -> None:
+    assert names.is_topic(topic) is legal
+    if legal:
+        names.check_any_topic(topic)
+    else:
+        with pytest.raises(RemoteProtocolError):
+            names.check_any_topic(topic)
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,15 @@ def test_names_of_a_file_that_are_no_paths_are_dropped(table: Table) -> None:
     assert table.topics.data_version == DataVersion(5, 9)
 
 
+def test_a_groups_own_topic_may_have_a_dot(table: Table) -> None:
+    table.topics.create("%RETRY%com.example.orders", 1, NOW_MS)
+    again = Table()
+    again.topics.load(table.topics.snapshot()())
+    assert again.topics.get("%RETRY%com.example.orders") is not None
+    assert again.topics.statistics().dropped_name_count == 0
+    again.topics.validate()
+
+
 def test_a_brokers_own_name_may_have_a_dot() -> None:
     """4.9.3 takes the host's name, and writes a topic of that name to its file."""
     table = Table(brokerName="host.example")

@@ -14,7 +14,7 @@ org.apache.rocketmq.store.CommitLog.asyncPutMessage (4.9.3).
 import re
 from collections.abc import Mapping
 
-from wakelog.broker.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC, is_legal_topic
+from wakelog.broker.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC, is_topic
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.java import parse_integer
@@ -108,7 +108,7 @@ def unpark(record: MessageRecord) -> MessageDraft | None:
     properties = decode_properties(record.properties_text)
     topic = properties.get(REAL_TOPIC, "")
     queue_id = properties.get(REAL_QUEUE_ID, "")
-    if topic in (SCHEDULE_TOPIC, TRANS_HALF_TOPIC) or not is_legal_topic(topic):
+    if topic in (SCHEDULE_TOPIC, TRANS_HALF_TOPIC) or not is_topic(topic):
         return None
     if not (queue_id.isascii() and queue_id.isdigit() and int(queue_id) <= 0x7FFFFFFF):
         return None

@@ -4,9 +4,12 @@ Every name that a request brings passes one of the checks here before it enters 
 checks again before it makes a path of it. Refusals carry 4.9.3's remarks, which operators
 search for.
 
-Source: org.apache.rocketmq.common.topic.TopicValidator and MixAll (4.9.3). 4.9.3 checks topics
-only; groups become parts of topic names (%RETRY%group) and of keys in files, so here they are
-checked too.
+The Java and Go clients let groups be named as topics are. Others do not look, and names such as
+`com.example.orders` are usual with them: a group may be any printable ASCII that can be a part of a
+path (%RETRY%group) and of a key in a file (topic@group). Nobody but a group's heartbeats and
+send-backs makes a topic of such a name.
+
+Source: org.apache.rocketmq.common.topic.TopicValidator and MixAll (4.9.3), which checks no groups.
 """
 
 import re
@@ -59,10 +62,11 @@ FAQ_HINT = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 """What 4.9.3 appends to the remarks of errors that have a page in its manual."""
 
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+", re.ASCII)
+_LEGAL_GROUP = re.compile(r"[!-.0-?A-~]+", re.ASCII)  # printable but for blank, "/" and "@"
 
 
 def check_topic(topic: str) -> None:
-    """Refuse a topic name as TopicValidator.validateTopic does.
+    """Refuse a name for a new topic as TopicValidator.validateTopic does.
 
     Raises: RemoteProtocolError with code 1 and 4.9.3's remark.
     """
@@ -79,29 +83,45 @@ def check_topic(topic: str) -> None:
         )
 
 
+def check_any_topic(topic: str) -> None:
+    """Refuse a name that no topic has, be it one that only the broker makes.
+
+    Raises: RemoteProtocolError with code 1 and 4.9.3's remark.
+    """
+    if not is_topic(topic):
+        check_topic(topic)
+
+
 def check_group(group: str) -> None:
-    """Refuse a group name that could not have passed the client's own check.
+    """Refuse a group name that cannot be part of a path or of a key.
 
     Raises: RemoteProtocolError with code 1.
     """
     if not group or group.isspace():
         raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, "The specified group is blank.")
-    if len(group) > GROUP_LENGTH_MAX or _LEGAL.fullmatch(group) is None:
+    if not is_legal_group(group):
         raise RemoteProtocolError(
             ResponseCode.SYSTEM_ERROR,
             "The specified group is longer than 255 characters or contains illegal characters, "
-            "allowing only ^[%|a-zA-Z0-9_-]+$",
+            "allowing only printable ASCII without blanks, / and @",
         )
 
 
 def is_legal_group(group: str) -> bool:
     """Return whether ``check_group`` would let the name pass."""
-    return 0 < len(group) <= GROUP_LENGTH_MAX and _LEGAL.fullmatch(group) is not None
+    return 0 < len(group) <= GROUP_LENGTH_MAX and _LEGAL_GROUP.fullmatch(group) is not None
 
 
 def is_legal_topic(topic: str) -> bool:
     """Return whether ``check_topic`` would let the name pass."""
     return 0 < len(topic) <= NAME_LENGTH_MAX and _LEGAL.fullmatch(topic) is not None
+
+
+def is_topic(name: str) -> bool:
+    """Return whether a topic may have the name: a legal one, or that of a group's own topic."""
+    if not name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        return is_legal_topic(name)
+    return len(name) <= NAME_LENGTH_MAX and _LEGAL_GROUP.fullmatch(name) is not None
 
 
 def is_lmq(name: str) -> bool:

@@ -29,9 +29,9 @@ from wakelog.broker.names import (
     SELF_TEST_TOPIC,
     SYSTEM_TOPIC_PREFIX,
     SYSTEM_TOPICS,
-    check_topic,
-    is_legal_topic,
+    check_any_topic,
     is_lmq,
+    is_topic,
     reply_topic,
 )
 from wakelog.protocol.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
@@ -77,7 +77,7 @@ class Topics:
     def get(self, topic: str) -> TopicConfig | None:
         """Return a topic's configuration, None if there is no such topic."""
         found = self._table.get(topic)
-        if found is None and self._lmq and is_lmq(topic) and is_legal_topic(topic):
+        if found is None and self._lmq and is_lmq(topic) and is_topic(topic):
             return TopicConfig(topic, 1, 1, READ_WRITE)
         return found
 
@@ -179,7 +179,7 @@ class Topics:
         """
         content = decode_body(TopicConfigSerializeWrapper, text.encode())
         for name, topic in content.topic_config_table.items():
-            legal = name in self._own_names or is_legal_topic(name)
+            legal = name in self._own_names or is_topic(name)
             if legal and topic.read_queue_nums >= 0 <= topic.write_queue_nums:
                 self._table[name] = topic
                 topic.topic_name = name
@@ -195,11 +195,11 @@ class Topics:
         """Assert the invariants of the module."""
         for name, topic in self._table.items():
             assert name == topic.topic_name
-            assert name in self._own_names or is_legal_topic(name)
+            assert name in self._own_names or is_topic(name)
             assert topic.read_queue_nums >= 0 <= topic.write_queue_nums
 
     def _put(self, topic: TopicConfig, now_ms: int) -> None:
-        check_topic(topic.topic_name)
+        check_any_topic(topic.topic_name)
         self._table[topic.topic_name] = topic
         self._changed(now_ms)
 

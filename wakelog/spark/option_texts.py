@@ -149,5 +149,5 @@ def read_credentials(fields: dict[str, Any]) -> Credentials:
 def read_group(text: str) -> str:
     """Read the name of a group of producers or consumers."""
     if not is_legal_group(text):
-        raise ValueError("letters, digits, %, |, _ and -, at most 255")
+        raise ValueError("printable ASCII but for blanks, / and @, at most 255")
     return text

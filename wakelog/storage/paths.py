@@ -10,11 +10,12 @@
 
 `storePathCommitLog` may name several directories, separated by commas; new segments go round them.
 A topic or group name comes from a socket, a configuration file or a foreign record, so it is
-checked at every path made from it: no file ever leaves the root.
+checked at every path made from it: no file ever leaves the root. What is checked is that a name is
+one component of a path: the retry topic of a group may hold more than topics that clients make.
 
 Source: org.apache.rocketmq.store.config.StorePathConfigHelper, org.apache.rocketmq.common.UtilAll
-.offset2FileName, org.apache.rocketmq.common.topic.TopicValidator (4.9.3). 4.9.3 checks names only
-where a topic is created; we check at the storage boundary too.
+.offset2FileName (4.9.3). 4.9.3 checks names only where a topic is created; we check at the storage
+boundary too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from wakelog.storage.errors import IllegalName
 OFFSET_NAME_DIGITS = 20
 NAME_CHARACTERS_MAX = 127  # the record stores a topic's length in one signed byte
 
-_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}", re.ASCII)
+_NAME = re.compile(r"(?!\.{1,2}\Z)[!-.0-~]{1,127}", re.ASCII)  # printable, no blank and no slash
 _OFFSET_NAME = re.compile(r"[0-9]{20}", re.ASCII)
 _INDEX_NAME = re.compile(r"[0-9]{17}", re.ASCII)
 _CONFIG_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,63}\.json", re.ASCII)

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.broker.fake_store import Stored
-from tests.broker.harness import NOW_MS, Harness
+from tests.broker.harness import NOW_MS, Harness, pull_fields
 from tests.golden_stores import open_golden
 from wakelog.broker.decision import AwaitFlush
+from wakelog.broker.delay_level import unpark
 from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
@@ -48,6 +49,25 @@ def put(harness: Harness, *, reconsume_times: int = 0, properties: str = "KEYS\x
         NOW_MS - 1_000,
     )
     return f"0A000008{10_911:08X}{result.physical_offset:016X}"
+
+
+def test_a_group_is_served_whatever_its_client_lets_it_be_called(harness: Harness) -> None:
+    """The Java and Go clients refuse such names, others do not, nor does 4.9.3."""
+    group, topic = "com.example:orders", "%RETRY%com.example:orders"
+    assert harness.beat(group).code == ResponseCode.SUCCESS
+    assert topic in harness.broker._state.topics.names()
+    put(harness)
+    assert back(harness, group=group).code == ResponseCode.SUCCESS
+    (parked,) = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
+    due = unpark(parked)
+    assert due is not None and due.topic == topic
+    assert harness.store.put_message(due, NOW_MS).status is PutStatus.PUT_OK
+    pulled = harness.ask(RequestCode.PULL_MESSAGE, pull_fields(topic=topic, consumerGroup=group))
+    assert pulled.code == ResponseCode.SUCCESS
+    place = {"consumerGroup": group, "topic": topic, "queueId": "0", "commitOffset": "1"}
+    assert harness.ask(RequestCode.UPDATE_CONSUMER_OFFSET, place).code == ResponseCode.SUCCESS
+    assert harness.ask(RequestCode.QUERY_CONSUMER_OFFSET, place).ext_fields == {"offset": "1"}
+    assert harness.ask(RequestCode.GET_MAX_OFFSET, place).ext_fields == {"offset": "1"}
 
 
 def test_a_message_comes_again_by_way_of_a_delay_level(harness: Harness) -> None:

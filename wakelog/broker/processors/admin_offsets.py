@@ -9,7 +9,7 @@ getMaxOffset, getMinOffset, getEarliestMsgStoretime, queryConsumeQueue (4.9.3).
 from functools import partial
 
 from wakelog.broker.decision import Channel, Outcome, RunInPool
-from wakelog.broker.names import check_topic
+from wakelog.broker.names import check_any_topic
 from wakelog.broker.processors.consume_queue_view import read_entries
 from wakelog.broker.state import BrokerState
 from wakelog.protocol.bodies import QueryConsumeQueueResponseBody, encode_body
@@ -31,7 +31,7 @@ def search_offset_by_timestamp(
 ) -> Outcome:
     """Answer the queue offset nearest to a time (code 29)."""
     header = read_header(SearchOffsetRequestHeader, request.ext_fields)
-    check_topic(header.topic)
+    check_any_topic(header.topic)
     work = partial(state.store.offset_by_time, header.topic, header.queue_id, header.timestamp)
     return RunInPool(work, partial(_answer_number, request, "offset"))
 
@@ -41,7 +41,7 @@ def get_max_offset(
 ) -> Outcome:
     """Answer the end of a queue (code 30)."""
     header = read_header(GetMaxOffsetRequestHeader, request.ext_fields)
-    check_topic(header.topic)
+    check_any_topic(header.topic)
     queue_offset = state.store.max_queue_offset_nowait(header.topic, header.queue_id)
     if queue_offset is None:
         work = partial(state.store.max_queue_offset, header.topic, header.queue_id)
@@ -54,7 +54,7 @@ def get_min_offset(
 ) -> Outcome:
     """Answer the begin of a queue (code 31)."""
     header = read_header(GetMinOffsetRequestHeader, request.ext_fields)
-    check_topic(header.topic)
+    check_any_topic(header.topic)
     queue_offset = state.store.min_queue_offset_nowait(header.topic, header.queue_id)
     if queue_offset is None:
         work = partial(state.store.min_queue_offset, header.topic, header.queue_id)
@@ -67,7 +67,7 @@ def get_earliest_store_time(
 ) -> Outcome:
     """Answer when a queue's first message was stored (code 32), -1 if it has none."""
     header = read_header(GetEarliestMsgStoretimeRequestHeader, request.ext_fields)
-    check_topic(header.topic)
+    check_any_topic(header.topic)
     work = partial(state.store.earliest_store_time, header.topic, header.queue_id)
     return RunInPool(work, partial(_answer_number, request, "timestamp"))
 
@@ -78,7 +78,7 @@ def query_consume_queue(
     """Answer entries of a consume queue as they lie on the disk (code 321)."""
     header = read_header(QueryConsumeQueueRequestHeader, request.ext_fields)
     topic = header.topic or ""
-    check_topic(topic)
+    check_any_topic(topic)
     body = QueryConsumeQueueResponseBody()
     if header.consumer_group is not None:
         body.subscription_data = state.consumers.subscription(header.consumer_group, topic)

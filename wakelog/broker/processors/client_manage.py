@@ -11,7 +11,7 @@ import msgspec
 
 from wakelog.broker.decision import Appender, Channel, Outcome, WriteLine
 from wakelog.broker.membership import Client
-from wakelog.broker.names import check_group, is_legal_topic, retry_topic
+from wakelog.broker.names import check_group, is_topic, retry_topic
 from wakelog.broker.processors.pull_filter import check_filters_by
 from wakelog.broker.state import BrokerState
 from wakelog.filter import sql92
@@ -114,7 +114,7 @@ def _make_retry_topic(
 ) -> None:
     topic = retry_topic(consumer.group_name)
     # A group name may be longer than a topic with its prefix: it has no retries then.
-    if is_legal_topic(topic):
+    if is_topic(topic):
         sys_flag = TOPIC_UNIT_SUB if consumer.unit_mode else 0
         state.topics.create(topic, group.retry_queue_nums, now_ms, topic_sys_flag=sys_flag)
 

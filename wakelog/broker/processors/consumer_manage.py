@@ -4,7 +4,7 @@ Source: org.apache.rocketmq.broker.processor.ConsumerManageProcessor (4.9.3).
 """
 
 from wakelog.broker.decision import Channel, Outcome
-from wakelog.broker.names import check_group, check_topic
+from wakelog.broker.names import check_any_topic, check_group
 from wakelog.broker.state import BrokerState
 from wakelog.protocol.bodies import GetConsumerListByGroupResponseBody, encode_body
 from wakelog.protocol.codes import ResponseCode
@@ -39,7 +39,7 @@ def update_consumer_offset(
 ) -> Outcome:
     """Take over the offset of one queue (code 15); a smaller one too (fact 38)."""
     header = read_header(UpdateConsumerOffsetRequestHeader, request.ext_fields)
-    check_topic(header.topic)
+    check_any_topic(header.topic)
     check_group(header.consumer_group)
     if header.queue_id < 0:
         raise RemoteProtocolError(

@@ -14,7 +14,7 @@ from functools import partial
 
 from wakelog.broker.decision import Channel, Outcome, RunInPool
 from wakelog.broker.delay_level import park
-from wakelog.broker.names import check_topic, dlq_topic, retry_topic
+from wakelog.broker.names import check_any_topic, dlq_topic, retry_topic
 from wakelog.broker.processors.send import DLQ_QUEUE_COUNT, VERSION_WITH_RETRY_LIMIT
 from wakelog.broker.state import BrokerState
 from wakelog.protocol.bodies import SubscriptionGroupConfig
@@ -54,7 +54,7 @@ def send_back(
     if group.retry_queue_nums <= 0:
         return answer(request, ResponseCode.SUCCESS)
     topic = retry_topic(header.group)
-    check_topic(topic)
+    check_any_topic(topic)
     sys_flag = TOPIC_UNIT_SUB if header.unit_mode else 0
     created = state.topics.create(topic, group.retry_queue_nums, now_ms, topic_sys_flag=sys_flag)
     if not is_writeable(created.perm):
