@@ -8,6 +8,8 @@ import pytest
 from tests.protocol.golden_records import config_files
 from wakelog.protocol import bodies
 from wakelog.protocol.bodies import (
+    CONSUME_PASSIVELY,
+    FROM_LAST_OFFSET,
     MODEL_BROADCASTING,
     BrokerData,
     ClusterInfo,
@@ -39,6 +41,7 @@ from wakelog.protocol.bodies import (
     encode_body,
 )
 from wakelog.protocol.body_codec import MessageQueue
+from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.fastjson import dumps
 
 QUEUE = MessageQueue("T", "b", 1)
@@ -152,6 +155,31 @@ def test_the_go_clients_heartbeat_is_read() -> None:
     (subscription,) = consumer.subscription_data_set
     assert subscription.code_set == {2598919}
     assert subscription.sub_version == 1700000000123456789
+
+
+def test_the_cpp_clients_heartbeat_is_read() -> None:
+    """It gives constants by their place, and numbers as strings."""
+    data = (
+        b'{"clientID":"7-10.0.0.1@DEFAULT","producerDataSet":[{"groupName":"p"}],'
+        b'"consumerDataSet":[{"consumeFromWhere":0,"consumeType":1,"groupName":"g",'
+        b'"messageModel":0,"subscriptionDataSet":[{"codeSet":["65"],"subString":"A",'
+        b'"subVersion":"1700000000123","tagsSet":["A"],"topic":"T"}]}]}\n'
+    )
+    (consumer,) = decode_body(HeartbeatData, data).consumer_data_set
+    assert (consumer.consume_type, consumer.message_model, consumer.consume_from_where) == (
+        CONSUME_PASSIVELY,
+        MODEL_BROADCASTING,
+        FROM_LAST_OFFSET,
+    )
+    (subscription,) = consumer.subscription_data_set
+    assert (subscription.code_set, subscription.sub_version) == ({65}, 1_700_000_000_123)
+
+
+@pytest.mark.parametrize("place", [-1, 2])
+def test_a_constant_that_has_no_such_place_is_refused(place: int) -> None:
+    data = b'{"consumerDataSet":[{"groupName":"g","messageModel":%d}]}' % place
+    with pytest.raises(RemoteProtocolError):
+        decode_body(HeartbeatData, data)
 
 
 def test_nulls_and_enumerations_of_other_versions_cost_nobody_its_connection() -> None:

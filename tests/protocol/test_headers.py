@@ -15,7 +15,7 @@ from wakelog.protocol.headers import (
 # `name` optional, `name!` required: the columns of the specification's sections 1.1 to 1.3.
 # Upstream marks a few more as required and answers requests without them all the same: of a send
 # with long names the group and what a topic is made after; how a pull commits, waits and what it
-# subscribes.
+# subscribes; which client it is that unregisters.
 FIELDS = {
     "SendMessageRequestHeader": "producerGroup topic! defaultTopic defaultTopicQueueNums "
     "queueId! sysFlag! bornTimestamp! flag! properties reconsumeTimes unitMode batch "
@@ -30,7 +30,7 @@ FIELDS = {
     "QueryMessageRequestHeader": "topic! key! maxNum! beginTimestamp! endTimestamp!",
     "QueryMessageResponseHeader": "indexLastUpdateTimestamp! indexLastUpdatePhyoffset!",
     "ViewMessageRequestHeader": "offset!",
-    "UnregisterClientRequestHeader": "clientID! producerGroup consumerGroup",
+    "UnregisterClientRequestHeader": "clientID producerGroup consumerGroup",
     "GetConsumerListByGroupRequestHeader": "consumerGroup!",
     "NotifyConsumerIdsChangedRequestHeader": "consumerGroup!",
     "QueryConsumerOffsetRequestHeader": "consumerGroup! topic! queueId!",

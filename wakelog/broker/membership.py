@@ -102,9 +102,9 @@ class Consumers:
             return None
         groups.add(data.group_name)
         group = self._groups.setdefault(data.group_name, ConsumerGroup())
-        group.consume_type = data.consume_type
-        group.message_model = data.message_model
-        group.consume_from_where = data.consume_from_where
+        group.consume_type = str(data.consume_type)
+        group.message_model = str(data.message_model)
+        group.consume_from_where = str(data.consume_from_where)
         joined = client.channel.id not in group.clients
         group.clients[client.channel.id] = client
         resubscribed = _subscribe(group, data.subscription_data_set)

@@ -31,6 +31,18 @@ FROM_LAST_OFFSET: Final = "CONSUME_FROM_LAST_OFFSET"
 FROM_FIRST_OFFSET: Final = "CONSUME_FROM_FIRST_OFFSET"
 FROM_TIMESTAMP: Final = "CONSUME_FROM_TIMESTAMP"
 
+# Java's constants in their order, which stands for them in the C++ client's heartbeats.
+_CONSUME_TYPES: Final = (CONSUME_ACTIVELY, CONSUME_PASSIVELY)
+_MESSAGE_MODELS: Final = (MODEL_BROADCASTING, MODEL_CLUSTERING)
+_CONSUME_FROM_WHERE: Final = (
+    FROM_LAST_OFFSET,
+    "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+    "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET",
+    FROM_FIRST_OFFSET,
+    FROM_TIMESTAMP,
+)
+
 FILTER_SINGLE_TAG: Final = "SINGLE_TAG"
 FILTER_MULTI_TAG: Final = "MULTI_TAG"
 
@@ -119,21 +131,30 @@ class ProducerData(msgspec.Struct, rename="camel"):
 class ConsumerData(msgspec.Struct, rename="camel"):
     """A consumer group in a heartbeat.
 
-    Names of constants count in any case, as with fastjson: the Go client says `BroadCasting`.
+    Constants count by their place among Java's, as the C++ client gives them, and by name in any
+    case, as with fastjson: the Go client says `BroadCasting`.
     """
 
     group_name: str = ""
-    consume_type: str = CONSUME_PASSIVELY
-    message_model: str = MODEL_CLUSTERING
-    consume_from_where: str = FROM_LAST_OFFSET
+    consume_type: str | Int32 = CONSUME_PASSIVELY
+    message_model: str | Int32 = MODEL_CLUSTERING
+    consume_from_where: str | Int32 = FROM_LAST_OFFSET
     subscription_data_set: list[SubscriptionData] = []
     unit_mode: bool = False
 
     def __post_init__(self) -> None:
-        """Write the names as 4.9.3 writes them."""
-        self.consume_type = self.consume_type.upper()
-        self.message_model = self.message_model.upper()
-        self.consume_from_where = self.consume_from_where.upper()
+        """Write the names as 4.9.3 writes them. Raises: ValueError for a place without a name."""
+        self.consume_type = _constant(self.consume_type, _CONSUME_TYPES)
+        self.message_model = _constant(self.message_model, _MESSAGE_MODELS)
+        self.consume_from_where = _constant(self.consume_from_where, _CONSUME_FROM_WHERE)
+
+
+def _constant(value: str | int, names: tuple[str, ...]) -> str:
+    if isinstance(value, str):
+        return value.upper()
+    if not 0 <= value < len(names):
+        raise ValueError(f"{value} is none of {', '.join(names)}")
+    return names[value]
 
 
 class HeartbeatData(msgspec.Struct, rename="camel"):
