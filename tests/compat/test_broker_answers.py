@@ -68,6 +68,8 @@ CREATED = {
     "topicSysFlag": 0,
     "order": "false",
 }
+DOTTED = "com.example:orders"  # no name for a topic, but one for a group
+DOTTED_PLACE = {"consumerGroup": DOTTED, "topic": f"%RETRY%{DOTTED}", "queueId": 0}
 SENT_BACK = {"offset": 0, "group": "cg", "originMsgId": "x", "originTopic": "T"}
 WINDOW = {"maxNum": 32, "beginTimestamp": 0, "endTimestamp": 1 << 42}
 
@@ -113,6 +115,19 @@ def heartbeat(client: str, group: str, topic: str, expression: str = "*") -> Req
         "messageModel": "BroadCasting" if client == "go" else "CLUSTERING",
         "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
         "subscriptionDataSet": [subscription | {"tagsSet": [], "expressionType": "TAG"}],
+    }
+    return json_request(34, {"clientID": client, "consumerDataSet": [consumer]})
+
+
+def cpp_heartbeat(client: str, group: str, topic: str) -> Request:
+    """Write what a C++ consumer does: constants by their place, numbers as strings."""
+    subscription = {"topic": topic, "subString": "A", "subVersion": "1", "codeSet": ["65"]}
+    consumer = {
+        "groupName": group,
+        "consumeType": 1,
+        "messageModel": 0,
+        "consumeFromWhere": 4,
+        "subscriptionDataSet": [subscription | {"tagsSet": ["A"]}],
     }
     return json_request(34, {"clientID": client, "consumerDataSet": [consumer]})
 
@@ -185,6 +200,16 @@ MEMBERS = [
     pull(sysFlag=0, subscription=""),
     pull(sysFlag=0, subscription="", subVersion=9),
     pull(sysFlag=0, topic="batched"),
+    cpp_heartbeat("cpp", "cpp_group", "T"),
+    Request(203, {"consumerGroup": "cpp_group"}),
+    Request(35, {"consumerGroup": "cpp_group"}),  # which client it is says the connection
+    Request(38, {"consumerGroup": "cpp_group"}),
+    heartbeat("c1", DOTTED, "T"),
+    Request(38, {"consumerGroup": DOTTED}),
+    pull(topic=f"%RETRY%{DOTTED}", consumerGroup=DOTTED),
+    Request(15, DOTTED_PLACE | {"commitOffset": 0}),
+    Request(14, DOTTED_PLACE),
+    Request(30, DOTTED_PLACE),
     Request(34, None, b"{"),
     Request(34, None, b"{}"),
     Request(38, {"consumerGroup": "cg"}),
@@ -238,8 +263,9 @@ LOOK_UPS = [
     Request(SEND_BACK, SENT_BACK | {"delayLevel": 0, "maxReconsumeTimes": 0}),
     Request(SEND_BACK, SENT_BACK | {"delayLevel": 0, "offset": 1 << 40}),
     Request(SEND_BACK, SENT_BACK | {"delayLevel": 1, "group": "never_seen"}),
+    Request(SEND_BACK, SENT_BACK | {"delayLevel": -1, "group": DOTTED}),
 ]
-AFTER = [pull(topic="%DLQ%cg"), pull(topic="OFFSET_MOVED_EVENT")]
+AFTER = [pull(topic="%DLQ%cg"), pull(topic=f"%DLQ%{DOTTED}"), pull(topic="OFFSET_MOVED_EVENT")]
 ACTS = [SENDS, OFFSETS, PULLS, MEMBERS, ADMINISTRATION, LOOK_UPS, AFTER]
 
 # Of bodies and header fields: times, and what a client's own port is in.
