@@ -71,8 +71,9 @@ class Drivers(NamedTuple):
         lines: list[str] = []
         began_seconds = before_seconds = 0.0
         cpu_seconds = _children_seconds()
+        home = f"-Duser.home={self.classes}"  # where RocketMQ's client writes its log
         with subprocess.Popen(
-            [runtime.java, "-Xmx1g", *command],
+            [runtime.java, "-Xmx1g", home, *command],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
