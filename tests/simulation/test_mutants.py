@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simulation.campaign import Found, case_of, run_case, run_index_cut, run_reput_killed
+from tests.simulation.campaign import (
+    Found,
+    case_of,
+    run_beside_queues,
+    run_case,
+    run_index_cut,
+    run_reput_killed,
+)
 from tests.simulation.encounters import (
     another_owner,
     flipped_bit,
@@ -89,6 +96,9 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "slots_of_torn_entries_emptied": crashes(22_220),
     "index_cut_unsaid": lambda: run_index_cut(INDEX_CUT[0], Tally()),
     "queues_not_checked_after_a_crash": crashes(22_226),
+    "cut_before_it_is_kept": lambda: run_beside_queues(0, Tally()),
+    "light_queues_uncounted": lambda: run_beside_queues(0, Tally()),
+    "units_left_unsynced_by_a_killed_reput": lambda: run_beside_queues(1, Tally()),
 }
 
 

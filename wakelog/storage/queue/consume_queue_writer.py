@@ -94,6 +94,13 @@ class ConsumeQueueWriter(ConsumeQueue):
         self.refused_count = 0
         self.mended_count = 0
 
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Where its files are, and those of its units."""
+        if self._extension is None:
+            return (self.directory,)
+        return self.directory, self._extension.directory
+
     def recover(self, *, careful: bool = False, durable: int = 0) -> None:
         """Find the logical end and zero durably what lies behind it.
 
