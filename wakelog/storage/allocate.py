@@ -163,6 +163,8 @@ def make_segment(
     try:
         if fs.exists(path):
             _check_length(fs, path, size_bytes)
+            # Whoever made it may have failed, or died, before its name was durable.
+            sync_name(fs, path, unsynced)
             return False
         fs.make_directories(dirname(path), unsynced)
         try:

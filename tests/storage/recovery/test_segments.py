@@ -97,6 +97,16 @@ def test_a_record_is_found_wherever_a_piece_ends(
     assert next_sound_in(fs, file, 0, BYTES) == (place, NOW_MS + 1)
 
 
+def test_the_names_of_segments_are_durable_once_they_are_read_anew(fs: MemoryFileSystem) -> None:
+    write_file(fs, path(0), b"a" * BYTES)
+    files = load_segments(fs, CONFIG)
+    read_anew(fs, files, BYTES)
+    assert (fs.calls["sync_directory"], fs.calls["datasync"]) == (1, 0)
+    fs.fail("sync_directory")
+    with pytest.raises(StoreFailed):
+        read_anew(fs, files, BYTES)
+
+
 def test_syncing_begins_with_the_segment_of_the_offset(fs: MemoryFileSystem) -> None:
     for number in range(3):
         write_file(fs, path(number), b"a" * BYTES)

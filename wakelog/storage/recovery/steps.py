@@ -134,7 +134,13 @@ def recover(
     StoreFull when there is no room for the quarantine; StoreFailed.
     """
     failed_sync = FailedSyncMark(fs, config.paths).is_set()
-    clean_exit = not AbortFile(fs, config.paths.abort).exists() and not failed_sync
+    abort = AbortFile(fs, config.paths.abort)
+    is_aborted = abort.exists()
+    if is_aborted:
+        # Of a broker that was killed the page cache alone may have it; what is written here says
+        # that a broker ran, and without the mark that would be another one.
+        abort.create()
+    clean_exit = not is_aborted and not failed_sync
     files = load_segments(fs, config, bridge=bridge and not cut_at_damage)
     times = _read_checkpoint(fs, config.paths.checkpoint)
     known = known_durable(fs, config, files, times)
