@@ -34,6 +34,7 @@ from wakelog.storage.recovery.durable import Durable
 from wakelog.storage.recovery.log_end import LogEndSearch
 from wakelog.storage.recovery.plan import DurablePositions
 from wakelog.storage.recovery.queue_ends import QueueEnds
+from wakelog.storage.recovery.queue_repair import QueueRepair
 from wakelog.storage.state import config_files, slot_file
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.config_files import ConfigFiles
@@ -436,6 +437,10 @@ MUTANTS: dict[str, Mutant] = {
     "index_cut_unsaid": _mutant(
         "a cut that is half done is taken for an index that is whole",
         (index, "lower_index_end", _nothing),
+    ),
+    "blank_queue_unheeded": _mutant(
+        "a queue that has lost its entries is taken for one that never had any",
+        (QueueRepair, "blank", {}),
     ),
     "cut_before_it_is_kept": _mutant(
         "what is cut is gone before its copy is durable",

@@ -19,6 +19,7 @@ from tests.simulation.encounters import (
     flipped_bit,
     foreign_broker,
     left_behind,
+    lost_entries,
     lost_tail,
     second_broker,
 )
@@ -96,6 +97,7 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "slots_of_torn_entries_emptied": crashes(22_220),
     "index_cut_unsaid": lambda: run_index_cut(INDEX_CUT[0], Tally()),
     "queues_not_checked_after_a_crash": crashes(22_226),
+    "blank_queue_unheeded": lambda: lost_entries(simulated_config(), 0),
     "cut_before_it_is_kept": lambda: run_beside_queues(0, Tally()),
     "light_queues_uncounted": lambda: run_beside_queues(0, Tally()),
     "units_left_unsynced_by_a_killed_reput": lambda: run_beside_queues(1, Tally()),
