@@ -219,6 +219,8 @@ def test_who_still_writes_is_ended_between_lock_and_recovery(fs: MemoryFileSyste
 class NoSegments:
     """A segment source that has none to give."""
 
+    failure = None
+
     def __init__(self, files: MappedFileQueue) -> None:
         self.asked: list[int] = []
 
