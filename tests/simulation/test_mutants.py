@@ -54,7 +54,7 @@ def failed_lowerings() -> None:
     """Let each of the first syncs fail of a start that lowers what is known to be durable."""
     config = simulated_config(synchronous=False, message_index_enable=False)
     for nth in range(10, 16):
-        run_failed_lowering(nth, config, Model.EXT4_ORDERED, Tally())
+        run_failed_lowering(nth, config, Model.STRICT_POSIX, Tally())
 
 
 def changed_bit(seed: int, *, is_looked_for: bool = False) -> Callable[[], None]:
