@@ -425,6 +425,17 @@ def test_a_cut_below_the_watermark_lowers_it_first() -> None:
     assert crashed.recover(slave).watermark == 0
 
 
+def test_a_watermark_is_lowered_before_anything_is_copied_or_cut() -> None:
+    """Behind a cut a higher one would take the new end for damage."""
+    crashed = CrashedStore(watermark=True, physic_ms=NOW_MS + 100_000)
+    crashed.overwrite(crashed.places[20] + 150, b"\x55")
+    crashed.fs.fail("pwrite")
+    with pytest.raises(StoreError):
+        crashed.recover(cut_at_damage=True)
+    assert not crashed.fs.exists("/store/wakelog.quarantine")
+    assert crashed.recover(cut_at_damage=True).log_end == crashed.places[20]
+
+
 def test_a_log_that_is_cut_whole_keeps_its_place() -> None:
     crashed = CrashedStore()
     for number in (0, 1):
