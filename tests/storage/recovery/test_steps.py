@@ -13,6 +13,7 @@ from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.errors import DamagedStore, StoreError, StoreFull
 from wakelog.storage.message_store import MessageStore
+from wakelog.storage.recovery import steps
 from wakelog.storage.recovery.steps import (
     RecoveryReport,
     recover,
@@ -21,6 +22,8 @@ from wakelog.storage.state.checkpoint import CheckpointTimes, encode_checkpoint
 from wakelog.storage.state.dispatched import DispatchedFile, IndexEnd, read_dispatched
 from wakelog.storage.state.failed_sync import FailedSyncMark
 from wakelog.storage.state.watermark import Watermark, read_mark
+from wakelog.storage.sums.compare import compare_sums
+from wakelog.storage.sums.cover import Cover
 
 BYTES = 4096
 KEY = ("TopicTest", 0)
@@ -427,13 +430,36 @@ def test_a_cut_below_the_watermark_lowers_it_first() -> None:
 
 def test_a_watermark_is_lowered_before_anything_is_copied_or_cut() -> None:
     """Behind a cut a higher one would take the new end for damage."""
-    crashed = CrashedStore(watermark=True, physic_ms=NOW_MS + 100_000)
+    crashed = CrashedStore(watermark=True)
     crashed.overwrite(crashed.places[20] + 150, b"\x55")
     crashed.fs.fail("pwrite")
     with pytest.raises(StoreError):
         crashed.recover(cut_at_damage=True)
     assert not crashed.fs.exists("/store/wakelog.quarantine")
     assert crashed.recover(cut_at_damage=True).log_end == crashed.places[20]
+
+
+def test_sums_behind_a_cut_go_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would call damaged whatever is written there then."""
+    crashed = CrashedStore(watermark=True)
+    cover = Cover(crashed.fs, CONFIG)
+    while cover.step(crashed.end, BYTES):
+        pass
+    place = crashed.places[20]
+
+    def is_summed_behind() -> bool:
+        looked = compare_sums(crashed.fs, CONFIG)
+        return sum(x if isinstance(x, int) else x.end - x.begin for x in looked) > place
+
+    def fail(*_: object) -> None:
+        raise StoreFull("/store", "cut", OSError(errno.ENOSPC, "no space"))
+
+    assert is_summed_behind()
+    crashed.overwrite(place + 150, b"\x55")
+    monkeypatch.setattr(steps, "_cut_log", fail)
+    with pytest.raises(StoreFull):
+        crashed.recover(cut_at_damage=True)
+    assert not is_summed_behind()
 
 
 def test_a_log_that_is_cut_whole_keeps_its_place() -> None:
