@@ -17,6 +17,7 @@ from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.state.checkpoint import decode_checkpoint
+from wakelog.storage.state.dispatched import read_dispatched
 
 KERNELS = Kernels(
     lambda: (0, 0, 0), lambda: (0, 0, 0, 0, 0), lambda: None, lambda: 0, lambda: 0, lambda: 0
@@ -36,6 +37,26 @@ def test_what_was_dispatched_is_durable_and_noted_when_it_is_closed(tmp_path: Pa
         assert dispatch.flushed == end
         checkpoint = decode_checkpoint(Path(config.paths.checkpoint).read_bytes())
         assert checkpoint.logics_ms == 1_234_567
+
+
+def test_what_is_dispatched_while_a_flush_runs_is_not_called_durable(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path)
+    config, fs = plan.settings.store, RealFileSystem()
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), Attachment)
+        dispatch = Dispatch(fs, config, known)
+        first_end = fill(store, 3, now_ms=1_000)
+        dispatch.step(first_end)
+        job = dispatch.core.prepare_flush()
+        end = fill(store, 3, now_ms=2_000)
+        assert dispatch.step(end).dispatched == end
+        dispatch.run(job)
+        assert dispatch.flushed == first_end
+        assert read_dispatched(fs, config.paths.dispatched).physical_offset == first_end
+        checkpoint = decode_checkpoint(Path(config.paths.checkpoint).read_bytes())
+        assert checkpoint.logics_ms == 1_000
+        dispatch.close()
+        assert read_dispatched(fs, config.paths.dispatched).physical_offset == end
 
 
 def test_after_a_recovery_dispatch_begins_where_that_says(tmp_path: Path) -> None:

@@ -61,12 +61,13 @@ def run(store: Path, body: Callable[[Client], Awaitable[None]], *settings: str) 
 
 
 async def send_until_refused(client: Client) -> tuple[list[bytes], int]:
-    """Return the bodies that were taken, and the code of the refusal."""
+    """Return the bodies that were taken, and the code of the refusal, which has the cause."""
     taken: list[bytes] = []
     for number in range(MESSAGES_MAX):
         body = b"%03d" % number * (BODY_BYTES // 3)
         answer = await client.send("t", body)
         if answer.code != ResponseCode.SUCCESS:
+            assert os.strerror(errno.ENOSPC) in (answer.remark or "")
             return taken, answer.code
         taken.append(body)
     raise AssertionError("nothing was refused")

@@ -191,7 +191,23 @@ def test_a_flush_makes_durable_what_a_killed_writer_left(fs: MemoryFileSystem) -
     part = dispatcher.prepare_flush()
     assert len(part.paths) == 6
     queue = "/store/consumequeue/A/0"
-    assert {queue, "/store/consumequeue/A", "/store/consumequeue"} < set(part.directories)
+    names = {queue, "/store/consumequeue/A", "/store/consumequeue", "/store"}
+    assert names < set(part.directories)
+
+
+def test_a_flush_makes_durable_the_units_that_a_killed_writer_left(fs: MemoryFileSystem) -> None:
+    config = dispatch_config(
+        enable_consume_queue_extension=True, consume_queue_extension_file_bytes=1024
+    )
+    log = log_of_queues()
+    ConsumeQueueDispatcher(fs, config).dispatch(batch_of(log))
+    dispatcher = ConsumeQueueDispatcher(fs, config)
+    dispatcher.recover(log.end)
+    part = dispatcher.prepare_flush()
+    units = "/store/consumequeue_ext/A/0"
+    assert f"{units}/{0:020}" in part.paths
+    names = {units, "/store/consumequeue_ext/A", "/store/consumequeue_ext"}
+    assert names < set(part.directories)
 
 
 def test_delete_topic(fs: MemoryFileSystem) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+
 import pytest
 
 from tests.fakes.logs import read_file, write_file
@@ -37,6 +40,17 @@ def test_a_torn_write_leaves_the_one_before(fs: MemoryFileSystem, at: int) -> No
     data[at] ^= 0xFF  # the second write went to slot 0
     write_file(fs, file.path, bytes(data))
     assert CursorFile(fs, "/store", "mine").read() == 1 << 30
+
+
+def test_a_number_that_nobody_can_have_written_is_none(fs: MemoryFileSystem) -> None:
+    """Behind the greatest no other could be written."""
+    slot = struct.pack(">8sqq", b"wlcursor", (1 << 63) - 1, 5)
+    slot += struct.pack(">I4x", zlib.crc32(slot))
+    write_file(fs, "/store/wakelog.cursor.mine", slot)
+    file = CursorFile(fs, "/store", "mine")
+    assert file.read() is None
+    file.write(7)
+    assert CursorFile(fs, "/store", "mine").read() == 7
 
 
 def test_nothing_readable_is_none(fs: MemoryFileSystem) -> None:

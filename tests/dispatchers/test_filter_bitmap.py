@@ -63,7 +63,11 @@ def test_each_message_is_tried_against_the_filters_of_its_topic(
     assert dispatcher.statistics() == {"bitmaps_count": 3}
 
 
-@pytest.mark.parametrize("data", [None, b"", b"no table", encode_filters([], 112)])
+@pytest.mark.parametrize(
+    "data",
+    [None, b"", b"no table", b"\x91" * 50_000, encode_filters([], 112)],
+    ids=["absent", "empty", "no table", "deep", "no filters"],
+)
 def test_without_filters_there_are_no_bitmaps(fs: MemoryFileSystem, data: bytes | None) -> None:
     if data is not None:
         write(fs, 1, data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from wakelog.filter.bloom import BloomFilter
@@ -106,3 +107,15 @@ def test_a_file_without_filters_is_no_table() -> None:
     assert stored_filters("{}") is None
     with pytest.raises(RemoteProtocolError):
         stored_filters("[")
+
+
+@pytest.mark.parametrize(("bits", "bit_count"), [((8,), 8), ((-1,), 8), ((0,), 8 << 40), ((0,), 9)])
+def test_bits_of_no_filter_are_no_table(bits: tuple[int, ...], bit_count: int) -> None:
+    data = msgspec.msgpack.encode([bit_count, [["T", "x > 1", bits]]])
+    with pytest.raises(ValueError, match="bits of no filter"):
+        decode_filters(data)
+    stored = filters(a=("T", "x > 1")).snapshot()()
+    content = json.loads(stored)
+    [data] = content["filterDataByTopic"]["T"]["groupFilterData"].values()
+    data["bloomFilterData"] = {"bitNum": bit_count, "bitPos": list(bits)}
+    assert stored_filters(json.dumps(content)) is None

@@ -18,7 +18,7 @@ from tests.simulation.images import Model
 from tests.simulation.machine import simulated_config
 from tests.simulation.oracle import Violation
 from tests.simulation.trial import Tally, Trial
-from tests.simulation.workloads import REPUT_KILLED, long_workload, short_workloads
+from tests.simulation.workloads import BESIDE_QUEUES, REPUT_KILLED, long_workload, short_workloads
 
 SHORT_STEPS_MAX = 4
 LONG_STEPS = (6, 30)
@@ -128,6 +128,23 @@ def run_index_cut(steps: tuple[str, ...], tally: Tally, *, is_long: bool = False
     seeds = range(INDEX_CUT_SEEDS_LONG if is_long else INDEX_CUT_SEEDS)
     for seed, model in zip(seeds, itertools.cycle(Model), strict=False):
         Trial(config, model, seed, tally).run(steps)
+
+
+def run_beside_queues(number: int, tally: Tally, *, is_long: bool = False) -> None:
+    """Run a workload of `BESIDE_QUEUES` under both models, in every setting if long.
+
+    Raises: Violation.
+    """
+    few = settings_of(number)[number % 2 :: 2]
+    for seed, model, synchronous, index in SETTINGS if is_long else few:
+        config = simulated_config(
+            synchronous=synchronous,
+            message_index_enable=index,
+            enable_consume_queue_extension=True,
+            enable_multi_dispatch=True,
+            enable_lmq=True,
+        )
+        Trial(config, model, seed, tally).run(BESIDE_QUEUES[number])
 
 
 def run_campaign(seeds: Iterable[int], images_count: int, tally: Tally) -> int:

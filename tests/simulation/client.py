@@ -23,6 +23,8 @@ class Sent(NamedTuple):
     keys: tuple[str, ...]
     tags_code: int
     store_ms: int
+    further: tuple[tuple[QueueKey, int], ...] = ()
+    """Light queues that have it too, and its queue offset in each."""
 
     @property
     def end(self) -> int:

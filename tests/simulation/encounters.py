@@ -12,7 +12,7 @@ from tests.simulation.client import ClientView, Sent
 from tests.simulation.disk import Image, SimulatedDisk
 from tests.simulation.journal import Synced, SyncedDirectory
 from tests.simulation.machine import BEGIN_MS, Machine
-from tests.simulation.oracle import Violation
+from tests.simulation.oracle import Violation, check_machine
 from tests.simulation.trial import RECOVERED_LATER_MS
 from tests.simulation.workloads import apply
 from wakelog.protocol.message_record import STORE_TIMESTAMP_OFFSET_V4
@@ -175,6 +175,43 @@ def lost_tail(config: StoreConfig, seed: int) -> None:
             raise Violation("I8", f"lost is {lost}, found {recovery.damaged}")
         if recovery.log_end != view.acknowledged or recovery.quarantined:
             raise Violation("I8", f"the log was cut: {recovery}")
+    finally:
+        machine.abandon()
+
+
+def lost_entries(config: StoreConfig, seed: int) -> None:
+    """Take all entries from a queue that was durable, its only one or some: nothing else goes.
+
+    Nobody gets their queue offsets again, however far in front their records lie.
+    """
+    rng = Random(seed)
+    disk = SimulatedDisk()
+    machine = _lived(disk, config)
+    for _ in range(seed % 6):
+        machine = apply(machine, "roll", config)
+    machine = apply(machine, "flush", config)
+    machine = apply(machine, "dispatch", config)
+    if rng.random() < 0.5:
+        machine = apply(machine, "derive", config)
+    view = disk.view.copy()
+    if rng.random() < 0.5:
+        machine.stop()
+        machine.fs.kill()
+    else:
+        machine.abandon()
+    records = list(view.sent.values())
+    victim = rng.choice(records)
+    directory = config.paths.consume_queue(victim.topic, victim.queue_id) + "/"
+    begin = rng.choice((0, 8, 10))
+    for path, inode in disk.files.items():
+        if path.startswith(directory):
+            for at in range(0, len(inode.data), 20):
+                inode.data[at + begin : at + 20] = bytes(20 - begin)
+            inode.durable = bytes(inode.data)
+    machine = Machine(disk, config, BEGIN_MS + RECOVERED_LATER_MS)
+    try:
+        machine.dispatch_step()
+        check_machine(machine, view, whole=True)
     finally:
         machine.abandon()
 

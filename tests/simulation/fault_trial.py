@@ -33,6 +33,7 @@ FAULT_WORKLOAD = (
 )  # fmt: skip
 LATER_STEPS = ("put", "flush", "dispatch", "derive", "put", "flush")
 LOWERED_STEPS = ("put", "put", "put", "flush", "dispatch", "put", "flush", "derive")
+NAMED_STEPS = ("put", "flush", "roll", "roll", "flush", "put", "flush", "dispatch")
 NTH_MAX = 2_000
 IMAGES_AT_END = 4
 
@@ -103,6 +104,21 @@ def run_fault(
         raise Violation("I9", f"{fault} {nth}: the store does not open any more")
     machine.abandon()
     _crash_at_end(disk, config, model, tally, now_ms, machine_type)
+    return struck
+
+
+def run_failed_name(nth: int, config: StoreConfig, model: Model, tally: Tally) -> bool:
+    """Let a sync of names fail, and the machine go down before a start makes that good.
+
+    Returns: False if the sync was never reached. Raises: Violation.
+    """
+    disk = SimulatedDisk()
+    disk.faults.fail("sync_directory", Failure(), nth=nth)
+    machine, now_ms = _run(disk, None, NAMED_STEPS, config, Machine, BEGIN_MS)
+    struck = disk.faults.struck_count > 0
+    if machine is not None:
+        machine.abandon()
+    _crash_at_end(disk, config, model, tally, now_ms, Machine)
     return struck
 
 

@@ -236,6 +236,9 @@ class Platter:
         inode, position, data, size_before = operation
         end = position + len(data)
         tied = -1
+        if position > size_before:
+            # A hole, which reads as zeros; what was never written is no length of this write.
+            self._add(kind="size", inode=inode, position=position)
         if end > size_before:
             stale = self._model is Model.STRICT_POSIX
             tied = self._add(kind="size", inode=inode, position=end, is_stale=stale)

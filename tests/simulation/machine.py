@@ -26,12 +26,13 @@ from tests.simulation.client import (
     Trimmed,
 )
 from tests.simulation.disk import SimulatedDisk, SimulatedFileSystem
+from tests.simulation.units import TAG, UNIT_FILE_BYTES, filter_file
 from wakelog.actors.dispatch import STEP_BYTES_MAX, Dispatch
 from wakelog.actors.extensions.plugin_threads import PluginThreads
 from wakelog.actors.links.links import Attachment
 from wakelog.dispatchers.reput import DispatchDecision
 from wakelog.protocol.message_record import encode_record
-from wakelog.protocol.properties import encode_properties
+from wakelog.protocol.properties import INNER_MULTI_DISPATCH, encode_properties
 from wakelog.storage.append import MessageDraft
 from wakelog.storage.config import FlushDiskType, StoreConfig
 from wakelog.storage.errors import StoreError
@@ -64,6 +65,7 @@ def simulated_config(*, synchronous: bool = True, **values: Any) -> StoreConfig:
         "consume_queue_file_bytes": QUEUE_FILE_ENTRIES * 20,
         "index_slot_count": 8,
         "index_entry_count": 12,
+        "consume_queue_extension_file_bytes": UNIT_FILE_BYTES,
         "flush_disk_type": flush,
     }
     return StoreConfig(**defaults | values)
@@ -133,7 +135,10 @@ class Machine:
             clean_exit=recovery.clean_exit,
             dispatch_from=recovery.dispatch_from if recovered else None,
         )
-        dispatch = SimulatedDispatch(self.fs, self.config, known)
+        has_units = self.config.enable_consume_queue_extension
+        if has_units:
+            self._tell_filters()
+        dispatch = SimulatedDispatch(self.fs, self.config, known, calculates_bitmaps=has_units)
         dispatch.now_ms = self.now_ms
         return dispatch
 
@@ -147,6 +152,35 @@ class Machine:
             draft, result.physical_offset, result.queue_offset, result.store_timestamp_ms
         )
         return self._write()
+
+    def put_light(self, topic: str, queue_id: int, body: bytes, names: tuple[str, ...]) -> bool:
+        """Put one message that goes to light queues as well; True if the log took it."""
+        draft = self._draft(topic, queue_id, body, "", TAG)
+        draft.properties_text = encode_properties(
+            {"TAGS": TAG, INNER_MULTI_DISPATCH: ",".join(names)}
+        )
+        result = self.store.put_message(draft, self.now_ms)
+        if result.status is not PutStatus.PUT_OK:
+            return False
+        self._stored_ms = result.store_timestamp_ms
+        sent = Sent(
+            result.physical_offset,
+            self.store.log._pending[-1],  # the log has put its offsets among the properties
+            draft.topic,
+            draft.queue_id,
+            result.queue_offset,
+            (),
+            java_hash(TAG),
+            result.store_timestamp_ms,
+            tuple(((name, 0), self._light_end(name)) for name in names),
+        )
+        self.disk.mark(sent)
+        return self._write()
+
+    def _light_end(self, name: str) -> int:
+        """Count, of what was sent, the messages of a light queue."""
+        further = (key for sent in self.disk.view.sent.values() for key, _ in sent.further)
+        return sum(key == (name, 0) for key in further)
 
     def put_batch(self, topic: str, queue_id: int, bodies: list[bytes]) -> bool:
         """Put the messages of one batch, and write them; True if the log took them."""
@@ -275,6 +309,11 @@ class Machine:
     def validate(self) -> None:
         """Assert what holds between calls."""
         self.store.log.validate()
+
+    def _tell_filters(self) -> None:
+        fd = self.fs.open(self.config.paths.filters, create=True)
+        self.fs.pwrite(fd, filter_file(TOPICS), 0)
+        self.fs.close(fd)
 
     def _draft(self, topic: str, queue_id: int, body: bytes, keys: str, tag: str) -> MessageDraft:
         self.sent_count += 1

@@ -27,12 +27,14 @@ from wakelog.storage.flush import SegmentSync
 from wakelog.storage.index import index_cut
 from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
-from wakelog.storage.recovery import durable, log_end, search, steps
+from wakelog.storage.recovery import durable, log_end, quarantine, search, steps
 from wakelog.storage.recovery.durable import Durable
 from wakelog.storage.recovery.log_end import LogEndSearch
 from wakelog.storage.recovery.plan import DurablePositions
 from wakelog.storage.recovery.queue_ends import QueueEnds
+from wakelog.storage.recovery.queue_repair import QueueRepair
 from wakelog.storage.state import config_files, slot_file
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.config_files import ConfigFiles
@@ -278,6 +280,21 @@ def _drop_index(self: IndexDispatcher, physical_offset: int) -> int:
     return physical_offset
 
 
+def _keep_aside_unsynced(*arguments: Any) -> Any:
+    with (
+        patch.object(SimulatedFileSystem, "sync", _nothing),
+        patch.object(SimulatedFileSystem, "sync_directory", _nothing),
+    ):
+        return _KEEP_ASIDE(*arguments)
+
+
+_KEEP_ASIDE = quarantine.keep_aside
+
+
+def _without_units(self: ConsumeQueueWriter) -> tuple[str, ...]:
+    return (self.directory,)
+
+
 def _recover_by_bisection(self: ConsumeQueueWriter, **_careful: Any) -> None:
     _RECOVER(self)
 
@@ -420,6 +437,23 @@ MUTANTS: dict[str, Mutant] = {
     "index_cut_unsaid": _mutant(
         "a cut that is half done is taken for an index that is whole",
         (index, "lower_index_end", _nothing),
+    ),
+    "blank_queue_unheeded": _mutant(
+        "a queue that has lost its entries is taken for one that never had any",
+        (QueueRepair, "blank", {}),
+    ),
+    "cut_before_it_is_kept": _mutant(
+        "what is cut is gone before its copy is durable",
+        (steps, "keep_aside", _keep_aside_unsynced),
+    ),
+    "units_left_unsynced_by_a_killed_reput": _mutant(
+        "extension units of a killed Reput are called durable, and nobody syncs them",
+        (ConsumeQueueExtWriter, "take_for_unsynced", _nothing),
+        (ConsumeQueueWriter, "directories", property(_without_units)),
+    ),
+    "light_queues_uncounted": _mutant(
+        "numbering of light queues goes on before they are whole",
+        (QueueEnds, "_note_multi", _nothing),
     ),
     "queues_not_checked_after_a_crash": _mutant(
         "a hole in a queue stays",

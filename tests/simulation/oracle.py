@@ -8,6 +8,7 @@
     I6  consumer offsets are the last saved text or one being saved, never gone, never past the end
     I7  recovering again changes nothing
     I9  nothing but StoreError is ever raised, and a crash alone raises nothing; recovery is bounded
+    I10 what a recovery cuts from the log is in the quarantine
 
 I8, no truncation below what was durable, is I1 where there is no damage; damage is tested apart.
 
@@ -18,13 +19,16 @@ the bytes the client sent: nothing of production's parsing is believed.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from tests.simulation.client import ClientView, QueueKey, Sent
 from tests.simulation.disk import Image, SimulatedDisk
+from tests.simulation.kept_aside import Cut, cut_from, missing_of
 from tests.simulation.machine import Machine, java_hash
+from tests.simulation.units import is_address, unit_at, unit_of
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.sums.compare import ChangedBlock, compare_sums
 
@@ -73,6 +77,7 @@ def check_image(
     except Exception as error:
         raise Violation("I9", f"recovery failed: {type(error).__name__}: {error}") from error
     try:
+        check_kept(machine.disk.image(), cut_by(machine), config)
         machine.dispatch_step()
         check_machine(machine, view, whole=whole)
     except Violation:
@@ -88,6 +93,19 @@ def check_image(
     return machine
 
 
+def cut_by(machine: Machine) -> list[Cut]:
+    """Return what the recovery of a machine has cut of the image that it began with."""
+    return cut_from(machine.disk.origin, machine.config, machine.store.recovery.log_end)
+
+
+def check_kept(image: Image, cuts: Sequence[Cut], config: StoreConfig) -> None:
+    """Check I10: what is cut is still there, or kept aside. Raises: Violation."""
+    missing = missing_of(cuts, image.files, config)
+    if missing is not None:
+        size_bytes = len(missing.data)
+        raise Violation("I10", f"{size_bytes} bytes cut at {missing.physical_offset} are gone")
+
+
 def check_machine(machine: Machine, view: ClientView, *, whole: bool) -> None:
     """Check a machine that has recovered and dispatched. Raises: Violation."""
     if view.lied_about is not None:
@@ -97,6 +115,8 @@ def check_machine(machine: Machine, view: ClientView, *, whole: bool) -> None:
     recovery = machine.store.recovery
     if recovery.damaged:
         raise Violation("I9", f"a crash taken for damage: {recovery.damaged}")
+    if recovery.watermark_doubt is not None:
+        raise Violation("I9", f"a crash taken for another broker: {recovery.watermark_doubt}")
     begin, end = machine.store.min_physical_offset, recovery.log_end
     _check_promises(machine, view, log, begin, end, whole=whole)
     _check_queues(machine, log)
@@ -186,9 +206,11 @@ def _check_promises(
 
 
 def _check_queues(machine: Machine, log: list[Sent]) -> None:
-    expected: dict[QueueKey, list[Sent]] = {}
+    expected: dict[QueueKey, dict[int, Sent]] = {}
     for record in log:
-        expected.setdefault((record.topic, record.queue_id), []).append(record)
+        own = (record.topic, record.queue_id), record.queue_offset
+        for queue, queue_offset in (own, *record.further):
+            expected.setdefault(queue, {})[queue_offset] = record
     begin = machine.store.min_physical_offset
     for key in {*expected, *_queue_keys(machine)}:
         entries = _queue_entries(machine, key)
@@ -197,9 +219,11 @@ def _check_queues(machine: Machine, log: list[Sent]) -> None:
             for place, entry in entries.items()
             if entry != _PADDING and entry[0] >= begin
         }
+        if machine.config.enable_consume_queue_extension:
+            found = _with_units(machine, key, found, expected.get(key, {}))
         wanted = {
-            record.queue_offset: (record.physical_offset, len(record.record), record.tags_code)
-            for record in expected.get(key, [])
+            queue_offset: (record.physical_offset, len(record.record), record.tags_code)
+            for queue_offset, record in expected.get(key, {}).items()
         }
         if found != wanted:
             differing = sorted(found.items() ^ wanted.items())[:4]
@@ -210,6 +234,33 @@ def _check_queues(machine: Machine, log: list[Sent]) -> None:
         following = machine.store.log.next_queue_offset(*key)
         if wanted and following != max(wanted) + 1:
             raise Violation("I5", f"the next message of {key} gets queue offset {following}")
+
+
+def _with_units(
+    machine: Machine,
+    key: QueueKey,
+    entries: dict[int, tuple[int, int, int]],
+    records: dict[int, Sent],
+) -> dict[int, tuple[int, int, int]]:
+    """Put the tags codes of units in the place of their addresses. Raises: Violation for I4."""
+    directory = machine.config.paths.consume_queue_extension(*key)
+    files = {path: inode.data for path, inode in machine.disk.files.items()}
+    addresses = [entry[2] for entry in entries.values() if is_address(entry[2])]
+    if addresses != sorted(set(addresses)):
+        raise Violation("I4", f"units of queue {key} have the addresses {addresses}")
+    found = {}
+    for place, (physical_offset, size_bytes, tags_code) in entries.items():
+        record = records.get(place)
+        has_unit = record is not None and (record.topic, record.queue_id) == key
+        if has_unit != is_address(tags_code):
+            raise Violation("I4", f"entry {place} of queue {key} has {tags_code} for its unit")
+        if record is not None and has_unit:
+            unit = unit_at(files, directory, tags_code)
+            if unit != unit_of(record):
+                raise Violation("I4", f"entry {place} of queue {key} leads to {unit}")
+            tags_code = unit[0]
+        found[place] = physical_offset, size_bytes, tags_code
+    return found
 
 
 def _queue_keys(machine: Machine) -> list[QueueKey]:

@@ -12,6 +12,7 @@ from tests.simulation.campaign import (
     case_of,
     one_model_each,
     run_beside,
+    run_beside_queues,
     run_campaign,
     run_index_cut,
     run_reput_killed,
@@ -19,7 +20,7 @@ from tests.simulation.campaign import (
     short_seeds,
 )
 from tests.simulation.trial import Tally
-from tests.simulation.workloads import INDEX_CUT, MADE_AHEAD, REPUT_KILLED, SUMMED
+from tests.simulation.workloads import BESIDE_QUEUES, INDEX_CUT, MADE_AHEAD, REPUT_KILLED, SUMMED
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -62,6 +63,11 @@ def test_no_crash_of_files_made_ahead_breaks_a_promise(steps: tuple[str, ...]) -
 @pytest.mark.parametrize("steps", SUMMED, ids="-".join)
 def test_no_crash_leaves_a_sum_that_is_wrong(steps: tuple[str, ...]) -> None:
     run_beside(steps, _TALLY)
+
+
+@pytest.mark.parametrize("number", range(len(BESIDE_QUEUES)))
+def test_no_crash_breaks_light_queues_or_extension_units(number: int, is_long: bool) -> None:
+    run_beside_queues(number, _TALLY, is_long=is_long)
 
 
 @pytest.mark.parametrize("steps", INDEX_CUT, ids="-".join)

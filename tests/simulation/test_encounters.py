@@ -9,6 +9,7 @@ from tests.simulation.encounters import (
     flipped_bit,
     foreign_broker,
     left_behind,
+    lost_entries,
     lost_tail,
     second_broker,
     summed_bit,
@@ -49,6 +50,11 @@ def test_a_bit_changed_above_the_watermark_is_a_torn_tail() -> None:
 def test_a_tail_that_the_disk_lost_is_listed() -> None:
     for seed in range(40):
         lost_tail(simulated_config(), seed)
+
+
+def test_a_queue_that_lost_its_entries_gets_them_again() -> None:
+    for seed in range(60):
+        lost_entries(simulated_config(), seed)
 
 
 def test_what_another_broker_wrote_over_does_not_come_back() -> None:

@@ -12,6 +12,7 @@ from tests.simulation.fault_trial import (
     NTH_MAX,
     Fault,
     run_failed_lowering,
+    run_failed_name,
     run_fault,
 )
 from tests.simulation.faults import Failure, SyncFailure
@@ -64,6 +65,14 @@ def test_a_failed_sync_is_not_forgotten_where_its_mark_cannot_be_made() -> None:
         if not struck:
             break
     assert 10 < nth < NTH_MAX - 1
+
+
+def test_a_name_whose_sync_failed_is_not_taken_for_durable() -> None:
+    for nth in range(1, NTH_MAX):
+        struck = [run_failed_name(nth, simulated_config(), model, Tally()) for model in Model]
+        if not any(struck):
+            break
+    assert 5 < nth < NTH_MAX - 1
 
 
 @pytest.mark.parametrize("index", [False, True])

@@ -6,12 +6,20 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simulation.campaign import Found, case_of, run_case, run_index_cut, run_reput_killed
+from tests.simulation.campaign import (
+    Found,
+    case_of,
+    run_beside_queues,
+    run_case,
+    run_index_cut,
+    run_reput_killed,
+)
 from tests.simulation.encounters import (
     another_owner,
     flipped_bit,
     foreign_broker,
     left_behind,
+    lost_entries,
     lost_tail,
     second_broker,
 )
@@ -46,7 +54,7 @@ def failed_lowerings() -> None:
     """Let each of the first syncs fail of a start that lowers what is known to be durable."""
     config = simulated_config(synchronous=False, message_index_enable=False)
     for nth in range(10, 16):
-        run_failed_lowering(nth, config, Model.EXT4_ORDERED, Tally())
+        run_failed_lowering(nth, config, Model.STRICT_POSIX, Tally())
 
 
 def changed_bit(seed: int, *, is_looked_for: bool = False) -> Callable[[], None]:
@@ -85,10 +93,14 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "marks_of_the_page_cache": failed_lowerings,
     "dispatched_of_another_broker": lambda: another_owner(simulated_config(), 1),
     "no_look_below": lambda: lost_tail(simulated_config(), 1),
-    "left_unsynced_by_a_killed_reput": lambda: run_reput_killed(3, Tally()),
+    "left_unsynced_by_a_killed_reput": lambda: run_reput_killed(4, Tally()),
     "slots_of_torn_entries_emptied": crashes(22_220),
     "index_cut_unsaid": lambda: run_index_cut(INDEX_CUT[0], Tally()),
     "queues_not_checked_after_a_crash": crashes(22_226),
+    "blank_queue_unheeded": lambda: lost_entries(simulated_config(), 0),
+    "cut_before_it_is_kept": lambda: run_beside_queues(0, Tally()),
+    "light_queues_uncounted": lambda: run_beside_queues(0, Tally()),
+    "units_left_unsynced_by_a_killed_reput": lambda: run_beside_queues(1, Tally()),
 }
 
 

@@ -9,6 +9,7 @@ names that were never synced show.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from random import Random
@@ -20,8 +21,15 @@ from tests.simulation.client import ClientView
 from tests.simulation.disk import Image, SimulatedDisk
 from tests.simulation.images import Model, Platter, Torn, digest
 from tests.simulation.journal import Mark
+from tests.simulation.kept_aside import Cut
 from tests.simulation.machine import BEGIN_MS, Machine
-from tests.simulation.oracle import Violation, check_image, check_machine
+from tests.simulation.oracle import (
+    Violation,
+    check_image,
+    check_kept,
+    check_machine,
+    cut_by,
+)
 from tests.simulation.workloads import apply
 from wakelog.storage.config import StoreConfig
 
@@ -132,21 +140,33 @@ class Trial:
         view: ClientView,
         now_ms: int,
         generation: int,
+        cuts: Sequence[Cut] = (),
     ) -> None:
+        """Crash everywhere; `cuts` is what the recovery at the beginning has cut."""
         for operation in disk.journal:
             platter.take(operation)
             if isinstance(operation, Mark):
                 view.take(operation.event)
                 continue
-            self._crash_here(platter, view, now_ms, generation)
+            self._crash_here(platter, view, now_ms, generation, cuts)
         # Behind the last mark nothing happens any more, but the clients know more.
-        self._crash_here(platter, view, now_ms, generation)
+        self._crash_here(platter, view, now_ms, generation, cuts)
 
-    def _crash_here(self, platter: Platter, view: ClientView, now_ms: int, generation: int) -> None:
+    def _crash_here(
+        self,
+        platter: Platter,
+        view: ClientView,
+        now_ms: int,
+        generation: int,
+        cuts: Sequence[Cut],
+    ) -> None:
         for chosen, torn in self._draws(platter, IMAGES_PER_OPERATION[generation]):
             self._tally.attempts_count += 1
             whole = torn is None and chosen == platter.whole
-            self._check(Crash(platter, chosen, torn, now_ms, generation, whole), view)
+            crash = Crash(platter, chosen, torn, now_ms, generation, whole)
+            image = platter.image(chosen, torn)
+            check_kept(image, cuts, self._config)
+            self._check(crash, image, view)
 
     def _draws(self, platter: Platter, count_max: int) -> list[tuple[frozenset[int], Torn | None]]:
         drawn: list[tuple[frozenset[int], Torn | None]] = [
@@ -159,8 +179,7 @@ class Trial:
             drawn.append((platter.whole, torn))
         return drawn
 
-    def _check(self, crash: Crash, view: ClientView) -> None:
-        image = crash.platter.image(crash.chosen, crash.torn)
+    def _check(self, crash: Crash, image: Image, view: ClientView) -> None:
         key = digest(image)
         tally = self._tally
         tally.seen.setdefault(key, crash.generation)
@@ -192,7 +211,7 @@ class Trial:
             machine.abandon()
 
     def _live_on(self, machine: Machine, view: ClientView, crash: Crash) -> None:
-        disk = machine.disk
+        disk, cuts = machine.disk, cut_by(machine)
         recovered = disk.image()
         for step in AFTERLIFE_STEPS:
             machine = self._step(machine, step)
@@ -205,7 +224,7 @@ class Trial:
         else:
             view.lose_cache(synchronous=self._config.synchronous_flush)
             platter = Platter(disk.origin, self._model)
-        self._crash(platter, disk, view, now_ms, crash.generation + 1)
+        self._crash(platter, disk, view, now_ms, crash.generation + 1, cuts)
 
     def _recover_again(self, recovered: Image, view: ClientView, now_ms: int) -> None:
         """Check I7: what a recovery left is not changed by another."""

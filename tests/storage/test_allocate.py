@@ -68,6 +68,19 @@ def test_a_name_may_be_made_durable_later(fs: MemoryFileSystem) -> None:
     assert unsynced[-1] == dirname(PATH)
 
 
+def test_a_name_whose_sync_failed_is_synced_when_it_is_asked_for_again(
+    fs: MemoryFileSystem,
+) -> None:
+    fs.make_directories("/store/commitlog")
+    fs.fail("sync_directory")
+    with pytest.raises(StoreFailed):
+        make_segment(fs, PATH, 4096, temporary_path="/store/new")
+    assert fs.exists(PATH)
+    synced_count = fs.calls["sync_directory"]
+    assert not make_segment(fs, PATH, 4096, temporary_path="/store/new")
+    assert fs.calls["sync_directory"] == synced_count + 1
+
+
 def test_making_it_again_keeps_what_was_written(fs: MemoryFileSystem) -> None:
     make(fs)
     write_file(fs, PATH, b"x" * SIZE)

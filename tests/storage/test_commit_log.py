@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import os
 from pathlib import Path
 
 import pytest
@@ -221,6 +222,7 @@ class TestRoll:
         fs.fail("allocate", number=errno.ENOSPC)
         refused = log.append(draft(b"x" * 500), NOW_MS)
         assert refused.status is PutStatus.CREATE_MAPPED_FILE_FAILED
+        assert refused.cause is not None and os.strerror(errno.ENOSPC) in refused.cause
         assert (log.end_offset, log.failure) == (end, None)
         # A small one still fits, and once there is room the log goes on by itself.
         assert log.append(draft(), NOW_MS).physical_offset == end
@@ -231,6 +233,8 @@ class TestRoll:
         asked = []
 
         class Nothing:
+            failure = None
+
             def take(self, start_offset: int) -> str | None:
                 asked.append(start_offset)
                 return None
@@ -248,6 +252,7 @@ class TestRoll:
         refused = log.append(draft(b"x" * 500), NOW_MS)
         assert refused.status is PutStatus.CREATE_MAPPED_FILE_FAILED
         assert log.failure is not None and path in log.failure
+        assert refused.cause == log.failure
         assert read_file(fs, path).startswith(b"old records")
 
     def test_a_segment_that_cannot_be_opened_now_is_taken_later(

@@ -207,6 +207,14 @@ class TestReal:
         answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         assert answer.split() == ["True", "True", "None"]
 
+    def test_a_pipe_in_a_files_place_is_not_waited_for(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "file")
+        fs = RealFileSystem()
+        fd = fs.open(str(tmp_path / "file"), read_only=True)
+        with pytest.raises(OSError):
+            fs.pread(fd, 1, 0)
+        fs.close(fd)
+
     def test_a_link_in_a_files_place_is_not_written_through(self, tmp_path: Path) -> None:
         fs = RealFileSystem()
         outside = tmp_path / "outside"

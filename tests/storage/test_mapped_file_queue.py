@@ -228,8 +228,9 @@ def test_truncate_zeros_the_tail_and_removes_what_follows(fs: MemoryFileSystem) 
     make(fs, 0, 100, 200, 300)
     files = queue(fs)
     files.load()
-    synced = fs.calls["datasync"]
+    synced, names_synced = fs.calls["datasync"], fs.calls["sync_directory"]
     assert files.truncate(130) == ["/q/" + offset_name(300), "/q/" + offset_name(200)]
+    assert fs.calls["sync_directory"] == names_synced + 2
     assert starts(files) == [0, 100]
     assert read_file(fs, "/q/" + offset_name(100)) == b"x" * 30 + bytes(70)
     assert fs.calls["datasync"] == synced + 1

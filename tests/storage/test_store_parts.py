@@ -9,6 +9,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, put, store_config
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore, StoreError, StoreLocked
+from wakelog.storage.file_system import Buffer
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.reading.store_readers import StoreReaders
@@ -21,6 +22,8 @@ from wakelog.storage.store_parts import (
 )
 
 ABORT = "/store/abort"
+WATERMARK = "/store/wakelog.watermark"
+SEGMENT = f"/store/commitlog/{0:020d}"
 POOL = "/shm/pool"
 CONFIG = store_config()
 POOLED = store_config(transient_store_pool_enable=True, transient_store_pool_count=2)
@@ -81,6 +84,54 @@ def test_the_mark_is_there_while_the_store_is_open(fs: MemoryFileSystem) -> None
     assert close_parts(parts, last_store_timestamp_ms=0, clean=True)
     assert not fs.exists(ABORT)
     assert fs.descriptor_count == 0
+
+
+class Noting(MemoryFileSystem):
+    """Notes the files that are written and synced, in their order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[tuple[str, str]] = []
+        self._paths: dict[int, str] = {}
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
+        fd = super().open(path, create=create, read_only=read_only)
+        self._paths[fd] = path
+        return fd
+
+    def pwrite(self, fd: int, data: Buffer, position: int) -> None:
+        super().pwrite(fd, data, position)
+        self.noted.append(("write", self._paths[fd]))
+
+    def datasync(self, fd: int) -> None:
+        super().datasync(fd)
+        self.noted.append(("sync", self._paths[fd]))
+
+    def sync(self, fd: int) -> None:
+        super().sync(fd)
+        self.noted.append(("sync", self._paths[fd]))
+
+    def last(self, what: str, path: str) -> int:
+        """Return when something was done to a file for the last time."""
+        return max(i for i, noted in enumerate(self.noted) if noted == (what, path))
+
+
+def test_the_mark_is_durable_before_the_store_is_unsealed() -> None:
+    """A crash between them would look like another broker, whose log no watermark vouches for."""
+    fs = Noting()
+    as_store(opened(fs)).close(dispatch_behind_bytes=0)
+    fs.noted.clear()
+    opened(fs)
+    assert fs.last("sync", ABORT) < fs.last("write", WATERMARK)
+
+
+def test_the_log_is_durable_before_the_watermark_says_so() -> None:
+    fs = Noting()
+    store = as_store(opened(fs))
+    put(store, b"one")
+    fs.noted.clear()
+    store.close(dispatch_behind_bytes=0)
+    assert fs.noted.index(("sync", SEGMENT)) < fs.noted.index(("write", WATERMARK))
 
 
 def test_the_mark_stays_if_something_is_behind(fs: MemoryFileSystem) -> None:
@@ -167,6 +218,8 @@ def test_who_still_writes_is_ended_between_lock_and_recovery(fs: MemoryFileSyste
 
 class NoSegments:
     """A segment source that has none to give."""
+
+    failure = None
 
     def __init__(self, files: MappedFileQueue) -> None:
         self.asked: list[int] = []

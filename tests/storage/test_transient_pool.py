@@ -161,6 +161,19 @@ def test_bytes_written_but_not_noted_are_not_restored(fs: MemoryFileSystem) -> N
     assert (piece.begin, piece.end) == (0, end)
 
 
+def test_what_is_restored_is_durable_before_the_buffers_go(fs: MemoryFileSystem) -> None:
+    log = open_log(fs, CONFIG, pool=open_pool(fs))
+    log.append(draft(b"one"), 1)
+    log.write_pending()
+    after = fs.other_process()
+    after.fail("datasync")
+    with pytest.raises(StoreFailed):
+        restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for)
+    assert "pool" in after.list_directory(POOL)
+    [piece] = restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for)
+    assert (piece.begin, piece.end) == (0, log.appended_offset)
+
+
 def test_a_restore_that_died_half_way_is_done_again(fs: MemoryFileSystem) -> None:
     log = open_log(fs, CONFIG, pool=open_pool(fs))
     for i in range(4):

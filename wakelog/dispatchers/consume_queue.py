@@ -91,12 +91,14 @@ class ConsumeQueueDispatcher:
         self.close()
         clean_unfinished(self._fs, self._config.paths, FILE_OWNER)
         durable = read_dispatched(self._fs, self._config.paths.dispatched).physical_offset
+        self._unsynced.append(self._config.paths.root)
         for key in list_queues(self._fs, self._config.paths):
             queue = self.open_queue(key)
             if queue is not None:
                 queue.take_for_unsynced(durable)
-                topic = dirname(queue.directory)
-                self._unsynced += [dirname(topic), topic, queue.directory]
+                for directory in queue.directories:
+                    topic = dirname(directory)
+                    self._unsynced += [dirname(topic), topic, directory]
         return self.truncate(max_physical_offset)
 
     def truncate(self, physical_offset: int) -> int:

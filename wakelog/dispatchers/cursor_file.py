@@ -22,6 +22,7 @@ from typing import Final
 from wakelog.storage.file_system import FileSystem
 
 SLOT_BYTES: Final = 32
+NUMBER_MAX: Final = 1 << 62
 _SLOT: Final = struct.Struct(">8sqq")
 _MAGIC: Final = b"wlcursor"
 _CRC: Final = struct.Struct(">I4x")
@@ -82,4 +83,6 @@ def _read_slot(data: bytes) -> tuple[int, int] | None:
     magic, number, position = _SLOT.unpack_from(data)
     (crc,) = _CRC.unpack_from(data, _SLOT.size)
     sound = magic == _MAGIC and crc == zlib.crc32(data[: _SLOT.size]) and position >= 0
+    # Nobody writes so often; behind one that was made up no other could be written.
+    sound = sound and 0 <= number < NUMBER_MAX
     return (number, position) if sound else None

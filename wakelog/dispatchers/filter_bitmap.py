@@ -21,8 +21,6 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, TypeAlias
 
-import msgspec
-
 from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
 from wakelog.filter.filter_table import FilterTable, decode_filters
 from wakelog.storage.errors import store_failure
@@ -123,5 +121,5 @@ class FilterFile:
     def _read(self, data: bytes) -> FilterTable | None:
         try:
             return decode_filters(data, self._table)
-        except msgspec.MsgspecError:
+        except (ValueError, RecursionError):
             return None

@@ -16,7 +16,7 @@ Source: org.apache.rocketmq.broker.filter.CommitLogDispatcherCalcBitMap (4.9.3).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -25,6 +25,9 @@ from wakelog.filter.consumer_filters import ConsumerFilter, read_stored
 from wakelog.filter.errors import IllegalExpression
 from wakelog.filter.expression import Properties
 from wakelog.filter.sql92 import TYPE, Sql92Filter, compile_filter
+
+BIT_COUNT_MAX: Final = 8 * 0x7FFF
+"""No extension unit holds a longer bitmap."""
 
 
 class _Row(msgspec.Struct, array_like=True):
@@ -93,8 +96,15 @@ def encode_filters(filters: Iterable[ConsumerFilter], bit_count: int) -> bytes:
 
 
 def decode_filters(data: bytes, known: FilterTable | None = None) -> FilterTable:
-    """Return the table of bytes that `encode_filters` made. Raises: msgspec.DecodeError."""
-    return FilterTable(msgspec.msgpack.decode(data, type=_Rows), known)
+    """Return the table of bytes that `encode_filters` made.
+
+    Raises: ValueError if they are no such bytes; RecursionError.
+    """
+    content = msgspec.msgpack.decode(data, type=_Rows)
+    for row in content.rows:
+        if not _is_whole(BloomPositions(row.bits, content.bit_count)):
+            raise ValueError("bits of no filter")
+    return FilterTable(content, known)
 
 
 def stored_filters(text: str, *, needed_only: bool = False) -> FilterTable | None:
@@ -120,4 +130,8 @@ def stored_filters(text: str, *, needed_only: bool = False) -> FilterTable | Non
 
 def _is_whole(positions: BloomPositions) -> bool:
     bit_count = positions.bit_count
-    return bit_count > 0 and bit_count % 8 == 0 and all(0 <= b < bit_count for b in positions.bits)
+    return (
+        0 < bit_count <= BIT_COUNT_MAX
+        and bit_count % 8 == 0
+        and all(0 <= b < bit_count for b in positions.bits)
+    )

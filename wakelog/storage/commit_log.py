@@ -34,7 +34,13 @@ from wakelog.protocol.properties import INNER_MULTI_DISPATCH, PROPERTIES_BYTES_M
 from wakelog.protocol.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from wakelog.storage.append import MessageDraft, encode_draft, encode_properties_text, fits
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.errors import IllegalName, NotWriteable, StoreFailed, store_failure
+from wakelog.storage.errors import (
+    IllegalName,
+    NotWriteable,
+    StoreError,
+    StoreFailed,
+    store_failure,
+)
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.mapped_file_queue import MappedFileQueue
@@ -45,7 +51,6 @@ from wakelog.storage.transient_pool import TransientPool
 # Messages that consumers never see: they carry queue offset 0 and move no queue.
 _NOT_CONSUMED = frozenset({TRANSACTION_PREPARED, TRANSACTION_ROLLBACK})
 
-_NO_SEGMENT = PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED)
 _ILLEGAL = PutResult(PutStatus.MESSAGE_ILLEGAL)
 _PROPERTIES_TOO_LONG = PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
 # 4.9.3 throws where a batch is too long, and its client sees a system error: so it does here.
@@ -57,6 +62,11 @@ class SegmentSource(Protocol):
 
     def take(self, start_offset: int) -> str | None:
         """Return the path of a ready, full-length segment; None if it cannot be had now."""
+        ...
+
+    @property
+    def failure(self) -> StoreError | None:
+        """Why the last one could not be had, None if it could, or nobody knows."""
         ...
 
 
@@ -167,7 +177,7 @@ class CommitLog:
                 return _ILLEGAL
             if not fits(self._end, size, self._file_end):
                 if not self._roll(now_ms):
-                    return _NO_SEGMENT
+                    return self._no_segment()
                 timestamp_ms = now_ms
                 records = self._encode_batch(drafts, properties, queue_offset, timestamp_ms)
         except (IllegalName, ProtocolError):
@@ -315,7 +325,7 @@ class CommitLog:
             return _ILLEGAL
         if not fits(self._end, size, self._file_end):
             if not self._roll(now_ms):
-                return _NO_SEGMENT
+                return self._no_segment()
             timestamp_ms = now_ms
             record = encode_draft(draft, properties, queue_offset, self._end, timestamp_ms)
         physical_offset = self._end
@@ -356,6 +366,13 @@ class CommitLog:
         self._store_timestamp_ms = now_ms
         self._roll_count += 1
         return True
+
+    def _no_segment(self) -> PutResult:
+        """Refuse a message for which there is no segment, with the reason if there is one."""
+        cause = self._failure or self._segments.failure
+        return PutResult(
+            PutStatus.CREATE_MAPPED_FILE_FAILED, cause=None if cause is None else str(cause)
+        )
 
     def _take_file(self, path: str, start_offset: int) -> MappedFile | None:
         """Open the next segment and see that it is unused; None, with nothing changed, if not."""

@@ -257,8 +257,12 @@ class RealFileSystem:
         return hash(RealFileSystem)
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
-        """Open with O_CLOEXEC; O_NOFOLLOW unless reading, so that no write leaves the store."""
-        flags = os.O_RDONLY if read_only else os.O_RDWR | os.O_NOFOLLOW
+        """Open with O_CLOEXEC; O_NOFOLLOW unless reading, so that no write leaves the store.
+
+        Reading opens with O_NONBLOCK, which means nothing to a file: a pipe in a file's place would
+        be waited for until somebody writes to it.
+        """
+        flags = os.O_RDONLY | os.O_NONBLOCK if read_only else os.O_RDWR | os.O_NOFOLLOW
         return os.open(path, flags | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
 
     def close(self, fd: int) -> None:

@@ -41,5 +41,13 @@ def test_the_one_cause_is_told_where_the_store_knows_it(harness: Harness) -> Non
     assert response.remark == "service not available now: the disk is full"
 
 
+def test_why_there_is_no_segment_is_told(harness: Harness) -> None:
+    harness.store.refusal = PutStatus.CREATE_MAPPED_FILE_FAILED
+    harness.store.cause = "no space left"
+    response = harness.send("T")
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert response.remark == "create mapped file failed: no space left"
+
+
 def test_every_refusal_is_in_the_table() -> None:
     assert {row[0] for row in ROWS} == set(PutStatus) - {PutStatus.PUT_OK}

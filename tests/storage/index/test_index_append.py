@@ -54,6 +54,15 @@ def parts(fs: MemoryFileSystem) -> tuple[IndexHeader, list[int], list[tuple[int,
     return header, slots, entries
 
 
+def test_a_file_that_ends_within_its_slots_is_opened() -> None:
+    fs = MemoryFileSystem()
+    write_file(fs, PATH, HEADER.pack(0, 0, 0, 0, 1, 2) + b"\0\0\0\1\0")
+    writer = IndexFileWriter(fs, PATH, SHAPE)
+    writer.put(8, 100, 10_000)
+    writer.write_back()
+    assert IndexHeader._make(HEADER.unpack_from(read_file(fs, PATH))).entry_next == 3
+
+
 def test_the_bytes() -> None:
     fs, writer = open_new()
     writer.put(8, 100, 10_000)

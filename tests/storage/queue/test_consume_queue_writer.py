@@ -560,6 +560,18 @@ def test_a_failed_write_of_units_leaves_the_entries_unwritten(fs: MemoryFileSyst
     assert reader.end_of_written() == 2
 
 
+def test_units_are_written_before_the_entries_that_point_to_them(fs: MemoryFileSystem) -> None:
+    writer, _ = open_with_units(fs)
+    put_units(writer, 0, 1)
+    fs.fail("pwrite", nth=2)
+    with pytest.raises(StoreFailed):
+        put_units(writer, 1, 2)
+    reader = ConsumeQueue(fs, DIRECTORY, file_bytes=FILE_BYTES, open_files=OpenFiles(4))
+    assert reader.end_of_written() == 1
+    units = read_file(fs, f"{EXTENSION}/{offset_name(0)}")
+    assert len(units.rstrip(b"\0")) == 2 * 21  # of 21 bytes, whose last one is no zero
+
+
 @pytest.mark.parametrize(
     ("number", "unsynced"),
     [

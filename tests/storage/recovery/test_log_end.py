@@ -190,6 +190,20 @@ def test_below_the_watermark_only_damage_can_be(victim: int) -> None:
         assert log.search(watermark=log.end, cut_at_damage=True).damaged == ()
         # At the watermark or above it is a torn tail as ever.
         assert log.search(watermark=place).damaged == ()
+        # So it is whatever the checkpoint says: the watermark was durable before.
+        end = log.search(watermark=place, durable_ms=DURABLE_MS)
+        assert (end.physical_offset, end.damaged) == (place, ())
+
+
+def test_a_record_at_the_watermark_may_lack_a_sector_and_one_below_it_not() -> None:
+    log = Log(3)
+    properties = "NOTE\x01" + "n" * 1200
+    place = log.log.append(draft(properties_text=properties), NOW_MS + 3000).physical_offset
+    log.end = log.log.write_pending()
+    assert log.search(durable_ms=NOW_MS, watermark=place).physical_offset == log.end
+    log.overwrite(place + 1024 - place % 512, bytes(512))
+    assert log.search(durable_ms=NOW_MS, watermark=place).physical_offset == place
+    assert log.search(durable_ms=NOW_MS, watermark=log.end).physical_offset == log.end
 
 
 def test_what_another_broker_wrote_over_below_the_watermark_ends_the_log() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.storage.errors import StoreFull
+from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.recovery.quarantine import BLOCK_BYTES, keep_aside
 
@@ -38,6 +38,16 @@ def test_each_cut_segment_gives_one_file(fs: MemoryFileSystem) -> None:
     names = [f"{4:020d}.1234", f"{2 * BYTES:020d}.1234"]
     assert fs.list_directory("/store/wakelog.quarantine") == names
     assert [read_file(fs, piece.path) for piece in pieces] == [b"cut", b"also cut"]
+
+
+def test_a_copy_and_its_name_are_durable_before_anything_is_cut(fs: MemoryFileSystem) -> None:
+    files = segments(fs, [b"kept" + b"cut", b"also cut"])
+    keep_aside(fs, "/store", files, 4, NOW_MS)
+    assert (fs.calls["sync"], fs.calls["sync_directory"]) == (2, 1)
+    for name in ("sync", "sync_directory"):
+        fs.fail(name)
+        with pytest.raises(StoreFailed):
+            keep_aside(fs, "/store", files, 4, NOW_MS)
 
 
 def test_zeros_leave_nothing_behind(fs: MemoryFileSystem) -> None:

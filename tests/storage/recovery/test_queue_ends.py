@@ -30,6 +30,7 @@ def ends_of(
     for place in places:
         ends.note_record(data, place)
     table = ends.table()
+    assert {ends.first(key) for key in table} == {0}
     return table, {key: log.next_queue_offset(*key) for key in table}
 
 
@@ -45,6 +46,9 @@ def test_a_later_record_overrules_a_higher_one() -> None:
     for queue_offset in (7, 8, 0, 1):
         ends.note(b"A", 0, queue_offset, 0, b"")
     assert ends.table() == {("A", 0): 2}
+    assert ends.first(("A", 0)) == 0
+    ends.note(b"A", 0, 5, 0, b"")
+    assert (ends.first(("A", 0)), ends.first(("B", 0))) == (5, None)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fakes.logs import read_file, write_file
+from tests.fakes.logs import draft, open_log, read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.stores import store_config
+from tests.fakes.stores import NOW_MS, store_config
 from wakelog.storage.errors import DamagedStore, StoreFailed
+from wakelog.storage.recovery import segments
 from wakelog.storage.recovery.segments import (
     load_segments,
     next_sound_in,
@@ -80,6 +81,30 @@ def test_unused_segments_behind_a_gap_are_removed(fs: MemoryFileSystem) -> None:
     files = load_segments(fs, CONFIG)
     assert [file.start_offset for file in files.files] == [0]
     assert fs.list_directory("/store/commitlog") == [f"{0:020d}"]
+
+
+@pytest.mark.parametrize("piece_bytes", range(102, 118))
+def test_a_record_is_found_wherever_a_piece_ends(
+    fs: MemoryFileSystem, piece_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "_PIECE_BYTES", piece_bytes)
+    log = open_log(fs, CONFIG)
+    log.append(draft(b"damaged"), NOW_MS)
+    place = log.append(draft(b"sound"), NOW_MS + 1).physical_offset
+    log.write_pending()
+    file = log.files.files[0]
+    file.write(0, b"\x55" * 8)
+    assert next_sound_in(fs, file, 0, BYTES) == (place, NOW_MS + 1)
+
+
+def test_the_names_of_segments_are_durable_once_they_are_read_anew(fs: MemoryFileSystem) -> None:
+    write_file(fs, path(0), b"a" * BYTES)
+    files = load_segments(fs, CONFIG)
+    read_anew(fs, files, BYTES)
+    assert (fs.calls["sync_directory"], fs.calls["datasync"]) == (1, 0)
+    fs.fail("sync_directory")
+    with pytest.raises(StoreFailed):
+        read_anew(fs, files, BYTES)
 
 
 def test_syncing_begins_with_the_segment_of_the_offset(fs: MemoryFileSystem) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.errors import DamagedStore, StoreError, StoreFull
 from wakelog.storage.message_store import MessageStore
+from wakelog.storage.recovery import steps
 from wakelog.storage.recovery.steps import (
     RecoveryReport,
     recover,
@@ -21,6 +23,8 @@ from wakelog.storage.state.checkpoint import CheckpointTimes, encode_checkpoint
 from wakelog.storage.state.dispatched import DispatchedFile, IndexEnd, read_dispatched
 from wakelog.storage.state.failed_sync import FailedSyncMark
 from wakelog.storage.state.watermark import Watermark, read_mark
+from wakelog.storage.sums.compare import compare_sums
+from wakelog.storage.sums.cover import Cover
 
 BYTES = 4096
 KEY = ("TopicTest", 0)
@@ -249,6 +253,45 @@ def test_what_is_durable_is_left_alone() -> None:
     assert dispatched_offset(crashed) == crashed.places[25]
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_queue_without_entries_has_lost_them(clean: bool) -> None:
+    crashed = CrashedStore(clean=True)
+    store = open_store(crashed.fs, CONFIG)
+    put(store, b"last", topic="Other")
+    dispatch(store, crashed.fs)
+    end = store.max_physical_offset
+    store.close(dispatch_behind_bytes=0 if clean else 1)
+    noted(crashed, end)
+    directory = CONFIG.paths.consume_queue(*KEY)
+    for name in crashed.fs.list_directory(directory):
+        path = f"{directory}/{name}"
+        write_file(crashed.fs, path, bytes(len(read_file(crashed.fs, path))))
+    report = crashed.recover()
+    assert (report.checked_from, report.dispatch_from, report.log_end) == (0, 0, end)
+    assert report.queue_offsets == {KEY: 30, ("Other", 0): 1}
+    assert report.positions_doubt == "queues have files and no entries: TopicTest/0"
+    assert dispatched_offset(crashed) == 0
+
+
+def test_a_queue_whose_first_record_comes_again_has_lost_nothing() -> None:
+    """A Reput that is killed while it makes a queue leaves its file without an entry."""
+    crashed = CrashedStore(watermark=True)
+    noted(crashed, crashed.end)
+    store = open_store(crashed.fs, CONFIG)
+    put(store, b"first", topic="New")
+    end = store.max_physical_offset
+    store.close(dispatch_behind_bytes=1)
+    path = f"{CONFIG.paths.consume_queue('New', 0)}/{0:020d}"
+    crashed.fs.make_directories(path.rpartition("/")[0])
+    write_file(crashed.fs, path, bytes(CONFIG.consume_queue_bytes))
+    noted(crashed, crashed.end)
+    with closing(Watermark(crashed.fs, CONFIG.paths.watermark)) as watermark:
+        assert watermark.mark.physical_offset == end
+    report = crashed.recover()
+    assert (report.checked_from, report.dispatch_from) == (crashed.end, crashed.end)
+    assert (report.queue_offsets["New", 0], report.positions_doubt) == (1, None)
+
+
 def test_where_nothing_is_left_to_check_the_last_record_is_looked_at() -> None:
     crashed = CrashedStore(watermark=True)
     noted(crashed, crashed.end)
@@ -423,6 +466,40 @@ def test_a_cut_below_the_watermark_lowers_it_first() -> None:
     assert read_mark(crashed.fs, CONFIG.paths.watermark).physical_offset == report.log_end
     slave = store_config(commit_log_file_bytes=BYTES, broker_role=BrokerRole.SLAVE)
     assert crashed.recover(slave).watermark == 0
+
+
+def test_a_watermark_is_lowered_before_anything_is_copied_or_cut() -> None:
+    """Behind a cut a higher one would take the new end for damage."""
+    crashed = CrashedStore(watermark=True)
+    crashed.overwrite(crashed.places[20] + 150, b"\x55")
+    crashed.fs.fail("pwrite")
+    with pytest.raises(StoreError):
+        crashed.recover(cut_at_damage=True)
+    assert not crashed.fs.exists("/store/wakelog.quarantine")
+    assert crashed.recover(cut_at_damage=True).log_end == crashed.places[20]
+
+
+def test_sums_behind_a_cut_go_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would call damaged whatever is written there then."""
+    crashed = CrashedStore(watermark=True)
+    cover = Cover(crashed.fs, CONFIG)
+    while cover.step(crashed.end, BYTES):
+        pass
+    place = crashed.places[20]
+
+    def is_summed_behind() -> bool:
+        looked = compare_sums(crashed.fs, CONFIG)
+        return sum(x if isinstance(x, int) else x.end - x.begin for x in looked) > place
+
+    def fail(*_: object) -> None:
+        raise StoreFull("/store", "cut", OSError(errno.ENOSPC, "no space"))
+
+    assert is_summed_behind()
+    crashed.overwrite(place + 150, b"\x55")
+    monkeypatch.setattr(steps, "_cut_log", fail)
+    with pytest.raises(StoreFull):
+        crashed.recover(cut_at_damage=True)
+    assert not is_summed_behind()
 
 
 def test_a_log_that_is_cut_whole_keeps_its_place() -> None:

@@ -75,7 +75,17 @@ def test_what_nobody_waits_for_is_written_at_the_next_occasion(fs: MemoryFileSys
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"\0\0", b"{}", b'{"version":2,"leases":[]}', b'{"version":1,"leases":[{}]}']
+    "text",
+    [
+        b"",
+        b"\0\0",
+        b"{}",
+        b'{"version":2,"leases":[]}',
+        b'{"version":1,"leases":[{}]}',
+        b'{"version":1,"other":"\xff"}',
+        b'{"leases":' * 50_000,
+    ],
+    ids=["empty", "zeros", "nothing", "later", "none", "no text", "deep"],
 )
 def test_a_text_that_cannot_be_read_holds_nothing(fs: MemoryFileSystem, text: bytes) -> None:
     write_text(fs, text)

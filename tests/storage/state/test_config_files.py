@@ -53,6 +53,23 @@ def test_a_missing_or_broken_text_gives_way_to_the_one_before(
     assert files.load("topics.json", json.loads) == {"old": 1}
 
 
+def test_a_text_that_its_table_refuses_gives_way_too(
+    fs: MemoryFileSystem, files: ConfigFiles
+) -> None:
+    """As the Broker's tables do, which know the file's name and what may be done."""
+
+    def decode(text: str) -> str:
+        if text == "broken":
+            raise DamagedStore("config/topics.json", "no table", "put back a sound copy")
+        return text
+
+    write_file(fs, PATH, b"broken")
+    with pytest.raises(DamagedStore, match=r"topics\.json: it cannot be read: no table; .*\.bak"):
+        files.load("topics.json", decode)
+    write_file(fs, PATH + ".bak", b"old")
+    assert files.load("topics.json", decode) == "old"
+
+
 @pytest.mark.parametrize("damage", [b"", b'{"a": '])
 def test_broken_texts_are_not_taken_for_none(
     fs: MemoryFileSystem, files: ConfigFiles, damage: bytes

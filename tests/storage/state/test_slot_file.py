@@ -89,8 +89,9 @@ def test_a_slot_that_cannot_be_true_leaves_the_other(fs: MemoryFileSystem) -> No
         SLOTS.encode(Level(1, 10)).replace(b"TEST", b"WLWM"),
         struct.pack(">4siqqI", b"TEST", 0, 1, 10, 0),
         b"\xff" * SLOT_FILE_BYTES,
+        SLOTS.encode(Level((1 << 63) - 1, 10)),
     ],
-    ids=["empty", "short", "of another file", "another sum", "ones"],
+    ids=["empty", "short", "of another file", "another sum", "ones", "the last of all"],
 )
 def test_what_is_not_whole_says_nothing(fs: MemoryFileSystem, data: bytes) -> None:
     write_file(fs, PATH, data)

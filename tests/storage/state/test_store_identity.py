@@ -57,7 +57,11 @@ def test_another_brokers_store_is_refused(fs: MemoryFileSystem) -> None:
         claim(fs, broker="broker-b")
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b'{"storeId": 1}', b"\xff"])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{}", b'{"storeId": 1}', b"\xff", b'{"storeId": "\xff"}', b'{"other":' * 3000],
+    ids=["empty", "nothing", "number", "no text", "no text in it", "deep"],
+)
 def test_a_broken_identity_is_refused(fs: MemoryFileSystem, data: bytes) -> None:
     write_file(fs, PATH, data)
     with pytest.raises(WrongStore, match="cannot be read"):

@@ -53,5 +53,7 @@ def put_refusal(
     """
     code, remark = REFUSALS[status]
     if cause is not None:
-        remark = f"service not available now: {cause}"
+        no_segment = status is PutStatus.CREATE_MAPPED_FILE_FAILED
+        what = "create mapped file failed" if no_segment else "service not available now"
+        remark = f"{what}: {cause}"
     return answer(request, code, remark, ext_fields)

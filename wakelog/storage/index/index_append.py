@@ -219,7 +219,9 @@ class IndexFileWriter:
     def _read_slots(self) -> Array:
         if self._entry_next <= ENTRY_FIRST:
             return np.zeros(self._shape.slot_count, dtype=np.int32)
-        data = self._fs.pread(self._fd, SLOT_BYTES * self._shape.slot_count, HEADER_BYTES)
+        size_bytes = SLOT_BYTES * self._shape.slot_count
+        # Of a file that somebody made shorter the rest reads as zeros.
+        data = self._fs.pread(self._fd, size_bytes, HEADER_BYTES).ljust(size_bytes, b"\0")
         return np.frombuffer(data, dtype=">i4").astype(np.int32)
 
     def _write_entries(self) -> None:

@@ -89,10 +89,18 @@ class ConsumeQueueWriter(ConsumeQueue):
         self._pending_begin = 0
         self.max_physical_offset = -1
         self.max_queue_offset = 0
+        self.blank_from: int | None = None
         self.repeated_count = 0
         self.gaps_count = 0
         self.refused_count = 0
         self.mended_count = 0
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Where its files are, and those of its units."""
+        if self._extension is None:
+            return (self.directory,)
+        return self.directory, self._extension.directory
 
     def recover(self, *, careful: bool = False, durable: int = 0) -> None:
         """Find the logical end and zero durably what lies behind it.
@@ -100,8 +108,10 @@ class ConsumeQueueWriter(ConsumeQueue):
         careful: after a crash of the machine, look at each entry of the last three files, as
             4.9.3 does; else bisect, which is right for what a killed process leaves.
         durable: entries of records that end at or below were durable before that crash.
+        `blank_from` then is the first place of a queue that had files and no entry in them.
         """
         self._growing.load()
+        blank_from = self.first_queue_offset if self._files.files else None
         if careful:
             self._read_anew()
         if careful:
@@ -109,6 +119,7 @@ class ConsumeQueueWriter(ConsumeQueue):
             self._set_end(self.files_end if end is None else end)
         else:
             self._set_end(self.end_of_written())
+        self.blank_from = blank_from if self._is_empty else None
         if self._extension is not None:
             self._extension.recover(self._last_address())
 

@@ -29,13 +29,15 @@ _MULTI_DISPATCH_BYTES = INNER_MULTI_DISPATCH.encode()
 class QueueEnds:
     """Collects the last queue offset of every queue from sound records, in log order."""
 
-    __slots__ = ("_enable_lmq", "_multi_dispatch", "_next", "_next_multi")
+    __slots__ = ("_enable_lmq", "_first", "_first_multi", "_multi_dispatch", "_next", "_next_multi")
 
     def __init__(self, *, enable_multi_dispatch: bool, enable_lmq: bool) -> None:
         """Start without any queue."""
         self._multi_dispatch = enable_multi_dispatch
         self._enable_lmq = enable_lmq
+        self._first: dict[tuple[bytes, int], int] = {}
         self._next: dict[tuple[bytes, int], int] = {}
+        self._first_multi: dict[QueueKey, int] = {}
         self._next_multi: dict[QueueKey, int] = {}
 
     def note(
@@ -44,7 +46,10 @@ class QueueEnds:
         """Take in the next record of the log; a later record of a queue overrules earlier ones."""
         if sys_flag & TRANSACTION_MASK in _NOT_CONSUMED:
             return
-        self._next[topic, queue_id] = queue_offset + 1
+        key = topic, queue_id
+        if self._next.get(key) != queue_offset:
+            self._first[key] = queue_offset
+        self._next[key] = queue_offset + 1
         if self._multi_dispatch:
             text = bytes(properties)
             if _MULTI_DISPATCH_BYTES in text:
@@ -70,6 +75,14 @@ class QueueEnds:
         }
         return table | self._next_multi
 
+    def first(self, key: QueueKey) -> int | None:
+        """Return where the records of a queue that were seen begin, None without one.
+
+        Of those behind each other: a topic that was deleted and made again begins anew.
+        """
+        topic, queue_id = key
+        return self._first.get((topic.encode(), queue_id), self._first_multi.get(key))
+
     def _note_multi(self, properties_text: str, queue_id: int) -> None:
         properties = decode_properties(properties_text)
         names = properties.get(INNER_MULTI_DISPATCH, "")
@@ -81,4 +94,6 @@ class QueueEnds:
             return  # as dispatch does: such a message reaches none of the queues
         for key, offset in zip(keys, offsets, strict=True):
             if offset.isascii() and offset.isdigit():
+                if self._next_multi.get(key) != int(offset):
+                    self._first_multi[key] = int(offset)
                 self._next_multi[key] = int(offset) + 1

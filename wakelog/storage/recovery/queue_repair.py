@@ -47,6 +47,12 @@ class QueueRepair:
         for queue in self._queues.values():
             queue.recover(careful=careful, durable=durable)
 
+    @property
+    def blank(self) -> dict[QueueKey, int]:
+        """Where each queue begins that had files and no entry in them: a file is made for one."""
+        found = ((key, queue.blank_from) for key, queue in self._queues.items())
+        return {key: begin for key, begin in found if begin is not None}
+
     def cut_at(self, log_end: int) -> tuple[QueueKey, ...]:
         """Forget entries of records that the log no longer has; return the queues that had some."""
         return tuple(key for key, queue in self._queues.items() if queue.truncate_physical(log_end))

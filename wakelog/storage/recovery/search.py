@@ -6,6 +6,9 @@ cases, and then all is checked that the checkpoint's times lead to:
 - What stands just below is not sound, or ends elsewhere (`look_below.py`).
 - Something that was durable is damaged behind it: more may be below.
 
+However the stop before was, a queue with files and no entry has lost what it had, unless its first
+record is among those that are checked: then all of the log is checked, and dispatched again.
+
 Invariants: what is found damaged below the watermark is listed, and never the end of the log.
 
 Source: org.apache.rocketmq.store.CommitLog.recoverNormally, recoverAbnormally (4.9.3).
@@ -13,7 +16,7 @@ Source: org.apache.rocketmq.store.CommitLog.recoverNormally, recoverAbnormally (
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
@@ -30,6 +33,8 @@ from wakelog.storage.recovery.queue_ends import QueueEnds
 from wakelog.storage.recovery.queue_repair import QueueRepair
 from wakelog.storage.recovery.segments import read_anew
 from wakelog.storage.state.checkpoint import CheckpointTimes
+
+LOST_NAMED_MAX: Final = 3
 
 
 class SearchedStore(NamedTuple):
@@ -58,11 +63,47 @@ class Searched(NamedTuple):
 def search_after_clean_exit(store: SearchedStore, watermark: int) -> Searched:
     """Check the last segments. Raises: StoreFailed."""
     plan = plan_after_clean_exit(store.files, store.queues.max_physical_offset)
-    return _search(store, plan, watermark, may_be_torn=False)
+    found = _search(store, plan, watermark, may_be_torn=False)
+    lost = _queues_lost(store, found)
+    if not lost:
+        return found
+    plan = _of_all(store, plan)
+    return _search(store, plan, watermark, may_be_torn=False)._replace(doubt=lost)
 
 
 def search_after_crash(store: SearchedStore, durable: DurablePositions) -> Searched:
     """Check what may not be durable, by positions or by times. Raises: StoreFailed."""
+    found = _search_after_crash(store, durable)
+    lost = _queues_lost(store, found)
+    if not lost:
+        return found
+    plan = _of_all(store, found.plan)
+    return _search_anew(store, plan, durable.watermark)._replace(doubt=lost)
+
+
+def _queues_lost(store: SearchedStore, found: Searched) -> str | None:
+    """Say which queues have lost all of their entries, None if none has.
+
+    A Reput that is killed while it makes a queue leaves one without entries, too: then its first
+    record is one that is dispatched again.
+    """
+    begin = found.plan.checked_from
+    lost = [
+        f"{topic}/{queue_id}"
+        for (topic, queue_id), first in store.queues.blank.items()
+        if found.ends.first((topic, queue_id)) != first or found.plan.dispatch_from > begin
+    ]
+    if not lost or max(begin, found.plan.dispatch_from) <= store.files.min_offset:
+        return None
+    return f"queues have files and no entries: {', '.join(sorted(lost)[:LOST_NAMED_MAX])}"
+
+
+def _of_all(store: SearchedStore, plan: Plan) -> Plan:
+    begin = store.files.min_offset
+    return plan._replace(dispatch_from=begin, checked_from=begin, by_position=False)
+
+
+def _search_after_crash(store: SearchedStore, durable: DurablePositions) -> Searched:
     plan = _plan(store, durable)
     if not plan.by_position:
         return _search_anew(store, plan, durable.watermark)

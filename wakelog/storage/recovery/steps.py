@@ -134,7 +134,7 @@ def recover(
     StoreFull when there is no room for the quarantine; StoreFailed.
     """
     failed_sync = FailedSyncMark(fs, config.paths).is_set()
-    clean_exit = not AbortFile(fs, config.paths.abort).exists() and not failed_sync
+    clean_exit = not _is_aborted(fs, config.paths) and not failed_sync
     files = load_segments(fs, config, bridge=bridge and not cut_at_damage)
     times = _read_checkpoint(fs, config.paths.checkpoint)
     known = known_durable(fs, config, files, times)
@@ -186,6 +186,19 @@ def recover(
         read_only=_why_read_only(files),
     )
     return Recovered(report, files)
+
+
+def _is_aborted(fs: FileSystem, paths: StorePaths) -> bool:
+    """Tell whether there is the abort mark, and make it durable then.
+
+    Of a broker that was killed the page cache alone may have it. What recovery writes says that a
+    broker ran; without the mark that would be another one.
+    """
+    abort = AbortFile(fs, paths.abort)
+    if not abort.exists():
+        return False
+    abort.create()
+    return True
 
 
 def _leave_log(

@@ -132,7 +132,7 @@ def read_leases(fs: FileSystem, paths: StorePaths) -> tuple[Lease, ...] | None:
         fs.close(fd)
     try:
         found = msgspec.json.decode(data, type=_LeaseFile)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return None
     return found.leases if found.version == VERSION else None
 

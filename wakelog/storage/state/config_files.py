@@ -49,7 +49,7 @@ class ConfigFiles:
     def load(self, name: str, decode: Callable[[str], T]) -> T | None:
         """Return the decoded text, or the one before it, None where there never was one.
 
-        decode: raises ValueError for a text that is not what it should be.
+        decode: raises ValueError or DamagedStore for a text that is not what it should be.
         Raises: DamagedStore when there are texts and none can be decoded, StoreFailed.
         """
         path = self._paths.config(name)
@@ -65,6 +65,8 @@ class ConfigFiles:
                 return decode(data.decode())
             except ValueError as error:
                 reason = reason or f"it cannot be read: {error}"
+            except DamagedStore as error:
+                reason = reason or f"it cannot be read: {error.reason}"
         if reason is None:
             return None
         raise DamagedStore(path, reason, "restore it, or remove it and its .bak to start without")

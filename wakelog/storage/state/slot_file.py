@@ -29,6 +29,8 @@ from wakelog.storage.file_system import FileSystem, pread_anew
 SLOT_POSITIONS: Final = (0, 4096)
 """Pages of their own, so that no write of one can tear the other."""
 SLOT_FILE_BYTES: Final = 8192
+SEQUENCE_MAX: Final = 1 << 62
+"""Nobody writes so often; behind one that was made up no other could be written."""
 
 _CRC: Final = struct.Struct(">I")
 
@@ -74,7 +76,7 @@ class SlotFormat(Generic[SlotT]):
             return self.nothing
         magic, *fields = self.fields.unpack_from(data)
         slot = self.unpack(*fields) if magic == self.magic else None
-        return self.nothing if slot is None else slot
+        return self.nothing if slot is None or slot.sequence >= SEQUENCE_MAX else slot
 
 
 class SlotFile(Generic[SlotT]):

@@ -44,7 +44,7 @@ def read_identity(fs: FileSystem, path: str) -> StoreIdentity | None:
         fs.close(fd)
     try:
         return msgspec.json.decode(data, type=StoreIdentity)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise WrongStore(path, f"its identity cannot be read ({error}); remove it") from error
 
 
