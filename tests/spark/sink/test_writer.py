@@ -6,6 +6,7 @@ What arrived is read from the broker's files, by the source.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -149,9 +150,15 @@ def test_a_batch_that_a_restarted_stream_repeats_has_the_same_keys(
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_write_that_nobody_takes_fails(spark: SparkSession) -> None:
-    table = spark.createDataFrame([("x",)], "body string")
-    writer = table.write.format("rocketmq").mode("append").option("topic", "T")
-    with pytest.raises(PySparkException, match="no name server says where topic T is"):
-        writer.option("nameServer", f"127.0.0.1:{free_port()}").save()
+    def write(name_server: str, **options: str) -> None:
+        # In a thread that is new to Spark the format is found once the session is the thread's.
+        table = spark.createDataFrame([("x",)], "body string")
+        writer = table.write.format("rocketmq").mode("append").options(topic="T", **options)
+        writer.option("nameServer", name_server).save()
+
     with pytest.raises(PySparkException, match="did you mean 'batchBytes'"):
-        writer.option("nameServer", "127.0.0.1:1").option("batchByte", "1").save()
+        write("127.0.0.1:1", batchByte="1")
+    with ThreadPoolExecutor(1) as other:
+        failed = other.submit(write, f"127.0.0.1:{free_port()}").exception()
+    assert isinstance(failed, PySparkException)
+    assert "no name server says where topic T is" in str(failed)
