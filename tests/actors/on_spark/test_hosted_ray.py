@@ -56,6 +56,7 @@ def test_ray_is_changed_for_its_start_only() -> None:
     looks = iter([False, False, True])
     ray = SimpleNamespace(
         _RAY_HEAD_STARTUP_TIMEOUT=20,
+        _RAY_CLUSTER_STARTUP_PROGRESS_CHECKING_INTERVAL=3,
         _RAY_WORKER_NODE_STARTUP_INTERVAL=10,
         is_port_in_use=lambda host, port: next(looks),
         get_random_unused_port=draw,
@@ -63,6 +64,7 @@ def test_ray_is_changed_for_its_start_only() -> None:
     before = dict(vars(ray))
     with hosted_ray._patched(ray):
         assert ray._RAY_HEAD_STARTUP_TIMEOUT == 0
+        assert ray._RAY_CLUSTER_STARTUP_PROGRESS_CHECKING_INTERVAL < 1
         assert ray.is_port_in_use("host", 1)
         assert ray.get_random_unused_port("host", exclude_list=[9001]) == 9000
         ray.get_random_unused_port("host")

@@ -5,7 +5,6 @@ What arrived is read from the broker's files, by the source.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from tests.compat.clusters import Cluster, local_cluster, real_cluster
+from tests.compat.clusters import Cluster
 from tests.compat.processes import free_port
 from tests.fakes.records import LogBytes
 from tests.spark.logs import write_segments
@@ -48,15 +47,11 @@ def test_a_task_that_does_not_say_that_it_wrote_is_an_error() -> None:
     BatchWriter(target).commit([Written(1)])
 
 
-@pytest.fixture(scope="module", params=["local", "real"])
-def wire(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
-    """Yield a running cluster: of wakelog, and of the real brokers."""
-    folder = tmp_path_factory.mktemp(f"wire-{request.param}")
-    starter = local_cluster if request.param == "local" else real_cluster
-    with starter(folder) as cluster:
-        yield cluster
+@pytest.fixture(params=["local", "real"])
+def wire(request: pytest.FixtureRequest) -> Cluster:
+    """Return a running cluster: of wakelog, and of the real brokers."""
+    cluster: Cluster = request.getfixturevalue(request.param)
+    return cluster
 
 
 def stored(spark: SparkSession, cluster: Cluster, topic: str) -> list[Row]:

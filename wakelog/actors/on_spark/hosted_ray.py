@@ -53,6 +53,8 @@ from wakelog.actors.supervised import SupervisedActors, deployment_plan
 
 HEAD_SECONDS_MAX: Final = 60.0
 HEAD_LOOK_SECONDS: Final = 0.1
+NODES_LOOK_SECONDS: Final = 0.2
+"""How often it is looked whether the nodes are there; Ray's own 3 s."""
 END_SECONDS_MAX: Final = 20.0
 """The head ends its processes within 1 s, removes its files, and waits a little before each."""
 
@@ -206,6 +208,7 @@ def _patched(cluster_init: Any) -> Iterator[None]:
     """Change what Ray's arguments do not reach; see the module."""
     values = {
         "_RAY_HEAD_STARTUP_TIMEOUT": 0,
+        "_RAY_CLUSTER_STARTUP_PROGRESS_CHECKING_INTERVAL": NODES_LOOK_SECONDS,
         "_RAY_WORKER_NODE_STARTUP_INTERVAL": PORT_HOLD_SECONDS,
         "is_port_in_use": functools.partial(_wait_port, cluster_init.is_port_in_use),
         "get_random_unused_port": functools.partial(
