@@ -23,7 +23,7 @@ class Kind(NamedTuple):
     expected: bool = True
     """Whether a complete run must contain tests of this kind: true once the tree holds some."""
     first: bool = False
-    """Whether these tests run before all others."""
+    """Whether these tests run before all others, those of a more demanding kind among them."""
 
 
 KINDS = {
@@ -158,7 +158,8 @@ class Accountant:
             self._kind_of[item.nodeid] = kinds[-1]
             long = item.get_closest_marker("long") and not self._config.getoption("--long")
             (dropped if long or self.account.without.intersection(kinds) else kept).append(item)
-        items[:] = sorted(kept, key=lambda item: not KINDS[self._kind_of[item.nodeid]].first)
+        # All of them together, so that what they share is started once.
+        items[:] = sorted(kept, key=lambda item: not any(KINDS[x].first for x in kinds_of(item)))
         self._config.hook.pytest_deselected(items=dropped)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

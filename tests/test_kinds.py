@@ -86,9 +86,12 @@ def test_a_test_belongs_to_the_most_demanding_of_its_kinds(pytester: pytest.Pyte
 
 
 def test_kinds_that_have_to_be_first_are(pytester: pytest.Pytester) -> None:
-    source = "def test_a(): pass\n@pytest.mark.spark\ndef test_b(): pass\ndef test_c(): pass\n"
+    marks = "@pytest.mark.spark\n"
+    source = f"def test_a(): pass\n{marks}def test_b(): pass\ndef test_c(): pass\n"
+    source += f"@pytest.mark.java\n{marks}def test_d(): pass\n"
     ran = run(pytester, source, "-v").stdout
-    ran.fnmatch_lines(["*test_b PASSED*", "*test_a PASSED*", "*test_c PASSED*"])
+    names = ("b", "d", "a", "c")
+    ran.fnmatch_lines([f"*test_{name} PASSED*" for name in names])
 
 
 def test_long_tests_run_only_when_asked(pytester: pytest.Pytester) -> None:

@@ -1,4 +1,4 @@
-"""The Spark session that the tests of this folder share, and compiled code over small buffers."""
+"""What tests of this folder share: a Spark session, clusters, compiled code over small buffers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.compat.clusters import Cluster, local_cluster, real_cluster
 from tests.compat.provision import JVM_OPTIONS, java_runtime
 from wakelog.spark.reader import make_walk
 from wakelog.spark.records.record_walk import RecordWalk
@@ -19,6 +20,10 @@ CONFIG = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
     "spark.sql.shuffle.partitions": "1",
+    # Plans of a few rows are not worth being made again, or compiled.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "OFF",
 }
@@ -46,6 +51,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         gateway.proc.stdin.close()  # its Java waits for that
         gateway.proc.wait(timeout=STOP_SECONDS_MAX)
         context._gateway = context._jvm = None
+
+
+@pytest.fixture(scope="package")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Yield a running cluster of wakelog, for tests with topics of their own."""
+    with local_cluster(tmp_path_factory.mktemp("local")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="package")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Yield a running cluster of the real brokers, for tests with topics of their own."""
+    with real_cluster(tmp_path_factory.mktemp("real")) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

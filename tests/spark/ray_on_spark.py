@@ -12,6 +12,8 @@ from pathlib import Path
 
 from examples import broker_in_spark
 from tests.actors.deployments import small_plan
+from tests.compat.clusters import Cluster
+from tests.spark.remote.conftest import numbered, send
 from wakelog.actors.cluster.group import BROKER, actor_name
 from wakelog.actors.cluster.options import find_actor
 from wakelog.actors.cluster.ray_cluster import RayCluster, leave
@@ -24,7 +26,7 @@ ORDERS = 300
 
 
 def read_from_outside(store: Path) -> None:
-    """Start a broker in a Ray of its own; send to it and read from it by Spark."""
+    """Start a broker in a Ray of its own; send to it, and read from it by Spark."""
     plan = small_plan(store, is_local=False, segment_bytes=1 << 15)
     cluster = RayCluster(worker_count=10)  # it starts while Spark does
     try:
@@ -34,9 +36,8 @@ def read_from_outside(store: Path) -> None:
         actors = SupervisedActors(deployment_plan(plan, cluster.shared_directory))
         asyncio.run(actors.start(lambda what: None))
         broker = find_actor(actor_name(plan.brokers[0].name, BROKER))
-        rows = spark.range(0, ORDERS, numPartitions=1).selectExpr("cast(id as string) as body")
-        target = {"nameServer": plan.name_server_address, "topic": "orders", "batchRows": "50"}
-        rows.write.format("rocketmq").mode("append").options(**target).save()
+        cluster_of = Cluster(plan.name_server_address, "", store)
+        send(cluster_of, numbered("orders", range(ORDERS)))
         with held_snapshot(broker) as snapshot:
             assert len(snapshot["segments"]) > 1
             table = read_snapshot(spark, snapshot, topic="orders", minPartitions="2")

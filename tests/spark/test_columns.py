@@ -34,4 +34,7 @@ def test_what_may_be_null_is_a_column() -> None:
 
 def test_a_near_name_is_told_and_a_far_one_not() -> None:
     assert nearest("tpoic", MESSAGE_COLUMNS) == ", did you mean 'topic'?"
-    assert nearest("zzz", MESSAGE_COLUMNS) == ""
+    assert nearest("timestamp", MESSAGE_COLUMNS) == ", did you mean 'bornTimestamp'?"
+    assert nearest("stamp", MESSAGE_COLUMNS) == ", did you mean 'bornTimestamp'?"
+    for far in ("zzz", "sta", ""):
+        assert nearest(far, MESSAGE_COLUMNS) == ""

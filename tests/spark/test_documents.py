@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.cli.test_spark import run
-from tests.compat.clusters import Cluster, local_cluster
 from tests.documents import IN_SPARK, ROOT, Block, blocks_of
 from tests.fakes.records import STORE_MS, LogBytes, properties
 from tests.spark.logs import write_segments
@@ -54,12 +52,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with local_cluster(tmp_path_factory.mktemp("cluster")) as started:
-        yield started
-
-
 @pytest.mark.spark
 @pytest.mark.process
 @pytest.mark.slow
@@ -72,7 +64,7 @@ def test_a_block_runs_in_spark(
 ) -> None:
     text = block.text.replace("/data/", f"{data}/")
     if NAME_SERVER in text:
-        text = text.replace(NAME_SERVER, request.getfixturevalue("cluster").name_server)
+        text = text.replace(NAME_SERVER, request.getfixturevalue("local").name_server)
     if block.language == "sh":
         for line in text.splitlines():
             assert shlex.split(line)[:2] == ["wakelog", "spark"]

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from examples import spark_over_the_wire
-from tests.compat.clusters import local_cluster
+from tests.compat.clusters import Cluster
 from tests.documents import ROOT
 
 
@@ -43,8 +43,7 @@ def test_a_cell_begins_with_its_sign() -> None:
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_table_comes_back_over_the_wire(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, local: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with local_cluster(tmp_path / "cluster") as cluster:
-        assert spark_over_the_wire.main(cluster.name_server, "orders") == 0
+    assert spark_over_the_wire.main(local.name_server, "of_the_example") == 0
     assert "written 1000, read 1000" in capsys.readouterr().out

@@ -11,6 +11,7 @@ from wakelog.spark.errors import OptionError
 from wakelog.spark.options import (
     RemoteOptions,
     check_use,
+    options_of,
     read_assignment,
     read_offsets,
     read_options,
@@ -72,6 +73,12 @@ def test_which_queues_are_read(options: dict[str, str], topic: str, expected: bo
 WRONG: list[tuple[dict[str, str], str]] = [
     ({"topc": "A"}, r"no option 'topc', did you mean 'topic'\?"),
     ({"zzzzzz": "A"}, "no option 'zzzzzz'$"),
+    ({"offsets": "A"}, r"no option 'offsets', did you mean '\w*[oO]ffsets\w*'\?"),
+    ({"group": "g"}, "no option 'group', it is 'consumerGroup' here"),
+    ({"kafka.bootstrap.servers": "h:1"}, "it is 'nameServer' here"),
+    ({"topic": " , "}, "it takes names of topics"),
+    ({"arrowBatchBytes": "3g"}, "it takes a size of at most 1g"),
+    ({"nameServer": "g:1,h:1"}, "it takes HOST:PORT, several with semicolons"),
     ({"nameServer": "h"}, "option nameServer is 'h'; it takes HOST:PORT"),
     ({"nameServer": "h:1", "secretKey": "s"}, "options accessKey and secretKey go together"),
     ({"nameServer": "h:1", "accessKey": "a"}, "options accessKey and secretKey go together"),
@@ -119,6 +126,7 @@ def test_a_path_or_a_name_server_is_needed() -> None:
 def test_files_are_read_where_they_are_seen(tmp_path: Path) -> None:
     both = {"nameServer": "h:1", "storePath": f"a={tmp_path}", "pullBatchSize": "5"}
     assert read_options(both).remote is None
+    assert read_options(both | {"storePath": tmp_path.as_uri()}).remote is None
     for there in ({"storePath": f"a={tmp_path}/none"}, {"readMode": "remote"}):
         assert read_options(both | there).remote == RemoteOptions(("h:1",), pull_count=5)
 
@@ -137,6 +145,12 @@ def test_options_of_the_other_kind_of_query(
     check_use(options, stream=not stream)
     with pytest.raises(OptionError, match=message):
         check_use(options, stream=stream)
+
+
+def test_options_of_one_way_of_reading() -> None:
+    given = {"topic": "T", "ACCESSKEY": "a", "maxBytesPerPartition": "1m", "typo": "x"}
+    assert set(options_of(given, remote=False)) == {"topic", "maxBytesPerPartition", "typo"}
+    assert set(options_of(given, remote=True)) == {"topic", "ACCESSKEY", "typo"}
 
 
 def test_assignments_and_offsets_by_broker_or_for_all() -> None:

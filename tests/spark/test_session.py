@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from wakelog.spark.session import SparkMissing, check_java, is_submitted, job_session, open_session
+from wakelog.spark.session import (
+    LOCAL_SOCKETS,
+    SparkMissing,
+    check_java,
+    is_submitted,
+    job_session,
+    open_session,
+)
 
 
 def make_java(folder: Path, said: str) -> Path:
@@ -51,6 +58,7 @@ def test_a_job_leaves_a_session_that_was_there(spark: SparkSession) -> None:
     with job_session() as session:
         assert session is spark
     assert spark.range(2).count() == 2
+    assert spark.conf.get(LOCAL_SOCKETS) == "true"
 
 
 def test_no_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

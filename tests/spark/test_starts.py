@@ -90,6 +90,23 @@ def test_bounds_over_a_log_alone(name: str, bare: str) -> None:
     assert offsets(path=bare, **options) == expected
 
 
+@pytest.mark.parametrize("time", [bytes(8), b"\x7f" * 8], ids=["never", "far off"])
+@pytest.mark.parametrize("damaged", [0, 1, 2])
+def test_a_segment_whose_first_record_is_damaged_hides_none_before_it(
+    damaged: int, time: bytes, tmp_path: Path
+) -> None:
+    log = LogBytes(segment_bytes=512)
+    for i in range(12):
+        log.add(queue_offset=i, store_timestamp_ms=STORE_MS + 10 * i)
+    firsts = [next(x for x in log.offsets if x >= begin) for begin in (0, 512, 1024)]
+    log.damage(firsts[damaged] + 56, time)
+    log.damage(firsts[damaged] + 4, b"\0")
+    path = str(write_segments(tmp_path / "b", log))
+    for i in range(12):
+        sound = [("T", k) for k in range(i, 12) if log.offsets[k] != firsts[damaged]]
+        assert offsets(path=path, startingTimestamp=str(STORE_MS + 10 * i)) == sound
+
+
 LOST: dict[str, tuple[dict[str, str], type[Exception], str]] = {
     "expired": ({"startingOffsets": '{"A":{"0":4}}'}, DataLost, "has expired: .* left is 5"),
     "cut off": ({"startingOffsets": '{"A":{"0":10}}'}, DataLost, "above its last, 9"),

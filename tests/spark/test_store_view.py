@@ -10,6 +10,7 @@ from tests.fakes.records import LogBytes
 from tests.golden_stores import open_golden
 from tests.spark.logs import FS, write_segments
 from wakelog.spark.errors import StoreUnreadable
+from wakelog.spark.plan import ReadRange
 from wakelog.spark.reader import make_walk
 from wakelog.spark.records.record_walk import RecordWalk
 from wakelog.spark.store_view import QueueRange, StoreView
@@ -108,6 +109,23 @@ def test_the_first_message_of_a_time(tmp_path: Path) -> None:
         expected = next(x for x in messages if x["storeTimestamp"] >= time_ms)
         assert view.place_of_time(time_ms) == expected["commitLogOffset"]
     assert view.place_of_time(messages[-1]["storeTimestamp"] + 1) is None
+
+
+def test_segments_that_are_removed_meanwhile_are_passed_over(tmp_path: Path) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    view = view_of(store, walks=True)
+    times = [message["storeTimestamp"] for message in manifest["messages"]]
+    first, *_ = view.store.segments
+    Path(first.path).unlink()
+    found = view.place_of_time(min(times))
+    assert found is not None and found >= first.end
+    part = ReadRange("b", first, first.begin, first.end)
+    assert view.walked_begins(part, [first.begin + 1]) == view.nth_records(part, 2) == []
+    gone = next(x for x in manifest["messages"] if x["commitLogOffset"] < first.end)
+    assert view.place_of(gone["topic"], gone["queueId"], gone["queueOffset"]) is None
+    for segment in view.store.segments:
+        Path(segment.path).unlink(missing_ok=True)
+    assert view.place_of_time(min(times)) is None
 
 
 def test_a_configuration_that_cannot_be_read_is_said(tmp_path: Path) -> None:

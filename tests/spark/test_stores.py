@@ -30,6 +30,23 @@ def test_names_of_stores(tmp_path: Path) -> None:
     assert (found[0].begin, found[0].files_end) == (4096, 8192)
 
 
+def test_a_path_may_be_relative_a_uri_or_have_signs_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_store(tmp_path / "day=1" / "a store")
+    monkeypatch.chdir(tmp_path)
+    for text in (str(root), "./day=1/a store", f"file:{root}", root.as_uri()):
+        [store] = find_stores(FS, text)
+        assert (store.broker, store.root) == ("a store", str(root))
+        # A task may run in another folder than the driver.
+        assert store.segments[0].path == str(root / "commitlog" / f"{4096:020d}")
+        [named] = find_stores(FS, f"x={text}")
+        assert (named.broker, named.root) == ("x", str(root))
+    for text in ("hdfs://host:9000/store", "x=s3a://bucket/store"):
+        with pytest.raises(OptionError, match="on no file system of this machine"):
+            find_stores(FS, text)
+
+
 def test_a_pattern_names_several(tmp_path: Path) -> None:
     for name in "ab":
         make_store(tmp_path / name / "store", f"broker-{name}")

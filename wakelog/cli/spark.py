@@ -46,6 +46,7 @@ Options = Annotated[
     typer.Option("--option", metavar="KEY=VALUE", help="An option of the source; repeat."),
 ]
 Every = Annotated[str, typer.Option(metavar="INTERVAL", help="Of storing, as '10 minutes'.")]
+Group = Annotated[str, typer.Option(help="Of this group alone.")]
 Limit = Annotated[int, typer.Option(help="How many rows at most.")]
 
 QUIET = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
@@ -152,8 +153,9 @@ def export(
 @spark.command()
 def lag(
     store: Stores,
-    group: Annotated[str, typer.Option(help="Of this group alone.")] = "",
+    group: Group = "",
     every: Every = "1 hour",
+    options: Options = None,
     limit: Limit = LIMIT_DEFAULT,
     as_json: AsJson = False,
     master: Master = None,
@@ -163,13 +165,17 @@ def lag(
     from wakelog.spark.jobs.reports import lag as table
 
     with _session(master, confs) as session:
-        _print(table(session, store, group=group, every=every), limit, as_json)
+        given = _pairs("option", options)
+        found = table(session, store, group=group, every=every, options=given)
+        _print(found, limit, as_json)
 
 
 @spark.command()
 def latency(
     store: Stores,
+    group: Group = "",
     every: Every = "1 hour",
+    options: Options = None,
     limit: Limit = LIMIT_DEFAULT,
     as_json: AsJson = False,
     master: Master = None,
@@ -179,12 +185,15 @@ def latency(
     from wakelog.spark.jobs.reports import latency as table
 
     with _session(master, confs) as session:
-        _print(table(session, store, every=every), limit, as_json)
+        given = _pairs("option", options)
+        found = table(session, store, group=group, every=every, options=given)
+        _print(found, limit, as_json)
 
 
 @spark.command()
 def hotkeys(
     store: Stores,
+    options: Options = None,
     limit: Limit = LIMIT_DEFAULT,
     as_json: AsJson = False,
     master: Master = None,
@@ -194,7 +203,7 @@ def hotkeys(
     from wakelog.spark.jobs.reports import hotkeys as table
 
     with _session(master, confs) as session:
-        _print(table(session, store), limit, as_json)
+        _print(table(session, store, options=_pairs("option", options)), limit, as_json)
 
 
 @spark.command()
@@ -228,10 +237,18 @@ def deadletters(
         bool, typer.Option("--resend", help="Send them again instead; needs --name-server.")
     ] = False,
     name_server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to send to.")] = "",
-    group: Annotated[str, typer.Option(help="Send those of this group alone.")] = "",
+    group: Group = "",
     to: Annotated[str, typer.Option(help="origin: their topic; retry: their group alone.")] = (
         "origin"
     ),
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="KEY=VALUE",
+            help="An option of the source, with --resend of the sink; repeat.",
+        ),
+    ] = None,
     limit: Limit = LIMIT_DEFAULT,
     as_json: AsJson = False,
     master: Master = None,
@@ -239,12 +256,15 @@ def deadletters(
 ) -> None:
     """Count what groups gave up, by topic of origin and reason, or send it again."""
     if again:
-        _resend(store, name_server, group, to, as_json=as_json, master=master, confs=confs)
+        given = _pairs("option", options)
+        _resend(store, name_server, group, to, given, as_json, master=master, confs=confs)
         return
     from wakelog.spark.jobs.reports import deadletters as table
 
     with _session(master, confs) as session:
-        _print(table(session, store, retries_max=retries), limit, as_json)
+        given = _pairs("option", options)
+        found = table(session, store, group=group, retries_max=retries, options=given)
+        _print(found, limit, as_json)
 
 
 def _resend(
@@ -252,8 +272,9 @@ def _resend(
     name_server: str,
     group: str,
     to: str,
-    *,
+    options: dict[str, str],
     as_json: bool,
+    *,
     master: Text,
     confs: list[str] | None,
 ) -> None:
@@ -262,7 +283,7 @@ def _resend(
     if not name_server:
         raise PlanRefused("--resend sends to nobody", "Give --name-server, as 127.0.0.1:9876.")
     with _session(master, confs) as session:
-        found = resend(session, store, name_server, group=group, to=to)
+        found = resend(session, store, name_server, group=group, to=to, options=options)
     if as_json:
         print(json.dumps(_named(found)))
         return

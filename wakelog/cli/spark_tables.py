@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -14,9 +15,15 @@ NOTHING: Final = "-"
 
 
 def table_lines(table: DataFrame, limit: int, *, as_json: bool) -> Iterator[str]:
-    """Yield the first rows; as text with a line of names, none without rows."""
-    rows = [tuple(row) for row in table.limit(limit).collect()]
+    """Yield the first rows; as text with a line of names, none without rows.
+
+    That there are more is said beside them.
+    """
+    found = [tuple(row) for row in table.limit(limit + 1).collect()]
+    rows = found[:limit]
     yield from json_lines(table.columns, rows) if as_json else text_lines(table.columns, rows)
+    if len(found) > limit:
+        print(f"only the first {limit} rows: --limit shows more", file=sys.stderr)
 
 
 def json_lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:

@@ -68,6 +68,8 @@ DAMAGE_COLUMNS: Final[Mapping[str, str]] = {
 NULLABLE: Final = frozenset({"tags", "keys", "key"})
 """Columns that are null where a message has no such property; all others always have a value."""
 
+_WORD_CHARACTERS_MIN: Final = 4
+
 
 def chosen_columns(table: Mapping[str, str], wanted: Iterable[str]) -> dict[str, str]:
     """Return the wanted columns in their order, by the table's own spelling.
@@ -91,9 +93,14 @@ def check_type(table: Mapping[str, str], name: str, type_name: str) -> None:
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """Say which name was meant, if one is near: `, did you mean 'topic'?`."""
+    """Say which name was meant, if one is near: `, did you mean 'topic'?`.
+
+    Near is also the shortest one that the word is a part of, if it is a word at all.
+    """
     by_name = {name.lower(): name for name in names}
     found = get_close_matches(word.lower(), by_name, n=1, cutoff=0.6)
+    if not found and len(word) >= _WORD_CHARACTERS_MIN:
+        found = sorted((name for name in by_name if word.lower() in name), key=len)
     return f", did you mean {by_name[found[0]]!r}?" if found else ""
 
 

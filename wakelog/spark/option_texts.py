@@ -18,8 +18,10 @@ _UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TIMES: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _SIZE = re.compile(r"(\d+)\s*([bkmg]?)b?", re.IGNORECASE)
 _TIME = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)", re.IGNORECASE)
-_ADDRESS: Final = re.compile(r"\S+:(\d{1,5})")
+_ADDRESS: Final = re.compile(r"[^\s,]+:(\d{1,5})")
 _PORT_MAX: Final = 65_535
+BATCH_BYTES_MAX: Final = 1 << 30
+"""Arrow counts a column's bytes with 31 bits, and a batch may be one record over."""
 
 
 def read_text(text: str) -> str:
@@ -56,6 +58,14 @@ def read_bytes(text: str) -> int:
     return int(match[1]) * _UNITS[match[2].lower()]
 
 
+def read_batch_bytes(text: str) -> int:
+    """Read the size of a batch."""
+    found = read_bytes(text)
+    if found > BATCH_BYTES_MAX:
+        raise ValueError("a size of at most 1g, such as 16m")
+    return found
+
+
 def read_delay_ms(text: str) -> int:
     """Read a time that passes, with its unit."""
     match = _TIME.fullmatch(text.strip())
@@ -90,6 +100,14 @@ def one_of(*words: str) -> Callable[[str], str]:
 def read_names(text: str) -> tuple[str, ...]:
     """Read names with commas between."""
     return tuple(filter(None, (part.strip() for part in text.split(","))))
+
+
+def read_topics(text: str) -> tuple[str, ...]:
+    """Read names of topics: one at least, since none would mean all of them."""
+    found = read_names(text)
+    if not found:
+        raise ValueError("names of topics, with commas between")
+    return found
 
 
 def read_tags(text: str) -> tuple[str, ...]:

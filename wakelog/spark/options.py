@@ -28,6 +28,7 @@ from wakelog.spark.errors import OptionError
 from wakelog.spark.option_texts import (
     one_of,
     read_addresses,
+    read_batch_bytes,
     read_bytes,
     read_count,
     read_credentials,
@@ -42,9 +43,11 @@ from wakelog.spark.option_texts import (
     read_secret,
     read_tags,
     read_text,
+    read_topics,
 )
 from wakelog.spark.records.record_walk import BATCH_BYTES, BATCH_ROWS
 from wakelog.spark.snapshots import read_snapshots
+from wakelog.spark.stores import named_paths
 from wakelog.storage.retention.snapshot import Snapshot
 
 EARLIEST: Final = "earliest"
@@ -155,8 +158,8 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
         "committing_group", read_group, stream_only=True, remote_only=True
     ),
     "table": _Option("table", one_of("messages", "damage"), batch_only=True, file_only=True),
-    "topic": _Option("subscribe", read_names),
-    "subscribe": _Option("subscribe", read_names),
+    "topic": _Option("subscribe", read_topics),
+    "subscribe": _Option("subscribe", read_topics),
     "subscribePattern": _Option("pattern", read_pattern),
     "assign": _Option("assign", read_text),
     "subExpression": _Option("tags", read_tags),
@@ -192,11 +195,20 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
     "decompress": _Option("decompress", read_flag),
     "verifyCrc": _Option("verify_crc", read_flag),
     "arrowBatchRows": _Option("batch_rows", read_count),
-    "arrowBatchBytes": _Option("batch_bytes", read_bytes),
+    "arrowBatchBytes": _Option("batch_bytes", read_batch_bytes),
 }
 
 _BY_LOWER: Final = {name.lower(): name for name in _OPTIONS}
 
+_OF_OTHER_SOURCES: Final = {
+    "group": "consumerGroup",
+    "kafka.group.id": "consumerGroup",
+    "groupidprefix": "consumerGroup",
+    "kafka.bootstrap.servers": "nameServer",
+    "kafkaconsumer.polltimeoutms": "fetchTimeoutMs",
+    "pulltimeoutms": "fetchTimeoutMs",
+}
+"""By lower name, what rocketmq-spark and Spark's Kafka source call otherwise."""
 _ALIASES: Final = (("storePath", "path"), ("topic", "subscribe"), ("nameServer", "namesrvAddr"))
 _REMOTE_FIELD: Final = "remote."
 _ONE_OF: Final = ("subscribe", "subscribePattern", "assign")
@@ -235,10 +247,22 @@ def check_use(options: Mapping[str, str], *, stream: bool) -> None:
             raise OptionError(f"option {_BY_LOWER[word.lower()]} is for batch reads only")
 
 
+def options_of(options: Mapping[str, str], *, remote: bool) -> dict[str, str]:
+    """Return options without those that go with the other way of reading alone."""
+    found = {}
+    for word, text in options.items():
+        option = _OPTIONS.get(_BY_LOWER.get(word.lower(), ""))
+        if option is None or not (option.file_only if remote else option.remote_only):
+            found[word] = text
+    return found
+
+
 def _unknown(word: str) -> str:
     if word.lower().startswith("tls."):
         return f"option {word} is not served yet"
-    return f"there is no option {word!r}{nearest(word, _OPTIONS)}"
+    other = _OF_OTHER_SOURCES.get(word.lower())
+    meant = f", it is {other!r} here" if other else nearest(word, _OPTIONS)
+    return f"there is no option {word!r}{meant}"
 
 
 def _check_together(given: Mapping[str, str]) -> None:
@@ -300,7 +324,7 @@ def _way(mode: str, path: Any, servers: Any, snapshots: Any) -> str:
 
 def _is_seen(store_path: str) -> bool:
     """Tell whether anything lies where files would be read from, as seen from here."""
-    return any(glob(word.rpartition("=")[2].strip()) for word in store_path.split(","))
+    return any(glob(path) for _, path in named_paths(store_path))
 
 
 def _topics(values: dict[str, Any]) -> Topics:

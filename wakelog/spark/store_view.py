@@ -11,10 +11,9 @@ org.apache.rocketmq.broker.offset.ConsumerOffsetManager (4.9.3).
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from wakelog.protocol.fastjson import loads
 from wakelog.spark.errors import StoreUnreadable
 from wakelog.spark.log_end import find_log_end
 from wakelog.spark.plan import ReadRange
-from wakelog.spark.records.record_walk import RecordWalk, Sound
+from wakelog.spark.records.record_walk import RecordWalk, Sound, adds_up
 from wakelog.spark.stores import OpenSegment, Segment, StoreLog, is_being_written
 from wakelog.storage.bulk.layout import (
     GROUP,
@@ -148,9 +147,11 @@ class StoreView:
     def place_of_time(self, timestamp_ms: int) -> int | None:
         """Return where the first record begins that was stored at this time or later, if any."""
         segments = [part for part in self.store.segments if part.begin < self.end]
-        times = [self._first_time(part) for part in segments]
-        later = bisect_left(times, timestamp_ms)
-        for segment in segments[max(later - 1, 0) :]:
+        begins = enumerate(map(self._first_time, segments))
+        known = ((number, time_ms) for number, time_ms in begins if time_ms is not None)
+        earlier = takewhile(lambda begin: begin[1] < timestamp_ms, known)
+        first = max((number for number, _ in earlier), default=0)
+        for segment in segments[first:]:
             for walk in self._walked(segment, segment.begin, min(segment.end, self.end)):
                 numbers = walk.numbers[: walk.count]
                 found = np.flatnonzero(numbers[:, STORE_TIMESTAMP] >= timestamp_ms)
@@ -221,11 +222,23 @@ class StoreView:
     def _walked(self, segment: Segment, begin: int, end: int) -> Iterator[RecordWalk]:
         if self._walk is None:
             self._walk = self._make_walk()
-        file = OpenSegment(self._fs, segment)
+        file = self._opened(segment)
+        if file is None:
+            return
         with closing(file):
             for step in self._walk.steps(file, begin, end):
                 if isinstance(step, Sound):
                     yield self._walk
+
+    def _opened(self, segment: Segment) -> OpenSegment | None:
+        """Open a segment, None if retention has removed it since the log was listed.
+
+        A plan goes on without what it says; the task that would read it says that it is gone.
+        """
+        try:
+            return OpenSegment(self._fs, segment)
+        except FileNotFoundError:
+            return None
 
     def _walk_end(self, file: OpenSegment, begin: int, end: int) -> int | None:
         """Return the end of the last sound record with a sound body; for `find_log_end`."""
@@ -296,14 +309,17 @@ class StoreView:
             begin, end = entry.physical_offset, entry.physical_offset + entry.size_bytes
             for segment in self.store.segments:
                 if segment.begin <= begin and end <= segment.end:
-                    with closing(OpenSegment(self._fs, segment)) as file:
-                        data = file.read(begin, entry.size_bytes)
-                    check = check_record(
-                        data, 0, begin, len(data), segment_end=segment.end, check_body=True
-                    )
-                    if (check.kind, check.size_bytes) == (CheckKind.SOUND, entry.size_bytes):
-                        ends.append(end)
+                    ends += [end] if self._is_sound(segment, begin, entry.size_bytes) else []
         return max(ends)
+
+    def _is_sound(self, segment: Segment, begin: int, size_bytes: int) -> bool:
+        file = self._opened(segment)
+        if file is None:
+            return False
+        with closing(file):
+            data = file.read(begin, size_bytes)
+        check = check_record(data, 0, begin, len(data), segment_end=segment.end, check_body=True)
+        return (check.kind, check.size_bytes) == (CheckKind.SOUND, size_bytes)
 
     def _largest_queues(self) -> list[ConsumeQueue]:
         """Return the consume queues with most entries, among the first of the store."""
@@ -321,7 +337,10 @@ class StoreView:
         """Hold an entry against its record."""
         for segment in self.store.segments:
             if segment.begin <= entry.physical_offset < min(segment.end, self.end):
-                with closing(OpenSegment(self._fs, segment)) as file:
+                file = self._opened(segment)
+                if file is None:
+                    return False
+                with closing(file):
                     fields = _head(file, entry.physical_offset)
                 stated = fields and (fields[0], fields[2], fields[3], fields[4])
                 return stated == (
@@ -332,10 +351,14 @@ class StoreView:
                 )
         return False
 
-    def _first_time(self, segment: Segment) -> int:
-        with closing(OpenSegment(self._fs, segment)) as file:
-            fields = _head(file, segment.begin)
-        return fields[6] if fields else 0
+    def _first_time(self, segment: Segment) -> int | None:
+        """Return when the record at a segment's begin was stored, None if none is sound there."""
+        file = self._opened(segment)
+        if file is None:
+            return None
+        with closing(file):
+            is_sound = adds_up(file, segment.begin, min(segment.end, self.end))
+            return _head(file, segment.begin)[6] if is_sound else None
 
     def _configured_topics(self) -> frozenset[str]:
         found: set[str] = set()

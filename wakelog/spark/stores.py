@@ -5,8 +5,10 @@
     /data/copied                          a folder of commit-log files alone
     broker-a=/data/a,broker-b=/data/b     several, with the names their rows get
     /data/*/store                         every path that the pattern fits
+    file:///data/store                    a path as Spark writes it
 
-A store whose name is not given is called what its `wakelog.store` file says, or as its folder is.
+A name has no slash, so that what follows one is part of a path: `/data/day=1/store` has no name. A
+store whose name is not given is called what its `wakelog.store` file says, or as its folder is.
 
 A directory is listed once, at planning. Segments that come later belong to a later query or
 micro-batch; one that goes is met when a task opens it.
@@ -20,15 +22,20 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
+from collections.abc import Iterator
 from glob import glob, has_magic
-from os.path import basename, isdir, join, normpath
-from typing import NamedTuple
+from os.path import abspath, basename, isdir, join
+from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 from wakelog.spark.errors import OptionError, StoreUnreadable
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import StorePaths, parse_offset_name
 from wakelog.storage.state.store_identity import read_identity
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
 class Segment(NamedTuple):
@@ -68,15 +75,14 @@ def find_stores(fs: FileSystem, store_path: str) -> list[StoreLog]:
     Raises: StoreUnreadable, OptionError.
     """
     found: dict[str, StoreLog] = {}
-    for word in filter(None, (part.strip() for part in store_path.split(","))):
-        name, _, path = word.rpartition("=")
+    for name, path in named_paths(store_path):
         paths = sorted(glob(path)) if has_magic(path) else [path]
         if not paths:
             raise StoreUnreadable(f"no path fits {path!r}")
         if name and len(paths) > 1:
             raise OptionError(f"{name!r} is one name, and {path!r} fits {len(paths)} paths")
         for each in paths:
-            store = open_store(fs, normpath(each), name)
+            store = open_store(fs, each, name)
             if store.broker in found:
                 raise OptionError(
                     f"two stores are called {store.broker!r}: name them in storePath, as in "
@@ -84,6 +90,27 @@ def find_stores(fs: FileSystem, store_path: str) -> list[StoreLog]:
                 )
             found[store.broker] = store
     return list(found.values())
+
+
+def named_paths(store_path: str) -> Iterator[tuple[str, str]]:
+    """Yield the names, empty where none is given, and the absolute paths of an option's text.
+
+    Raises: OptionError.
+    """
+    for word in filter(None, (part.strip() for part in store_path.split(","))):
+        name, _, path = word.partition("=")
+        if not path or "/" in name:
+            name, path = "", word
+        scheme = _SCHEME.match(path)
+        if scheme is not None and scheme[1].lower() != "file":
+            raise OptionError(
+                f"{path} is on no file system of this machine: a log is read from files, so mount "
+                "it, or copy the commit log"
+            )
+        if scheme is not None:
+            path = "/" + unquote(path[scheme.end() :]).lstrip("/")
+        # A task may run in another folder than the driver.
+        yield name.strip(), abspath(path.strip())
 
 
 def open_store(fs: FileSystem, path: str, name: str = "") -> StoreLog:

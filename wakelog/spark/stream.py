@@ -32,6 +32,7 @@ from pyspark.sql.streaming.datasource import (
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
@@ -87,12 +88,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offset
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of the options; a second one is applied along with it."""
-        if self._options.offsets_per_trigger_max is not None:
-            return ReadMaxRows(self._options.offsets_per_trigger_max)
-        if self._options.bytes_per_trigger_max is not None:
-            return ReadMaxBytes(self._options.bytes_per_trigger_max)
-        return ReadAllAvailable()
+        """Return a limit of the options; whatever else they say is applied along with it."""
+        return default_limit(self._options)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Take what there is now for all that this run will read."""
@@ -170,6 +167,20 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Do nothing: no file stays open."""
+
+
+def default_limit(options: ReadOptions) -> ReadLimit:
+    """Return a limit that tells a query with limits from one that wants all there is.
+
+    Spark gives it back with each look, or `ReadAllAvailable` in its place if it wants all.
+    """
+    if options.offsets_per_trigger_max is not None:
+        return ReadMaxRows(options.offsets_per_trigger_max)
+    if options.bytes_per_trigger_max is not None:
+        return ReadMaxBytes(options.bytes_per_trigger_max)
+    if options.offsets_per_trigger_min is not None:
+        return ReadMinRows(options.offsets_per_trigger_min)
+    return ReadAllAvailable()
 
 
 class TriggerHold:

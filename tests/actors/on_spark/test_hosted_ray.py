@@ -5,12 +5,14 @@ That it runs, with a broker in it, is `tests/spark/test_ray_on_spark.py`.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from wakelog.actors.cluster.ray_import import import_ray
 from wakelog.actors.on_spark import hosted_ray
 from wakelog.actors.on_spark.hosted_ray import (
     ROCKETMQ_PORTS,
@@ -56,6 +58,7 @@ def test_ray_is_changed_for_its_start_only() -> None:
     looks = iter([False, False, True])
     ray = SimpleNamespace(
         _RAY_HEAD_STARTUP_TIMEOUT=20,
+        _RAY_CLUSTER_STARTUP_PROGRESS_CHECKING_INTERVAL=3,
         _RAY_WORKER_NODE_STARTUP_INTERVAL=10,
         is_port_in_use=lambda host, port: next(looks),
         get_random_unused_port=draw,
@@ -63,6 +66,7 @@ def test_ray_is_changed_for_its_start_only() -> None:
     before = dict(vars(ray))
     with hosted_ray._patched(ray):
         assert ray._RAY_HEAD_STARTUP_TIMEOUT == 0
+        assert ray._RAY_CLUSTER_STARTUP_PROGRESS_CHECKING_INTERVAL < 1
         assert ray.is_port_in_use("host", 1)
         assert ray.get_random_unused_port("host", exclude_list=[9001]) == 9000
         ray.get_random_unused_port("host")
@@ -75,3 +79,19 @@ def test_a_head_that_does_not_come_is_not_waited_for_for_ever(
 ) -> None:
     monkeypatch.setattr(hosted_ray, "HEAD_SECONDS_MAX", 0.0)
     assert not hosted_ray._wait_port(lambda host, port: False, "host", 1)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_what_outlives_its_head_is_ended() -> None:
+    import_ray()
+    command = ["sh", "-c", "sleep 100 & echo started; wait"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as head:
+        assert head.stdout is not None and head.stdout.readline() == "started\n"
+        [left] = hosted_ray._processes_of(head)
+        head.kill()
+        head.wait()
+        assert left.name() == "sleep"
+        hosted_ray._end_left([left])
+        assert head.stdout.read() == ""  # nobody holds its other end any more
+    assert hosted_ray._processes_of(head) == []

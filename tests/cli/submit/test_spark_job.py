@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.provision import java_runtime
+from tests.compat.provision import JVM_OPTIONS, java_runtime
 from tests.documents import ROOT
 from tests.fakes.records import LogBytes
 from tests.spark.logs import write_segments
@@ -28,11 +28,12 @@ def test_a_job_is_submitted(tmp_path: Path) -> None:
     folder = write_segments(tmp_path / "copied", log)
     environment = {**os.environ, **java_runtime().env, "PYTHONPATH": str(ROOT)}
     environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= {"JDK_JAVA_OPTIONS": " ".join(JVM_OPTIONS)}
     done = subprocess.run(
         [
             str(Path(sys.executable).parent / "spark-submit"),
             *("--master", "local[1]", "--conf", f"spark.local.dir={tmp_path}"),
-            *("--driver-memory", "512m", spark_job.__file__),
+            *("--conf", "spark.ui.enabled=false", "--driver-memory", "512m", spark_job.__file__),
             *("rebuild", "--store", str(folder), "--into", str(tmp_path / "new")),
         ],
         env=environment,

@@ -126,6 +126,16 @@ def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:
         ExportState(str(tmp_path)).begin({})
 
 
+def test_a_later_run_may_read_otherwise_but_nothing_else(tmp_path: Path) -> None:
+    settings = {"storePath": "s", "columns": [], "options": {"topic": "A", "minPartitions": "2"}}
+    ExportState(str(tmp_path)).begin(settings)
+    settings["options"] = {"topic": "A", "FAILONDATALOSS": "false", "maxBytesPerTrigger": "1g"}
+    ExportState(str(tmp_path)).begin(settings)
+    for other in ({"topic": "B"}, {}, {"topic": "A", "subExpression": "x"}):
+        with pytest.raises(JobFailed, match="is an export with another options"):
+            ExportState(str(tmp_path)).begin({**settings, "options": other})
+
+
 def test_files_get_their_names_however_often_it_is_tried(tmp_path: Path) -> None:
     state = ExportState(str(tmp_path / "out"))
     state.begin({"columns": []})

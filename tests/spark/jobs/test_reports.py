@@ -61,8 +61,8 @@ def test_lag_is_counted_by_the_time_of_storing(spark: SparkSession, store: str) 
     ]
     assert rows[0].oldest.microsecond == 8000 and rows[0].bytes > 200
     assert lag(spark, store, group="H").collect() == []
-    with pytest.raises(JobFailed, match="no group 'I' has committed an offset"):
-        lag(spark, store, group="I")
+    with pytest.raises(JobFailed, match=r"no group 'g' has committed .*, did you mean 'G'"):
+        lag(spark, store, group="g")
     with pytest.raises(JobFailed, match="'often' is no interval; give one such as '10 minutes'"):
         lag(spark, store, every="often")
 
@@ -73,6 +73,10 @@ def test_latency_is_from_producer_to_log(spark: SparkSession, store: str) -> Non
     rows = [row for row in latency(spark, store).collect() if row.topic == "T"]
     assert [(row.time, row.messages) for row in rows] == [(at(hour), 2) for hour in range(6)]
     assert [(row.p50Ms, row.p99Ms, row.maxMs) for row in rows][:2] == [(0, 11, 11), (22, 33, 33)]
+    of_group = latency(spark, store, group="G", options={"subExpression": "*"}).collect()
+    assert of_group == rows  # without the dead letters, which it does not consume
+    with pytest.raises(JobFailed, match="no group 'GG' has committed"):
+        latency(spark, store, group="GG")
 
 
 @pytest.mark.spark
@@ -97,6 +101,7 @@ def test_dead_letters_have_a_reason(spark: SparkSession, store: str) -> None:
     ]
     [row] = deadletters(spark, store, retries_max=3).collect()
     assert row.messages == 3
+    assert deadletters(spark, store, group="G.*").collect() == []
 
 
 @pytest.mark.spark
@@ -105,10 +110,14 @@ def test_the_commands_print_the_tables(
     spark: SparkSession, store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("hotkeys", "--store", store, "--limit", "1") == 0
-    assert capsys.readouterr().out.splitlines()[1].split()[:3] == ["T", "all", "12"]
-    assert run("lag", "--store", store, "--every", "1 day", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["messages"] == 4
-    assert run("deadletters", "--store", store, "--retries", "3") == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[1].split()[:3] == ["T", "all", "12"]
+    assert said.err == "only the first 1 rows: --limit shows more\n"
+    late = ["--option", f"startingTimestamp={BEGIN_MS + 5 * HOUR_MS}"]
+    assert run("lag", "--store", store, "--every", "1 day", *late, "--json") == 0
+    said = capsys.readouterr()
+    assert (json.loads(said.out)["messages"], said.err) == (2, "")
+    assert run("deadletters", "--store", store, "--retries", "3", "--group", "G") == 0
     assert "retries used up" in capsys.readouterr().out
     assert run("latency", "--store", store, "--every", "soon") == 1
     assert "'soon' is no interval. Give one such as" in capsys.readouterr().err

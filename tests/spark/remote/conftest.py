@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
-from tests.compat.clusters import Cluster, local_cluster, real_cluster
+from tests.compat.clusters import Cluster
 from tests.spark.sink.messages import message
 from wakelog.remoting.client import RemotingClient
 from wakelog.spark.options import RemoteOptions
@@ -62,12 +61,8 @@ def numbered(topic: str, numbers: range) -> list[Message]:
 
 
 @pytest.fixture(scope="package", params=["local", "real"])
-def wire(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
-    """Yield a running cluster, of wakelog and of the real brokers, with `COUNT` messages."""
-    folder = tmp_path_factory.mktemp(f"wire-{request.param}")
-    starter = local_cluster if request.param == "local" else real_cluster
-    with starter(folder) as cluster:
-        send(cluster, numbered(TOPIC, range(COUNT)))
-        yield cluster
+def wire(request: pytest.FixtureRequest) -> Cluster:
+    """Return a running cluster, of wakelog and of the real brokers, with `COUNT` messages."""
+    cluster: Cluster = request.getfixturevalue(request.param)
+    send(cluster, numbered(TOPIC, range(COUNT)))
+    return cluster

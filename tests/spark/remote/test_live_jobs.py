@@ -18,7 +18,8 @@ from wakelog.spark.jobs.resend import ORIGIN, RETRY, ResendReport, resend
 
 pytestmark = [pytest.mark.spark, pytest.mark.java, pytest.mark.process, pytest.mark.slow]
 
-GROUPS = ("G", "H")
+TOPIC = "given_up"
+GROUPS = (f"G_{TOPIC}", f"H_{TOPIC}")
 """Of the dead letters: two of the first, one of the second."""
 SECONDS_MAX = 60
 
@@ -48,17 +49,19 @@ def received(driver: JavaDriver, group: str, count: int) -> list[tuple[str, byte
 def test_dead_letters_reach_their_group_alone_or_every_group(
     spark: SparkSession, wire: Cluster, tmp_path: Path
 ) -> None:
-    store = dead_letters(tmp_path / "dead")
+    store = dead_letters(tmp_path / "dead", TOPIC)
     with JavaDriver(wire.name_server) as driver:
-        driver("createTopic", address=wire.broker, topic="orders", queues=2)
+        driver("createTopic", address=wire.broker, topic=TOPIC, queues=2)
         for group in GROUPS:
-            driver("consume", name=group, group=group, topics=["orders"])
-        report = resend(spark, store, wire.name_server, group="G", to=RETRY)
+            driver("consume", name=group, group=group, topics=[TOPIC])
+        report = resend(spark, store, wire.name_server, group=GROUPS[0], to=RETRY)
         assert report == ResendReport(2, 1)
         # Consumers see them under the topic that they come from.
-        assert received(driver, "G", 2) == [("orders", b"0"), ("orders", b"1")]
-        assert resend(spark, store, wire.name_server, group="H", to=ORIGIN) == ResendReport(1, 0)
-        assert received(driver, "G", 3)[2:] == [("orders", b"2")]
-        assert received(driver, "H", 1) == [("orders", b"2")]
+        assert received(driver, GROUPS[0], 2) == [(TOPIC, b"0"), (TOPIC, b"1")]
+        assert resend(spark, store, wire.name_server, group=GROUPS[1], to=ORIGIN) == ResendReport(
+            1, 0
+        )
+        assert received(driver, GROUPS[0], 3)[2:] == [(TOPIC, b"2")]
+        assert received(driver, GROUPS[1], 1) == [(TOPIC, b"2")]
         for group in GROUPS:
             driver("stopConsuming", name=group)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StringType, StructField, StructType
 
 from tests.spark.remote.clusters import FakeCluster, Queue, messages, options
@@ -96,9 +96,10 @@ def test_a_limit_is_shared_by_what_waits() -> None:
 def test_too_little_waits_but_not_for_long() -> None:
     found, clock = cluster(), Clock()
     stream = reader(found, clock, minOffsetsPerTrigger="50", maxTriggerDelay="10s")
-    limit: ReadLimit = ReadMaxRows(1000)
-    start = stream.initialOffset()
+    start, limit = stream.initialOffset(), stream.getDefaultReadLimit()
     assert stream.latestOffset(start, limit) is start
+    # A query that wants all there is says so, and waits for nothing.
+    assert stream.latestOffset(start, ALL) is not start
     clock.now_s = 11
     assert places_of(stream.latestOffset(start, limit)) == {A0: 35, A1: 10}
 

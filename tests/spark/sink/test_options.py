@@ -39,6 +39,8 @@ def test_options_are_read_without_case_and_sparks_own_are_passed_over() -> None:
         ({"nameServer": "a:70000"}, "HOST:PORT"),
         ({"nameServer": ";"}, "HOST:PORT"),
         ({**SERVER, "topc": "T"}, "did you mean 'topic'?"),
+        ({**SERVER, "group": "g"}, "did you mean 'producerGroup'?"),
+        ({**SERVER, "tls.enable": "true"}, "tls.enable is not served yet"),
         ({**SERVER, "retryTimesWhenSendFailed": "-1"}, "a number from 0 to 100"),
         ({**SERVER, "producerGroup": "a b"}, "letters, digits"),
         ({**SERVER, "namesrvAddr": "b:1"}, "are one, with two values"),

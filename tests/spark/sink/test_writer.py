@@ -5,7 +5,7 @@ What arrived is read from the broker's files, by the source.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from tests.compat.clusters import Cluster, local_cluster, real_cluster
+from tests.compat.clusters import Cluster
 from tests.compat.processes import free_port
 from tests.fakes.records import LogBytes
 from tests.spark.logs import write_segments
@@ -47,15 +47,11 @@ def test_a_task_that_does_not_say_that_it_wrote_is_an_error() -> None:
     BatchWriter(target).commit([Written(1)])
 
 
-@pytest.fixture(scope="module", params=["local", "real"])
-def wire(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
-    """Yield a running cluster: of wakelog, and of the real brokers."""
-    folder = tmp_path_factory.mktemp(f"wire-{request.param}")
-    starter = local_cluster if request.param == "local" else real_cluster
-    with starter(folder) as cluster:
-        yield cluster
+@pytest.fixture(params=["local", "real"])
+def wire(request: pytest.FixtureRequest) -> Cluster:
+    """Return a running cluster: of wakelog, and of the real brokers."""
+    cluster: Cluster = request.getfixturevalue(request.param)
+    return cluster
 
 
 def stored(spark: SparkSession, cluster: Cluster, topic: str) -> list[Row]:
@@ -149,9 +145,15 @@ def test_a_batch_that_a_restarted_stream_repeats_has_the_same_keys(
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_write_that_nobody_takes_fails(spark: SparkSession) -> None:
-    table = spark.createDataFrame([("x",)], "body string")
-    writer = table.write.format("rocketmq").mode("append").option("topic", "T")
-    with pytest.raises(PySparkException, match="no name server says where topic T is"):
-        writer.option("nameServer", f"127.0.0.1:{free_port()}").save()
+    def write(name_server: str, **options: str) -> None:
+        # In a thread that is new to Spark the format is found once the session is the thread's.
+        table = spark.createDataFrame([("x",)], "body string")
+        writer = table.write.format("rocketmq").mode("append").options(topic="T", **options)
+        writer.option("nameServer", name_server).save()
+
     with pytest.raises(PySparkException, match="did you mean 'batchBytes'"):
-        writer.option("nameServer", "127.0.0.1:1").option("batchByte", "1").save()
+        write("127.0.0.1:1", batchByte="1")
+    with ThreadPoolExecutor(1) as other:
+        failed = other.submit(write, f"127.0.0.1:{free_port()}").exception()
+    assert isinstance(failed, PySparkException)
+    assert "no name server says where topic T is" in str(failed)

@@ -9,7 +9,8 @@
                were started with: without it Ray's nodes do not find each other. It is the user's
                (`RAY_AUTH_TOKEN`, `RAY_AUTH_TOKEN_PATH`), or else a new one
     PATH       a node is started by `ray`, which lies beside this Python
-    head       is waited for; Ray itself looks once, after 20 s
+    head       is waited for; Ray itself looks once, after 20 s. What outlives it is ended
+    nodes      are looked for five times a second; Ray itself looks every 3 s
     ports      the head takes none of RocketMQ's: Ray draws them from a range that holds 9876
     dashboard  none: it would listen on every interface
 
@@ -26,6 +27,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import importlib
 import os
 import secrets
 import shutil
@@ -53,6 +55,8 @@ from wakelog.actors.supervised import SupervisedActors, deployment_plan
 
 HEAD_SECONDS_MAX: Final = 60.0
 HEAD_LOOK_SECONDS: Final = 0.1
+NODES_LOOK_SECONDS: Final = 0.2
+"""How often it is looked whether the nodes are there; Ray's own 3 s."""
 END_SECONDS_MAX: Final = 20.0
 """The head ends its processes within 1 s, removes its files, and waits a little before each."""
 
@@ -175,8 +179,10 @@ def hosted_ray(
     finally:
         leave()
         if head is not None:
+            processes = _processes_of(head)
             cluster_init.shutdown_ray_cluster()
             _wait_end(head)
+            _end_left(processes)
         for directory in (root, str(shared_directory)):
             shutil.rmtree(directory, ignore_errors=True)
         for name, value in kept.items():
@@ -206,6 +212,7 @@ def _patched(cluster_init: Any) -> Iterator[None]:
     """Change what Ray's arguments do not reach; see the module."""
     values = {
         "_RAY_HEAD_STARTUP_TIMEOUT": 0,
+        "_RAY_CLUSTER_STARTUP_PROGRESS_CHECKING_INTERVAL": NODES_LOOK_SECONDS,
         "_RAY_WORKER_NODE_STARTUP_INTERVAL": PORT_HOLD_SECONDS,
         "is_port_in_use": functools.partial(_wait_port, cluster_init.is_port_in_use),
         "get_random_unused_port": functools.partial(
@@ -248,3 +255,25 @@ def _wait_end(head: subprocess.Popen[str]) -> None:
     except subprocess.TimeoutExpired:
         head.kill()
         head.wait()
+
+
+def _processes_of(head: subprocess.Popen[str]) -> list[Any]:
+    """Return what the head has started, as Ray's own psutil has it.
+
+    Once the head has ended it has other parents.
+    """
+    psutil: Any = importlib.import_module("psutil")
+    try:
+        found: list[Any] = psutil.Process(head.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return found
+
+
+def _end_left(processes: list[Any]) -> None:
+    """End what outlives its head: a node's agents wait a minute for one that is gone."""
+    psutil: Any = importlib.import_module("psutil")
+    # It takes no process for another that has its number by now.
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.tables import read_log
+from wakelog.spark.options import options_of
 from wakelog.spark.stores import find_stores
 from wakelog.storage.file_system import RealFileSystem
 
@@ -39,7 +40,8 @@ def compare(
     """Return where two logs differ: a row for each queue and kind of difference.
 
     right_path: or else `name_server`, by which the live brokers on the second side are found.
-    options: of the source, for both sides: `topic`, `startingTimestamp`, ...
+    options: of the source, for both sides: `topic`, `startingTimestamp`, ...; those that go with
+        one way of reading alone, as `accessKey`, for the side that is read so.
     Raises: SourceError, JobFailed.
     """
     if bool(right_path) == bool(name_server):
@@ -49,11 +51,13 @@ def compare(
     if any(len(find_stores(RealFileSystem(), path)) > 1 for path in paths):
         place.insert(0, "brokerName")
     queue = place[:-1]
-    both = {**(options or {})}
-    second = {**both, "nameServer": name_server} if name_server else both
+    first = options_of(options or {}, remote=False)
+    second = options_of(options or {}, remote=bool(name_server))
+    if name_server:
+        second["nameServer"] = name_server
     tables = [
         read_log(spark, path, *place, *COLUMNS, **given).selectExpr(*place, f"{SAME} as {side}")
-        for path, given, side in ((left_path, both, "first"), (right_path, second, "second"))
+        for path, given, side in ((left_path, first, "first"), (right_path, second, "second"))
     ]
     return (
         tables[0]

@@ -26,7 +26,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from os.path import abspath, join, relpath
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from wakelog.dispatchers.sync_files import sync_files
@@ -44,6 +44,19 @@ DAY: Final = (
     "date_add(date'1970-01-01', cast(floor(unix_millis(storeTimestamp) / 86400000) as int))"
 )
 """In UTC, whatever the session's time zone."""
+
+
+_OF_HOW: Final = frozenset(
+    {
+        "failondataloss", "maxbytespertrigger", "maxoffsetspertrigger", "minoffsetspertrigger",
+        "maxtriggerdelay", "maxbytesperpartition", "maxrecordsperpartition", "minpartitions",
+        "arrowbatchrows", "arrowbatchbytes",
+    }
+)  # fmt: skip
+"""Options by lower name that say how the log is read, and not what of it: any run may have others.
+
+Without that an export whose log expired before it was read would never go on.
+"""
 
 
 class ExportReport(NamedTuple):
@@ -74,10 +87,10 @@ class ExportState:
         Raises: JobFailed.
         """
         path = join(self.folder, "settings.json")
-        wanted = json.loads(json.dumps(settings))
+        wanted = _of_what(json.loads(json.dumps(settings)))
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
-                found = json.load(file)
+                found = _of_what(json.load(file))
             if found != wanted:
                 names = sorted(x for x in {*found, *wanted} if found.get(x) != wanted.get(x))
                 raise JobFailed(
@@ -196,6 +209,13 @@ def write_batch(state: ExportState, batch: DataFrame, number: int, columns: Sequ
         table.write.partitionBy("topic", "day").parquet(path)
         state.list_files(number)
     state.name_files(number)
+
+
+def _of_what(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings without the options that later runs may change."""
+    options = settings.get("options", {})
+    kept = {name: text for name, text in options.items() if name.lower() not in _OF_HOW}
+    return {**settings, "options": kept}
 
 
 def topics_of(target: str) -> list[str]:

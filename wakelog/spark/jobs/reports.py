@@ -12,11 +12,13 @@ dead letter.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wakelog.broker.consumer_offsets import ConsumerOffsets
-from wakelog.broker.names import DLQ_PREFIX
+from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX
+from wakelog.spark.columns import nearest
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.tables import ALL_TOPICS, read_log
 from wakelog.spark.stores import StoreLog, find_stores
@@ -55,15 +57,9 @@ def lag(
     group: this one alone. A queue of which a group has committed nothing is none of its.
     options: of the source. Raises: JobFailed.
     """
-    found = [row for row in committed_offsets(store_path) if group in ("", row.group)]
-    if not found:
-        whose = f"no group {group!r}" if group else "no group"
-        raise JobFailed(
-            f"{whose} has committed an offset in {store_path}",
-            "give a store with config/consumerOffset.json, and a group that consumes",
-        )
     committed = spark.createDataFrame(
-        found, "`group` string, brokerName string, topic string, queueId int, committed bigint"
+        _committed_by(group, store_path),
+        "`group` string, brokerName string, topic string, queueId int, committed bigint",
     )
     names = ("brokerName", "topic", "queueId", "queueOffset", "storeTimestamp", "storeSize")
     messages = read_log(spark, store_path, *names, **{**ALL_TOPICS, **(options or {})})
@@ -84,19 +80,31 @@ def lag(
     )
 
 
-def latency(spark: SparkSession, store_path: str, *, every: str = EVERY) -> DataFrame:
+def latency(
+    spark: SparkSession,
+    store_path: str,
+    *,
+    group: str = "",
+    every: str = EVERY,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
     """Return how long messages took from their producer to the log: by topic and interval.
 
     A message of a group's retry topic keeps the time at which it was first sent: there it is how
     late the group gets it once more. Clocks of producers count as they are.
+    group: of the topics that it consumes alone, its retry topic included.
+    options: of the source. Raises: JobFailed.
     """
+    from pyspark.sql.functions import col, expr
+
     names = ("topic", "bornTimestamp", "storeTimestamp")
-    options = {"includeRetry": "true", "includeDlq": "true"}
-    messages = read_log(spark, store_path, *names, **options).selectExpr(
+    given = {"includeRetry": "true", "includeDlq": "true", **(options or {})}
+    messages = read_log(spark, store_path, *names, **given).selectExpr(
         "*", "unix_millis(storeTimestamp) - unix_millis(bornTimestamp) as ms"
     )
-    from pyspark.sql.functions import expr
-
+    if group:
+        consumed = {row.topic for row in _committed_by(group, store_path)}
+        messages = messages.where(col("topic").isin(*consumed, RETRY_PREFIX + group))
     return (
         messages.groupBy("topic", _interval(messages, every))
         .agg(
@@ -137,15 +145,22 @@ def hotkeys(
 
 
 def deadletters(
-    spark: SparkSession, store_path: str, *, retries_max: int = RETRIES_MAX
+    spark: SparkSession,
+    store_path: str,
+    *,
+    group: str = "",
+    retries_max: int = RETRIES_MAX,
+    options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Return what groups gave up: by group, topic of origin and reason.
 
+    group: this one alone. options: of the source.
     retries_max: of the groups; with fewer a consumer has set a lower limit, or sent a message to
         the dead letters itself.
     """
     names = ("topic", "properties", "reconsumeTimes", "storeTimestamp", "msgId")
-    pattern = {"subscribePattern": f"{DLQ_PREFIX}.*", "includeDlq": "true"}
+    which = re.escape(group) if group else ".*"
+    pattern = {"subscribePattern": DLQ_PREFIX + which, "includeDlq": "true", **(options or {})}
     from pyspark.sql.functions import expr
 
     return (
@@ -187,6 +202,19 @@ def committed_offsets(store_path: str) -> list[Committed]:
     """Return what groups have committed in the stores that a path names. Raises: JobFailed."""
     stores = find_stores(RealFileSystem(), store_path)
     return [row for store in stores for row in _committed(store)]
+
+
+def _committed_by(group: str, store_path: str) -> list[Committed]:
+    """Return what a group, or with "" any, has committed. Raises: JobFailed if it is nothing."""
+    found = committed_offsets(store_path)
+    groups = {row.group for row in found}
+    if not found or group not in ("", *groups):
+        whose = f"no group {group!r}" if group else "no group"
+        raise JobFailed(
+            f"{whose} has committed an offset in {store_path}{nearest(group, groups)}",
+            "give a store with config/consumerOffset.json, and a group that consumes",
+        )
+    return [row for row in found if group in ("", row.group)]
 
 
 def _committed(store: StoreLog) -> Iterator[Committed]:

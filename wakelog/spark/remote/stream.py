@@ -25,7 +25,6 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
-    ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
@@ -39,7 +38,7 @@ from wakelog.spark.remote.plan import PulledPartition
 from wakelog.spark.remote.query import make_tasks, remote_options
 from wakelog.spark.remote.starts import Places, find_begins
 from wakelog.spark.starts import check_there
-from wakelog.spark.stream import TriggerHold
+from wakelog.spark.stream import TriggerHold, default_limit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,9 +78,7 @@ class RemoteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit of the options."""
-        if self._options.offsets_per_trigger_max is not None:
-            return ReadMaxRows(self._options.offsets_per_trigger_max)
-        return ReadAllAvailable()
+        return default_limit(self._options)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Take what there is now for all that this run will read."""

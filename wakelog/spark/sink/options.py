@@ -92,6 +92,8 @@ def read_write_options(options: Mapping[str, str]) -> WriteOptions:
         if word.lower() in _OF_SPARK:
             continue
         name = _BY_LOWER.get(word.lower())
+        if name is None and word.lower().startswith("tls."):
+            raise OptionError(f"option {word} is not served yet")
         if name is None:
             raise OptionError(f"there is no option {word!r} of a write{nearest(word, _OPTIONS)}")
         field, read = _OPTIONS[name]
