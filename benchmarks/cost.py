@@ -25,7 +25,7 @@ ROLES = {
     "gcs_server ": "GCS",
     "raylet/raylet ": "raylet",
     "agent_stand_in": "agent of runtime environments, stood in for",
-    "sleep ": "dashboard agent, stood in for",
+    "cat ": "dashboard agent, stood in for",
     "ray_head": "head, worker template",
     "wakelog up": "wakelog up",
     "wakelog log": "wakelog log",

@@ -14,6 +14,8 @@ from wakelog.actors.cluster.agent_stand_in import PORT_OF_ENVIRONMENTS, PORTS_OF
 
 WAIT_SECONDS_MAX = 20.0
 NODE = "ab" * 28
+DASHBOARD_AGENT = Path("ray", "dashboard", "agent.py")
+ENVIRONMENT_AGENT = Path("ray", "_private", "runtime_env", "agent", "main.py")
 
 
 def test_an_option_is_found_by_its_whole_name() -> None:
@@ -23,12 +25,14 @@ def test_an_option_is_found_by_its_whole_name() -> None:
         option("node", arguments)
 
 
-def start_stand_in(script: Path, directory: Path) -> "subprocess.Popen[bytes]":
+def start_stand_in(
+    script: Path, directory: Path, standard_input: int = subprocess.PIPE
+) -> "subprocess.Popen[bytes]":
     """Run the stand-in of an agent as Ray does."""
     options = [f"--session-dir={directory}", f"--node-id={NODE}", "--node-ip-address=127.0.0.1"]
     options.append("--runtime-env-agent-port=0")
     command = [sys.executable, "-S", agent_stand_in.__file__, str(script), *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE)
+    return subprocess.Popen(command, stdin=standard_input, stdout=subprocess.PIPE)
 
 
 def wait_port(name: str, directory: Path) -> int:
@@ -41,16 +45,40 @@ def wait_port(name: str, directory: Path) -> int:
     return int(path.read_text())
 
 
+def wait_command(stand_in: "subprocess.Popen[bytes]", name: bytes) -> None:
+    """Return once the process runs that program."""
+    command = Path(f"/proc/{stand_in.pid}/cmdline")
+    end = time.monotonic() + WAIT_SECONDS_MAX
+    while not command.read_bytes().startswith(name + b"\0"):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 @pytest.mark.process
 def test_the_dashboard_s_agent_has_no_port_and_does_nothing(tmp_path: Path) -> None:
-    with start_stand_in(Path("ray", "dashboard", "agent.py"), tmp_path) as stand_in:
+    with start_stand_in(DASHBOARD_AGENT, tmp_path) as stand_in:
         assert [wait_port(name, tmp_path) for name in PORTS_OF_NOBODY] == [-1, -1, -1]
-        command = Path(f"/proc/{stand_in.pid}/cmdline")
-        end = time.monotonic() + WAIT_SECONDS_MAX
-        while not command.read_bytes().startswith(b"sleep\0"):
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        wait_command(stand_in, b"cat")
         assert stand_in.poll() is None
+        stand_in.kill()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("script", [DASHBOARD_AGENT, ENVIRONMENT_AGENT])
+def test_the_end_of_the_raylet_is_that_of_its_agents(tmp_path: Path, script: Path) -> None:
+    with start_stand_in(script, tmp_path) as stand_in:
+        name = PORT_OF_ENVIRONMENTS if script == ENVIRONMENT_AGENT else PORTS_OF_NOBODY[-1]
+        wait_port(name, tmp_path)
+        assert stand_in.poll() is None
+        assert stand_in.stdin is not None
+        stand_in.stdin.close()  # as the kernel does with what a killed process had open
+        assert stand_in.wait(WAIT_SECONDS_MAX) == 0
+
+
+@pytest.mark.process
+def test_an_agent_whose_input_says_nothing_of_the_raylet_stays(tmp_path: Path) -> None:
+    with start_stand_in(DASHBOARD_AGENT, tmp_path, subprocess.DEVNULL) as stand_in:
+        wait_command(stand_in, b"sleep")
         stand_in.kill()
 
 
