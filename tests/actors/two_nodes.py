@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from wakelog.actors.cluster import worker_start, worker_template
-from wakelog.actors.cluster.ray_head import end_session, fork_template
+from wakelog.actors.cluster.ray_head import fork_template
 
 LOOPBACK = "127.0.0.1"
 NODE: dict[str, Any] = {
@@ -93,8 +93,6 @@ class TwoNodes:
 
         leave()
         self._cluster.shutdown()
-        # What stands in for the agents of a node outlives a node that was killed.
-        end_session(os.getsid(0))
 
 
 def say(line: str) -> None:
