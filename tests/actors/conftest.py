@@ -14,8 +14,8 @@ from tests.actors.supervised_brokers import (
 )
 from wakelog.actors.cluster.ray_cluster import RayCluster, leave
 
-WORKER_PORTS_COUNT = 300
-"""The system keeps a killed process's port for a minute. In storms one after the other some 250 die
+WORKER_PORTS_COUNT = 450
+"""The system keeps a killed process's port for a minute. In storms one after the other some 400 die
 in that time: each new Broker ends the services of the one before as well."""
 
 

@@ -35,8 +35,8 @@ WORKERS_SPARE_COUNT = 4
 """Ports for a job or a shell beside the actors, and for an actor's next process."""
 
 DEATHS_A_MINUTE_MAX = 60
-"""The system keeps the port of a process that died for a minute. Ray starts an actor again about a
-second after it died: one that dies each time must not take the ports that the others come back
+"""The system keeps the port of a process that died for a minute. One that dies each time that it is
+attached is attached again a second later: it must not take the ports that the others come back
 with."""
 
 

@@ -1,11 +1,14 @@
 """A Ray of one's own: beside others, closed to strangers, and gone without a trace."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +38,10 @@ def listening(process_ids: list[int]) -> set[str]:
 
 
 WAIT_SECONDS_MAX = 20.0
+TOLD_COUNT = 3
+TOLD_SECONDS_MAX = 0.9
+"""It takes 0.1 s, and with Ray's own settings never less than a second."""
+
 LOOPBACKS = {
     "0100007F",  # 127.0.0.1
     "0000000000000000FFFF00000100007F",  # the same, as an IPv6 socket says it
@@ -95,6 +102,37 @@ def test_a_ray_ends_with_whoever_started_it(ray_cluster: RayCluster) -> None:
     while session_processes(int(head_id)) or Path(directory).exists() or Path(shared).exists():
         assert time.monotonic() < end, "something is left"
         time.sleep(0.05)
+
+
+def test_who_calls_an_actor_that_has_just_died_is_told_soon(ray_cluster: RayCluster) -> None:
+    import ray
+    from ray.exceptions import ActorUnavailableError
+
+    class Mortal:
+        async def process_id(self) -> int:
+            return os.getpid()
+
+        async def wait(self) -> None:
+            await asyncio.Event().wait()
+
+    def living() -> int:
+        while True:
+            with suppress(ActorUnavailableError):
+                return int(ray.get(mortal.process_id.remote(), timeout=WAIT_SECONDS_MAX))
+
+    actor: Any = ray.remote(num_cpus=0, max_restarts=-1)(Mortal)
+    mortal = actor.remote()
+    told_after = []
+    for _ in range(TOLD_COUNT):
+        process_id = living()
+        call = mortal.wait.remote()
+        os.kill(process_id, signal.SIGKILL)
+        killed_at = time.monotonic()
+        with pytest.raises(ActorUnavailableError):
+            ray.get(call)
+        told_after.append(time.monotonic() - killed_at)
+    ray.kill(mortal)
+    assert min(told_after) < TOLD_SECONDS_MAX
 
 
 def test_a_ray_that_cannot_start_says_why_and_leaves_nothing() -> None:

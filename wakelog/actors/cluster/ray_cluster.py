@@ -42,6 +42,14 @@ from wakelog.actors.cluster.ray_import import import_ray
 NAMESPACE = "wakelog"
 HAS_NODES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Whether Ray has nodes on several machines, which have to reach each other: "1" or "0"."""
+SOON_TOLD_OF_DEATHS = {
+    "RAY_timeout_ms_task_wait_for_death_info": "20",
+    "RAY_core_worker_internal_heartbeat_ms": "100",
+}
+"""A call to an actor that has just died fails once its caller has looked, each second by default,
+whether it has waited long enough, a second by default, to say what the actor died of. Nobody asks
+that, and who is to be attached anew waits for it: Ray has the actor back in 0.2 s."""
+
 OBJECT_STORE_BYTES = 80 << 20
 """Bodies never travel through Ray's object store; it takes no less than 75 MiB."""
 
@@ -105,6 +113,7 @@ class RayCluster:
             # Ray turns the loopback address into the host's, unless it believes that clusters of
             # several machines are not supported here.
             HAS_NODES: "0",
+            **SOON_TOLD_OF_DEATHS,
         }
         # Without a name: the head removes its directories before anybody can read what it said.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
@@ -202,9 +211,6 @@ class RayCluster:
             "RAY_task_events_report_interval_ms": "0",
             # No worker is kept for a task that never comes.
             "RAY_num_workers_soft_limit": "0",
-            # A call to an actor that has just died fails after this time, by default a second, so
-            # that it can say what the actor died of. Nobody asks, and its neighbours wait for it.
-            "RAY_timeout_ms_task_wait_for_death_info": "100",
             # numpy starts no thread: a process that runs some cannot be forked, and nothing here
             # multiplies matrices.
             "OPENBLAS_NUM_THREADS": "1",

@@ -6,7 +6,7 @@ keep the order of calls, and both count them by what they are for.
 
 A `Neighbour` keeps one attached. Attaching tells it the Broker's epoch and what it needs to begin;
 it may be done again at any time. That a process has died is told by the kernel (a descriptor of the
-process): Ray answers a call to an actor that was killed only when it is back, 1 to 2 s later.
+process): Ray answers a call to an actor that was killed some tenths of a second later.
 """
 
 from __future__ import annotations
