@@ -1,8 +1,9 @@
 """Allocate and Reput killed while they make a file: the real 4.9.3 broker opens what they leave.
 
-Ten kills of each in turn, on one store under load. The first of them that leaves a file half made
-is looked at more closely: everybody else is stopped and the store is copied as it lies there, as if
-all processes had died together. A real broker opens that copy and serves what was acknowledged.
+Ten kills of each, on one store under load, each in a round of its own beside the other's. The first
+of a role's that leaves a file half made is looked at more closely: everybody else is stopped and
+the store is copied as it lies there, as if all processes had died together. A real broker opens
+each of those copies and serves what was acknowledged.
 """
 
 import asyncio
@@ -11,8 +12,10 @@ import random
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +29,7 @@ from tests.actors.strikes import Times, Victim, struck
 from tests.actors.supervised_brokers import FILE_SIZES, SupervisedBroker
 from tests.compat.clusters import real_cluster
 from tests.compat.processes import hold, states_of
+from tests.compat.together import at_once
 
 pytestmark = [
     pytest.mark.ray,
@@ -57,52 +61,92 @@ class Image(NamedTuple):
     acknowledged: dict[str, Account]
 
 
-class CreationKills:
-    """Ten kills of one role on one store."""
+class Blow(NamedTuple):
+    """What came of the kill of one role: whether it left a file half made, and when it was back."""
 
-    def __init__(self, supervised: SupervisedBroker, role: str, folder: Path) -> None:
+    half_made: bool
+    back_ms: int
+    noticed_ms: int
+
+
+class CreationKills:
+    """Ten kills of each role on one store."""
+
+    def __init__(self, supervised: SupervisedBroker, folder: Path) -> None:
         self._supervised = supervised
-        self._role = role
         self._folder = folder
         self._store = Path(supervised.plan.brokers[0].settings.store.store_path_root)
         self._accounts: dict[str, Account] = {}
-        self._half_made = False
-        self.image: Image | None = None
+        self._process_ids: dict[str, int] = {}
+        self._away: set[str] = set()
+        self.images: dict[str, Image] = {}
 
     async def kill(self, number: int, *, is_last: bool, keep: bool) -> None:
-        """Kill the role once in the middle of a file, and see that nothing was lost."""
-        chance = random.Random(f"{SEED} {self._role} {number}").random()
-        victim = Victim(self._supervised, self._role)
+        """Kill each role once in the middle of a file, and see that nothing was lost."""
+        blows: dict[str, Blow] = {}
 
         async def blow(load: Load, times: Times) -> None:
             self._accounts[load.topic] = load.account
-            await victim.look()
-            others = await self._supervised.process_ids()
-            await self._run_killer(victim.process_id, chance)
+            await self._supervised.wait_whole()
+            self._process_ids = await self._supervised.process_ids()
             times.strike()
-            await wait_until(lambda: is_dead(victim.process_id), "dead")
-            names = self._store.glob(PREFIXES[self._role] + "*")
-            self._half_made = any(map(is_half_made, names))
-            if self.image is None and (self._half_made or is_last):
-                self._copy(others.values())
-            await victim.wait_back(load, times)
+            async with asyncio.TaskGroup() as group:
+                strikes = {
+                    role: group.create_task(self._strike(role, number, load)) for role in PREFIXES
+                }
+            blows.update({role: strike.result() for role, strike in strikes.items()})
+            times.back_at = time.monotonic()
+            for role in PREFIXES.keys() - self.images if is_last else ():
+                self.images[role] = self._copy(role)
 
         incident = await struck(
             self._supervised,
             blow,
             case="creation",
-            role=self._role,
+            role="-".join(PREFIXES),
             number=number,
             body_bytes=BODY_BYTES,
-            before_seconds=0,  # the killer waits until some files were made
+            before_seconds=0,  # the killers wait until some files were made
         )
-        if keep:
-            note(msgspec.structs.replace(incident, half_made=self._half_made))
-        assert (incident.lost, incident.doubled) == (0, 0), f"seed {SEED} {self._role} {number}"
+        for role, one in blows.items() if keep else ():
+            note(
+                msgspec.structs.replace(
+                    incident,
+                    role=role,
+                    back_ms=one.back_ms,
+                    noticed_ms=one.noticed_ms,
+                    half_made=one.half_made,
+                )
+            )
+        assert (incident.lost, incident.doubled) == (0, 0), f"seed {SEED} {number}"
 
-    async def _run_killer(self, process_id: int, chance: float) -> None:
+    async def _strike(self, role: str, number: int, load: Load) -> Blow:
+        """Kill one role, and return once it is back."""
+        chance = random.Random(f"{SEED} {role} {number}").random()
+        victim = Victim(self._supervised, role)
+        times = Times()
+        await victim.look()
+        await self._run_killer(role, victim.process_id, chance)
+        times.strike()
+        self._away.add(role)
+        await wait_until(lambda: is_dead(victim.process_id), "dead")
+        names = self._store.glob(PREFIXES[role] + "*")
+        half_made = any(map(is_half_made, names))
+        # A process that nobody knows yet would go on while the others are held.
+        if half_made and role not in self.images and self._away == {role}:
+            self.images[role] = self._copy(role)
+        await victim.wait_back(load, times)
+        self._process_ids[role] = await self._supervised.process_id(role)
+        self._away.remove(role)
+        assert times.back_at is not None and times.noticed_at is not None
+        back_ms, noticed_ms = (
+            round((at - times.struck_at) * 1000) for at in (times.back_at, times.noticed_at)
+        )
+        return Blow(half_made, back_ms, noticed_ms)
+
+    async def _run_killer(self, role: str, process_id: int, chance: float) -> None:
         """Return once the process was killed."""
-        words = [str(self._store), PREFIXES[self._role], str(process_id), str(chance)]
+        words = [str(self._store), PREFIXES[role], str(process_id), str(chance)]
         killer = await asyncio.create_subprocess_exec(
             sys.executable, "-I", "-S", str(KILLER), *words, stdout=asyncio.subprocess.DEVNULL
         )
@@ -114,20 +158,21 @@ class CreationKills:
                 killer.kill()
                 await killer.wait()
 
-    def _copy(self, process_ids: Iterable[int]) -> None:
+    def _copy(self, role: str) -> Image:
+        """Copy the store as it lies there, while all that is known is held."""
         snapshot = {
             topic: Account(acknowledged=dict(account.acknowledged))
             for topic, account in self._accounts.items()
         }
-        root = self._folder / self._role
-        with stopped(process_ids):
+        root = self._folder / role
+        with stopped(self._process_ids.values()):
             shutil.copytree(self._store, root, symlinks=True)
         # The links that keep 4.9.3 out of a store in use lead to the Broker's process.
         for link in (root / "config").iterdir():
             if link.is_symlink():
                 link.unlink()
                 link.symlink_to("/proc/gone")
-        self.image = Image(root, snapshot)
+        return Image(root, snapshot)
 
 
 def is_half_made(path: Path) -> bool:
@@ -164,15 +209,10 @@ def check_served_by_a_real_broker(image: Image, folder: Path) -> None:
 
 @pytest.mark.parametrize("supervised", ["bells"], indirect=True, scope="session")
 @pytest.mark.parametrize("ten", TENS)
-@pytest.mark.parametrize("role", PREFIXES)
 def test_rocketmq_opens_what_a_kill_in_mid_creation_leaves(
-    supervised: SupervisedBroker,
-    role: str,
-    ten: int,
-    tmp_path: Path,
-    pytestconfig: pytest.Config,
+    supervised: SupervisedBroker, ten: int, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    kills = CreationKills(supervised, role, tmp_path)
+    kills = CreationKills(supervised, tmp_path)
     keep = pytestconfig.getoption("--long")
 
     async def main() -> None:
@@ -181,5 +221,10 @@ def test_rocketmq_opens_what_a_kill_in_mid_creation_leaves(
             await kills.kill(ten * KILLS_COUNT + number, is_last=is_last, keep=keep)
 
     asyncio.run(main())
-    assert kills.image is not None
-    check_served_by_a_real_broker(kills.image, tmp_path / "real")
+    assert kills.images.keys() == PREFIXES.keys()
+    at_once(
+        *(
+            partial(check_served_by_a_real_broker, image, tmp_path / f"real-{role}")
+            for role, image in kills.images.items()
+        )
+    )

@@ -5,6 +5,7 @@ import random
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -126,13 +127,22 @@ def free_port(*neighbours: int) -> int:
     random.shuffle(candidates)  # sessions side by side do not try the same ones
     for port in candidates:
         wanted = {port + distance for distance in (0, *neighbours)}
-        if wanted.isdisjoint(_given_away) and all(map(_is_free, wanted)):
-            _given_away.update(wanted)
+        if all(map(_is_free, wanted)) and _gives_away(wanted):
             return port
     raise ProcessFailed("no free port on the loopback")
 
 
 _given_away: set[int] = set()
+_giving = threading.Lock()
+
+
+def _gives_away(ports: set[int]) -> bool:
+    """Tell whether ports were still to be had; they are not any more."""
+    with _giving:
+        is_new = ports.isdisjoint(_given_away)
+        if is_new:
+            _given_away.update(ports)
+        return is_new
 
 
 def _is_free(port: int) -> bool:

@@ -9,6 +9,7 @@ when they start.
 """
 
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -26,21 +27,24 @@ class Spares(Generic[T]):
         self._next: T | None = None
         self._place: tempfile.TemporaryDirectory[str] | None = None
         self._folders_count = 0
+        self._turn = threading.RLock()
 
     def take(self) -> T:
         """Return a program that is the caller's to end, and start the next."""
-        taken = self._next if self._next is not None else self._start(self.make_folder())
-        self._next = None
-        self._next = self._start(self.make_folder())
+        with self._turn:
+            taken = self._next if self._next is not None else self._start(self.make_folder())
+            self._next = None
+            self._next = self._start(self.make_folder())
         return taken
 
     def make_folder(self) -> Path:
         """Return a folder that nobody has."""
-        if self._place is None:
-            self._place = tempfile.TemporaryDirectory()
-            _in_use.append(self)
-        self._folders_count += 1
-        folder = Path(self._place.name, str(self._folders_count))
+        with self._turn:
+            if self._place is None:
+                self._place = tempfile.TemporaryDirectory()
+                _in_use.append(self)
+            self._folders_count += 1
+            folder = Path(self._place.name, str(self._folders_count))
         folder.mkdir()
         return folder
 
