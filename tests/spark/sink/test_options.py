@@ -42,7 +42,7 @@ def test_options_are_read_without_case_and_sparks_own_are_passed_over() -> None:
         ({**SERVER, "group": "g"}, "did you mean 'producerGroup'?"),
         ({**SERVER, "tls.enable": "true"}, "tls.enable is not served yet"),
         ({**SERVER, "retryTimesWhenSendFailed": "-1"}, "a number from 0 to 100"),
-        ({**SERVER, "producerGroup": "a b"}, "letters, digits"),
+        ({**SERVER, "producerGroup": "a b"}, "printable ASCII"),
         ({**SERVER, "namesrvAddr": "b:1"}, "are one, with two values"),
         ({**SERVER, "accessKey": "a"}, "accessKey and secretKey go together"),
     ],
