@@ -32,7 +32,7 @@ class IllegalName(StoreError):
         self.kind = kind
         self.name = name
         super().__init__(
-            f"illegal {kind} name {name[:160]!r}: 1 to 127 of letters, digits, '%', '|', '_', '-'"
+            f"illegal {kind} name {name[:160]!r}: 1 to 127 of printable ASCII without blank and '/'"
         )
 
 
