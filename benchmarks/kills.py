@@ -34,7 +34,8 @@ class Case(NamedTuple):
 CASES = {
     "kill": Case(
         "Killed",
-        "SIGKILL at a seeded random moment under load.",
+        "SIGKILL at a seeded random moment under load. One that is killed again within a second of"
+        " its return, as most are here, is attached anew a second later, and else after 0.3 s.",
     ),
     "stop": Case(
         "Stopped for 10 s",

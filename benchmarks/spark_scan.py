@@ -36,10 +36,10 @@ Scan = Callable[[], DataFrame]
 
 @contextmanager
 def session(folder: Path, master: str = "local[2]") -> Iterator[tuple[SparkSession, str]]:
-    """Yield a session, and the mark that all of its processes have."""
-    mark = uuid.uuid4().hex
+    """Yield a session, and the mark that all processes of this one's sessions have."""
+    # The JVM of one session serves the next of this process, so that all have one mark.
+    mark = os.environ.setdefault(MARK, uuid.uuid4().hex)
     os.environ.update(java_runtime().env)
-    os.environ[MARK] = mark
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     spark = open_session(master, {**CONFIG, "spark.local.dir": str(folder / "local")})
     try:

@@ -1,10 +1,13 @@
 """The Spark benchmark: its log, the row-by-row way over it, and the page made of figures."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
+import pytest
 from pyspark.sql.types import StructType
 
-from benchmarks import results, spark
+from benchmarks import results, spark, spark_scan
+from benchmarks.cost import MARK
 from benchmarks.spark_log import QUEUES_COUNT, TOPIC, write_log
 from benchmarks.spark_rows import RowReader, RowSource
 from tests.spark.logs import query_rows
@@ -38,6 +41,21 @@ def test_the_log_can_be_read_and_row_by_row_it_says_the_same(tmp_path: Path) -> 
             named[name] = round(named[name].timestamp() * 1_000_000)
         named["properties"] = list(named["properties"].items())
         assert named == expected
+
+
+def test_sessions_behind_each_other_count_the_same_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MARK, "so that it is taken away with the test")
+    monkeypatch.delenv(MARK)
+    monkeypatch.setattr(spark_scan, "open_session", Mock())
+    monkeypatch.setattr(spark_scan, "java_runtime", Mock(return_value=Mock(env={})))
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    with spark_scan.session(tmp_path) as (_, first):
+        pass
+    with spark_scan.session(tmp_path) as (_, second):
+        pass
+    assert first == second
 
 
 def test_the_page_has_medians_and_ratios_turn_by_turn() -> None:
