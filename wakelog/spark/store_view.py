@@ -308,8 +308,9 @@ class StoreView:
                 continue
             begin, end = entry.physical_offset, entry.physical_offset + entry.size_bytes
             for segment in self.store.segments:
-                if segment.begin <= begin and end <= segment.end:
-                    ends += [end] if self._is_sound(segment, begin, entry.size_bytes) else []
+                is_inside = segment.begin <= begin and end <= segment.end
+                if is_inside and self._is_sound(segment, begin, entry.size_bytes):
+                    ends.append(end)
         return max(ends)
 
     def _is_sound(self, segment: Segment, begin: int, size_bytes: int) -> bool:

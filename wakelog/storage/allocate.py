@@ -64,7 +64,7 @@ class Allocate:
 class InlineSegments:
     """The segment source of a log without an allocating neighbour: makes each when it is needed."""
 
-    __slots__ = ("_failure", "_files", "_fs", "_owner", "_paths", "made_count")
+    __slots__ = ("_files", "_fs", "_owner", "_paths", "failure", "made_count")
 
     def __init__(
         self, fs: FileSystem, paths: StorePaths, files: MappedFileQueue, owner: str
@@ -74,13 +74,8 @@ class InlineSegments:
         self._paths = paths
         self._files = files
         self._owner = owner
-        self._failure: StoreError | None = None
+        self.failure: StoreError | None = None
         self.made_count = 0
-
-    @property
-    def failure(self) -> StoreError | None:
-        """Why the last segment could not be made, None if it could."""
-        return self._failure
 
     def take(self, start_offset: int) -> str | None:
         """Make the segment if it is not there; None if that failed, with the reason kept."""
@@ -90,9 +85,9 @@ class InlineSegments:
         try:
             made = make_segment(self._fs, path, size_bytes, temporary_path=temporary_path)
         except StoreError as error:
-            self._failure = error
+            self.failure = error
             return None
-        self._failure = None
+        self.failure = None
         self.made_count += made
         return path
 

@@ -33,20 +33,31 @@ def test_a_refusal_has_its_code(
     assert response.ext_fields == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 
 
-def test_the_one_cause_is_told_where_the_store_knows_it(harness: Harness) -> None:
-    harness.store.refusal = PutStatus.SERVICE_NOT_AVAILABLE
-    harness.store.cause = "the disk is full"
+@pytest.mark.parametrize(
+    ("status", "cause", "code", "remark"),
+    [
+        (
+            PutStatus.SERVICE_NOT_AVAILABLE,
+            "the disk is full",
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+            "service not available now: the disk is full",
+        ),
+        (
+            PutStatus.CREATE_MAPPED_FILE_FAILED,
+            "no space left",
+            ResponseCode.SYSTEM_ERROR,
+            "create mapped file failed: no space left",
+        ),
+    ],
+)
+def test_the_one_cause_is_told_where_the_store_knows_it(
+    harness: Harness, status: PutStatus, cause: str, code: ResponseCode, remark: str
+) -> None:
+    harness.store.refusal = status
+    harness.store.cause = cause
     response = harness.send("T")
-    assert response.code == ResponseCode.SERVICE_NOT_AVAILABLE
-    assert response.remark == "service not available now: the disk is full"
-
-
-def test_why_there_is_no_segment_is_told(harness: Harness) -> None:
-    harness.store.refusal = PutStatus.CREATE_MAPPED_FILE_FAILED
-    harness.store.cause = "no space left"
-    response = harness.send("T")
-    assert response.code == ResponseCode.SYSTEM_ERROR
-    assert response.remark == "create mapped file failed: no space left"
+    assert response.code == code
+    assert response.remark == remark
 
 
 def test_every_refusal_is_in_the_table() -> None:
