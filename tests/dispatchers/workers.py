@@ -19,3 +19,18 @@ class LaterWorker(InTurn):
     def submit(self, work: Callable[[], T], /) -> Later[T]:
         self.submitted_count += 1
         return super().submit(work)
+
+
+class Slow(Later[T]):
+    """Work that is not done before somebody waits for it, and says so."""
+
+    def done(self) -> bool:
+        return bool(self._results)
+
+
+class SlowWorker(LaterWorker):
+    """Is behind with everything: who can do something else meanwhile had better."""
+
+    def submit(self, work: Callable[[], T], /) -> Slow[T]:
+        super().submit(work)
+        return Slow(work)

@@ -45,8 +45,9 @@ from wakelog.storage.state.store_lock import BROKER_BYTE, StoreLock, holder_pid
 
 # Below, the plain scan is done before numba is imported.
 BULK_LOG_BYTES_MIN = 64 << 20
-# Threads that read and scan. Who puts queues and index in order keeps pace with about four.
-WORKERS_COUNT = min(4, os.cpu_count() or 1)
+# Threads that read and scan, beside the one that puts queues and index in order, which scans too
+# when it would have to wait, and keeps pace with about four.
+WORKERS_COUNT = min(4, max(1, (os.cpu_count() or 1) - 1))
 # Kinds of findings that a repair can do something about; a record that rotted stays where it is.
 _MENDED = frozenset({"file", "tail", "queue", "index"})
 

@@ -325,14 +325,14 @@ class LogCursor:
         data = self._log.read_span(self.position, min(RESYNC_BYTES_MAX, end - self.position))
         if not data:
             return self._nothing_there(now_ms)
-        at = data.find(_MAGIC)
+        at = _next_magic(data, 0)
         while at >= 0:
             candidate = self.position + at - MAGIC_OFFSET
             if candidate >= self.position and self._sound_at(candidate, end, segment_end):
                 self.position = candidate
                 self._end_bad_stretch()
                 return self._no_record(now_ms)
-            at = data.find(_MAGIC, at + 1)
+            at = _next_magic(data, at + 1)
         looked_to = self.position + len(data)
         if looked_to >= end:
             self.position = end
@@ -355,3 +355,12 @@ class LogCursor:
         self._bad_stretches.append(stretch)
         self._bad_bytes += stretch.end - stretch.begin
         self._bad = None
+
+
+def _next_magic(data: bytes, begin: int) -> int:
+    """Return where the next record's magic stands, -1 if nowhere."""
+    # One byte is looked for at the memory's speed, four are not; most of this is zeros.
+    at = data.find(_MAGIC[0], begin)
+    while at >= 0 and not data.startswith(_MAGIC, at):
+        at = data.find(_MAGIC[0], at + 1)
+    return at

@@ -47,6 +47,10 @@ class SpanReader(Protocol):
 class Pending(Protocol[T_co]):
     """Work that goes on elsewhere."""
 
+    def done(self) -> bool:
+        """Tell whether `result` would not wait."""
+        ...
+
     def result(self) -> T_co:
         """Wait for the work; return what it returned or raise what it raised."""
         ...

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.dispatchers.workers import LaterWorker
+from tests.dispatchers.workers import LaterWorker, SlowWorker
 from tests.fakes.records import LogBytes, record
 from wakelog.dispatchers.parallel.stretches import (
     LOOK_BYTES_MAX,
@@ -87,6 +88,24 @@ def test_the_records_of_a_log_in_order(compiled: Kernels, lanes_count: int) -> N
     assert worker.submitted_count == -(-log.end // STRETCH_BYTES)
 
 
+@pytest.mark.parametrize("lanes_count", [3, 7])
+def test_instead_of_waiting_a_stretch_is_filled_here(compiled: Kernels, lanes_count: int) -> None:
+    log = log_of(200)
+    worker = SlowWorker()
+    ahead = stretches(Log(bytes(log.data)), compiled, worker, lanes_count)
+    assert offsets(ahead, 0, log.end) == log.offsets
+    assert worker.submitted_count < -(-log.end // STRETCH_BYTES)
+
+
+def test_what_fails_here_is_raised_where_it_is_wanted(compiled: Kernels) -> None:
+    log = log_of(100)
+    broken = Log(bytes(log.data))
+    broken.broken_at = log.offsets[50]
+    ahead = stretches(broken, compiled, SlowWorker())
+    with pytest.raises(OSError, match="Input/output"):
+        offsets(ahead, 0, log.end)
+
+
 def test_with_threads(compiled: Kernels) -> None:
     log = log_of(300)
     with ThreadPoolExecutor(3) as pool:
@@ -96,14 +115,15 @@ def test_with_threads(compiled: Kernels) -> None:
         ahead.settle()
 
 
+@pytest.mark.parametrize("make_worker", [LaterWorker, SlowWorker])
 @pytest.mark.parametrize("seed", range(5))
-def test_over_damage(compiled: Kernels, seed: int) -> None:
+def test_over_damage(compiled: Kernels, seed: int, make_worker: Callable[[], LaterWorker]) -> None:
     log = log_of(200, seed)
     rng = random.Random(seed)
     wrong = {rng.randrange(200) for _ in range(9)}
     for i in wrong:
         log.damage(log.offsets[i] + 4, b"\0")
-    found = offsets(stretches(Log(bytes(log.data)), compiled, LaterWorker()), 0, log.end)
+    found = offsets(stretches(Log(bytes(log.data)), compiled, make_worker()), 0, log.end)
     assert found == [place for i, place in enumerate(log.offsets) if i not in wrong]
 
 

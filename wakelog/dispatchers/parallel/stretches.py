@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-from wakelog.dispatchers.read_ahead import Filled, Worker
+from wakelog.dispatchers.read_ahead import Filled, Pending, Worker
 from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC, PHYSICAL_OFFSET_OFFSET
 from wakelog.storage.bulk.columns import SCAN_BUFFER_BYTES
 from wakelog.storage.bulk.window_columns import WindowColumns
@@ -87,7 +87,7 @@ class Lane(NamedTuple):
 
 class _Stretch(NamedTuple):
     lane: Lane
-    result: Callable[[], Filled | None]
+    work: Pending[Filled | None]
 
 
 class InTurn:
@@ -108,11 +108,29 @@ class Later(Generic[T]):
         self._work = work
         self._results: list[T] = []
 
+    def done(self) -> bool:
+        """Nothing is gained by waiting."""
+        return True
+
     def result(self) -> T:
         """Do it, unless it was; return what came of it or raise what it raises."""
         if not self._results:
             self._results.append(self._work())
         return self._results[0]
+
+
+class _AtOnce:
+    """A worker that is the caller's own thread."""
+
+    def submit(self, work: Callable[[], T], /) -> Later[T]:
+        """Do the work; what it raises is raised again when the result is asked for."""
+        later = Later(work)
+        with contextlib.suppress(Exception):
+            later.result()
+        return later
+
+
+_AT_ONCE: Final = _AtOnce()
 
 
 class Stretches:
@@ -161,9 +179,12 @@ class Stretches:
     def _take(self, begin: int, end: int) -> tuple[Filled | None, int | None]:
         """Take the stretch that begins here; else return where the next one begins, if any does."""
         while self._ahead:
-            lane, result = self._ahead[0]
+            lane, work = self._ahead[0]
+            # One lane stays free, for what lies in front of the stretch if something does.
+            while not work.done() and len(self._free) > 1 and self._ahead_end < end:
+                self._send(self._ahead_end, end, is_known=False, worker=_AT_ONCE)
             try:
-                filled = result()
+                filled = work.result()
             except Exception:  # the same place, read in turn, raises it where it is wanted
                 filled = None
             if filled is None or not begin <= filled.begin < end:
@@ -177,16 +198,17 @@ class Stretches:
         return None, None
 
     def _drop(self) -> None:
-        lane, result = self._ahead.popleft()
+        lane, work = self._ahead.popleft()
         with contextlib.suppress(Exception):  # of a stretch that nobody wants any more
-            result()
+            work.result()
         self._free.append(lane)
 
     def _send_more(self, end: int) -> None:
-        while self._free and self._ahead and self._ahead_end < end:
+        # One lane is left for a stretch of our own, to be filled instead of waiting.
+        while len(self._free) > 1 and self._ahead and self._ahead_end < end:
             self._send(self._ahead_end, end, is_known=False)
 
-    def _send(self, begin: int, end: int, *, is_known: bool) -> None:
+    def _send(self, begin: int, end: int, *, is_known: bool, worker: Worker | None = None) -> None:
         """Have a worker fill the stretch at `begin`, a record's begin or a nominal one."""
         nominal_end = begin - begin % self._stretch_bytes + self._stretch_bytes
         lane = self._free.pop()
@@ -201,7 +223,7 @@ class Stretches:
                 stop = first_record(lane.log, nominal_end, end) or nominal_end
             return lane.fill(first, stop)
 
-        self._ahead.append(_Stretch(lane, self._worker.submit(work).result))
+        self._ahead.append(_Stretch(lane, (worker or self._worker).submit(work)))
 
 
 def first_record(log: SpanReader, begin: int, end: int) -> int | None:

@@ -37,6 +37,7 @@ from wakelog.spark.records.fields import (
     UNIQ_END,
 )
 from wakelog.spark.records.walk_kernel import HEAD_BYTES, hosts_bytes
+from wakelog.storage.bulk.integers import Array, Int, byte_at, i32_at, i64_at
 from wakelog.storage.bulk.layout import (
     PROPERTIES_BEGIN,
     PROPERTIES_BYTES,
@@ -44,15 +45,7 @@ from wakelog.storage.bulk.layout import (
     SYS_FLAG,
     TOPIC_BEGIN,
 )
-from wakelog.storage.bulk.scan_kernel import (
-    Array,
-    Int,
-    byte_at,
-    find_properties,
-    i32_at,
-    i64_at,
-    next_separator,
-)
+from wakelog.storage.bulk.text_kernel import PLACES_COUNT, find_properties, next_separator
 
 _DIGITS: Final = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
 _PAIRS_TABLE: Final = 1 << 14  # a power of two above twice the pairs of 32 KiB of properties
@@ -67,7 +60,7 @@ def read_fields(
     fields: int64[rows, FIELDS], see `fields.py`.
     has_bodies: what lies between a record's head and its topic; else nothing does.
     """
-    found = np.zeros(10, dtype=np.int64)
+    found = np.zeros(PLACES_COUNT, dtype=np.int64)
     for i in range(len(rows)):
         row = rows[i]
         born = 12 if numbers[row, SYS_FLAG] & 0x10 else 0

@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 
 from wakelog.protocol.java import LONG_MAX
+from wakelog.storage.bulk.integers import Array, Int, byte_at
 from wakelog.storage.bulk.layout import (
     GROUP,
     NO_GROUP,
@@ -34,7 +35,7 @@ from wakelog.storage.bulk.layout import (
     TOPIC_BEGIN,
     TOPIC_BYTES,
 )
-from wakelog.storage.bulk.scan_kernel import Array, Int, byte_at, sound_size, take_record
+from wakelog.storage.bulk.scan_kernel import sound_size, take_record
 
 HEAD_BYTES: Final = 88  # from a record's begin to its body, with two v4 hosts
 _TRANSACTION: Final = 12  # of the flags; 0 and 8, a committed one, are seen by consumers

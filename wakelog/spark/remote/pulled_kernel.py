@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numba import njit
 
+from wakelog.storage.bulk.integers import Array, Int, byte_at, i64_at
 from wakelog.storage.bulk.layout import (
     GROUP,
     NO_GROUP,
@@ -23,14 +24,7 @@ from wakelog.storage.bulk.layout import (
     TOPIC_BEGIN,
     TOPIC_BYTES,
 )
-from wakelog.storage.bulk.scan_kernel import (
-    Array,
-    Int,
-    byte_at,
-    i64_at,
-    sound_size,
-    take_record,
-)
+from wakelog.storage.bulk.scan_kernel import sound_size, take_record
 
 _PLACE: Final = 28  # where a record says its physical offset
 _TRANSACTION: Final = 12  # of the flags; 0 and 8, a committed one, are seen by consumers

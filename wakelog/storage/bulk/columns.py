@@ -16,6 +16,8 @@ Invariants:
 
 from __future__ import annotations
 
+import math
+import mmap
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -83,6 +85,17 @@ class QueueGroup(NamedTuple):
     physical_offset_end: int  # of the last
 
 
+def _room(shape: tuple[int, ...], dtype: type[np.generic]) -> Array:
+    """Return an array of zeros that takes memory page by page, as it is written.
+
+    Sizes are for the smallest records, usual ones fill a tenth. NumPy's own arrays ask for huge
+    pages, of which the first element takes 2 MiB and the time to clear them.
+    """
+    size_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(memory, dtype=dtype).reshape(shape)
+
+
 class Columns:
     """A buffer for the log's bytes and the columns that a compiled scan of them fills."""
 
@@ -100,15 +113,15 @@ class Columns:
         self.buffer = bytearray(buffer_bytes)
         self._bytes = np.frombuffer(self.buffer, dtype=np.uint8)
         keys_max = max(_KEYS_PER_RECORD * records_max, 2 * RECORD_KEYS_MAX)
-        self.numbers: Array = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
-        self.keys: Array = np.zeros((KEY_ROWS, keys_max), dtype=np.int32)
-        self.order: Array = np.zeros(records_max, dtype=np.int32)
-        self.entries: Array = np.zeros(ENTRY_BYTES * records_max, dtype=np.uint8)
-        self._table: Array = np.zeros(2 << records_max.bit_length(), dtype=np.int32)
-        self._group_firsts: Array = np.zeros(records_max + 1, dtype=np.int32)
-        self._group_ends: Array = np.zeros(records_max + 1, dtype=np.int32)
-        self._group_unbroken: Array = np.zeros(records_max, dtype=np.bool_)
-        self._index_entries: Array = np.zeros(ENTRY_BYTES * keys_max, dtype=np.uint8)
+        self.numbers = _room((records_max, NUMBER_FIELDS), np.int64)
+        self.keys = _room((KEY_ROWS, keys_max), np.int32)
+        self.order = _room((records_max,), np.int32)
+        self.entries = _room((ENTRY_BYTES * records_max,), np.uint8)
+        self._table = _room((1 << (2 * records_max).bit_length(),), np.int32)
+        self._group_firsts = _room((records_max + 1,), np.int32)
+        self._group_ends = _room((records_max + 1,), np.int32)
+        self._group_unbroken = _room((records_max,), np.bool_)
+        self._index_entries = _room((ENTRY_BYTES * keys_max,), np.uint8)
         self.count = 0
         self.key_count = 0
         self.refined: list[int] = []

@@ -15,12 +15,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 
 from wakelog.protocol.message_record import BODY_CRC_OFFSET, BODY_SIZE_OFFSET_V4
+from wakelog.storage.bulk.compilation import inlined, kernel
 from wakelog.storage.bulk.instructions import BLOCK_BYTES, CAN_FOLD, LANE_BYTES, fold_blocks
+from wakelog.storage.bulk.integers import Array, Int, byte_at, i32_at
 from wakelog.storage.bulk.layout import PHYSICAL_OFFSET, SYS_FLAG, TOPIC_BEGIN
-from wakelog.storage.bulk.scan_kernel import Array, Int, byte_at, i32_at
 
 _POLYNOMIAL_REVERSED: Final = 0xEDB88320
 _INT32_MASK: Final = 0xFFFFFFFF
@@ -44,12 +44,12 @@ def _tables() -> Array:
 _TABLES: Final = _tables()
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _table(step: Int, value: Int) -> Int:
     return np.int64(_TABLES[np.uintp(step), np.uintp(value & 0xFF)])
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _word(step: Int, word: Int) -> Int:
     """Look up the four bytes of a word, the first of which is `step` bytes in front of the end."""
     return (
@@ -60,7 +60,7 @@ def _word(step: Int, word: Int) -> Int:
     )
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _word_at(buffer: Array, at: Int) -> Int:
     """Return a little-endian int without its sign."""
     return (
@@ -71,7 +71,7 @@ def _word_at(buffer: Array, at: Int) -> Int:
     )
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _go_on(buffer: Array, begin: Int, end: Int, crc: Int) -> Int:
     """Take [begin, end) into an inverted CRC by tables."""
     at = begin
@@ -89,13 +89,13 @@ def _go_on(buffer: Array, begin: Int, end: Int, crc: Int) -> Int:
     return crc
 
 
-@njit(cache=True)
+@inlined
 def crc_by_tables(buffer: Array, begin: Int, end: Int) -> Int:
     """Return the CRC-32 of bytes [begin, end)."""
     return _go_on(buffer, begin, end, _INT32_MASK) ^ _INT32_MASK
 
 
-@njit(cache=True)
+@inlined
 def crc_by_folding(buffer: Array, begin: Int, end: Int) -> Int:
     """Return the CRC-32 of bytes [begin, end); only where CAN_FOLD."""
     crc: Int = np.int64(_INT32_MASK)
@@ -114,13 +114,13 @@ def crc_by_folding(buffer: Array, begin: Int, end: Int) -> Int:
 crc_of: Any = crc_by_folding if CAN_FOLD else crc_by_tables
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def crc_of_all(buffer: Array) -> Int:
     """Return the CRC-32 of all bytes."""
     return crc_of(buffer, 0, len(buffer))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def check_bodies(
     buffer: Array,
     begin: Int,

@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from wakelog.storage.bulk.compilation import inlined, kernel
 from wakelog.storage.bulk.instructions import prefetch
+from wakelog.storage.bulk.integers import Array, Int
 from wakelog.storage.bulk.layout import (
     ENTRY_BYTES,
     GROUP,
@@ -26,28 +27,27 @@ from wakelog.storage.bulk.layout import (
     STORE_TIMESTAMP,
     TAGS_CODE,
 )
-from wakelog.storage.bulk.scan_kernel import Array, Int
 
 # Slots fall anywhere in 20 MB. So many keys before it is needed a slot is asked for: the memory
 # answers some dozens of such questions at once, and one takes as long as some keys.
 _KEYS_AHEAD: Final = 24
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def put_i64(out: Array, at: Int, value: Int) -> None:
     """Write a big-endian long."""
     for i in range(8):
         out[at + i] = (value >> (56 - 8 * i)) & 0xFF
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def put_i32(out: Array, at: Int, value: Int) -> None:
     """Write a big-endian int."""
     for i in range(4):
         out[at + i] = (value >> (24 - 8 * i)) & 0xFF
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def encode_groups(
     numbers: Array,
     count: Int,
@@ -87,7 +87,7 @@ def encode_groups(
             put_i64(entries, ENTRY_BYTES * place + 12, numbers[row, TAGS_CODE])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def link_keys(
     slots: Array,
     entry_next: Int,

@@ -18,11 +18,20 @@ org.apache.rocketmq.store.index.IndexFile#indexKeyHashMethod (4.9.3).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numba import njit
 
+from wakelog.storage.bulk.compilation import inlined, making
+from wakelog.storage.bulk.integers import (
+    Array,
+    Int,
+    byte_at,
+    i32_at,
+    i64_at,
+    same_bytes,
+    u32_at,
+)
 from wakelog.storage.bulk.layout import (
     GROUP,
     KEY_HASH,
@@ -48,97 +57,22 @@ from wakelog.storage.bulk.layout import (
     TOPIC_BEGIN,
     TOPIC_BYTES,
 )
-
-Array = np.ndarray[Any, Any]
-Int = Any  # a machine integer in compiled code, whatever it was before
+from wakelog.storage.bulk.text_kernel import (
+    PLACES_COUNT,
+    equals,
+    find_properties,
+    java_hash,
+    next_match,
+)
+from wakelog.storage.bulk.vectors import CHUNK_BYTES
 
 _MAGIC: Final = 0xDAA320A7
 _INT32_MASK: Final = 0xFFFFFFFF
-_KEYS: Final = int.from_bytes(b"KEYS")
-_TAGS: Final = int.from_bytes(b"TAGS")
-_UNIQ: Final = int.from_bytes(b"UNIQ")
-_UNDERSCORE_KEY: Final = int.from_bytes(b"_KEY")
-_EACH_BYTE_3: Final = 0x0303030303030303
-_EACH_BYTE_1: Final = 0x0101010101010101
-# Multiplied with a single bit at the begin of byte n, this has n in its highest byte.
-_BYTE_NUMBERS: Final = 0x0001020304050607
-_EACH_BYTE_128: Final = 0x8080808080808080 - (1 << 64)
+_SPACE: Final = 32
 _HEAD_BYTES: Final = 88  # with two v4 hosts
 
 
-@njit(cache=True, forceinline=True)
-def byte_at(buffer: Array, at: Int) -> Int:
-    """Return one byte."""
-    # An unsigned index saves numba's test for a negative one, which also keeps LLVM from
-    # joining neighbouring loads.
-    return np.int64(buffer[np.uintp(at)])
-
-
-@njit(cache=True, forceinline=True)
-def u32_at(buffer: Array, at: Int) -> Int:
-    """Return a big-endian int without its sign."""
-    return (
-        (byte_at(buffer, at) << 24)
-        | (byte_at(buffer, at + 1) << 16)
-        | (byte_at(buffer, at + 2) << 8)
-        | byte_at(buffer, at + 3)
-    )
-
-
-@njit(cache=True, forceinline=True)
-def _word_at(buffer: Array, at: Int) -> Int:
-    """Return a little-endian long: eight bytes, the first of them lowest."""
-    value: Int = np.int64(0)
-    for i in range(8):
-        value |= byte_at(buffer, at + i) << (8 * i)
-    return value
-
-
-@njit(cache=True, forceinline=True)
-def i32_at(buffer: Array, at: Int) -> Int:
-    """Return a big-endian int."""
-    value = u32_at(buffer, at)
-    return value - (1 << 32) if value >= (1 << 31) else value
-
-
-@njit(cache=True, forceinline=True)
-def i64_at(buffer: Array, at: Int) -> Int:
-    """Return a big-endian long."""
-    return (i32_at(buffer, at) << 32) | u32_at(buffer, at + 4)
-
-
-@njit(cache=True, forceinline=True)
-def _hash(buffer: Array, begin: Int, end: Int, value: Int) -> tuple[Int, Int]:
-    """Go on with a Java hash; also return all bytes or-ed: the top bit says what is not ASCII."""
-    seen: Int = 0
-    at = begin
-    # Four at a time: one multiplication waits for the other. What overflows 64 bits is a
-    # multiple of 2**32 and changes nothing below the mask.
-    while at + 4 <= end:
-        a, b = byte_at(buffer, at), byte_at(buffer, at + 1)
-        c, d = byte_at(buffer, at + 2), byte_at(buffer, at + 3)
-        seen |= a | b | c | d
-        value = value * 923521 + (a * 29791 + b * 961 + c * 31 + d)
-        at += 4
-    while at < end:
-        unit = byte_at(buffer, at)
-        seen |= unit
-        value = value * 31 + unit
-        at += 1
-    return value & _INT32_MASK, seen
-
-
-@njit(cache=True, forceinline=True)
-def _equals(buffer: Array, begin: Int, end: Int, word: bytes) -> bool:
-    if end - begin != len(word):
-        return False
-    for i in range(len(word)):  # noqa: SIM110 - compiled: a loop is what this is
-        if byte_at(buffer, begin + i) != word[i]:
-            return False
-    return True
-
-
-@njit(cache=True, forceinline=True)
+@inlined
 def sound_size(buffer: Array, at: Int, end: Int, physical_offset: Int, parts: Array) -> Int:
     """Return the size of a sound record, else 0; `parts` gets head, topic and properties places."""
     if end - at < _HEAD_BYTES + 3:
@@ -169,65 +103,7 @@ def sound_size(buffer: Array, at: Int, end: Int, physical_offset: Int, parts: Ar
     return size
 
 
-@njit(cache=True, forceinline=True)
-def _which_property(buffer: Array, begin: Int, end: Int) -> Int:
-    length = end - begin
-    if length == 4:
-        word = u32_at(buffer, begin)
-        return 0 if word == _KEYS else 1 if word == _TAGS else -1
-    if length == 8:
-        ours = u32_at(buffer, begin) == _UNIQ and u32_at(buffer, begin + 4) == _UNDERSCORE_KEY
-        return 2 if ours else -1
-    if length == 5 and _equals(buffer, begin, end, b"DELAY"):
-        return 3
-    if length == 20 and _equals(buffer, begin, end, b"INNER_MULTI_DISPATCH"):
-        return 4
-    return -1
-
-
-@njit(cache=True, forceinline=True)
-def next_separator(buffer: Array, at: Int, end: Int) -> Int:
-    """Return where the next byte of 1 or 2 stands, `end` if nowhere."""
-    # Eight at a time, and no branch on where in them it stands: lengths differ from record to
-    # record, and each wrong guess of the processor costs as much as eight more bytes.
-    while at + 8 <= end:
-        word = _word_at(buffer, at)
-        # The lowest sign bit left is that of the first byte below 3.
-        signs = (word - _EACH_BYTE_3) & ~word & _EACH_BYTE_128
-        if signs == 0:
-            at += 8
-            continue
-        at += (((signs & -signs) >> 7 & _EACH_BYTE_1) * _BYTE_NUMBERS >> 56) & 7
-        if byte_at(buffer, at) != 0:
-            return at
-        at += 1
-    while at < end:
-        value = byte_at(buffer, at)
-        if value == 1 or value == 2:
-            return at
-        at += 1
-    return end
-
-
-@njit(cache=True, forceinline=True)
-def find_properties(buffer: Array, begin: Int, end: Int, found: Array) -> None:
-    """Put begin and end of the values of KEYS, TAGS, UNIQ_KEY, DELAY, multi into `found`."""
-    found[:] = 0
-    at = begin
-    while at < end:
-        separator = next_separator(buffer, at, end)
-        stop = separator
-        while stop < end and byte_at(buffer, stop) == 1:
-            stop = next_separator(buffer, stop + 1, end)
-        if separator > at and separator < stop - 1:
-            which = _which_property(buffer, at, separator)
-            if which >= 0:
-                found[2 * which] = separator + 1
-                found[2 * which + 1] = stop
-        at = stop + 1
-
-
-@njit(cache=True, forceinline=True)
+@inlined
 def _positive(value: Int) -> Int:
     """Return abs of a Java int, 0 for the one that has none."""
     if value >= 1 << 31:
@@ -237,7 +113,7 @@ def _positive(value: Int) -> Int:
     return value
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _hash_keys(
     buffer: Array, found: Array, prefix: Int, keys: Array, key_count: Int
 ) -> tuple[Int, Int]:
@@ -245,28 +121,27 @@ def _hash_keys(
     first = key_count
     seen = 0
     if found[5] > found[4]:
-        value, seen = _hash(buffer, found[4], found[5], prefix)
+        value, seen = java_hash(buffer, found[4], found[5], prefix)
         keys[KEY_HASH, key_count] = _positive(value)
         key_count += 1
     at = found[0]
+    chunk, spaces = at - CHUNK_BYTES, np.uint64(0)
     while at < found[1]:
-        stop = at
-        while stop < found[1] and byte_at(buffer, stop) != 32:
-            stop += 1
+        stop, chunk, spaces = next_match(buffer, found[1], _SPACE, _SPACE, chunk, spaces)
         if stop > at:
             if key_count - first == RECORD_KEYS_MAX:
                 return first, REFINE_KEYS
-            value, bits = _hash(buffer, at, stop, prefix)
+            value, bits = java_hash(buffer, at, stop, prefix)
             seen |= bits
             keys[KEY_HASH, key_count] = _positive(value)
             key_count += 1
         at = stop + 1
-    if seen & 0x80:
+    if seen:
         return first, REFINE_TEXT
     return key_count, 0
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _group_of(
     buffer: Array,
     numbers: Array,
@@ -293,10 +168,7 @@ def _group_of(
         other = firsts[group]
         if numbers[other, QUEUE_ID] == queue_id and numbers[other, TOPIC_BYTES] == length:
             there = np.int64(name_begins[group]) if names_end >= 0 else numbers[other, TOPIC_BEGIN]
-            same = 0
-            while same < length and byte_at(names, there + same) == byte_at(buffer, begin + same):
-                same += 1
-            if same == length:
+            if same_bytes(names, there, buffer, begin, length):
                 return group, names_end
         place = (place + 1) & mask
     group = np.int64(firsts[-1])
@@ -311,7 +183,7 @@ def _group_of(
     return group, names_end
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def take_record(buffer: Array, at: Int, size: Int, parts: Array, numbers: Array, row: Int) -> None:
     """Fill one row of `numbers` with what stands at fixed places."""
     numbers[row, PHYSICAL_OFFSET] = i64_at(buffer, at + 28)
@@ -327,7 +199,7 @@ def take_record(buffer: Array, at: Int, size: Int, parts: Array, numbers: Array,
     numbers[row, PROPERTIES_BYTES] = at + size - parts[3] - 2
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _scan(
     buffer: Array,
     begin: Int,
@@ -342,10 +214,10 @@ def _scan(
     row: Int,
     key_count: Int,
     names_end: Int,
+    parts: Array,
+    found: Array,
 ) -> tuple[Int, Int, Int, Int, Int]:
     """Scan as `scan_records` and `scan_window` do; also return all REFINE bits or-ed."""
-    parts = np.zeros(4, dtype=np.int64)
-    found = np.zeros(10, dtype=np.int64)
     refined = 0
     names_room = max(len(names) - NAME_BYTES_MAX, 0)
     at = begin
@@ -356,13 +228,13 @@ def _scan(
         if size == 0:
             break
         take_record(buffer, at, size, parts, numbers, row)
-        topic_hash, seen = _hash(buffer, parts[2], parts[3], 0)
+        topic_hash, seen = java_hash(buffer, parts[2], parts[3], 0)
         find_properties(buffer, parts[3] + 2, at + size, found)
-        tags, tags_seen = _hash(buffer, found[2], found[3], 0)
-        refine = REFINE_TEXT if (seen | tags_seen) & 0x80 else 0
+        tags, tags_seen = java_hash(buffer, found[2], found[3], 0)
+        refine = REFINE_TEXT if seen | tags_seen else 0
         if found[9] > found[8]:
             refine |= REFINE_MULTI
-        if found[7] > found[6] and _equals(buffer, parts[2], parts[3], b"SCHEDULE_TOPIC_XXXX"):
+        if found[7] > found[6] and equals(buffer, parts[2], parts[3], b"SCHEDULE_TOPIC_XXXX"):
             refine |= REFINE_DELAY
         transaction = numbers[row, SYS_FLAG] & 0xC
         if transaction != 0xC and not refine & REFINE_TEXT:
@@ -384,7 +256,7 @@ def _scan(
     return row, key_count, at, names_end, refined
 
 
-@njit(cache=True, nogil=True)
+@making
 def scan_records(
     buffer: Array,
     begin: Int,
@@ -416,11 +288,13 @@ def scan_records(
         0,
         0,
         -1,
+        np.zeros(4, dtype=np.int64),
+        np.zeros(PLACES_COUNT, dtype=np.int64),
     )
     return row, key_count, at
 
 
-@njit(cache=True, nogil=True)
+@making
 def scan_window(
     buffer: Array,
     end: Int,
@@ -455,4 +329,6 @@ def scan_window(
         row,
         key_count,
         names_end,
+        np.zeros(4, dtype=np.int64),
+        np.zeros(PLACES_COUNT, dtype=np.int64),
     )

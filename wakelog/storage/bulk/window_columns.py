@@ -74,14 +74,14 @@ class WindowColumns(Columns):
                 return ColumnScan(at - begin, None) if at > begin else None
             stop = self._scan_window(length, at)
             read_end, at = at + length, at + stop
-            if stop == length:
-                continue
+            if stop == length or (stop > 0 and read_end < end):
+                continue  # what is behind, a cut record mostly, is looked at in a window of its own
             check = check_record(self.buffer, stop, at, length, segment_end=segment_end)
             if check.kind is CheckKind.SOUND:
                 break  # the columns are full
             if check.kind is not CheckKind.INCOMPLETE or read_end == end:
                 return ColumnScan(at - begin, check)
-            if stop == 0 and not self._grown(check.size_bytes):
+            if not self._grown(check.size_bytes):
                 return ColumnScan(at - begin, check)
         return ColumnScan(at - begin, None)
 
