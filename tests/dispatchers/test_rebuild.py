@@ -10,7 +10,7 @@ from tests.dispatchers.stores import NOW_MS, dispatch_config, queue_entries
 from tests.fakes.logs import read_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
-from wakelog.dispatchers.parallel.stretches import InTurn
+from wakelog.dispatchers.parallel.turns import InTurn
 from wakelog.dispatchers.rebuild import LogReport, Rebuild
 from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.paths import offset_name

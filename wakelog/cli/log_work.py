@@ -9,6 +9,7 @@ repair    the store, under its lock                         no
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -232,6 +233,7 @@ def _rebuild(
             return None
         if not loaded:
             loaded.append(compile_kernels(windows=True))
+            gc.freeze()  # else each collection goes through all that numba made, which stays
         return loaded[0]
 
     source = None if filters is None else lambda: filters

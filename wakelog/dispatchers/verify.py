@@ -19,7 +19,7 @@ from functools import partial
 from posixpath import join
 from typing import Final, NamedTuple
 
-from wakelog.dispatchers.parallel.stretches import InTurn
+from wakelog.dispatchers.parallel.turns import AT_ONCE, InTurn
 from wakelog.dispatchers.read_ahead import Pending, Worker
 from wakelog.dispatchers.rebuild import LogReport, Rebuild
 from wakelog.storage.commit_log_reader import commit_log_files
@@ -206,7 +206,9 @@ class _Comparison:
         keys = {*list_queues(self._fs, paths), *list_queues(self._fs, self._rebuilt)}
         begun: deque[tuple[QueueKey, Pending[list[QueueDifference | int]]]] = deque()
         for key in sorted(keys):
-            begun.append((key, self._worker.submit(partial(self._compared, key))))
+            is_behind = begun and not begun[0][1].done()
+            worker = AT_ONCE if is_behind else self._worker
+            begun.append((key, worker.submit(partial(self._compared, key))))
             if len(begun) >= QUEUES_AT_ONCE_MAX:
                 self._queue_findings(*begun.popleft())
         while begun:

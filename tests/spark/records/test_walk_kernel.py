@@ -50,7 +50,8 @@ def test_columns_are_those_of_the_scan(records_max: int) -> None:
     begin = log.offsets[3]
     numbers, table, firsts = columns(records_max)
     count, stop = walk_records(buffer, begin, len(buffer), begin, numbers, table, firsts)
-    scanned, scan_table, scan_firsts = columns(records_max)
+    scanned, _, scan_firsts = columns(records_max)
+    scan_table = np.zeros((2, len(table)), dtype=np.int32)
     keys = np.zeros((KEY_ROWS, 4096), dtype=np.int32)
     expected = scan_records(
         buffer, begin, len(buffer), begin, scanned, keys, scan_table, scan_firsts

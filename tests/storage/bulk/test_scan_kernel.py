@@ -23,7 +23,7 @@ def scan(kernels: Kernels, data: bytes, *, begin: int = 0) -> tuple[int, int, in
         begin,
         np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64),
         np.zeros((KEY_ROWS, 4 * RECORD_KEYS_MAX), dtype=np.int32),
-        np.full(16, -1, dtype=np.int32),
+        np.zeros((2, 16), dtype=np.int32),
         np.zeros(records_max + 1, dtype=np.int32),
     )
 

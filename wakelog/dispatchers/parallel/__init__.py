@@ -5,6 +5,7 @@
     queue_merge.py    some buckets of all segments -> consume queues
     index_merge.py    some keys of all segments -> one index file
     stretches.py      the log read and scanned apart, by threads, for one who dispatches in order
+    turns.py          work done in the caller's own thread, for who has none or would only wait
 
 A record knows its place in its queue, but not what a queue does about a place that is taken, left
 out or far ahead: that depends on what came before (`storage/queue/consume_queue_writer.py`). And

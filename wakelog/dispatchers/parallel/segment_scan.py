@@ -18,7 +18,8 @@ import numpy as np
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.log_cursor import BadStretch, LogCursor
 from wakelog.dispatchers.parallel.pieces import KEY_DTYPE, Array, PieceWriter
-from wakelog.dispatchers.parallel.stretches import InTurn, Lane, Stretches
+from wakelog.dispatchers.parallel.stretches import Lane, Stretches
+from wakelog.dispatchers.parallel.turns import InTurn
 from wakelog.dispatchers.queue_entries import EntryPlacement
 from wakelog.storage.bulk.columns import Columns
 from wakelog.storage.bulk.kernels import Kernels

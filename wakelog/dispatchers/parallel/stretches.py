@@ -25,9 +25,10 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
 
+from wakelog.dispatchers.parallel.turns import AT_ONCE
 from wakelog.dispatchers.read_ahead import Filled, Pending, Worker
 from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC, PHYSICAL_OFFSET_OFFSET
 from wakelog.storage.bulk.columns import SCAN_BUFFER_BYTES
@@ -42,7 +43,6 @@ _LOOK_BYTES: Final = 16 << 10
 
 _MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
 _OFFSET: Final = struct.Struct(">q")
-T = TypeVar("T")
 _HEAD_BYTES: Final = PHYSICAL_OFFSET_OFFSET + _OFFSET.size
 
 
@@ -88,49 +88,6 @@ class Lane(NamedTuple):
 class _Stretch(NamedTuple):
     lane: Lane
     work: Pending[Filled | None]
-
-
-class InTurn:
-    """A worker that begins nothing before it is wanted: where one core is all there is."""
-
-    def submit(self, work: Callable[[], T], /) -> Later[T]:
-        """Keep the work."""
-        return Later(work)
-
-
-class Later(Generic[T]):
-    """Work that is done when it is asked for, once."""
-
-    __slots__ = ("_results", "_work")
-
-    def __init__(self, work: Callable[[], T]) -> None:
-        """Do nothing yet."""
-        self._work = work
-        self._results: list[T] = []
-
-    def done(self) -> bool:
-        """Nothing is gained by waiting."""
-        return True
-
-    def result(self) -> T:
-        """Do it, unless it was; return what came of it or raise what it raises."""
-        if not self._results:
-            self._results.append(self._work())
-        return self._results[0]
-
-
-class _AtOnce:
-    """A worker that is the caller's own thread."""
-
-    def submit(self, work: Callable[[], T], /) -> Later[T]:
-        """Do the work; what it raises is raised again when the result is asked for."""
-        later = Later(work)
-        with contextlib.suppress(Exception):
-            later.result()
-        return later
-
-
-_AT_ONCE: Final = _AtOnce()
 
 
 class Stretches:
@@ -182,7 +139,7 @@ class Stretches:
             lane, work = self._ahead[0]
             # One lane stays free, for what lies in front of the stretch if something does.
             while not work.done() and len(self._free) > 1 and self._ahead_end < end:
-                self._send(self._ahead_end, end, is_known=False, worker=_AT_ONCE)
+                self._send(self._ahead_end, end, is_known=False, worker=AT_ONCE)
             try:
                 filled = work.result()
             except Exception:  # the same place, read in turn, raises it where it is wanted

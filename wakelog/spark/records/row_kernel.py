@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
 from wakelog.spark.records.fields import (
     BODY_BEGIN,
@@ -37,7 +36,9 @@ from wakelog.spark.records.fields import (
     UNIQ_END,
 )
 from wakelog.spark.records.walk_kernel import HEAD_BYTES, hosts_bytes
-from wakelog.storage.bulk.integers import Array, Int, byte_at, i32_at, i64_at
+from wakelog.storage.bulk.compilation import inlined, kernel, making
+from wakelog.storage.bulk.crc_kernel import CRC_MASK, crc_of
+from wakelog.storage.bulk.integers import Array, Int, byte_at, i32_at, i64_at, same_bytes
 from wakelog.storage.bulk.layout import (
     PROPERTIES_BEGIN,
     PROPERTIES_BYTES,
@@ -47,11 +48,12 @@ from wakelog.storage.bulk.layout import (
 )
 from wakelog.storage.bulk.text_kernel import PLACES_COUNT, find_properties, next_separator
 
+_INT32_MASK: Final = 0xFFFFFFFF
 _DIGITS: Final = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
 _PAIRS_TABLE: Final = 1 << 14  # a power of two above twice the pairs of 32 KiB of properties
 
 
-@njit(cache=True, nogil=True)
+@making
 def read_fields(
     buffer: Array, numbers: Array, rows: Array, fields: Array, has_bodies: bool
 ) -> None:
@@ -89,7 +91,7 @@ def read_fields(
         fields[i, UNIQ_END] = found[5]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather(buffer: Array, begins: Array, ends: Array, offsets: Array, out: Array) -> Int:
     """Copy spans of `buffer` one behind the other; return all their bytes or-ed.
 
@@ -109,7 +111,7 @@ def gather(buffer: Array, begins: Array, ends: Array, offsets: Array, out: Array
     return seen
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def match_tags(
     buffer: Array, fields: Array, wanted: Array, wanted_ends: Array, keep: Array
 ) -> None:
@@ -119,16 +121,12 @@ def match_tags(
         first = 0
         keep[i] = False
         for end in wanted_ends:
-            if end - first == length and length > 0:
-                same = 0
-                while same < length and buffer[begin + same] == wanted[first + same]:
-                    same += 1
-                if same == length:
-                    keep[i] = True
+            if end - first == length > 0 and same_bytes(buffer, begin, wanted, first, length):
+                keep[i] = True
             first = end
 
 
-@njit(cache=True, nogil=True)
+@making
 def find_pairs(buffer: Array, numbers: Array, rows: Array, row_ends: Array, pairs: Array) -> Int:
     """Find the properties of each record; return how many there are in all.
 
@@ -168,7 +166,7 @@ def find_pairs(buffer: Array, numbers: Array, rows: Array, row_ends: Array, pair
     return count
 
 
-@njit(cache=True)
+@inlined
 def _place_of(buffer: Array, begin: Int, end: Int, pairs: Array, table: Array) -> Int:
     """Return the place in `table` of a name, or a free one."""
     value = np.uint64(end - begin)
@@ -177,18 +175,14 @@ def _place_of(buffer: Array, begin: Int, end: Int, pairs: Array, table: Array) -
     place = np.int64((value * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(50))
     while table[place] > 0:
         pair = table[place] - 1
-        there = pairs[pair, 0]
-        if pairs[pair, 1] - there == end - begin:
-            same = 0
-            while same < end - begin and buffer[there + same] == buffer[begin + same]:
-                same += 1
-            if same == end - begin:
-                break
+        there, length = pairs[pair, 0], pairs[pair, 1] - pairs[pair, 0]
+        if length == end - begin and same_bytes(buffer, there, buffer, begin, length):
+            break
         place = (place + 1) & (_PAIRS_TABLE - 1)
     return place
 
 
-@njit(cache=True)
+@inlined
 def _put_number(out: Array, at: Int, value: Int) -> Int:
     """Write a number in decimal; return the place behind it."""
     if value < 0:
@@ -206,7 +200,7 @@ def _put_number(out: Array, at: Int, value: Int) -> Int:
     return at + digits
 
 
-@njit(cache=True)
+@inlined
 def _is_mapped(buffer: Array, at: Int) -> bool:
     """Tell whether 16 bytes hold a v4 address, which Java then takes them for."""
     for i in range(10):
@@ -216,7 +210,7 @@ def _is_mapped(buffer: Array, at: Int) -> bool:
     return both
 
 
-@njit(cache=True)
+@inlined
 def _put_host(buffer: Array, at: Int, v6: bool, out: Array, to: Int) -> Int:
     """Write `1.2.3.4:5` or `[0:0:0:0:0:0:0:1]:5`, as Java writes addresses."""
     if v6 and not _is_mapped(buffer, at):
@@ -249,15 +243,12 @@ def _put_host(buffer: Array, at: Int, v6: bool, out: Array, to: Int) -> Int:
     return _put_number(out, to + 1, i32_at(buffer, at))
 
 
-@njit(cache=True)
+@inlined
 def _same_host(buffer: Array, one: Int, other: Int, v6: bool) -> bool:
-    for k in range(20 if v6 else 8):  # noqa: SIM110 - compiled: a loop is what this is
-        if buffer[one + k] != buffer[other + k]:
-            return False
-    return True
+    return same_bytes(buffer, one, buffer, other, 20 if v6 else 8)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def format_hosts(buffer: Array, places: Array, v6: Array, offsets: Array, out: Array) -> None:
     """Write the hosts at `places`, each of at most HOST_TEXT_MAX characters."""
     to = 0
@@ -274,14 +265,14 @@ def format_hosts(buffer: Array, places: Array, v6: Array, offsets: Array, out: A
     offsets[len(places)] = to
 
 
-@njit(cache=True)
+@inlined
 def _put_hex(out: Array, to: Int, value: Int) -> Int:
     out[to] = _DIGITS[value >> 4]
     out[to + 1] = _DIGITS[value & 15]
     return to + 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def format_ids(
     buffer: Array, fields: Array, v6: Array, use_uniq: bool, offsets: Array, out: Array
 ) -> Int:
@@ -315,44 +306,10 @@ def format_ids(
     return seen
 
 
-@njit(cache=True)
-def _crc_tables() -> Array:
-    tables = np.zeros((8, 256), dtype=np.uint32)
-    for value in range(256):
-        crc = np.uint32(value)
-        for _ in range(8):
-            crc = (crc >> np.uint32(1)) ^ (np.uint32(0xEDB88320) if crc & 1 else np.uint32(0))
-        tables[0, value] = crc
-    for k in range(1, 8):
-        for value in range(256):
-            crc = tables[k - 1, value]
-            tables[k, value] = tables[0, crc & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
-    return tables
-
-
-@njit(cache=True, nogil=True)
+@kernel
 def check_bodies(buffer: Array, fields: Array, sound: Array) -> None:
     """Say of each record whether its body has the CRC-32 that the record states."""
-    tables = _crc_tables()
     for i in range(len(fields)):
-        at, end = fields[i, BODY_BEGIN], fields[i, BODY_END]
-        crc = np.uint32(0xFFFFFFFF)
-        # Eight bytes a step; each table is the one before it moved on by a byte of zeros.
-        while at + 8 <= end:
-            crc = (
-                tables[7, buffer[at] ^ (crc & np.uint32(0xFF))]
-                ^ tables[6, buffer[at + 1] ^ ((crc >> np.uint32(8)) & np.uint32(0xFF))]
-                ^ tables[5, buffer[at + 2] ^ ((crc >> np.uint32(16)) & np.uint32(0xFF))]
-                ^ tables[4, buffer[at + 3] ^ (crc >> np.uint32(24))]
-                ^ tables[3, buffer[at + 4]]
-                ^ tables[2, buffer[at + 5]]
-                ^ tables[1, buffer[at + 6]]
-                ^ tables[0, buffer[at + 7]]
-            )
-            at += 8
-        while at < end:
-            crc = tables[0, buffer[at] ^ (crc & np.uint32(0xFF))] ^ (crc >> np.uint32(8))
-            at += 1
-        stated = fields[i, BODY_CRC] & 0xFFFFFFFF
-        value = np.int64(crc ^ np.uint32(0xFFFFFFFF)) & 0x7FFFFFFF
-        sound[i] = value == stated or fields[i, BODY_BEGIN] == fields[i, BODY_END]
+        begin, end = fields[i, BODY_BEGIN], fields[i, BODY_END]
+        stated = fields[i, BODY_CRC] & _INT32_MASK
+        sound[i] = begin == end or crc_of(buffer, begin, end) & CRC_MASK == stated

@@ -16,10 +16,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
 from wakelog.protocol.java import LONG_MAX
-from wakelog.storage.bulk.integers import Array, Int, byte_at
+from wakelog.storage.bulk.compilation import inlined, kernel, making
+from wakelog.storage.bulk.integers import Array, Int, byte_at, same_bytes
 from wakelog.storage.bulk.layout import (
     GROUP,
     NO_GROUP,
@@ -41,13 +41,13 @@ HEAD_BYTES: Final = 88  # from a record's begin to its body, with two v4 hosts
 _TRANSACTION: Final = 12  # of the flags; 0 and 8, a committed one, are seen by consumers
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def hosts_bytes(sys_flag: Int) -> Int:
     """Return how much longer than with two v4 hosts a record's head is."""
     return (12 if sys_flag & 0x10 else 0) + (12 if sys_flag & 0x20 else 0)
 
 
-@njit(cache=True, nogil=True)
+@making
 def walk_records(
     buffer: Array,
     begin: Int,
@@ -63,10 +63,11 @@ def walk_records(
     table: int32, a power of two above twice records_max, filled with -1.
     firsts: int32[records_max + 1]: first record of each group, and their count at the end, 0.
     """
-    return _walk(buffer, begin, end, physical_offset, numbers, table, firsts, True)
+    parts = np.zeros(4, dtype=np.int64)
+    return _walk(buffer, begin, end, physical_offset, numbers, table, firsts, parts, True)
 
 
-@njit(cache=True, nogil=True)
+@making
 def find_records(
     buffer: Array,
     begin: Int,
@@ -77,10 +78,11 @@ def find_records(
     firsts: Array,
 ) -> tuple[Int, Int]:
     """Walk sound records as `walk_records` does; of which queues they are is left to others."""
-    return _walk(buffer, begin, end, physical_offset, numbers, table, firsts, False)
+    parts = np.zeros(4, dtype=np.int64)
+    return _walk(buffer, begin, end, physical_offset, numbers, table, firsts, parts, False)
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _walk(
     buffer: Array,
     begin: Int,
@@ -89,10 +91,10 @@ def _walk(
     numbers: Array,
     table: Array,
     firsts: Array,
+    parts: Array,
     takes_groups: bool,
 ) -> tuple[Int, Int]:
     # Inlined, so that the constant it is called with costs nothing in the loop.
-    parts = np.zeros(4, dtype=np.int64)
     row = 0
     at = begin
     while at < end and row < numbers.shape[0]:
@@ -107,7 +109,7 @@ def _walk(
     return row, at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def keep_records(
     window: Array,
     found: Array,
@@ -148,7 +150,7 @@ def keep_records(
     return end, kept_end, row
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _take_group(buffer: Array, numbers: Array, row: Int, table: Array, firsts: Array) -> None:
     """Fill in of which queue a record is, if it is one that consumers see."""
     transaction = numbers[row, SYS_FLAG] & _TRANSACTION
@@ -158,7 +160,7 @@ def _take_group(buffer: Array, numbers: Array, row: Int, table: Array, firsts: A
         numbers[row, GROUP] = NO_GROUP
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _group_of(buffer: Array, numbers: Array, row: Int, table: Array, firsts: Array) -> Int:
     """Return the number of a record's (topic, queue id); firsts[-1] counts those seen."""
     mask = len(table) - 1
@@ -172,13 +174,9 @@ def _group_of(buffer: Array, numbers: Array, row: Int, table: Array, firsts: Arr
     while table[place] >= 0:
         group = np.int64(table[place])
         other = firsts[group]
-        if numbers[other, QUEUE_ID] == queue_id and numbers[other, TOPIC_BYTES] == length:
-            there = numbers[other, TOPIC_BEGIN]
-            same = 0
-            while same < length and byte_at(buffer, there + same) == byte_at(buffer, begin + same):
-                same += 1
-            if same == length:
-                return group
+        same = numbers[other, QUEUE_ID] == queue_id and numbers[other, TOPIC_BYTES] == length
+        if same and same_bytes(buffer, numbers[other, TOPIC_BEGIN], buffer, begin, length):
+            return group
         place = (place + 1) & mask
     group = np.int64(firsts[-1])
     table[place] = group
@@ -187,7 +185,7 @@ def _group_of(buffer: Array, numbers: Array, row: Int, table: Array, firsts: Arr
     return group
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def wanted_records(
     numbers: Array, count: Int, limits: Array, begin_ms: Int, end_ms: Int, rows: Array
 ) -> Int:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
-from wakelog.storage.bulk.integers import Array, Int, byte_at, i64_at
+from wakelog.storage.bulk.compilation import making
+from wakelog.storage.bulk.integers import Array, Int, i64_at, same_bytes
 from wakelog.storage.bulk.layout import (
     GROUP,
     NO_GROUP,
@@ -30,7 +30,7 @@ _PLACE: Final = 28  # where a record says its physical offset
 _TRANSACTION: Final = 12  # of the flags; 0 and 8, a committed one, are seen by consumers
 
 
-@njit(cache=True, nogil=True)
+@making
 def scan_pulled(buffer: Array, topic: Array, queue_id: Int, numbers: Array) -> tuple[Int, Int]:
     """Scan sound records; return how many, and where it stopped.
 
@@ -47,13 +47,9 @@ def scan_pulled(buffer: Array, topic: Array, queue_id: Int, numbers: Array) -> t
         numbers[row, GROUP] = NO_GROUP
         transaction = numbers[row, SYS_FLAG] & _TRANSACTION
         same = numbers[row, QUEUE_ID] == queue_id and numbers[row, TOPIC_BYTES] == len(topic)
-        if same and (transaction == 0 or transaction == 8):
-            count = 0
-            begin = numbers[row, TOPIC_BEGIN]
-            while count < len(topic) and byte_at(buffer, begin + count) == np.int64(topic[count]):
-                count += 1
-            if count == len(topic):
-                numbers[row, GROUP] = 0
+        same = same and (transaction == 0 or transaction == 8)
+        if same and same_bytes(topic, 0, buffer, numbers[row, TOPIC_BEGIN], len(topic)):
+            numbers[row, GROUP] = 0
         row += 1
         at += size
     return row, at

@@ -117,7 +117,7 @@ class Columns:
         self.keys = _room((KEY_ROWS, keys_max), np.int32)
         self.order = _room((records_max,), np.int32)
         self.entries = _room((ENTRY_BYTES * records_max,), np.uint8)
-        self._table = _room((1 << (2 * records_max).bit_length(),), np.int32)
+        self._table = _room((2, 1 << (2 * records_max).bit_length()), np.int32)
         self._group_firsts = _room((records_max + 1,), np.int32)
         self._group_ends = _room((records_max + 1,), np.int32)
         self._group_unbroken = _room((records_max,), np.bool_)
@@ -130,11 +130,9 @@ class Columns:
 
     def scan(self, *, begin: int, end: int, physical_offset: int, segment_end: int) -> ColumnScan:
         """Scan `buffer[begin:end]`, as `scan.scan_plain` does; replaces what was in the columns."""
-        self._groups = None
+        self._clear_groups()
         self.refined = []
         self._scanned = begin, physical_offset
-        self._table.fill(-1)
-        self._group_firsts[-1] = 0
         self.count, self.key_count, stop = self._kernels.scan_records(
             self._bytes,
             begin,
@@ -154,6 +152,13 @@ class Columns:
             if check.kind is not CheckKind.SOUND:
                 stopped_by = check
         return ColumnScan(stop, stopped_by)
+
+    def _clear_groups(self) -> None:
+        # Of a large table the few places that have something.
+        places, groups = self._table
+        places[groups[: self._group_firsts[-1]]] = 0
+        self._group_firsts[-1] = 0
+        self._groups = None
 
     def damaged_bodies(self) -> list[DispatchRequest]:
         """Return the records whose body has another CRC than they state."""

@@ -24,7 +24,7 @@ from wakelog.storage.bulk.layout import PHYSICAL_OFFSET, SYS_FLAG, TOPIC_BEGIN
 
 _POLYNOMIAL_REVERSED: Final = 0xEDB88320
 _INT32_MASK: Final = 0xFFFFFFFF
-_CRC_MASK: Final = 0x7FFFFFFF  # a record keeps 31 bits
+CRC_MASK: Final = 0x7FFFFFFF  # a record keeps 31 bits
 _BODY_OFFSET_V4: Final = BODY_SIZE_OFFSET_V4 + 4
 
 
@@ -143,7 +143,7 @@ def check_bodies(
         body_begin = head + _BODY_OFFSET_V4 + hosts
         body_end = numbers[row, TOPIC_BEGIN] - 1
         if body_end > body_begin:
-            crc = crc_of(buffer, body_begin, body_end) & _CRC_MASK
+            crc = crc_of(buffer, body_begin, body_end) & CRC_MASK
             if crc != i32_at(buffer, head + BODY_CRC_OFFSET):
                 damaged[damaged_count] = row
                 damaged_count += 1

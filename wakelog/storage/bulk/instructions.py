@@ -1,6 +1,7 @@
 """Two instructions of the processor that kernels want and numba has no words for.
 
-    fold_blocks   multiplication without carries, for CRCs; only where CAN_FOLD
+    fold_blocks   multiplication without carries, for CRCs; only where CAN_FOLD, and of four lanes
+                  at once where the processor can
     prefetch      a question to the memory whose answer is waited for later
 
 They are written in LLVM's terms, and become part of the kernel that calls them. Imported with
@@ -28,6 +29,8 @@ _I32: Final = ir.IntType(32)
 _I64: Final = ir.IntType(64)
 _LANE: Final = ir.VectorType(_I64, 2)
 _LANES_COUNT: Final = BLOCK_BYTES // LANE_BYTES
+# Registers of one lane, or of a whole block.
+_MULTIPLICATIONS: Final = {1: "llvm.x86.pclmulqdq", _LANES_COUNT: "llvm.x86.pclmulqdq.512"}
 _CONFIG: Final[Any] = config
 
 
@@ -40,6 +43,15 @@ def _can_fold() -> bool:
 
 
 CAN_FOLD: Final = _can_fold()
+
+
+def _lanes_at_once() -> int:
+    features = binding.get_host_cpu_features()
+    is_wide = all(features.get(name, False) for name in ("vpclmulqdq", "avx512f"))
+    return _LANES_COUNT if is_wide else 1
+
+
+LANES_AT_ONCE: Final = _lanes_at_once()
 
 
 def _power(exponent: int) -> int:
@@ -60,32 +72,52 @@ def _fold_blocks(typing_context: Any, buffer: Any, begin: Any, blocks_count: Any
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
         first = builder.gep(array.data, [arguments[1]])
-        multiply = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(_LANE, [_LANE, _LANE, ir.IntType(8)]),
-            "llvm.x86.pclmulqdq",
-        )
+        widths = {LANES_AT_ONCE: ir.VectorType(_I64, 2 * LANES_AT_ONCE), 1: _LANE}
+        multiply = {
+            width: cgutils.get_or_insert_function(
+                builder.module,
+                ir.FunctionType(kind, [kind, kind, ir.IntType(8)]),
+                _MULTIPLICATIONS[width],
+            )
+            for width, kind in widths.items()
+        }
 
         def load(block: Any, lane: int) -> Any:
             place = builder.add(builder.mul(block, _I64(BLOCK_BYTES)), _I64(LANE_BYTES * lane))
-            pointer = builder.bitcast(builder.gep(first, [place]), _LANE.as_pointer())
+            pointer = builder.bitcast(
+                builder.gep(first, [place]), widths[LANES_AT_ONCE].as_pointer()
+            )
             return builder.load(pointer, align=1)
 
-        def fold(lane: Any, factors: tuple[int, int]) -> Any:
-            both = ir.Constant(_LANE, list(factors))
-            halves = [builder.call(multiply, (lane, both, ir.IntType(8)(i))) for i in (0x00, 0x11)]
+        def fold(lanes: Any, factors: tuple[int, int], width: int) -> Any:
+            both = ir.Constant(widths[width], list(factors) * width)
+            halves = [
+                builder.call(multiply[width], (lanes, both, ir.IntType(8)(i))) for i in (0x00, 0x11)
+            ]
             return builder.xor(*halves)
 
-        lanes = [cgutils.alloca_once_value(builder, load(_I64(0), i)) for i in range(_LANES_COUNT)]
-        start = builder.insert_element(ir.Constant(_LANE, [0, 0]), arguments[3], _I32(0))
+        lanes = [
+            cgutils.alloca_once_value(builder, load(_I64(0), i))
+            for i in range(0, _LANES_COUNT, LANES_AT_ONCE)
+        ]
+        nothing = ir.Constant(widths[LANES_AT_ONCE], [0] * (2 * LANES_AT_ONCE))
+        start = builder.insert_element(nothing, arguments[3], _I32(0))
         builder.store(builder.xor(builder.load(lanes[0]), start), lanes[0])
         with cgutils.for_range(builder, arguments[2], start=_I64(1)) as loop:
             for i, lane in enumerate(lanes):
-                moved = fold(builder.load(lane), BLOCK_FACTORS)
-                builder.store(builder.xor(moved, load(loop.index, i)), lane)
-        whole = builder.load(lanes[0])
-        for lane in lanes[1:]:
-            whole = builder.xor(fold(whole, LANE_FACTORS), builder.load(lane))
+                moved = fold(builder.load(lane), BLOCK_FACTORS, LANES_AT_ONCE)
+                next_lanes = load(loop.index, i * LANES_AT_ONCE)
+                builder.store(builder.xor(moved, next_lanes), lane)
+        single = [
+            builder.shuffle_vector(
+                register, register, ir.Constant(ir.VectorType(_I32, 2), [2 * i, 2 * i + 1])
+            )
+            for register in map(builder.load, lanes)
+            for i in range(LANES_AT_ONCE)
+        ]
+        whole = single[0]
+        for lane in single[1:]:
+            whole = builder.xor(fold(whole, LANE_FACTORS, 1), lane)
         both = [builder.extract_element(whole, _I32(i)) for i in (0, 1)]
         return context.make_tuple(builder, signature.return_type, both)
 

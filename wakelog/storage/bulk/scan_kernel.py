@@ -158,13 +158,13 @@ def _group_of(
     firsts[-1] counts those seen. A topic that was not seen is put into `names`; at an end of -1
     nothing is put: the buffer, which `names` is then, still has the topics of all rows.
     """
-    mask = len(table) - 1
+    mask = table.shape[1] - 1
     begin = numbers[row, TOPIC_BEGIN]
     length = numbers[row, TOPIC_BYTES]
     queue_id = numbers[row, QUEUE_ID]
     place = (topic_hash * 0x9E3779B1 + queue_id * 0x85EBCA6B) >> 7 & mask
-    while table[place] >= 0:
-        group = np.int64(table[place])
+    while table[0, place] > 0:
+        group = np.int64(table[0, place]) - 1
         other = firsts[group]
         if numbers[other, QUEUE_ID] == queue_id and numbers[other, TOPIC_BYTES] == length:
             there = np.int64(name_begins[group]) if names_end >= 0 else numbers[other, TOPIC_BEGIN]
@@ -172,7 +172,8 @@ def _group_of(
                 return group, names_end
         place = (place + 1) & mask
     group = np.int64(firsts[-1])
-    table[place] = group
+    table[0, place] = group + 1
+    table[1, group] = place
     firsts[group] = row
     firsts[-1] += 1
     if names_end >= 0:
@@ -271,7 +272,8 @@ def scan_records(
 
     numbers: int64[records_max, NUMBER_FIELDS].
     keys: int32[2, keys_max]: hash and record number of each index key, in the order of putting.
-    table: int32, a power of two above twice records_max, filled with -1.
+    table: int32[2, a power of two above twice records_max]: by place, a group's number and 1, 0
+        where there is none; by group, its place.
     firsts: int32[records_max + 1]: first record of each group, and their count at the end, 0.
     """
     row, key_count, at, _, _ = _scan(

@@ -96,9 +96,7 @@ class WindowColumns(Columns):
     def _clear(self) -> None:
         self.count = self.key_count = self._names_end = 0
         self.refined, self._kept, self._damaged = [], {}, []
-        self._groups = None
-        self._table.fill(-1)
-        self._group_firsts[-1] = 0
+        self._clear_groups()
 
     def _scan_window(self, length: int, physical_offset: int) -> int:
         first = self.count
