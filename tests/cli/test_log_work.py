@@ -1,7 +1,8 @@
-"""Work on a store: scratch files take no room, and a refused repair leaves everything in place."""
+"""Work on a store: a verify of a sound one writes nothing, a refused repair leaves all in place."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,20 +10,9 @@ import pytest
 from tests.golden_stores import open_golden
 from wakelog.cli import log_work
 from wakelog.cli.log_settings import store_config
-from wakelog.cli.log_work import ScratchFileSystem, rebuild_into, rebuild_store, repair, verify
+from wakelog.cli.log_work import rebuild_into, rebuild_store, repair, verify
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore
-
-
-def test_scratch_files_are_holes(tmp_path: Path) -> None:
-    fs = ScratchFileSystem()
-    path = tmp_path / "file"
-    fd = fs.open(str(path), create=True)
-    fs.allocate(fd, 1 << 20)
-    fs.allocate(fd, 10)
-    fs.close(fd)
-    assert path.stat().st_size == 1 << 20
-    assert path.stat().st_blocks == 0
 
 
 @pytest.mark.golden
@@ -53,6 +43,32 @@ def files_of(store: Path, folder: str) -> dict[str, bytes]:
 def reasons_of(config: StoreConfig, tmp_path: Path) -> set[str]:
     report = verify(config, scratch=str(tmp_path), show_progress=False)
     return {finding.reason for finding in report.findings.kept}
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_sound_store_is_compared_and_not_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
+) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    queue = min((store / "consumequeue").rglob("0" * 20))
+    if is_damaged:
+        with queue.open("r+b") as file:
+            file.write(b"\xff" * 20)
+    written: set[str] = set()
+    write = os.pwrite
+
+    def note(fd: int, data: bytes, position: int) -> int:
+        written.add(os.readlink(f"/proc/self/fd/{fd}"))
+        return write(fd, data, position)
+
+    monkeypatch.setattr(os, "pwrite", note)
+    report = verify(store_config(str(store), None, []), scratch=str(tmp_path), show_progress=False)
+    assert bool(report.findings.kept) == is_damaged
+    assert report.entries_count == 808 - is_damaged
+    place = str(queue.relative_to(store))
+    queues = {path for path in written if "consumequeue" in path}
+    assert len(queues) == is_damaged and all(path.endswith(place) for path in queues)
 
 
 @pytest.mark.golden

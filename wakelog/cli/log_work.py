@@ -43,6 +43,11 @@ from wakelog.storage.recovery.swap import REBUILD_NAME, Move, swap_in, undo
 from wakelog.storage.state.config_files import ConfigFiles
 from wakelog.storage.state.start_guard import GUARDED, KEPT
 from wakelog.storage.state.store_lock import BROKER_BYTE, StoreLock, holder_pid
+from wakelog.storage.verification.scratch_files import (
+    ScratchFileSystem,
+    UnfinishedFileSystem,
+    store_twins,
+)
 
 # Below, the plain scan is done before numba is imported.
 BULK_LOG_BYTES_MIN = 64 << 20
@@ -51,32 +56,6 @@ BULK_LOG_BYTES_MIN = 64 << 20
 WORKERS_COUNT = min(4, max(1, (os.cpu_count() or 1) - 1))
 # Kinds of findings that a repair can do something about; a record that rotted stays where it is.
 _MENDED = frozenset({"file", "tail", "queue", "index"})
-
-
-class UnfinishedFileSystem(RealFileSystem):
-    """For files of which none counts before all of them are there, and synced together."""
-
-    __slots__ = ()
-
-    def sync(self, fd: int) -> None:
-        """Do nothing."""
-
-    def datasync(self, fd: int) -> None:
-        """Do nothing."""
-
-    def sync_directory(self, path: str) -> None:
-        """Do nothing."""
-
-
-class ScratchFileSystem(UnfinishedFileSystem):
-    """For files that nobody keeps: they take no more of the disk than what is written to them."""
-
-    __slots__ = ()
-
-    def allocate(self, fd: int, length: int) -> None:
-        """Leave a hole."""
-        if self.size(fd) < length:
-            self.truncate(fd, length)
 
 
 class RepairReport(NamedTuple):
@@ -91,7 +70,7 @@ def verify(
     config: StoreConfig, *, scratch: str | None, show_progress: bool, holds_lock: bool = False
 ) -> VerifyReport:
     """Verify a store; `scratch` is where the folder for the rebuild is made. Raises: StoreError."""
-    fs = ScratchFileSystem()
+    fs: FileSystem = RealFileSystem()
     # Asking for the holder would drop a lock of this process.
     is_live = not holds_lock and _is_live(fs, config)
     # A broker that runs may know of filters that its file does not have yet.
@@ -100,6 +79,8 @@ def verify(
         tempfile.TemporaryDirectory(prefix="wakelog-verify-", dir=scratch) as folder,
         _workers() as worker,
     ):
+        twins = () if is_live else (store_twins(fs, StorePaths(folder), config.paths),)
+        fs = ScratchFileSystem(*twins)
         return verify_store(
             fs,
             config,

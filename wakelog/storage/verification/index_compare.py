@@ -79,7 +79,7 @@ def _same_counts(
         return None
     counts = []
     for one, other in zip(found, expected, strict=True):
-        fd = fs.open(other, read_only=True)
+        fd = fs.open(one, read_only=True)  # one that lies makes the first bytes differ
         try:
             header = decode_header(fs.pread(fd, HEADER_BYTES, 0))
         finally:
