@@ -7,9 +7,11 @@ of the store, nothing outside it may change, and no more memory be taken than so
 from __future__ import annotations
 
 import enum
+import os
 import shutil
 import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from tests.dispatchers.test_golden_rebuild import config_of
 from tests.dispatchers.test_verify import run
 from tests.fakes.stores import open_store, put
 from tests.golden_stores import open_golden
+from wakelog.cli.log_work import verify
 from wakelog.dispatchers.rebuild import Rebuild
 from wakelog.dispatchers.verify import VerifyReport, verify_store
 from wakelog.storage.config import StoreConfig
@@ -252,6 +255,22 @@ def test_a_verification(
     assert (kinds, report.findings.is_sound) == (found.strip("()"), is_harmless)
     assert contents(outside) == before
     assert peak_bytes < MEMORY_BYTES_MAX
+
+
+@pytest.mark.parametrize("name", ["commitlog", "consumequeue", "index", "config"])
+@pytest.mark.parametrize("make", [os.mkfifo, Path.touch])
+def test_a_file_in_a_folders_place(
+    name: str, make: Callable[[Path], object], tmp_path: Path
+) -> None:
+    directory, manifest = open_golden("filter_ext", tmp_path)
+    shutil.rmtree(directory / name)
+    make(directory / name)
+    config = config_of(manifest, directory)
+    with suppress(StoreError):
+        report = verify(config, scratch=str(tmp_path), show_progress=False)
+        assert not report.findings.is_sound
+    with suppress(StoreError):
+        open_store(RealFileSystem(), config, start_guard=True).close(dispatch_behind_bytes=0)
 
 
 @pytest.mark.parametrize(("which", "spoil", "found", "start"), CASES)

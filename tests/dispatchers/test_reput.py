@@ -357,6 +357,15 @@ def test_what_a_job_that_failed_to_be_made_took_is_in_the_next(
     assert reput.prepare_flush().paths == ()
 
 
+def test_a_job_has_the_directories_of_every_dispatcher(fs: MemoryFileSystem) -> None:
+    reput = open_reput(fs, log_of())
+    reput.start(1 << 40, clean_exit=True)
+    reput.step(1 << 40, 1 << 40, 1)
+    paths = dispatch_config().paths
+    wanted = {paths.consume_queue("T", 0), paths.index_directory}
+    assert wanted <= set(reput.prepare_flush().directories)
+
+
 def test_bulk_keys_are_written_when_a_batch_was_the_last(
     fs: MemoryFileSystem, compiled: Kernels
 ) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.protocol.golden_records import config_files
-from wakelog.protocol.fastjson import DEPTH_MAX, dumps, loads
+from wakelog.protocol.fastjson import DEPTH_MAX, dumps, loads, to_long
 
 scalars = st.one_of(
     st.none(),
@@ -186,3 +186,24 @@ def test_configuration_files_come_out_byte_for_byte(fixture: str) -> None:
     assert "topics.json" in files
     for content in files.values():
         assert dumps(loads(content), pretty=True) == content
+
+
+def test_a_number_without_bounds_is_refused() -> None:
+    assert loads("1e308") == 1e308
+    for text in ("1e309", "-1e400", '{"a": [1E999]}'):
+        with pytest.raises(ValueError, match="too large"):
+            loads(text)
+
+
+@pytest.mark.parametrize("value", [1 << 63, -(1 << 63) - 1, 1e308, -1e19, "9" * 30])
+def test_what_java_has_no_long_for_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="64 bits"):
+        to_long(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [((1 << 63) - 1, (1 << 63) - 1), (-(1 << 63), -(1 << 63)), ("12", 12), (7.0, 7)],
+)
+def test_a_long_is_read(value: object, number: int) -> None:
+    assert to_long(value) == number

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from tests.simulation.client import ClientView, Sent
 from tests.simulation.disk import Image, SimulatedDisk
+from tests.simulation.images import Model
 from tests.simulation.journal import Synced, SyncedDirectory
 from tests.simulation.machine import BEGIN_MS, Machine
 from tests.simulation.oracle import Violation, check_machine
-from tests.simulation.trial import RECOVERED_LATER_MS
+from tests.simulation.trial import RECOVERED_LATER_MS, Tally, Trial
 from tests.simulation.workloads import apply
 from wakelog.protocol.message_record import STORE_TIMESTAMP_OFFSET_V4
 from wakelog.storage.config import StoreConfig
@@ -22,6 +23,7 @@ from wakelog.storage.state.store_lock import FOREIGN_TEXT
 from wakelog.storage.sums.compare import ChangedBlock, compare_sums
 
 STEPS = ("put", "put", "flush", "batch", "flush", "dispatch", "derive", "put", "flush", "dispatch")
+DISPATCHED_AGAIN_STEPS = ("dispatch", "derive")
 
 
 def second_broker(config: StoreConfig) -> None:
@@ -184,6 +186,33 @@ def lost_entries(config: StoreConfig, seed: int) -> None:
 
     Nobody gets their queue offsets again, however far in front their records lie.
     """
+    left = _entries_gone(config, seed)
+    disk = SimulatedDisk(left.image)
+    disk.view = left.view.copy()
+    machine = Machine(disk, config, BEGIN_MS + RECOVERED_LATER_MS)
+    try:
+        machine.dispatch_step()
+        check_machine(machine, left.view, whole=True)
+    finally:
+        machine.abandon()
+
+
+def lost_again(config: StoreConfig, seed: int, model: Model, tally: Tally) -> None:
+    """Crash everywhere while entries that were lost are made again, and those starts as well."""
+    left = _entries_gone(config, seed, is_all=seed % 3 == 2)
+    disk = SimulatedDisk(left.image)
+    disk.view = left.view.copy()
+    now_ms = BEGIN_MS + RECOVERED_LATER_MS
+    machine = Machine(disk, config, now_ms)
+    for step in DISPATCHED_AGAIN_STEPS:
+        machine = apply(machine, step, config)
+    machine.abandon()
+    trial = Trial(config, model, seed, tally)
+    trial.crash(disk, left.view.copy(), machine.now_ms + RECOVERED_LATER_MS, lives_on=True)
+
+
+def _entries_gone(config: StoreConfig, seed: int, *, is_all: bool = False) -> Left:
+    """Return a store in which a queue has files and no entry, or no queue has a file."""
     rng = Random(seed)
     disk = SimulatedDisk()
     machine = _lived(disk, config)
@@ -191,6 +220,8 @@ def lost_entries(config: StoreConfig, seed: int) -> None:
         machine = apply(machine, "roll", config)
     machine = apply(machine, "flush", config)
     machine = apply(machine, "dispatch", config)
+    if seed % 4 == 3:
+        machine = apply(machine, "trim", config)
     if rng.random() < 0.5:
         machine = apply(machine, "derive", config)
     view = disk.view.copy()
@@ -203,17 +234,14 @@ def lost_entries(config: StoreConfig, seed: int) -> None:
     victim = rng.choice(records)
     directory = config.paths.consume_queue(victim.topic, victim.queue_id) + "/"
     begin = rng.choice((0, 8, 10))
-    for path, inode in disk.files.items():
-        if path.startswith(directory):
+    all_queues = config.paths.consume_queue_root + "/"
+    for path, inode in list(disk.files.items()):
+        if is_all and path.startswith(all_queues):
+            del disk.files[path]
+        elif path.startswith(directory):
             for at in range(0, len(inode.data), 20):
                 inode.data[at + begin : at + 20] = bytes(20 - begin)
-            inode.durable = bytes(inode.data)
-    machine = Machine(disk, config, BEGIN_MS + RECOVERED_LATER_MS)
-    try:
-        machine.dispatch_step()
-        check_machine(machine, view, whole=True)
-    finally:
-        machine.abandon()
+    return Left(config, disk.image(), view)
 
 
 def another_owner(config: StoreConfig, seed: int) -> None:

@@ -302,6 +302,13 @@ def _recover_by_bisection(self: ConsumeQueueWriter, **_careful: Any) -> None:
 _RECOVER = ConsumeQueueWriter.recover
 
 
+def _remove_blank(self: ConsumeQueueWriter, queue_offset: int, *, keep_blank: bool = False) -> None:
+    _SET_END(self, queue_offset)
+
+
+_SET_END = ConsumeQueueWriter._set_end
+
+
 def _mutant(meaning: str, *replacements: tuple[Any, str, Any]) -> Mutant:
     return Mutant(meaning, tuple(Replacement(*one) for one in replacements))
 
@@ -441,6 +448,14 @@ MUTANTS: dict[str, Mutant] = {
     "blank_queue_unheeded": _mutant(
         "a queue that has lost its entries is taken for one that never had any",
         (QueueRepair, "blank", {}),
+    ),
+    "blank_queue_removed_at_once": _mutant(
+        "a start takes away what tells the next one that a queue has lost its entries",
+        (ConsumeQueueWriter, "_set_end", _remove_blank),
+    ),
+    "vouched_for_while_made_again": _mutant(
+        "the checkpoint says that entries are durable which are dispatched again",
+        (store_parts, "_unvouch", _nothing),
     ),
     "cut_before_it_is_kept": _mutant(
         "what is cut is gone before its copy is durable",

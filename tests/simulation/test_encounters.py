@@ -9,13 +9,16 @@ from tests.simulation.encounters import (
     flipped_bit,
     foreign_broker,
     left_behind,
+    lost_again,
     lost_entries,
     lost_tail,
     second_broker,
     summed_bit,
     torn_bit,
 )
+from tests.simulation.images import Model
 from tests.simulation.machine import simulated_config
+from tests.simulation.trial import Tally
 
 pytestmark = pytest.mark.simulation
 
@@ -55,6 +58,18 @@ def test_a_tail_that_the_disk_lost_is_listed() -> None:
 def test_a_queue_that_lost_its_entries_gets_them_again() -> None:
     for seed in range(60):
         lost_entries(simulated_config(), seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_a_crash_while_lost_entries_are_made_again_leaves_none_out(seed: int) -> None:
+    settings: tuple[dict[str, bool], ...] = (
+        {},
+        {"synchronous": False},
+        {"message_index_enable": False},
+    )
+    config = simulated_config(**settings[seed * 2 % 3])
+    lost_again(config, seed, list(Model)[seed % 2], Tally())
 
 
 def test_what_another_broker_wrote_over_does_not_come_back() -> None:

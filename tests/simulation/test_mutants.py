@@ -19,6 +19,7 @@ from tests.simulation.encounters import (
     flipped_bit,
     foreign_broker,
     left_behind,
+    lost_again,
     lost_entries,
     lost_tail,
     second_broker,
@@ -62,6 +63,12 @@ def changed_bit(seed: int, *, is_looked_for: bool = False) -> Callable[[], None]
     return lambda: flipped_bit(left_behind(simulated_config()), seed, is_looked_for=is_looked_for)
 
 
+def lost_twice(seed: int) -> Callable[[], None]:
+    """Crash everywhere while a queue that has lost its entries gets them again."""
+    config = simulated_config(message_index_enable=False)
+    return lambda: lost_again(config, seed, Model.STRICT_POSIX, Tally())
+
+
 CAUGHT_BY: dict[str, Callable[[], None]] = {
     "acknowledge_failed_sync": failed_sync(17),
     "retry_failed_sync": failed_sync(17),
@@ -98,6 +105,8 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "index_cut_unsaid": lambda: run_index_cut(INDEX_CUT[0], Tally()),
     "queues_not_checked_after_a_crash": crashes(22_226),
     "blank_queue_unheeded": lambda: lost_entries(simulated_config(), 0),
+    "blank_queue_removed_at_once": lost_twice(0),
+    "vouched_for_while_made_again": lost_twice(4),
     "cut_before_it_is_kept": lambda: run_beside_queues(0, Tally()),
     "light_queues_uncounted": lambda: run_beside_queues(0, Tally()),
     "units_left_unsynced_by_a_killed_reput": lambda: run_beside_queues(1, Tally()),

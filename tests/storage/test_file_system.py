@@ -227,6 +227,11 @@ class TestReal:
         assert fs.pread(fd, 9, 0) == b"untouched"
         fs.close(fd)
 
+    def test_what_is_no_link_leads_nowhere(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_bytes(b"")
+        for path in ("file", "missing", "file/below", "missing/below"):
+            assert RealFileSystem().read_link(str(tmp_path / path)) is None
+
     def test_a_directory_that_a_killed_process_made_is_synced(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -10,7 +10,7 @@ from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.errors import DamagedStore, StoreFailed
 from wakelog.storage.file_system import DiskUsage
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.mapped_file_queue import GAP_FILES_MAX, MappedFileQueue
 from wakelog.storage.paths import offset_name
 
 SIZE = 100
@@ -126,6 +126,21 @@ def test_a_reader_goes_on_behind_what_is_missing_in_front_of_written_files(
     make(fs, 700)
     with pytest.raises(StoreFailed):
         files.refresh()
+
+
+@pytest.mark.parametrize("gap_count", [GAP_FILES_MAX, GAP_FILES_MAX + 1, (1 << 62) // SIZE])
+def test_a_gap_that_no_log_can_have_is_not_bridged(fs: MemoryFileSystem, gap_count: int) -> None:
+    far = SIZE * (1 + gap_count)
+    make(fs, 0, far)
+    files = MappedFileQueue(fs, ("/q",), SIZE, bridges_gaps=True)
+    files.refresh()
+    if gap_count == GAP_FILES_MAX:
+        assert files.missing_stretches() == [(SIZE, far)]
+        assert files.load(bridge=True).gap_after is None
+    else:
+        assert starts(files) == [0]
+        with pytest.raises(DamagedStore, match="from 100 on"):
+            files.load(bridge=True)
 
 
 def test_two_directories_must_not_hold_the_same_file(fs: MemoryFileSystem) -> None:

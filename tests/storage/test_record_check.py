@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.records import STORE_MS, properties, record
 from wakelog.protocol.message_record import encode_blank
-from wakelog.storage.record_check import CheckKind, check_record
+from wakelog.storage.record_check import CheckKind, check_record, is_torn_behind_body
 
 AT = 8192
 SOUND = record(AT, properties(TAGS="a"), body=b"0123456789")
@@ -95,6 +95,17 @@ def test_the_body_is_checked_when_asked() -> None:
     check = check_record(flipped, 0, AT, len(flipped), check_body=True)
     assert (check.kind, check.reason) == (CheckKind.BAD, "the body's CRC differs")
     assert check_record(SOUND, 0, AT, len(SOUND), check_body=True).kind is CheckKind.SOUND
+
+
+@pytest.mark.parametrize("shift", range(-3, 1))
+def test_a_sector_behind_the_body_that_was_never_written_is_seen(shift: int) -> None:
+    """Be it that the topic begins with the sector, and that the record ends in it."""
+    body = b"x" * (512 - 88 - 1 + shift)
+    data = bytearray(record(0, properties(TAGS="a" * 40), body=body, topic="T" * 30))
+    body_end = 88 + len(body)
+    assert not is_torn_behind_body(bytes(data), body_end, len(data), 0)
+    data[512:] = bytes(len(data) - 512)
+    assert is_torn_behind_body(bytes(data), body_end, len(data), 0)
 
 
 def test_reads_at_a_position() -> None:

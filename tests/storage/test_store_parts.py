@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from tests.fakes.logs import draft, read_file, write_file
@@ -13,7 +15,7 @@ from wakelog.storage.file_system import Buffer
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.reading.store_readers import StoreReaders
-from wakelog.storage.state.checkpoint import decode_checkpoint
+from wakelog.storage.state.checkpoint import Checkpoint, decode_checkpoint
 from wakelog.storage.store_parts import (
     OpenOptions,
     StoreParts,
@@ -240,3 +242,19 @@ def test_segments_come_from_who_was_named(fs: MemoryFileSystem) -> None:
     put(as_store(parts), b"one")
     assert sources[0].asked == [0]
     assert parts.log.appended_offset == 0
+
+
+def test_entries_that_are_made_again_are_not_vouched_for(fs: MemoryFileSystem) -> None:
+    parts = opened(fs)
+    store = as_store(parts)
+    place = 0
+    for second in range(60):
+        place = put(store, b"x" * 200, now_ms=NOW_MS + 1000 * second)[0].physical_offset
+    store.close(dispatch_behind_bytes=1)
+    path = CONFIG.paths.checkpoint
+    with closing(Checkpoint(fs, path)) as checkpoint:
+        checkpoint.set_logics(NOW_MS + 1000 * 60)
+    opened(fs.other_process())
+    times = decode_checkpoint(read_file(fs, path))
+    assert (times.logics_ms, times.physic_ms) == (NOW_MS, NOW_MS + 1000 * 59)
+    assert place > CONFIG.commit_log_file_bytes

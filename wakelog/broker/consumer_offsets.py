@@ -20,7 +20,7 @@ from types import MappingProxyType
 import msgspec
 
 from wakelog.broker.names import is_lmq
-from wakelog.protocol.fastjson import dumps, loads
+from wakelog.protocol.fastjson import dumps, loads, to_long
 
 NO_OFFSET = -1
 QUEUES_MAX = 1_000_000  # over all groups: 100 MB of table; beyond it new queues are not remembered
@@ -112,11 +112,11 @@ class ConsumerOffsets:
         """Take over a file, ours or 4.9.3's, in place of what was there."""
         content = loads(text)
         self._table = {
-            _split(name): {int(queue_id): int(offset) for queue_id, offset in queues.items()}
+            _split(name): {int(queue_id): to_long(offset) for queue_id, offset in queues.items()}
             for name, queues in (content.get("offsetTable") or {}).items()
         }
         self._lmq_table = {
-            _split(name): int(offset)
+            _split(name): to_long(offset)
             for name, offset in (content.get("lmqOffsetTable") or {}).items()
         }
         self._queue_count = sum(len(queues) for queues in self._table.values())

@@ -21,7 +21,7 @@ import msgspec
 
 from wakelog.broker.delay_level import unpark
 from wakelog.broker.schedule import DueMessage
-from wakelog.protocol.fastjson import dumps, loads
+from wakelog.protocol.fastjson import dumps, loads, to_long
 from wakelog.protocol.message_record import MessageRecord
 from wakelog.storage.append import MessageDraft
 from wakelog.storage.results import PutStatus
@@ -117,7 +117,7 @@ class DelayedDelivery:
     def load(self, text: str) -> None:
         """Take over delayOffset.json, ours or 4.9.3's."""
         table = loads(text).get("offsetTable") or {}
-        self._offsets.update({int(level): int(offset) for level, offset in table.items()})
+        self._offsets.update({int(level): to_long(offset) for level, offset in table.items()})
 
     def statistics(self) -> DelayedDeliveryStatistics:
         """Return offsets and counters."""

@@ -20,9 +20,9 @@ from posixpath import join
 from typing import Final
 
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.state.slot_file import SEQUENCE_MAX
 
 SLOT_BYTES: Final = 32
-NUMBER_MAX: Final = 1 << 62
 _SLOT: Final = struct.Struct(">8sqq")
 _MAGIC: Final = b"wlcursor"
 _CRC: Final = struct.Struct(">I4x")
@@ -83,6 +83,5 @@ def _read_slot(data: bytes) -> tuple[int, int] | None:
     magic, number, position = _SLOT.unpack_from(data)
     (crc,) = _CRC.unpack_from(data, _SLOT.size)
     sound = magic == _MAGIC and crc == zlib.crc32(data[: _SLOT.size]) and position >= 0
-    # Nobody writes so often; behind one that was made up no other could be written.
-    sound = sound and 0 <= number < NUMBER_MAX
+    sound = sound and 0 <= number < SEQUENCE_MAX
     return (number, position) if sound else None

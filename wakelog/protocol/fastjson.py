@@ -26,6 +26,7 @@ org.apache.rocketmq.remoting.protocol.RemotingSerializable (4.9.3)
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
+from math import isinf
 from typing import Any, Final
 
 import msgspec
@@ -72,6 +73,14 @@ def loads(data: bytes | bytearray | memoryview | str) -> Any:
     value = reader.value(0)
     reader.end()
     return value
+
+
+def to_long(value: Any) -> int:
+    """Return a number that was read, or the text of one, as Java's long. Raises: ValueError."""
+    number = int(value)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"{number:.3e} is no number of 64 bits")
+    return number
 
 
 def dumps(value: object, *, pretty: bool = False) -> bytes:
@@ -195,7 +204,10 @@ class _Reader:
             raise self._error("no value")
         self.position = match.end()
         digits = match.group()
-        return int(digits) if digits.removeprefix("-").isdigit() else float(digits)
+        number = int(digits) if digits.removeprefix("-").isdigit() else float(digits)
+        if isinf(number):
+            raise self._error("a number that is too large")
+        return number
 
     def _peek(self) -> str:
         match = _SPACE.match(self.text, self.position)

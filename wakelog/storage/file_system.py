@@ -417,7 +417,7 @@ class RealFileSystem:
         """Call readlink."""
         try:
             return os.readlink(path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             if error.errno != errno.EINVAL:

@@ -36,6 +36,9 @@ ZERO_PIECE_BYTES = 1 << 16
 HEAD_BYTES: Final = 8
 # 4.9.3's rocketmq.broker.diskSpaceCleanForciblyRatio, from which on it deletes as well.
 DIRECTORY_FULL_PERCENT: Final = 85
+# 4 TB of segments of the default size. Whoever is so far behind was given its name by hand, and to
+# stand in for all that is missing would take more memory than there is.
+GAP_FILES_MAX: Final = 4096
 
 
 class LoadReport(msgspec.Struct, frozen=True):
@@ -143,7 +146,8 @@ class MappedFileQueue:
         bridge: take those behind a gap too, however they look; `gap_after` is then None.
 
         Raises: DamagedStore when a file other than the last, or a longer one, has a length that
-        differs from the configured one, or two directories hold the same file.
+        differs from the configured one, two directories hold the same file, or a gap is too long
+        for a bridge.
         """
         self.close()
         found, unknown = self._scan()
@@ -152,7 +156,7 @@ class MappedFileQueue:
         for i, offset in enumerate(offsets):
             path = found[offset]
             if bridge:
-                self._bridge_to(offset)
+                self._bridge_to(offset, path)
             if self._files and offset != self.max_file_end:
                 beyond = tuple(found[later] for later in offsets[i:])
                 return msgspec.structs.replace(
@@ -184,16 +188,19 @@ class MappedFileQueue:
                 file.release()
         self._files = []
         expected = min(known or found, default=0)
+        bridged_end = -1
         while True:
             kept, path = known.get(expected), found.get(expected)
             if kept is not None:
                 self._files.append(kept)
             elif path is not None and self._size(path) == self._file_size_bytes:
                 self._files.append(self._mapped(path, expected))
-            elif path is None and self._bridges_gaps and self._is_written_behind(found, expected):
-                self._files.append(self._missing(expected))
             else:
-                break
+                if path is None and self._bridges_gaps and expected > bridged_end:
+                    bridged_end = self._gap_end(found, expected)
+                if path is not None or expected >= bridged_end:
+                    break
+                self._files.append(self._missing(expected))
             expected += self._file_size_bytes
         return _named(before) != _named(self._files)
 
@@ -316,7 +323,14 @@ class MappedFileQueue:
             open_files=self._open_files,
         )
 
-    def _bridge_to(self, offset: int) -> None:
+    def _bridge_to(self, offset: int, path: str) -> None:
+        if self._files and self._is_too_far(self.max_file_end, offset):
+            raise DamagedStore(
+                path,
+                f"the files before it are missing from {self.max_file_end} on: more than any log"
+                " can have lost",
+                "move the file away",
+            )
         while self._files and self.max_file_end < offset:
             self._files.append(self._missing(self.max_file_end))
 
@@ -330,9 +344,20 @@ class MappedFileQueue:
             read_only=True,
         )
 
-    def _is_written_behind(self, found: dict[int, str], offset: int) -> bool:
-        """Tell a gap from the end: files made ahead of need are blank, and may lack one between."""
-        return any(not self._begins_blank(path) for start, path in found.items() if start > offset)
+    def _gap_end(self, found: dict[int, str], offset: int) -> int:
+        """Return where files go on behind a gap at `offset`; `offset` where the sequence ends.
+
+        Files made ahead of need are blank, and may lack one between.
+        """
+        behind = [start for start in found if start > offset]
+        if any(not self._begins_blank(found[start]) for start in behind):
+            end = min(behind)
+            if not self._is_too_far(offset, end):
+                return end
+        return offset
+
+    def _is_too_far(self, begin: int, end: int) -> bool:
+        return end - begin > GAP_FILES_MAX * self._file_size_bytes
 
     def _begins_blank(self, path: str) -> bool:
         try:

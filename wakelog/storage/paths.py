@@ -34,6 +34,7 @@ _INDEX_NAME = re.compile(r"[0-9]{17}", re.ASCII)
 _CONFIG_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,63}\.json", re.ASCII)
 _OWN_PREFIX = "wakelog."
 _NEW_FILE_PREFIX = "wakelog.new."
+QUARANTINE_NAME = "wakelog.quarantine"  # in the root: what was cut or replaced
 
 
 def check_topic_name(name: str) -> str:

@@ -24,7 +24,9 @@ from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.paths import StorePaths
 from wakelog.storage.recovery.durable import seal_log, unseal_log
+from wakelog.storage.recovery.plan import first_store_timestamp_ms
 from wakelog.storage.recovery.segments import sync_segments
 from wakelog.storage.recovery.steps import RECOVERY_OWNER, RecoveryReport, recover
 from wakelog.storage.state.abort_file import AbortFile
@@ -99,6 +101,7 @@ def open_parts(
         lock.sign()
         AbortFile(fs, paths.abort).create()
         unseal_log(fs, config)
+        _unvouch(fs, paths, files, report)
         # What it told is done, and a crash from here on shows in the abort mark.
         FailedSyncMark(fs, paths).clear()
         pool = None
@@ -165,6 +168,24 @@ def _commit(parts: StoreParts) -> None:
         assert segment is not None, piece
         copy_range(parts.fs, piece, segment.path)
         pool.note_committed(piece.end)
+
+
+def _unvouch(
+    fs: FileSystem, paths: StorePaths, files: MappedFileQueue, report: RecoveryReport
+) -> None:
+    """Let the checkpoint not vouch for entries that are made again: a crash may tear those.
+
+    Call when the store is not sealed any more: the seal covers the checkpoint. Reput's first flush
+    lets the time go up again.
+    """
+    if report.dispatch_from >= report.log_end:
+        return
+    segment = files.find(report.dispatch_from)
+    first_ms = None if segment is None else first_store_timestamp_ms(segment)
+    with closing(Checkpoint(fs, paths.checkpoint)) as checkpoint:
+        if checkpoint.read().logics_ms > (first_ms or 0):
+            checkpoint.set_logics(first_ms or 0)
+            checkpoint.sync()
 
 
 def _note_durable(parts: StoreParts, store_timestamp_ms: int, *, clean: bool) -> None:

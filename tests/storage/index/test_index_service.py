@@ -105,6 +105,7 @@ def test_names() -> None:
     fs = three_files()
     write_file(fs, f"{DIRECTORY}/notes.txt", b"")
     assert index_names(fs, DIRECTORY) == [f"{i:017d}" for i in (1, 2, 3)]
+    assert index_names(fs, f"{DIRECTORY}/notes.txt") == []
     assert re.fullmatch(r"20\d{15}", index_name(1_700_000_000_007))
     assert index_name(1_700_000_000_007).endswith("007")
     assert index_name(1_700_000_000_008) > index_name(1_700_000_000_007)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from itertools import pairwise
+from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import store_config
-from wakelog.protocol.message_record import MESSAGE_MAGIC
+from wakelog.protocol.message_record import MESSAGE_MAGIC, RECORD_BYTES_MIN, encode_record
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.reading.frames import GAP_BYTES_MAX, Absent, Belied, read_frames
+from wakelog.storage.record_check import HOST_FLAGS
 
 SEGMENT_BYTES = 100_000
 END = 1 << 40
@@ -39,9 +41,11 @@ def pattern(begin: int, end: int) -> bytes:
 
 
 def record(begin: int, size_bytes: int) -> bytes:
-    """Return bytes that begin as a record of this size at this place does."""
-    head = struct.pack(">ii20xq", size_bytes, MESSAGE_MAGIC, begin)
-    return head + pattern(begin + len(head), begin + size_bytes)
+    """Return a record of this size at this place, of no topic."""
+    body = pattern(begin, begin + size_bytes - RECORD_BYTES_MIN)
+    crc = crc32(body) & 0x7FFFFFFF
+    head = struct.pack(">iii16xq48xi", size_bytes, MESSAGE_MAGIC, crc, begin, len(body))
+    return head + body + bytes(3)
 
 
 def log_of(places: Sequence[tuple[int, int]], segments: int = 2) -> CountingReader:
@@ -134,6 +138,56 @@ def test_what_is_not_the_record_of_its_entry_is_told(
     else:
         assert isinstance(found, list)
         assert b"".join(found) == b"".join(record(*place) for place in asked)
+
+
+HOST = ("127.0.0.1", 10_911)
+HOST_V6 = ("::1", 10_911)
+
+
+def written(begin: int, host: tuple[str, int], body: bytes) -> bytes:
+    return encode_record(
+        queue_id=1,
+        flag=0,
+        queue_offset=5,
+        physical_offset=begin,
+        sys_flag=0 if host is HOST else HOST_FLAGS,
+        born_timestamp_ms=1,
+        born_host=host,
+        store_timestamp_ms=1,
+        store_host=host,
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=body,
+        topic="TopicTest",
+        properties=b"TAGS\x01a\x02",
+    )
+
+
+@pytest.mark.parametrize("host", [HOST, HOST_V6])
+@pytest.mark.parametrize("body", [b"", b"body" * 20])
+def test_a_changed_bit_hides_its_own_record_where_it_can_be_told(
+    host: tuple[str, int], body: bytes
+) -> None:
+    """A client drops what is behind a message of a pull that it cannot decode."""
+    size = len(written(0, host, body))
+    places = [(size * number, size) for number in range(3)]
+    data = bytearray().join(written(begin, host, body) for begin, _ in places)
+    body_length = size - len(b"TAGS\x01a\x02") - 2 - len("TopicTest") - 1 - len(body) - 4
+    properties_length = size - len(b"TAGS\x01a\x02") - 2
+    told = [0, 3, 4, 7, 28, 35, body_length + 3, properties_length + 1]
+    told += [39] if host is HOST else []
+    told += [8, body_length + 4, body_length + 3 + len(body)] if body else []
+    for position in told:
+        changed = bytearray(data)
+        changed[size + position] ^= 0x10
+        fs = MemoryFileSystem()
+        write_file(fs, f"/store/commitlog/{0:020d}", bytes(changed).ljust(SEGMENT_BYTES, b"\0"))
+        log = CommitLogReader(fs, CONFIG)
+        found = read_frames(log, places, END, blocking=True)
+        assert found == Belied(frozenset([size])), position
+        frames = read_frames(log, [places[0], places[2]], END, blocking=True)
+        assert isinstance(frames, list)
+        assert b"".join(frames) == bytes(data[:size] + data[2 * size :])
 
 
 def test_an_absent_segment_is_told_only_by_who_may_wait() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fakes.logs import write_file
+from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import open_queue_writer, store_config
 from wakelog.storage.recovery.queue_repair import QueueRepair, list_queues
@@ -45,6 +45,19 @@ def test_the_furthest_entry_says_how_far_dispatch_came(fs: MemoryFileSystem) -> 
     assert queues.max_physical_offset == 6000
     assert queues.next_offsets({}) == {("A", 0): 60, ("B", 3): 5}
     assert QueueRepair(MemoryFileSystem(), CONFIG).max_physical_offset == -1
+
+
+@pytest.mark.parametrize(("durable", "end"), [(0, 30), (3000, 30), (3200, 60), (6000, 60)])
+def test_a_spoilt_entry_of_what_was_durable_ends_no_queue(
+    fs: MemoryFileSystem, durable: int, end: int
+) -> None:
+    path = f"{CONFIG.paths.consume_queue('A', 0)}/{0:020d}"
+    data = bytearray(read_file(fs, path))
+    data[600:620] = bytes(20)
+    write_file(fs, path, bytes(data))
+    queues = QueueRepair(fs, CONFIG)
+    queues.cut_unwritten(careful=True, durable=durable)
+    assert queues.next_offsets({})["A", 0] == end
 
 
 def test_the_log_may_know_of_more_messages(fs: MemoryFileSystem) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -251,45 +250,6 @@ def test_what_is_durable_is_left_alone() -> None:
     assert report.index_files_removed == ()
     assert report.last_store_timestamp_ms == NOW_MS + 29_000
     assert dispatched_offset(crashed) == crashed.places[25]
-
-
-@pytest.mark.parametrize("clean", [True, False])
-def test_a_queue_without_entries_has_lost_them(clean: bool) -> None:
-    crashed = CrashedStore(clean=True)
-    store = open_store(crashed.fs, CONFIG)
-    put(store, b"last", topic="Other")
-    dispatch(store, crashed.fs)
-    end = store.max_physical_offset
-    store.close(dispatch_behind_bytes=0 if clean else 1)
-    noted(crashed, end)
-    directory = CONFIG.paths.consume_queue(*KEY)
-    for name in crashed.fs.list_directory(directory):
-        path = f"{directory}/{name}"
-        write_file(crashed.fs, path, bytes(len(read_file(crashed.fs, path))))
-    report = crashed.recover()
-    assert (report.checked_from, report.dispatch_from, report.log_end) == (0, 0, end)
-    assert report.queue_offsets == {KEY: 30, ("Other", 0): 1}
-    assert report.positions_doubt == "queues have files and no entries: TopicTest/0"
-    assert dispatched_offset(crashed) == 0
-
-
-def test_a_queue_whose_first_record_comes_again_has_lost_nothing() -> None:
-    """A Reput that is killed while it makes a queue leaves its file without an entry."""
-    crashed = CrashedStore(watermark=True)
-    noted(crashed, crashed.end)
-    store = open_store(crashed.fs, CONFIG)
-    put(store, b"first", topic="New")
-    end = store.max_physical_offset
-    store.close(dispatch_behind_bytes=1)
-    path = f"{CONFIG.paths.consume_queue('New', 0)}/{0:020d}"
-    crashed.fs.make_directories(path.rpartition("/")[0])
-    write_file(crashed.fs, path, bytes(CONFIG.consume_queue_bytes))
-    noted(crashed, crashed.end)
-    with closing(Watermark(crashed.fs, CONFIG.paths.watermark)) as watermark:
-        assert watermark.mark.physical_offset == end
-    report = crashed.recover()
-    assert (report.checked_from, report.dispatch_from) == (crashed.end, crashed.end)
-    assert (report.queue_offsets["New", 0], report.positions_doubt) == (1, None)
 
 
 def test_where_nothing_is_left_to_check_the_last_record_is_looked_at() -> None:

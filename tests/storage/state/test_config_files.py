@@ -53,6 +53,20 @@ def test_a_missing_or_broken_text_gives_way_to_the_one_before(
     assert files.load("topics.json", json.loads) == {"old": 1}
 
 
+@pytest.mark.parametrize("damage", [b"", b'{"a": '])
+def test_a_broken_text_does_not_take_the_place_of_the_one_before(
+    fs: MemoryFileSystem, files: ConfigFiles, damage: bytes
+) -> None:
+    """A kill behind that, and in front of the new text's name, would leave nothing to load."""
+    write_file(fs, PATH + ".bak", b'{"old": 1}')
+    write_file(fs, PATH, damage)
+    files.load("topics.json", json.loads)
+    files.save("topics.json", '{"new": 1}')
+    assert read_file(fs, PATH + ".bak") == b'{"old": 1}'
+    files.save("topics.json", '{"new": 2}')
+    assert read_file(fs, PATH + ".bak") == b'{"new": 1}'
+
+
 def test_a_text_that_its_table_refuses_gives_way_too(
     fs: MemoryFileSystem, files: ConfigFiles
 ) -> None:

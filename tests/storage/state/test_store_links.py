@@ -47,6 +47,48 @@ def test_a_link_out_is_refused_with_its_name(store: Path, place: str, target: st
     assert caught.value.path == str(store / place)
 
 
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "commitlog",
+        "config",
+        "consumequeue",
+        "consumequeue/TopicTest",
+        "consumequeue/TopicTest/0",
+        "consumequeue_ext",
+        "consumequeue_ext/TopicTest/0",
+        "index",
+        "wakelog.crc",
+        "wakelog.quarantine",
+    ],
+)
+def test_a_folder_elsewhere_is_refused_and_nothing_is_made_there(
+    tmp_path: Path, folder: str
+) -> None:
+    fs, root, outside = RealFileSystem(), tmp_path / "store", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_bytes(b"kept")
+    path = root / folder
+    path.parent.mkdir(parents=True)
+    path.symlink_to(outside)
+    with pytest.raises(DamagedStore, match="a link out of the store") as caught:
+        open_store(fs, config(root))
+    assert caught.value.path == str(path)
+    assert [found.name for found in outside.iterdir()] == ["kept"]
+
+
+def test_a_log_may_be_told_to_lie_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "log").symlink_to(tmp_path / "disk")
+    told = store_config(
+        store_path_root=str(tmp_path / "store"), store_path_commit_log=str(tmp_path / "log")
+    )
+    store = open_store(RealFileSystem(), told)
+    put(store, b"there")
+    store.close(dispatch_behind_bytes=0)
+    assert [path.name for path in (tmp_path / "disk").iterdir()] == [f"{0:020d}"]
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_a_link_to_another_file_of_the_store_is_that_file(store: Path, place: str) -> None:
     (store / place).rename(store / "kept")

@@ -106,7 +106,7 @@ def index_names(fs: FileSystem, directory: str) -> list[str]:
     """Return the names of the index files, oldest first; other names are left out."""
     try:
         return [name for name in fs.list_directory(directory) if is_index_name(name)]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 

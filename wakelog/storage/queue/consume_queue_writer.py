@@ -108,7 +108,8 @@ class ConsumeQueueWriter(ConsumeQueue):
         careful: after a crash of the machine, look at each entry of the last three files, as
             4.9.3 does; else bisect, which is right for what a killed process leaves.
         durable: entries of records that end at or below were durable before that crash.
-        `blank_from` then is the first place of a queue that had files and no entry in them.
+        `blank_from` then is the first place of a queue that has files and no entry in them. The
+        first one stays: until it has an entry it says that the queue may have lost some.
         """
         self._growing.load()
         blank_from = self.first_queue_offset if self._files.files else None
@@ -116,9 +117,9 @@ class ConsumeQueueWriter(ConsumeQueue):
             self._read_anew()
         if careful:
             end = careful_end(self._files.files[-RECOVER_FILE_COUNT:], durable)
-            self._set_end(self.files_end if end is None else end)
+            self._set_end(self.files_end if end is None else end, keep_blank=True)
         else:
-            self._set_end(self.end_of_written())
+            self._set_end(self.end_of_written(), keep_blank=True)
         self.blank_from = blank_from if self._is_empty else None
         if self._extension is not None:
             self._extension.recover(self._last_address())
@@ -403,13 +404,16 @@ class ConsumeQueueWriter(ConsumeQueue):
         self._pending.append(entries)
         self.max_queue_offset += count
 
-    def _set_end(self, queue_offset: int) -> None:
-        """Take `queue_offset` as the next free place; zero what is behind, forget mere padding."""
+    def _set_end(self, queue_offset: int, *, keep_blank: bool = False) -> None:
+        """Take `queue_offset` as the next free place; zero what is behind, forget mere padding.
+
+        keep_blank: let the first file of a queue without an entry stay.
+        """
         last = None
         if queue_offset > self.first_queue_offset:
             last = QueueEntry._make(Places(self).at(queue_offset - 1))
         if last is None or last.is_padding:
-            self._files.truncate(self._files.min_offset)
+            self._files.truncate(self._files.min_offset, keep_empty=keep_blank)
             self._set_empty()
             return
         self._files.truncate(queue_offset * ENTRY_BYTES)

@@ -4,10 +4,11 @@ Records of one queue lie between those of other queues. What is near is read tog
 copied from the page cache faster than a further call would start. What is read together is handed
 out as one piece.
 
-An entry is taken at its word for where to read, not for what is there: the bytes have to begin
-with its size, a record's magic and the place itself. 4.9.3 sends whatever lies there.
+An entry is taken at its word for where to read, not for what is there: the bytes have to be a sound
+record of its size that says that it lies there, with the body that its CRC is of. A client that
+cannot decode one message of a pull drops those behind it. 4.9.3 sends whatever lies there.
 
-Invariant: joined, the pieces are the records in the order they were asked for.
+Invariant: joined, the pieces are the records in the order they were asked for, all of them sound.
 
 Source: org.apache.rocketmq.store.GetMessageResult, CommitLog.getMessage (4.9.3).
 """
@@ -18,21 +19,25 @@ import struct
 from collections.abc import Sequence
 from itertools import islice
 from typing import Final, NamedTuple
+from zlib import crc32
 
-from wakelog.protocol.message_record import (
-    MAGIC_OFFSET,
-    MESSAGE_MAGIC,
-    PHYSICAL_OFFSET_OFFSET,
-    RECORD_BYTES_MIN,
-)
+from wakelog.protocol.message_record import MESSAGE_MAGIC, RECORD_BYTES_MIN
 from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.record_check import (
+    HEAD_BY_HOST_FLAGS,
+    HOST_FLAGS,
+    CheckKind,
+    check_record,
+)
 
 # A gap up to this long is read along: a read call costs about what copying 8 KiB does.
 GAP_BYTES_MAX: Final = 8 * 1024
 
-_HEAD: Final = struct.Struct(">ii20xq")  # size, magic, physical offset
+# Size, magic, CRC, physical offset, flags and body length, with both hosts in four bytes.
+_HEAD: Final = struct.Struct(">iii16xqi44xi")
+_SHORT: Final = struct.Struct(">h")
 
-assert (MAGIC_OFFSET, _HEAD.size) == (4, PHYSICAL_OFFSET_OFFSET + 8)
+assert _HEAD.size == HEAD_BY_HOST_FLAGS[0].size
 
 Place = tuple[int, int]
 """Physical offset and size of a record."""
@@ -62,7 +67,6 @@ def read_frames(
     """
     belied: list[int] = []
     frames: list[bytes] = []
-    head_of = _HEAD.unpack_from
     first, count = 0, len(places)
     while first < count:
         begin = end = places[first][0]
@@ -81,15 +85,44 @@ def read_frames(
         if view is None:
             return Absent(begin) if blocking else None
         read = places[first:last]
-        belied += [
-            place
-            for place, size_bytes in read
-            if head_of(view, place - begin) != (size_bytes, MESSAGE_MAGIC, place)
-        ]
+        belied += _unsound(view, begin, read)
         records = [view[place - begin : place - begin + size_bytes] for place, size_bytes in read]
         frames.append(b"".join(records))
         first = last
     return Belied(frozenset(belied)) if belied else frames
+
+
+def _unsound(view: memoryview, begin: int, places: Sequence[Place]) -> list[int]:
+    """Return the places at which no sound record begins; view[0] lies at `begin`.
+
+    What is not the common record, and sound, is asked about at length.
+    """
+    found = []
+    head_of, short_of = _HEAD.unpack_from, _SHORT.unpack_from
+    for place, size_bytes in places:
+        at = place - begin
+        end = at + size_bytes
+        stated, magic, crc, own_place, flags, body_bytes = head_of(view, at)
+        if (
+            stated == size_bytes
+            and magic == MESSAGE_MAGIC
+            and own_place == place
+            and not flags & HOST_FLAGS
+            and 0 < body_bytes <= size_bytes - RECORD_BYTES_MIN
+        ):
+            body = at + _HEAD.size
+            topic = body + body_bytes + 1
+            properties = topic + view[topic - 1]
+            if (
+                properties + 2 <= end
+                and properties + 2 + short_of(view, properties)[0] == end
+                and crc == crc32(view[body : topic - 1]) & 0x7FFFFFFF
+            ):
+                continue
+        check = check_record(view, at, place, end, check_body=True)
+        if check.kind is not CheckKind.SOUND or check.size_bytes != size_bytes:
+            found.append(place)
+    return found
 
 
 def _impossible(log: CommitLogReader, places: Sequence[Place], log_end: int) -> Belied:

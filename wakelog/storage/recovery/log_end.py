@@ -212,6 +212,7 @@ class LogEndSearch:
                 bytes(buffer[body_end + 1 : topic_end]),
                 queue_id,
                 queue_offset,
+                stated_offset,
                 sys_flag,
                 buffer[topic_end + 2 : record_end],
             )

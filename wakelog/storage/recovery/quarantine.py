@@ -18,9 +18,8 @@ from typing import Final, NamedTuple
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file import MappedFile
-from wakelog.storage.paths import offset_name
+from wakelog.storage.paths import QUARANTINE_NAME, offset_name
 
-QUARANTINE_NAME: Final = "wakelog.quarantine"
 # Zeros are found and left out in blocks of this size.
 BLOCK_BYTES: Final = 64 * 1024
 _ZEROS: Final = bytes(BLOCK_BYTES)

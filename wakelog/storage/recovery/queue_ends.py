@@ -35,37 +35,43 @@ class QueueEnds:
         """Start without any queue."""
         self._multi_dispatch = enable_multi_dispatch
         self._enable_lmq = enable_lmq
-        self._first: dict[tuple[bytes, int], int] = {}
+        self._first: dict[tuple[bytes, int], tuple[int, int]] = {}
         self._next: dict[tuple[bytes, int], int] = {}
-        self._first_multi: dict[QueueKey, int] = {}
+        self._first_multi: dict[QueueKey, tuple[int, int]] = {}
         self._next_multi: dict[QueueKey, int] = {}
 
     def note(
-        self, topic: bytes, queue_id: int, queue_offset: int, sys_flag: int, properties: Buffer
+        self,
+        topic: bytes,
+        queue_id: int,
+        queue_offset: int,
+        physical_offset: int,
+        sys_flag: int,
+        properties: Buffer,
     ) -> None:
         """Take in the next record of the log; a later record of a queue overrules earlier ones."""
         if sys_flag & TRANSACTION_MASK in _NOT_CONSUMED:
             return
         key = topic, queue_id
         if self._next.get(key) != queue_offset:
-            self._first[key] = queue_offset
+            self._first[key] = queue_offset, physical_offset
         self._next[key] = queue_offset + 1
         if self._multi_dispatch:
             text = bytes(properties)
             if _MULTI_DISPATCH_BYTES in text:
-                self._note_multi(text.decode("utf-8", "replace"), queue_id)
+                self._note_multi(text.decode("utf-8", "replace"), queue_id, physical_offset)
 
     def note_record(self, buffer: Buffer, position: int) -> None:
         """Take in the sound record at buffer[position]."""
         head = HEAD_BY_HOST_FLAGS[buffer[position + HOST_FLAGS_OFFSET] & HOST_FLAGS]
-        size, _, queue_id, queue_offset, _, sys_flag, _, _, body_bytes = head.unpack_from(
-            buffer, position
+        size, _, queue_id, queue_offset, physical_offset, sys_flag, _, _, body_bytes = (
+            head.unpack_from(buffer, position)
         )
         topic_begin = position + head.size + max(body_bytes, 0) + 1
         topic_end = topic_begin + buffer[topic_begin - 1]
         topic = bytes(buffer[topic_begin:topic_end])
         properties = buffer[topic_end + 2 : position + size]
-        self.note(topic, queue_id, queue_offset, sys_flag, properties)
+        self.note(topic, queue_id, queue_offset, physical_offset, sys_flag, properties)
 
     def table(self) -> dict[QueueKey, int]:
         """Return the next queue offset of each (topic, queue id) that was seen."""
@@ -75,15 +81,15 @@ class QueueEnds:
         }
         return table | self._next_multi
 
-    def first(self, key: QueueKey) -> int | None:
-        """Return where the records of a queue that were seen begin, None without one.
+    def first(self, key: QueueKey) -> tuple[int, int] | None:
+        """Return queue offset and place of a queue's first record that was seen, None without one.
 
         Of those behind each other: a topic that was deleted and made again begins anew.
         """
         topic, queue_id = key
         return self._first.get((topic.encode(), queue_id), self._first_multi.get(key))
 
-    def _note_multi(self, properties_text: str, queue_id: int) -> None:
+    def _note_multi(self, properties_text: str, queue_id: int, physical_offset: int) -> None:
         properties = decode_properties(properties_text)
         names = properties.get(INNER_MULTI_DISPATCH, "")
         offsets = properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(MULTI_DISPATCH_SEPARATOR)
@@ -95,5 +101,5 @@ class QueueEnds:
         for key, offset in zip(keys, offsets, strict=True):
             if offset.isascii() and offset.isdigit():
                 if self._next_multi.get(key) != int(offset):
-                    self._first_multi[key] = int(offset)
+                    self._first_multi[key] = int(offset), physical_offset
                 self._next_multi[key] = int(offset) + 1

@@ -9,7 +9,7 @@ truncateDirtyLogicFiles, recoverTopicQueueTable (4.9.3).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from posixpath import join
 
 from wakelog.storage.config import StoreConfig
@@ -52,6 +52,15 @@ class QueueRepair:
         """Where each queue begins that had files and no entry in them: a file is made for one."""
         found = ((key, queue.blank_from) for key, queue in self._queues.items())
         return {key: begin for key, begin in found if begin is not None}
+
+    def remove_unused(self, used: Container[QueueKey]) -> None:
+        """Remove queues that never had an entry: without one, and of no record of the whole log.
+
+        Else each start would look through the log for what they may have lost. Raises: StoreFailed.
+        """
+        for key, begin in self.blank.items():
+            if begin == 0 and key not in used:
+                self._queues.pop(key).delete()
 
     def cut_at(self, log_end: int) -> tuple[QueueKey, ...]:
         """Forget entries of records that the log no longer has; return the queues that had some."""

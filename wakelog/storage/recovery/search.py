@@ -87,13 +87,12 @@ def _queues_lost(store: SearchedStore, found: Searched) -> str | None:
     A Reput that is killed while it makes a queue leaves one without entries, too: then its first
     record is one that is dispatched again.
     """
-    begin = found.plan.checked_from
-    lost = [
-        f"{topic}/{queue_id}"
-        for (topic, queue_id), first in store.queues.blank.items()
-        if found.ends.first((topic, queue_id)) != first or found.plan.dispatch_from > begin
-    ]
-    if not lost or max(begin, found.plan.dispatch_from) <= store.files.min_offset:
+    lost = []
+    for (topic, queue_id), begin in store.queues.blank.items():
+        first, place = found.ends.first((topic, queue_id)) or (None, 0)
+        if first != begin or place < found.plan.dispatch_from:
+            lost.append(f"{topic}/{queue_id}")
+    if not lost or found.plan.dispatch_from <= store.files.min_offset:
         return None
     return f"queues have files and no entries: {', '.join(sorted(lost)[:LOST_NAMED_MAX])}"
 

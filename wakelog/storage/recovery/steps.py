@@ -55,6 +55,7 @@ from wakelog.storage.recovery.plan import DurablePositions, plan_after_crash
 from wakelog.storage.recovery.quarantine import QuarantinedPiece, keep_aside
 from wakelog.storage.recovery.queue_repair import QueueRepair
 from wakelog.storage.recovery.search import (
+    Searched,
     SearchedStore,
     search_after_clean_exit,
     search_after_crash,
@@ -157,7 +158,7 @@ def recover(
         # Before the log can grow over what queues and index have of another life.
         lower_dispatched(fs, config.paths.dispatched, min(dispatched, end.physical_offset))
         queues_cut = queues.cut_at(end.physical_offset)
-        queue_offsets = queues.next_offsets(found.ends.table())
+        queue_offsets = _next_offsets(queues, found, files)
     finally:
         queues.close()
     dispatch_from = min(plan.dispatch_from, end.physical_offset)
@@ -244,6 +245,17 @@ def _durable(
     mark = read_dispatched(fs, config.paths.dispatched)
     has_index = mark.index_end != IndexEnd()
     return DurablePositions(known.watermark, mark.physical_offset, has_index=has_index)
+
+
+def _next_offsets(
+    queues: QueueRepair, found: Searched, files: MappedFileQueue
+) -> dict[QueueKey, int]:
+    """Return the next queue offset of each queue; remove those that never had an entry."""
+    ends = found.ends.table()
+    is_whole = found.plan.checked_from <= files.min_offset
+    if is_whole and not _with_missing(found.end.damaged, files):
+        queues.remove_unused(ends)
+    return queues.next_offsets(ends)
 
 
 def _end_log(

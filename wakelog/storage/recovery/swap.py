@@ -19,8 +19,7 @@ from typing import Final, NamedTuple
 
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.paths import StorePaths
-from wakelog.storage.recovery.quarantine import QUARANTINE_NAME
+from wakelog.storage.paths import QUARANTINE_NAME, StorePaths
 from wakelog.storage.state.dispatched import lower_dispatched
 
 REBUILD_NAME: Final = "wakelog.rebuild"

@@ -10,7 +10,8 @@
 
 4.9.3 starts an abnormal recovery at the segment whose first message is not younger than the lower
 of the first two, minus 3 s. For wakelog the file is advisory: recovery goes by offset. Each field
-has one writer (Flush the first, Reput the others), which writes its own eight bytes alone.
+has one writer (Flush the first, Reput the others), which writes its own eight bytes alone. Before
+there is a Reput a start lowers the second to where dispatch begins again.
 
 Invariant: a field is written only after what it claims was synced; it may be behind, never ahead.
 

@@ -39,12 +39,13 @@ class ConfigPaths(Protocol):
 class ConfigFiles:
     """Loads and saves the texts of one store by file name, such as `topics.json`."""
 
-    __slots__ = ("_fs", "_paths")
+    __slots__ = ("_broken", "_fs", "_paths")
 
     def __init__(self, fs: FileSystem, paths: ConfigPaths) -> None:
         """Name the store; nothing is touched."""
         self._fs = fs
         self._paths = paths
+        self._broken: set[str] = set()
 
     def load(self, name: str, decode: Callable[[str], T]) -> T | None:
         """Return the decoded text, or the one before it, None where there never was one.
@@ -62,7 +63,10 @@ class ConfigFiles:
                 if not data.strip():
                     reason = reason or "it is empty"
                     continue
-                return decode(data.decode())
+                decoded = decode(data.decode())
+                if reason is not None:
+                    self._broken.add(name)
+                return decoded
             except ValueError as error:
                 reason = reason or f"it cannot be read: {error}"
             except DamagedStore as error:
@@ -77,7 +81,8 @@ class ConfigFiles:
         try:
             self._fs.make_directories(dirname(path))
             write_synced(self._fs, path + ".tmp", text.encode())
-            old = self._read(path)
+            # A broken text beside itself would leave nothing to load if the next rename is lost.
+            old = None if name in self._broken else self._read(path)
             if old:
                 # Not in place: a torn .bak beside a lost file would leave nothing to load.
                 write_synced(self._fs, path + ".bak.tmp", old)
@@ -86,6 +91,7 @@ class ConfigFiles:
             self._fs.sync_directory(dirname(path))
         except OSError as error:
             raise store_failure(path, "save", error) from error
+        self._broken.discard(name)
 
     def _read(self, path: str) -> bytes | None:
         try:
