@@ -8,7 +8,9 @@ import pytest
 
 from tests.compat.clusters import Cluster
 from tests.spark.sink.messages import message
-from wakelog.remoting.client import RemotingClient
+from wakelog.remoting.credentials import Credentials
+from wakelog.remoting.signing import make_client
+from wakelog.remoting.tls import Tls
 from wakelog.spark.options import RemoteOptions
 from wakelog.spark.remote.calls import BrokerCalls
 from wakelog.spark.sink.options import WriteOptions
@@ -21,11 +23,11 @@ COUNT = 3000
 SEEN_SECONDS_MAX = 60
 
 
-def send(cluster: Cluster, messages: list[Message]) -> None:
+def send(cluster: Cluster, messages: list[Message], *, tls: Tls | None = None) -> None:
     """Send messages of one topic, some to a request; return once all are in the queues."""
 
     async def run() -> None:
-        client = RemotingClient()
+        client = make_client(Credentials(), tls)
         try:
             calls = BrokerCalls(client, RemoteOptions((cluster.name_server,)))
             topic = messages[0].topic

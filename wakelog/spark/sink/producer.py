@@ -30,7 +30,7 @@ from wakelog.protocol.ext_fields import to_ext_fields
 from wakelog.protocol.headers import SendMessageRequestHeaderV2
 from wakelog.protocol.java import string_hash
 from wakelog.remoting.errors import RemotingError
-from wakelog.spark.remote.routes import Client, WireFailed, find_route, said
+from wakelog.spark.remote.routes import Client, WireFailed, find_route, said, tls_remedy
 from wakelog.spark.sink.options import WriteOptions
 from wakelog.spark.sink.packing import Request
 
@@ -99,7 +99,7 @@ class Producer:
                 await self._send(request)
 
     async def _send(self, request: Request) -> None:
-        topic, reason = request.lane.topic, ""
+        topic, reason, remedy = request.lane.topic, "", "Look at that broker's log"
         for attempt in range(self._options.retries_max + 1):
             if attempt:
                 await self._pause(min(PAUSE_SECONDS * 2 ** (attempt - 1), PAUSE_SECONDS_MAX))
@@ -109,6 +109,7 @@ class Producer:
                 answer = await self._invoke(queue.address, *_command(request, queue, self._options))
             except RemotingError as error:
                 reason = f"{queue.broker} at {error.address}: {error.reason}"
+                remedy = tls_remedy(error) or remedy
                 continue
             if answer.code == ResponseCode.SUCCESS:
                 return
@@ -118,8 +119,8 @@ class Producer:
         rows = f"{len(request.messages)} messages for topic {topic} were not acknowledged"
         raise WriteFailed(
             f"{rows}: {reason}",
-            "Look at that broker's log; what was acknowledged before is stored, and gets the same "
-            "unique keys if it is written again",
+            f"{remedy}; what was acknowledged before is stored, and gets the same unique keys if "
+            "it is written again",
         )
 
     def _choose(self, request: Request, queues: Sequence[Queue]) -> Queue:
