@@ -51,6 +51,13 @@ _RETRIABLE: Final = frozenset(
         ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE,
     }
 )  # fmt: skip
+_LOOK: Final = "Look at that broker's log"
+_REMEDIES: Final = {
+    int(ResponseCode.MESSAGE_ILLEGAL): (
+        "A broker's maxMessageSize, 4 MiB by default, is of a body with its topic, its properties "
+        "and what is stored beside them"
+    ),
+}
 
 
 class WriteFailed(WireFailed):
@@ -99,7 +106,7 @@ class Producer:
                 await self._send(request)
 
     async def _send(self, request: Request) -> None:
-        topic, reason, remedy = request.lane.topic, "", "Look at that broker's log"
+        topic, reason, remedy = request.lane.topic, "", _LOOK
         for attempt in range(self._options.retries_max + 1):
             if attempt:
                 await self._pause(min(PAUSE_SECONDS * 2 ** (attempt - 1), PAUSE_SECONDS_MAX))
@@ -109,11 +116,12 @@ class Producer:
                 answer = await self._invoke(queue.address, *_command(request, queue, self._options))
             except RemotingError as error:
                 reason = f"{queue.broker} at {error.address}: {error.reason}"
-                remedy = tls_remedy(error) or remedy
+                remedy = tls_remedy(error) or _LOOK
                 continue
             if answer.code == ResponseCode.SUCCESS:
                 return
             reason = f"{queue.broker} at {queue.address} answered {said(answer)}"
+            remedy = _REMEDIES.get(answer.code, _LOOK)
             if answer.code not in _RETRIABLE:
                 break
         rows = f"{len(request.messages)} messages for topic {topic} were not acknowledged"
