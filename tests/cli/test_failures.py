@@ -23,7 +23,6 @@ ERRORS = [
     (PlanRefused("--brokers 0 is not possible", "Give 1 to 26."), MISUSED, "Give 1 to 26."),
     (PreflightRefused("port 1 is taken", "Stop it."), FAILED, "port 1 is taken. Stop it."),
     (DeploymentFailed("Ray has died", "Look."), FAILED, "Ray has died. Look."),
-    (JobFailed("no 'x', is it 'y'?", "look"), FAILED, "no 'x', is it 'y'? Look."),
     (
         StoreLocked("/s/lock", None),
         FAILED,
@@ -78,6 +77,7 @@ ERRORS = [
         FAILED,
         "/s/wakelog.logs: Permission denied. Look at what it names",
     ),
+    (JobFailed("no 'x', is it 'y'?", "look"), FAILED, "no 'x', is it 'y'? Look."),
 ]
 
 
