@@ -111,6 +111,24 @@ def test_the_first_message_of_a_time(tmp_path: Path) -> None:
     assert view.place_of_time(messages[-1]["storeTimestamp"] + 1) is None
 
 
+def test_a_range_is_cut_at_records_alone_whatever_queues_say(tmp_path: Path) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    begins = {message["commitLogOffset"] for message in manifest["messages"]}
+    view = view_of(store)
+    first, *_ = view.store.segments
+    part = ReadRange("b", first, first.begin, first.end)
+    places = range(first.begin + 1, first.end, 1000)
+    found = view.record_begins(part, places)
+    assert len(found) > 5 and set(found) <= begins
+    for path in (store / "consumequeue").rglob("0" * 20):
+        entries = bytearray(path.read_bytes())
+        for at in range(7, len(entries), 60):
+            entries[at] ^= 1  # every third entry points beside its record
+        path.write_bytes(entries)
+    again = view_of(store).record_begins(part, places)
+    assert again and set(again) <= begins
+
+
 def test_segments_that_are_removed_meanwhile_are_passed_over(tmp_path: Path) -> None:
     store, manifest = open_golden("basic", tmp_path)
     view = view_of(store, walks=True)
@@ -121,6 +139,7 @@ def test_segments_that_are_removed_meanwhile_are_passed_over(tmp_path: Path) -> 
     assert found is not None and found >= first.end
     part = ReadRange("b", first, first.begin, first.end)
     assert view.walked_begins(part, [first.begin + 1]) == view.nth_records(part, 2) == []
+    assert view.record_begins(part, [first.begin + 1]) == []
     gone = next(x for x in manifest["messages"] if x["commitLogOffset"] < first.end)
     assert view.place_of(gone["topic"], gone["queueId"], gone["queueOffset"]) is None
     for segment in view.store.segments:

@@ -179,14 +179,25 @@ class StoreView:
         """
         queues = self._largest_queues()
         if queues:
-            return [
-                min(found)
-                for place in places
-                if (found := [x for queue in queues if (x := _begin_behind(queue, place)) >= 0])
-            ]
+            return self._proved_begins(part, places, queues)
         if len(self.store.segments) > WALKED_SEGMENTS_MAX:
             return []
         return self.walked_begins(part, places)
+
+    def _proved_begins(
+        self, part: ReadRange, places: Sequence[int], queues: Sequence[ConsumeQueue]
+    ) -> list[int]:
+        """Return for each place the first of the queues' records behind it that is sound."""
+        found: list[int] = []
+        file = self._opened(part.segment)
+        if file is None:
+            return found
+        with closing(file):
+            for place in places:
+                behind = sorted({_begin_behind(queue, place) for queue in queues})
+                inside = (x for x in behind if part.begin <= x < part.end)
+                found += islice((x for x in inside if adds_up(file, x, part.end)), 1)
+        return found
 
     def walked_begins(self, part: ReadRange, places: Sequence[int]) -> list[int]:
         """Return for each place in a range where the next record begins, by walking it."""
