@@ -107,6 +107,7 @@ class ReadOptions(NamedTuple):
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = ()
     pushdown: bool = False
+    clock_step_ms: int | None = None
     schema_mode: str = "rocketmq"
     include_headers: bool = True
     properties_format: str = "map"
@@ -200,6 +201,7 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
     "includeDlq": _Option("include_dlq", read_flag),
     "columns": _Option("columns", read_names),
     "pushdown": _Option("pushdown", read_flag, batch_only=True),
+    "maxClockStep": _Option("clock_step_ms", read_delay_ms, file_only=True),
     "schemaMode": _Option("schema_mode", one_of("rocketmq", "kafka")),
     "includeHeaders": _Option("include_headers", read_flag),
     "propertiesFormat": _Option("properties_format", one_of("map", "json")),
