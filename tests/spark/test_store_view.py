@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -202,6 +203,29 @@ def test_segments_that_are_removed_meanwhile_are_passed_over(tmp_path: Path) -> 
     for segment in view.store.segments:
         Path(segment.path).unlink(missing_ok=True)
     assert view.place_of_time(min(times), 0) is None
+
+
+def test_no_descriptor_outlives_a_view(tmp_path: Path) -> None:
+    store, _ = open_golden("basic", tmp_path)
+
+    def open_count() -> int:
+        return sum(
+            name.startswith(str(store)) for name in map(_target, os.listdir("/proc/self/fd"))
+        )
+
+    view = view_of(store)
+    first, *_ = view.store.segments
+    assert view.record_begins(ReadRange("b", first, first.begin, first.end), [first.begin + 1])
+    assert open_count()
+    del view
+    assert open_count() == 0
+
+
+def _target(descriptor: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except FileNotFoundError:  # that of the listing itself
+        return ""
 
 
 def test_a_configuration_that_cannot_be_read_is_said(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 Consume queues answer where there are any; the log is walked where there are none, or where they say
 less than the log. They are caches: what one says about a record is held against the record.
 
-Invariants: only reads; each question is answered once for a query and kept.
+Invariants: only reads; each question is answered once for a query and kept; no descriptor outlives
+the view.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore#getMinOffsetInQueue, #getMaxOffsetInQueue,
 org.apache.rocketmq.broker.offset.ConsumerOffsetManager (4.9.3).
@@ -11,6 +12,7 @@ org.apache.rocketmq.broker.offset.ConsumerOffsetManager (4.9.3).
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import accumulate, islice, takewhile
@@ -399,6 +401,10 @@ class StoreView:
             known = [queue for queue in queues if queue is not None]
             known.sort(key=lambda queue: queue.end_of_written(), reverse=True)
             self._largest = known[:CUTTING_QUEUES_MAX]
+            for queue in known[CUTTING_QUEUES_MAX:]:
+                queue.close()
+            # A stream's process makes a view for each look, and lives as long as the stream.
+            weakref.finalize(self, _close, self._largest)
         return self._largest
 
     def _agrees(self, entry: QueueEntry, queue_id: int, queue_offset: int) -> bool:
@@ -445,6 +451,11 @@ class StoreView:
             return self._fs.list_directory(directory)
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+
+def _close(queues: Sequence[ConsumeQueue]) -> None:
+    for queue in queues:
+        queue.close()
 
 
 def _head(file: OpenSegment, physical_offset: int) -> tuple[int, ...]:
