@@ -7,7 +7,10 @@ password `hush`.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ from tests.compat.clusters import Cluster
 from tests.compat.real_rocketmq import RealBroker, RealNameServer, class_options
 from tests.remoting.test_client import Peer, echo, request
 from tests.spark.remote.conftest import numbered, send
+from wakelog.protocol.frame import FrameDecoder
 from wakelog.remoting.credentials import Credentials
 from wakelog.remoting.errors import ConnectFailed, SendFailed, TlsFailed
 from wakelog.remoting.signing import make_client
@@ -104,6 +108,32 @@ def test_tls_and_the_clear_do_not_meet() -> None:
             await client.close()
 
     asyncio.run(scenario())
+
+
+def test_a_server_that_does_not_part_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wakelog.remoting.client.PARTING_SECONDS_MAX", 0.05)
+    ended = threading.Event()
+
+    def serve(listening: socket.socket) -> None:
+        plain, _ = listening.accept()
+        with serving().wrap_socket(plain, server_side=True) as connection:
+            [asked] = FrameDecoder().feed(connection.recv(65536))
+            connection.sendall(echo(asked))
+            ended.wait(10)
+
+    async def scenario(address: str) -> None:
+        client = make_client(Credentials(), TRUSTING)
+        await client.invoke(address, request(), timeout_ms=5000)
+        await client.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = threading.Thread(target=serve, args=(listening,))
+        server.start()
+        started = time.monotonic()
+        asyncio.run(scenario(f"127.0.0.1:{listening.getsockname()[1]}"))
+        assert time.monotonic() - started < 10
+        ended.set()
+        server.join()
 
 
 def test_a_port_where_nobody_is_has_nothing_to_do_with_tls() -> None:
