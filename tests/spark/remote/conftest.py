@@ -21,6 +21,7 @@ from wakelog.spark.sink.rows import Message
 TOPIC = "known"
 COUNT = 3000
 SEEN_SECONDS_MAX = 60
+_FILLED: list[Cluster] = []
 
 
 def send(cluster: Cluster, messages: list[Message], *, tls: Tls | None = None) -> None:
@@ -66,5 +67,8 @@ def numbered(topic: str, numbers: range) -> list[Message]:
 def wire(request: pytest.FixtureRequest) -> Cluster:
     """Return a running cluster, of wakelog and of the real brokers, with `COUNT` messages."""
     cluster: Cluster = request.getfixturevalue(request.param)
-    send(cluster, numbered(TOPIC, range(COUNT)))
+    # Made once more for tests further on, over clusters that may be the same.
+    if cluster not in _FILLED:
+        send(cluster, numbered(TOPIC, range(COUNT)))
+        _FILLED.append(cluster)
     return cluster
