@@ -77,6 +77,7 @@ ERRORS = [
         FAILED,
         "/s/wakelog.logs: Permission denied. Look at what it names",
     ),
+    (JobFailed("no 'x', is it 'y'?", "look"), FAILED, "no 'x', is it 'y'? Look."),
 ]
 
 

@@ -1,6 +1,7 @@
 """Calls by address against a real loopback server: answers, limits, ends."""
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -18,15 +19,16 @@ Answers = Callable[[RemotingCommand], bytes | None]
 class Peer:
     """A server that answers as it is told to, or hangs up."""
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: Answers, tls: ssl.SSLContext | None = None) -> None:
         self._answers = answers
+        self._tls = tls
         self.requests: list[RemotingCommand] = []
         self.connections_count = 0
         self._writers: list[asyncio.StreamWriter] = []
         self._tasks: list[asyncio.Task[None] | None] = []
 
     async def __aenter__(self) -> "Peer":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
         host, port = self._server.sockets[0].getsockname()
         self.address = f"{host}:{port}"
         return self

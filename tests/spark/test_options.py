@@ -18,6 +18,7 @@ from wakelog.spark.options import (
 )
 
 PATH = {"path": "/s"}
+TLS = {"nameServer": "h:1", "tls.enable": "true"}
 
 VALUES: list[tuple[str, str, str, Any]] = [
     ("storePath", "/t", "store_path", "/t"),
@@ -89,7 +90,12 @@ WRONG: list[tuple[dict[str, str], str]] = [
     ({"pullBatchSize": "5"}, "pullBatchSize does not go with reading files"),
     ({"nameServer": "h:1", "namesrvAddr": "g:1"}, "are one, with two values"),
     ({"readMode": "ray"}, "option snapshot is missing"),
-    ({"tls.enable": "true"}, "tls.enable is not served yet"),
+    ({"tls.enable": "true"}, "option tls.enable does not go with reading files"),
+    ({"tls.trustCertPath": "/x"}, r"no option 'tls.trustCertPath', did you mean 'tls.client.t"),
+    ({"nameServer": "h:1", "tls.enable": "yes"}, "it takes true or false"),
+    ({"nameServer": "h:1", "tls.client.certPath": "/x"}, "certPath goes with tls.enable true"),
+    ({**TLS, "tls.client.trustCertPath": "/x"}, "tls.client: /x cannot be read as certificates"),
+    ({**TLS, "tls.client.keyPath": "/x"}, "keyPath goes with tls.client.certPath"),
     ({"readMode": "remote"}, "storePath is missing, .* or nameServer, to read over the wire"),
     ({"readMode": "fast"}, "it takes auto or file"),
     ({"decompress": "yes"}, "it takes true or false"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.fakes.records import LogBytes
+from tests.fakes.records import STORE_MS, LogBytes
 from tests.golden_stores import open_golden
 from tests.spark.logs import FS, write_segments
 from wakelog.spark.errors import StoreUnreadable
@@ -107,8 +109,82 @@ def test_the_first_message_of_a_time(tmp_path: Path) -> None:
     messages = manifest["messages"]
     for time_ms in {message["storeTimestamp"] for message in messages[::40]}:
         expected = next(x for x in messages if x["storeTimestamp"] >= time_ms)
-        assert view.place_of_time(time_ms) == expected["commitLogOffset"]
-    assert view.place_of_time(messages[-1]["storeTimestamp"] + 1) is None
+        assert view.place_of_time(time_ms, 0) == expected["commitLogOffset"]
+    assert view.place_of_time(messages[-1]["storeTimestamp"] + 1, 0) is None
+
+
+def stepping(*times: int, folder: Path) -> tuple[StoreView, LogBytes]:
+    """Return a log of two records a segment, stored so many ms after `STORE_MS`."""
+    log = LogBytes(segment_bytes=250)
+    for time_ms in times:
+        log.add(store_timestamp_ms=STORE_MS + time_ms)
+    return view_of(write_segments(folder, log), walks=True), log
+
+
+def test_a_time_is_looked_for_from_so_much_earlier_as_clocks_step_back(tmp_path: Path) -> None:
+    view, log = stepping(0, 70, 50, 60, 90, 95, folder=tmp_path)
+    assert len(view.store.segments) == 3
+    assert view.place_of_time(STORE_MS + 65, 20) == log.offsets[1]
+    assert view.place_of_time(STORE_MS + 65, 0) == log.offsets[4]
+
+
+@pytest.mark.parametrize(
+    ("begin_ms", "end_ms", "step_ms", "segments"),
+    [
+        (65, 67, 0, (1, 2)),
+        (65, 67, 20, (0, 2)),
+        (300, 400, 20, (3, 4)),
+        (112, 300, 20, (2, 4)),
+        (-99, 0, 0, (0, 0)),
+        (0, 999, 0, (0, 4)),
+        (65, 67, 19, (0, 4)),
+    ],
+)
+def test_bytes_of_times_are_whole_segments_where_nothing_but_the_log_is(
+    begin_ms: int, end_ms: int, step_ms: int, segments: tuple[int, int], tmp_path: Path
+) -> None:
+    # With steps of 20 ms: 70 is followed by 50. A begin that shows more says nothing.
+    begins = (30, 50, 90, 110) if step_ms != 19 else (30, 50, 90, 70)
+    times = [time for begin in begins for time in (begin, begin + 40 * (begin == 30))]
+    view, _ = stepping(*times, folder=tmp_path)
+    found = view.bytes_of_times(STORE_MS + begin_ms, STORE_MS + end_ms, step_ms)
+    places = [segment.begin for segment in view.store.segments] + [view.end]
+    assert found == tuple(places[number] for number in segments)
+
+
+def test_bytes_of_times_are_narrowed_by_queues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wakelog.spark.store_view.BORDER_BYTES", 512)
+    store, manifest = open_golden("basic", tmp_path)
+    view = view_of(store)
+    stored = [(x["storeTimestamp"], x["commitLogOffset"]) for x in manifest["messages"]]
+    whole = view.end - view.store.begin
+    sizes = []
+    for begin_ms, end_ms in pairwise(sorted({time_ms for time_ms, _ in stored})[::20]):
+        begin, end = view.bytes_of_times(begin_ms, end_ms, 0)
+        inside = [place for time_ms, place in stored if begin_ms <= time_ms < end_ms]
+        assert begin <= min(inside) and max(inside) < end
+        sizes.append(end - begin)
+    assert len(sizes) > 2 and max(sizes) < whole / 2
+
+
+def test_a_range_is_cut_at_records_alone_whatever_queues_say(tmp_path: Path) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    begins = {message["commitLogOffset"] for message in manifest["messages"]}
+    view = view_of(store)
+    first, *_ = view.store.segments
+    part = ReadRange("b", first, first.begin, first.end)
+    places = range(first.begin + 1, first.end, 1000)
+    found = view.record_begins(part, places)
+    assert len(found) > 5 and set(found) <= begins
+    for path in (store / "consumequeue").rglob("0" * 20):
+        entries = bytearray(path.read_bytes())
+        for at in range(7, len(entries), 60):
+            entries[at] ^= 1  # every third entry points beside its record
+        path.write_bytes(entries)
+    again = view_of(store).record_begins(part, places)
+    assert again and set(again) <= begins
 
 
 def test_segments_that_are_removed_meanwhile_are_passed_over(tmp_path: Path) -> None:
@@ -117,15 +193,39 @@ def test_segments_that_are_removed_meanwhile_are_passed_over(tmp_path: Path) -> 
     times = [message["storeTimestamp"] for message in manifest["messages"]]
     first, *_ = view.store.segments
     Path(first.path).unlink()
-    found = view.place_of_time(min(times))
+    found = view.place_of_time(min(times), 0)
     assert found is not None and found >= first.end
     part = ReadRange("b", first, first.begin, first.end)
     assert view.walked_begins(part, [first.begin + 1]) == view.nth_records(part, 2) == []
+    assert view.record_begins(part, [first.begin + 1]) == []
     gone = next(x for x in manifest["messages"] if x["commitLogOffset"] < first.end)
     assert view.place_of(gone["topic"], gone["queueId"], gone["queueOffset"]) is None
     for segment in view.store.segments:
         Path(segment.path).unlink(missing_ok=True)
-    assert view.place_of_time(min(times)) is None
+    assert view.place_of_time(min(times), 0) is None
+
+
+def test_no_descriptor_outlives_a_view(tmp_path: Path) -> None:
+    store, _ = open_golden("basic", tmp_path)
+
+    def open_count() -> int:
+        return sum(
+            name.startswith(str(store)) for name in map(_target, os.listdir("/proc/self/fd"))
+        )
+
+    view = view_of(store)
+    first, *_ = view.store.segments
+    assert view.record_begins(ReadRange("b", first, first.begin, first.end), [first.begin + 1])
+    assert open_count()
+    del view
+    assert open_count() == 0
+
+
+def _target(descriptor: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except FileNotFoundError:  # that of the listing itself
+        return ""
 
 
 def test_a_configuration_that_cannot_be_read_is_said(tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ class Failure(msgspec.Struct, frozen=True):
     @property
     def line(self) -> str:
         """The line on standard error."""
-        one_line = " ".join(f"{self.cause}. {self.remedy}".split())
+        end = "" if self.cause.endswith("?") else "."
+        one_line = " ".join(f"{self.cause}{end} {self.remedy}".split())
         return f"wakelog: {one_line}"
 
 

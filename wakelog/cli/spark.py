@@ -47,7 +47,7 @@ Options = Annotated[
 ]
 Every = Annotated[str, typer.Option(metavar="INTERVAL", help="Of storing, as '10 minutes'.")]
 Group = Annotated[str, typer.Option(help="Of this group alone.")]
-Limit = Annotated[int, typer.Option(help="How many rows at most.")]
+Limit = Annotated[int, typer.Option(help="How many rows at most.", min=1)]
 
 QUIET = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
 
@@ -137,7 +137,7 @@ def export(
     """Add what is new in a log to Parquet files by topic and day."""
     from wakelog.spark.jobs.export import export as export_now
 
-    names = [name for name in (columns or "").split(",") if name]
+    names = [name for name in (columns or "").split(",") if name.strip()]
     with _session(master, confs) as session:
         found = export_now(session, store, into, columns=names, options=_pairs("option", options))
     if as_json:

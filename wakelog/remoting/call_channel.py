@@ -28,6 +28,7 @@ class CallChannel(asyncio.Protocol):
         self._waiting: dict[int, asyncio.Future[RemotingCommand]] = {}
         self._transport: asyncio.Transport | None = None
         self.unsolicited_count = 0
+        self._lost = asyncio.Event()
 
     @property
     def is_open(self) -> bool:
@@ -81,11 +82,21 @@ class CallChannel(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End every call that waits."""
+        self._lost.set()
         self._end("the connection was lost" if exc is None else f"the connection was lost: {exc}")
 
     def close(self) -> None:
         """Close the socket and end every call that waits."""
         self._end("the connection was closed")
+
+    async def wait_lost(self) -> None:
+        """Return once a socket that was closed is; cancelling closes it without a good-bye."""
+        try:
+            await self._lost.wait()
+        except asyncio.CancelledError:
+            if self._transport is not None:
+                self._transport.abort()
+            raise
 
     def _end(self, reason: str) -> None:
         if self._transport is not None:

@@ -12,6 +12,7 @@ Source: org.apache.rocketmq.remoting.netty.NettyRemotingClient (4.9.3).
 """
 
 import asyncio
+import ssl
 from itertools import count
 
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
@@ -20,11 +21,16 @@ from wakelog.remoting.errors import (
     CallTimeout,
     ConnectFailed,
     SendFailed,
+    TlsFailed,
     TooManyCalls,
 )
+from wakelog.remoting.tls import handshake_reason
 
 CONNECT_SECONDS_MAX = 3.0
 """com.rocketmq.remoting.client.connect.timeout of 4.9.3."""
+
+PARTING_SECONDS_MAX = 1.0
+"""To end TLS in order; a connection in the clear ends at once."""
 
 CALLS_MAX = 65_535
 """clientAsyncSemaphoreValue of 4.9.3."""
@@ -35,8 +41,9 @@ OPAQUE_MASK = 0x7FFFFFFF
 class RemotingClient:
     """Calls by address; every method is for the loop's thread."""
 
-    def __init__(self) -> None:
-        """Connect to nobody yet."""
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        """Connect to nobody yet. tls: None for connections in the clear."""
+        self._tls = tls
         self._opaque = count(1)
         self._channels: dict[str, CallChannel] = {}
         self._connecting: dict[str, asyncio.Task[CallChannel]] = {}
@@ -87,8 +94,12 @@ class RemotingClient:
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
                 _, channel = await asyncio.get_running_loop().create_connection(
-                    lambda: CallChannel(address), host.strip("[]"), int(port)
+                    lambda: CallChannel(address), host.strip("[]"), int(port), ssl=self._tls
                 )
+        except (ssl.SSLError, ConnectionResetError) as error:
+            if self._tls is None:
+                raise ConnectFailed(address, str(error)) from error
+            raise TlsFailed(address, handshake_reason(error)) from error
         except (OSError, ValueError) as error:
             # TimeoutError is an OSError without a text.
             reason = str(error) or f"no connection within {CONNECT_SECONDS_MAX} s"
@@ -120,6 +131,16 @@ class RemotingClient:
             task.cancel()
         for channel in self._channels.values():
             channel.close()
+        if self._tls is not None:
+            await self._part()
         self._channels.clear()
         # Transports tell their protocols of the end in the next turn of the loop.
         await asyncio.sleep(0)
+
+    async def _part(self) -> None:
+        """Wait for the ends of closed connections, as TLS says good-bye; not for long."""
+        parting = [asyncio.create_task(x.wait_lost()) for x in self._channels.values()]
+        _, late = await asyncio.wait(parting, timeout=PARTING_SECONDS_MAX) if parting else ((), ())
+        for unanswered in late:
+            unanswered.cancel()
+        await asyncio.gather(*late, return_exceptions=True)

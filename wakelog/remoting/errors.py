@@ -2,6 +2,7 @@
 
 RemotingError                 of a call to an address
     ConnectFailed             nobody listens there, or the name is unknown
+        TlsFailed             somebody does, but is not trusted, or speaks no TLS
     SendFailed                the connection ended before the answer came: it may have been done
     CallTimeout               no answer in time: it may have been done
     TooManyCalls              the limit on calls under way is reached; nothing was sent
@@ -22,6 +23,10 @@ class RemotingError(Exception):
 
 class ConnectFailed(RemotingError):
     """There is no connection; nothing was sent."""
+
+
+class TlsFailed(ConnectFailed):
+    """No TLS came about with who listens there; nothing was sent."""
 
 
 class SendFailed(RemotingError):

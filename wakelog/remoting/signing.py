@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import ssl
 from typing import Final
 
 import msgspec
@@ -20,6 +21,7 @@ import msgspec
 from wakelog.protocol.command import RemotingCommand
 from wakelog.remoting.client import RemotingClient
 from wakelog.remoting.credentials import Credentials
+from wakelog.remoting.tls import Tls, make_context
 
 ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"
@@ -39,12 +41,17 @@ def sign(command: RemotingCommand, credentials: Credentials) -> RemotingCommand:
     return msgspec.structs.replace(command, ext_fields=fields)
 
 
+def make_client(credentials: Credentials, tls: Tls | None) -> SigningClient:
+    """Return a client for what options say. Raises: TlsRefused."""
+    return SigningClient(credentials, None if tls is None else make_context(tls))
+
+
 class SigningClient(RemotingClient):
     """A client that signs each request."""
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials, tls: ssl.SSLContext | None = None) -> None:
         """Connect to nobody yet."""
-        super().__init__()
+        super().__init__(tls)
         self._credentials = credentials
 
     async def invoke(

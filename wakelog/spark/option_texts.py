@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from wakelog.broker.names import is_legal_group
 from wakelog.remoting.credentials import Credentials
+from wakelog.remoting.tls import Tls, TlsRefused, make_context
 from wakelog.spark.errors import OptionError
 
 _UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -20,6 +21,17 @@ _SIZE = re.compile(r"(\d+)\s*([bkmg]?)b?", re.IGNORECASE)
 _TIME = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"[^\s,]+:(\d{1,5})")
 _PORT_MAX: Final = 65_535
+TLS_FIELDS: Final = {
+    "tls.enable": "is_wanted",
+    "tls.client.trustCertPath": "trust_path",
+    "tls.client.certPath": "cert_path",
+    "tls.client.keyPath": "key_path",
+    "tls.client.keyPassword": "key_password",
+    "tls.client.authServer": "checks_server",
+    "tls.client.checkHost": "checks_host",
+}
+"""By the options' names, which are those of 4.9.3's TlsSystemConfig but for the last."""
+TLS_FLAGS: Final = frozenset({"tls.enable", "tls.client.authServer", "tls.client.checkHost"})
 BATCH_BYTES_MAX: Final = 1 << 30
 """Arrow counts a column's bytes with 31 bits, and a batch may be one record over."""
 
@@ -161,6 +173,24 @@ def read_credentials(fields: dict[str, Any]) -> Credentials:
         raise OptionError("options accessKey and secretKey go together")
     if found.security_token and not found.access_key:
         raise OptionError("option securityToken goes with accessKey and secretKey")
+    return found
+
+
+def read_tls(fields: dict[str, Any]) -> Tls | None:
+    """Take out how TLS is wanted, None for none; its files are looked at. Raises: OptionError."""
+    given = {name: fields.pop(name) for name in TLS_FIELDS.values() if name in fields}
+    if not given.pop("is_wanted", False):
+        for word, name in TLS_FIELDS.items():
+            if name in given:
+                raise OptionError(f"option {word} goes with tls.enable true")
+        return None
+    found = Tls(**given)
+    if found.key_path and not found.cert_path:
+        raise OptionError("option tls.client.keyPath goes with tls.client.certPath")
+    try:
+        make_context(found)
+    except TlsRefused as error:
+        raise OptionError(f"options tls.client: {error}") from error
     return found
 
 

@@ -1,7 +1,7 @@
 """The options of `format("rocketmq")`: names, values, defaults, and what to say about a wrong one.
 
 Names are compared without case, as Spark does. An option that does not exist is an error with the
-nearest name that does; one that exists and is not served yet says so.
+nearest name that does.
 
 Source: the options of rocketmq-externals/rocketmq-spark and of Spark's Kafka source, whose names
 and values are kept where the meaning is the same.
@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from wakelog.remoting.credentials import Credentials
+from wakelog.remoting.tls import Tls
 from wakelog.spark.bounds import Topics
 from wakelog.spark.columns import (
     DAMAGE_COLUMNS,
@@ -26,6 +27,8 @@ from wakelog.spark.columns import (
 )
 from wakelog.spark.errors import OptionError
 from wakelog.spark.option_texts import (
+    TLS_FIELDS,
+    TLS_FLAGS,
     one_of,
     read_addresses,
     read_batch_bytes,
@@ -43,6 +46,7 @@ from wakelog.spark.option_texts import (
     read_secret,
     read_tags,
     read_text,
+    read_tls,
     read_topics,
 )
 from wakelog.spark.records.record_walk import BATCH_BYTES, BATCH_ROWS
@@ -59,7 +63,7 @@ TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 class RemoteOptions(NamedTuple):
     """How name servers and brokers are asked. `pull_count` is of messages in one answer.
 
-    credentials: for brokers with access control.
+    credentials: for brokers with access control. tls: None for connections in the clear.
     """
 
     name_servers: tuple[str, ...]
@@ -69,6 +73,7 @@ class RemoteOptions(NamedTuple):
     pause_ms: int = 10
     pull_count: int = 1024
     credentials: Credentials = Credentials()
+    tls: Tls | None = None
 
 
 class ReadOptions(NamedTuple):
@@ -102,6 +107,7 @@ class ReadOptions(NamedTuple):
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = ()
     pushdown: bool = False
+    clock_step_ms: int | None = None
     schema_mode: str = "rocketmq"
     include_headers: bool = True
     properties_format: str = "map"
@@ -154,6 +160,12 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
     "accessKey": _Option("remote.access_key", read_secret, remote_only=True),
     "secretKey": _Option("remote.secret_key", read_secret, remote_only=True),
     "securityToken": _Option("remote.security_token", read_secret, remote_only=True),
+    **{
+        word: _Option(
+            f"remote.{field}", read_flag if word in TLS_FLAGS else read_secret, remote_only=True
+        )
+        for word, field in TLS_FIELDS.items()
+    },
     "commitOffsetsToGroup": _Option(
         "committing_group", read_group, stream_only=True, remote_only=True
     ),
@@ -189,6 +201,7 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
     "includeDlq": _Option("include_dlq", read_flag),
     "columns": _Option("columns", read_names),
     "pushdown": _Option("pushdown", read_flag, batch_only=True),
+    "maxClockStep": _Option("clock_step_ms", read_delay_ms, file_only=True),
     "schemaMode": _Option("schema_mode", one_of("rocketmq", "kafka")),
     "includeHeaders": _Option("include_headers", read_flag),
     "propertiesFormat": _Option("properties_format", one_of("map", "json")),
@@ -258,8 +271,6 @@ def options_of(options: Mapping[str, str], *, remote: bool) -> dict[str, str]:
 
 
 def _unknown(word: str) -> str:
-    if word.lower().startswith("tls."):
-        return f"option {word} is not served yet"
     other = _OF_OTHER_SOURCES.get(word.lower())
     meant = f", it is {other!r} here" if other else nearest(word, _OPTIONS)
     return f"there is no option {word!r}{meant}"
@@ -288,6 +299,7 @@ def _remote(values: dict[str, Any], given: Mapping[str, str]) -> RemoteOptions |
         if name.startswith(_REMOTE_FIELD)
     }
     fields["credentials"] = read_credentials(fields)
+    fields["tls"] = read_tls(fields)
     path, servers = values.get("store_path"), fields.get("name_servers")
     snapshots = values.get("snapshots")
     mode = _way(values.pop("mode", "auto"), path, servers, snapshots)

@@ -4,7 +4,7 @@
     topic, brokerName       which queues are asked for (=, in)
     queueId                 likewise
     queueOffset             every queue's bounds (=, <, <=, >, >=)
-    storeTimestamp          every record's time, to the millisecond
+    storeTimestamp          every record's time, to the ms; with `maxClockStep` which bytes are read
 
 Everything else, and anything below a `not`, is left to Spark, which applies all filters again.
 

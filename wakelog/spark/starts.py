@@ -30,6 +30,8 @@ from wakelog.spark.store_view import QueueRange, StoreView
 
 EARLIEST_OFFSET: Final = -2
 LATEST_OFFSET: Final = -1
+CLOCK_STEP_MS: Final = 60_000
+"""By how much a broker's clock may have stepped back, if nobody says; NTP does by far less."""
 
 Views = Mapping[str, StoreView]
 """By broker name."""
@@ -170,14 +172,15 @@ def _group_starts(options: ReadOptions, views: Views) -> Resolved:
 
 def _ends(options: ReadOptions, views: Views) -> Resolved:
     if options.ending_timestamp is not None:
-        ends = {name: _time_end(view, options.ending_timestamp) for name, view in views.items()}
+        end_ms = options.ending_timestamp
+        ends = {name: _time_end(options, view, end_ms) for name, view in views.items()}
         return Resolved({name: Bounds(physical_end=place) for name, place in ends.items()}, {})
     if options.ending_by_timestamp:
         times = read_offsets(options.ending_by_timestamp, "endingOffsetsByTimestamp")
         return Resolved(
             {},
             {
-                key: Bounds(physical_end=_time_end(views[key[0]], timestamp_ms))
+                key: Bounds(physical_end=_time_end(options, views[key[0]], timestamp_ms))
                 for key, timestamp_ms in each_queue(times, options.topics, views)
             },
         )
@@ -217,7 +220,7 @@ def each_queue(
 
 
 def _time_start(options: ReadOptions, view: StoreView, timestamp_ms: int) -> int:
-    place = view.place_of_time(timestamp_ms)
+    place = view.place_of_time(timestamp_ms, clock_step_ms(options))
     if place is None and options.by_timestamp_strategy == "error":
         raise OptionError(
             f"{view.store.broker} has no message of time {timestamp_ms} ms or later; set "
@@ -226,8 +229,13 @@ def _time_start(options: ReadOptions, view: StoreView, timestamp_ms: int) -> int
     return view.end if place is None else place
 
 
-def _time_end(view: StoreView, timestamp_ms: int) -> int:
-    place = view.place_of_time(timestamp_ms)
+def clock_step_ms(options: ReadOptions) -> int:
+    """Return how much earlier than its time a message is looked for."""
+    return CLOCK_STEP_MS if options.clock_step_ms is None else options.clock_step_ms
+
+
+def _time_end(options: ReadOptions, view: StoreView, timestamp_ms: int) -> int:
+    place = view.place_of_time(timestamp_ms, clock_step_ms(options))
     return view.end if place is None else place
 
 

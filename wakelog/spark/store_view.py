@@ -3,7 +3,8 @@
 Consume queues answer where there are any; the log is walked where there are none, or where they say
 less than the log. They are caches: what one says about a record is held against the record.
 
-Invariants: only reads; each question is answered once for a query and kept.
+Invariants: only reads; each question is answered once for a query and kept; no descriptor outlives
+the view.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore#getMinOffsetInQueue, #getMaxOffsetInQueue,
 org.apache.rocketmq.broker.offset.ConsumerOffsetManager (4.9.3).
@@ -11,9 +12,10 @@ org.apache.rocketmq.broker.offset.ConsumerOffsetManager (4.9.3).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from itertools import islice, takewhile
+from itertools import accumulate, islice, takewhile
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -54,6 +56,8 @@ WALKED_SEGMENTS_MAX: Final = 8
 LOOKED_AT_QUEUES_MAX: Final = 256
 """Queues among which the largest are looked for; each costs some reads."""
 CUTTING_QUEUES_MAX: Final = 4
+BORDER_BYTES: Final = 1 << 20
+"""So near to a time's place in the log is near enough: a task reads as much in a millisecond."""
 
 Array = np.ndarray[Any, Any]
 Queue = tuple[str, int]
@@ -144,12 +148,15 @@ class StoreView:
             return None
         return entry.physical_offset, entry.physical_offset + entry.size_bytes
 
-    def place_of_time(self, timestamp_ms: int) -> int | None:
-        """Return where the first record begins that was stored at this time or later, if any."""
+    def place_of_time(self, timestamp_ms: int, step_ms: int) -> int | None:
+        """Return where the first record begins that was stored at this time or later, if any.
+
+        step_ms: by how much the clock may have stepped back: so much earlier the look begins.
+        """
         segments = [part for part in self.store.segments if part.begin < self.end]
         begins = enumerate(map(self._first_time, segments))
         known = ((number, time_ms) for number, time_ms in begins if time_ms is not None)
-        earlier = takewhile(lambda begin: begin[1] < timestamp_ms, known)
+        earlier = takewhile(lambda begin: begin[1] < timestamp_ms - step_ms, known)
         first = max((number for number, _ in earlier), default=0)
         for segment in segments[first:]:
             for walk in self._walked(segment, segment.begin, min(segment.end, self.end)):
@@ -158,6 +165,57 @@ class StoreView:
                 if len(found):
                     return int(numbers[found[0], PHYSICAL_OFFSET])
         return None
+
+    def bytes_of_times(self, begin_ms: int, end_ms: int, step_ms: int) -> tuple[int, int]:
+        """Return where all records lie that were stored in [begin_ms, end_ms).
+
+        That is so if the clock never stepped back by more than `step_ms`: a record from before
+        `begin_ms` and a step more is behind older ones alone, and likewise at the end. It is the
+        whole log where the segments show a larger step.
+        """
+        segments = [part for part in self.store.segments if part.begin < self.end]
+        times = [(part, time) for part in segments if (time := self._first_time(part)) is not None]
+        newest = accumulate((time for _, time in times), max)
+        whole = self.store.begin, self.end
+        if any(time < most - step_ms for (_, time), most in zip(times, newest, strict=True)):
+            return whole
+        begin, end = whole
+        old = [part for part, time in times if time < begin_ms - step_ms]
+        if old:
+            begin, _ = self._border(old[-1], begin_ms - step_ms, dict(times), step_ms)
+        new = [part for part, time in times if time >= end_ms + step_ms]
+        before = [part for part in segments if not new or part.begin < new[0].begin]
+        if not before:
+            return begin, begin
+        _, end = self._border(before[-1], end_ms + step_ms, dict(times), step_ms)
+        return begin, max(begin, end)
+
+    def _border(
+        self, segment: Segment, time_ms: int, times: Mapping[Segment, int], step_ms: int
+    ) -> tuple[int, int]:
+        """Return two places in a segment near to each other, of before and of behind a time.
+
+        They are the segment's begin and end, or records that queues know and that say so.
+        times: of the first records of segments, by which a wrong one is told.
+        """
+        whole = begin, end = segment.begin, min(segment.end, self.end)
+        queues = self._largest_queues()
+        later = [time for part, time in times.items() if part.begin >= segment.end]
+        least, most = times.get(segment), min(later, default=None)
+        file = self._opened(segment)
+        if file is None or not queues or least is None:
+            return whole
+        with closing(file):
+            while end - begin > BORDER_BYTES:
+                part = ReadRange(self.store.broker, segment, begin, end)
+                found = self._proved_begins(part, [(begin + end) // 2], queues)
+                if not found:
+                    break
+                stored_ms = _head(file, found[0])[6]
+                if stored_ms < least - step_ms or (most is not None and stored_ms > most + step_ms):
+                    return whole
+                begin, end = (found[0], end) if stored_ms < time_ms else (begin, found[0])
+        return begin, end
 
     def committed(self, group: str) -> dict[Queue, int]:
         """Return the offsets that a consumer group has committed. Raises: StoreUnreadable."""
@@ -179,14 +237,25 @@ class StoreView:
         """
         queues = self._largest_queues()
         if queues:
-            return [
-                min(found)
-                for place in places
-                if (found := [x for queue in queues if (x := _begin_behind(queue, place)) >= 0])
-            ]
+            return self._proved_begins(part, places, queues)
         if len(self.store.segments) > WALKED_SEGMENTS_MAX:
             return []
         return self.walked_begins(part, places)
+
+    def _proved_begins(
+        self, part: ReadRange, places: Sequence[int], queues: Sequence[ConsumeQueue]
+    ) -> list[int]:
+        """Return for each place the first of the queues' records behind it that is sound."""
+        found: list[int] = []
+        file = self._opened(part.segment)
+        if file is None:
+            return found
+        with closing(file):
+            for place in places:
+                behind = sorted({_begin_behind(queue, place) for queue in queues})
+                inside = (x for x in behind if part.begin <= x < part.end)
+                found += islice((x for x in inside if adds_up(file, x, part.end)), 1)
+        return found
 
     def walked_begins(self, part: ReadRange, places: Sequence[int]) -> list[int]:
         """Return for each place in a range where the next record begins, by walking it."""
@@ -332,6 +401,10 @@ class StoreView:
             known = [queue for queue in queues if queue is not None]
             known.sort(key=lambda queue: queue.end_of_written(), reverse=True)
             self._largest = known[:CUTTING_QUEUES_MAX]
+            for queue in known[CUTTING_QUEUES_MAX:]:
+                queue.close()
+            # A stream's process makes a view for each look, and lives as long as the stream.
+            weakref.finalize(self, _close, self._largest)
         return self._largest
 
     def _agrees(self, entry: QueueEntry, queue_id: int, queue_offset: int) -> bool:
@@ -378,6 +451,11 @@ class StoreView:
             return self._fs.list_directory(directory)
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+
+def _close(queues: Sequence[ConsumeQueue]) -> None:
+    for queue in queues:
+        queue.close()
 
 
 def _head(file: OpenSegment, physical_offset: int) -> tuple[int, ...]:

@@ -101,7 +101,7 @@ def test_a_kill_before_the_list_costs_the_work_alone(
         "--into",
         str(target),
         "--columns",
-        "body,queueOffset",
+        "Body, queueoffset",
     ]
     with monkeypatch.context() as patch:
         patch.setattr(ExportState, "list_files", lambda self, batch: 1 / 0)
@@ -128,12 +128,41 @@ def test_a_folder_with_other_things_is_refused(tmp_path: Path) -> None:
 
 def test_a_later_run_may_read_otherwise_but_nothing_else(tmp_path: Path) -> None:
     settings = {"storePath": "s", "columns": [], "options": {"topic": "A", "minPartitions": "2"}}
-    ExportState(str(tmp_path)).begin(settings)
+    state = ExportState(str(tmp_path))
+    state.begin(settings)
+    state.list_files(0)
     settings["options"] = {"topic": "A", "FAILONDATALOSS": "false", "maxBytesPerTrigger": "1g"}
     ExportState(str(tmp_path)).begin(settings)
     for other in ({"topic": "B"}, {}, {"topic": "A", "subExpression": "x"}):
         with pytest.raises(JobFailed, match="is an export with another options"):
             ExportState(str(tmp_path)).begin({**settings, "options": other})
+
+
+def test_what_has_nothing_yet_may_be_asked_for_otherwise(tmp_path: Path) -> None:
+    state = ExportState(str(tmp_path))
+    state.begin({"storePath": "mistyped"})
+    Path(state.checkpoint).mkdir()
+    Path(state.staged(0)).mkdir(parents=True)
+    state.begin({"storePath": "right"})
+    assert not Path(state.checkpoint).exists() and not Path(state.folder, "staged").exists()
+    Path(state.checkpoint).mkdir()
+    state.begin({"storePath": "right"})
+    assert Path(state.checkpoint).exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"schemaMode": "kafka"}, "not those of kafka; leave schemaMode out"),
+        ({"Columns": "body"}, "name them in columns, not options"),
+    ],
+)
+def test_options_that_an_export_cannot_have(
+    options: dict[str, str], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(JobFailed, match=words):
+        export(None, "/store", str(tmp_path / "out"), options=options)  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
 
 
 def test_files_get_their_names_however_often_it_is_tried(tmp_path: Path) -> None:

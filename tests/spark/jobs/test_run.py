@@ -71,6 +71,20 @@ def test_what_the_task_said_is_found_in_what_spark_says() -> None:
     assert failure.cause == "a task failed with OSError: /a: it is bad"
 
 
+@pytest.mark.parametrize(
+    ("said", "cause", "remedy"),
+    [
+        ("spark.errors.OptionError: no option 'x'", "no option 'x'", "correct that option"),
+        ("spark.remote.routes.WireFailed: no answer. Look there", "no answer", "Look there"),
+        ("spark.errors.DataLost: gone. So; do this", "gone. So", "do this"),
+    ],
+)
+def test_what_to_do_goes_with_the_kind_of_error(said: str, cause: str, remedy: str) -> None:
+    text = SAID.replace("storage.errors.DamagedStore: /a: it is bad; mend it", said)
+    failure = failure_of(ValueError(text))
+    assert (failure.cause, failure.remedy) == (cause, remedy)
+
+
 def test_what_spark_raises_is_explained() -> None:
     with pytest.raises(JobFailed, match="Spark gave up: no room"), explained():
         raise PySparkException("no room")

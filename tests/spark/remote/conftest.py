@@ -8,7 +8,9 @@ import pytest
 
 from tests.compat.clusters import Cluster
 from tests.spark.sink.messages import message
-from wakelog.remoting.client import RemotingClient
+from wakelog.remoting.credentials import Credentials
+from wakelog.remoting.signing import make_client
+from wakelog.remoting.tls import Tls
 from wakelog.spark.options import RemoteOptions
 from wakelog.spark.remote.calls import BrokerCalls
 from wakelog.spark.sink.options import WriteOptions
@@ -19,13 +21,14 @@ from wakelog.spark.sink.rows import Message
 TOPIC = "known"
 COUNT = 3000
 SEEN_SECONDS_MAX = 60
+_FILLED: list[Cluster] = []
 
 
-def send(cluster: Cluster, messages: list[Message]) -> None:
+def send(cluster: Cluster, messages: list[Message], *, tls: Tls | None = None) -> None:
     """Send messages of one topic, some to a request; return once all are in the queues."""
 
     async def run() -> None:
-        client = RemotingClient()
+        client = make_client(Credentials(), tls)
         try:
             calls = BrokerCalls(client, RemoteOptions((cluster.name_server,)))
             topic = messages[0].topic
@@ -64,5 +67,8 @@ def numbered(topic: str, numbers: range) -> list[Message]:
 def wire(request: pytest.FixtureRequest) -> Cluster:
     """Return a running cluster, of wakelog and of the real brokers, with `COUNT` messages."""
     cluster: Cluster = request.getfixturevalue(request.param)
-    send(cluster, numbered(TOPIC, range(COUNT)))
+    # Made once more for tests further on, over clusters that may be the same.
+    if cluster not in _FILLED:
+        send(cluster, numbered(TOPIC, range(COUNT)))
+        _FILLED.append(cluster)
     return cluster

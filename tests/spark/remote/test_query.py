@@ -53,5 +53,5 @@ def test_how_to_ask_is_what_the_options_say() -> None:
         "fetchOffset.retryIntervalMs": "7", "pullBatchSize": "9",
         "accessKey": "a", "secretKey": "s",
     }  # fmt: skip
-    expected = (("names:9876",), "g", 5, 0, 7, 9, Credentials("a", "s"))
+    expected = (("names:9876",), "g", 5, 0, 7, 9, Credentials("a", "s"), None)
     assert remote_options(options(**given)) == expected

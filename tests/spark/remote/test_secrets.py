@@ -10,6 +10,8 @@ GIVEN = {
     "accessKey": "the-access-key",
     "secretKey": "the-secret-key",
     "securityToken": "the-token",
+    "tls.enable": "true",
+    "tls.client.keyPassword": "the-password",
 }
 
 
@@ -17,4 +19,8 @@ def test_a_plan_shows_the_source_and_neither_keys_nor_token(spark: Any) -> None:
     table = spark.read.format("rocketmq").options(**GIVEN).load()
     plan = table._jdf.queryExecution().toString()
     assert "rocketmq" in plan
-    assert not [secret for secret in ("access-key", "secret-key", "the-token") if secret in plan]
+    assert not [
+        secret
+        for secret in ("access-key", "secret-key", "the-token", "the-password")
+        if secret in plan
+    ]

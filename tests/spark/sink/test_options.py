@@ -3,6 +3,7 @@
 import pytest
 
 from wakelog.remoting.credentials import Credentials
+from wakelog.remoting.tls import Tls
 from wakelog.spark.errors import OptionError
 from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_options
 
@@ -29,6 +30,8 @@ def test_options_are_read_without_case_and_sparks_own_are_passed_over() -> None:
     expected = WriteOptions(("a:9876", "b:9877"), "T", "g", 5, 100, 1000, 7, "q", credentials)
     assert read_write_options(given) == expected
     assert read_write_options({"namesrvAddr": "a:1"}) == WriteOptions(("a:1",))
+    without = {**SERVER, "tls.enable": "true", "tls.client.authServer": "false"}
+    assert read_write_options(without).tls == Tls(checks_server=False)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +43,8 @@ def test_options_are_read_without_case_and_sparks_own_are_passed_over() -> None:
         ({"nameServer": ";"}, "HOST:PORT"),
         ({**SERVER, "topc": "T"}, "did you mean 'topic'?"),
         ({**SERVER, "group": "g"}, "did you mean 'producerGroup'?"),
-        ({**SERVER, "tls.enable": "true"}, "tls.enable is not served yet"),
+        ({**SERVER, "tls.client.authServer": "false"}, "authServer goes with tls.enable true"),
+        ({**SERVER, "tls.enabled": "true"}, "did you mean 'tls.enable'?"),
         ({**SERVER, "retryTimesWhenSendFailed": "-1"}, "a number from 0 to 100"),
         ({**SERVER, "producerGroup": "a b"}, "printable ASCII"),
         ({**SERVER, "namesrvAddr": "b:1"}, "are one, with two values"),

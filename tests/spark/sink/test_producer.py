@@ -85,15 +85,15 @@ def test_a_failed_request_is_sent_again_elsewhere_with_a_new_route(lost: bool) -
 
 
 @pytest.mark.parametrize(
-    ("code", "attempts"),
+    ("code", "attempts", "remedy"),
     [
-        (ResponseCode.FLUSH_DISK_TIMEOUT, 3),
-        (ResponseCode.SLAVE_NOT_AVAILABLE, 3),
-        (ResponseCode.MESSAGE_ILLEGAL, 1),
+        (ResponseCode.FLUSH_DISK_TIMEOUT, 3, "Look at that broker's log; "),
+        (ResponseCode.SLAVE_NOT_AVAILABLE, 3, "Look at that broker's log; "),
+        (ResponseCode.MESSAGE_ILLEGAL, 1, "A broker's maxMessageSize, 4 MiB by default, is of "),
     ],
 )
 def test_what_was_not_acknowledged_is_an_error_with_broker_cause_and_remedy(
-    code: ResponseCode, attempts: int
+    code: ResponseCode, attempts: int, remedy: str
 ) -> None:
     cluster = FakeCluster({"T": {"a": 1}})
 
@@ -105,6 +105,7 @@ def test_what_was_not_acknowledged_is_an_error_with_broker_cause_and_remedy(
         send(cluster, *numbered(2), rows_max=2)
     said = f"2 messages for topic T were not acknowledged: a at a:10911 answered {code.value} "
     assert failed.value.cause == f"{said}({code.name}): because"
+    assert failed.value.remedy.startswith(remedy)
     assert "same unique keys" in failed.value.remedy
     assert sum(asked != ROUTE for _, asked in cluster.asked) == attempts
 

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from wakelog.dispatchers.sync_files import sync_files
+from wakelog.spark.columns import MESSAGE_COLUMNS, chosen_columns
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.run import explained
 from wakelog.storage.file_system import RealFileSystem
@@ -84,6 +85,7 @@ class ExportState:
     def begin(self, settings: Mapping[str, object]) -> None:
         """Make the folder, or compare what is asked for with what the folder is of.
 
+        A folder that has nothing yet is begun again: what was asked for first may have been wrong.
         Raises: JobFailed.
         """
         path = join(self.folder, "settings.json")
@@ -91,7 +93,11 @@ class ExportState:
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 found = _of_what(json.load(file))
-            if found != wanted:
+            if found != wanted and self._has_nothing():
+                for name in ("checkpoint", "staged"):
+                    shutil.rmtree(join(self.folder, name), ignore_errors=True)
+                self._write(path, wanted)
+            elif found != wanted:
                 names = sorted(x for x in {*found, *wanted} if found.get(x) != wanted.get(x))
                 raise JobFailed(
                     f"{self.target} is an export with another {', '.join(names)}: "
@@ -103,6 +109,10 @@ class ExportState:
             raise JobFailed(f"{self.target} is no export and not empty", "give a new folder")
         os.makedirs(join(self.folder, "batches"), exist_ok=True)
         self._write(path, wanted)
+
+    def _has_nothing(self) -> bool:
+        """Tell whether no batch ever counted: of those that did, the last one's list stays."""
+        return not os.listdir(join(self.folder, "batches"))
 
     def staged(self, batch: int) -> str:
         """Return where a batch is written; nothing of an earlier attempt is there."""
@@ -171,10 +181,11 @@ def export(
     """Export what the stores of a path have that earlier runs did not; return what was added.
 
     columns: all without any. options: of the source, such as `topic` or `maxBytesPerTrigger`.
-    Raises: JobFailed.
+    Raises: JobFailed, OptionError.
     """
     state = ExportState(abspath(target))
     chosen = dict(options or {})
+    columns = _chosen(columns, chosen)
     state.begin({"storePath": store_path, "columns": list(columns), "options": chosen})
 
     def write(batch: DataFrame, number: int) -> None:
@@ -209,6 +220,19 @@ def write_batch(state: ExportState, batch: DataFrame, number: int, columns: Sequ
         table.write.partitionBy("topic", "day").parquet(path)
         state.list_files(number)
     state.name_files(number)
+
+
+def _chosen(columns: Sequence[str], options: Mapping[str, str]) -> list[str]:
+    """Return the columns by the source's own spelling. Raises: JobFailed, OptionError."""
+    for word, text in options.items():
+        if word.lower() == "columns":
+            raise JobFailed("an export has columns of its own", "name them in columns, not options")
+        if word.lower() == "schemamode" and text.lower() != "rocketmq":
+            raise JobFailed(
+                f"an export has RocketMQ's columns, not those of {text}",
+                "leave schemaMode out, and rename columns where they are read",
+            )
+    return list(chosen_columns(MESSAGE_COLUMNS, (name.strip() for name in columns)))
 
 
 def _of_what(settings: dict[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,13 @@ _RAISED: Final = re.compile(
     re.MULTILINE,
 )
 """What Python says of an exception, inside of what Spark says."""
+_REMEDIES: Final = {
+    "OptionError": "correct that option",
+    "StoreUnreadable": "look at the path of the store",
+}
+"""By the kind of an error whose text is a cause alone."""
+_IN_SENTENCES: Final = frozenset({"WireFailed", "WriteFailed"})
+"""Kinds of errors whose remedy is a sentence of its own."""
 
 
 class Runner(Protocol):
@@ -92,7 +99,8 @@ def failure_of(error: Exception) -> JobFailed:
         first, *_ = str(error).splitlines() or [type(error).__name__]
         return JobFailed(f"Spark gave up: {first}", "look at its log")
     module, kind, text = found[-1]
-    cause, _, remedy = text.partition("; ")
+    separator = ". " if kind in _IN_SENTENCES else "; "
+    cause, _, remedy = text.partition(separator)
     if not module.startswith(wakelog.__name__):  # not in our words
         cause = f"a task failed with {kind}: {cause}"
-    return JobFailed(cause, remedy or "look at Spark's log")
+    return JobFailed(cause, remedy or _REMEDIES.get(kind, "look at Spark's log"))

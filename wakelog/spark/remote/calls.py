@@ -37,10 +37,17 @@ from wakelog.protocol.headers import (
     UpdateConsumerOffsetRequestHeader,
 )
 from wakelog.remoting.errors import RemotingError
-from wakelog.remoting.signing import SigningClient
+from wakelog.remoting.signing import make_client
 from wakelog.spark.options import RemoteOptions
 from wakelog.spark.remote.plan import QueueAt
-from wakelog.spark.remote.routes import Client, WireFailed, ask_name_servers, find_route, said
+from wakelog.spark.remote.routes import (
+    Client,
+    WireFailed,
+    ask_name_servers,
+    find_route,
+    said,
+    tls_remedy,
+)
 
 IN_FLIGHT_MAX: Final = 32
 """Of one look at a cluster: it asks each queue some questions."""
@@ -67,7 +74,7 @@ class Pulled(NamedTuple):
 @asynccontextmanager
 async def open_calls(options: RemoteOptions) -> AsyncIterator[BrokerCalls]:
     """Yield calls over connections that end with the block."""
-    client = SigningClient(options.credentials)
+    client = make_client(options.credentials, options.tls)
     try:
         yield BrokerCalls(client, options)
     finally:
@@ -208,7 +215,7 @@ class BrokerCalls:
         self, queue: QueueAt, code: RequestCode, header: msgspec.Struct
     ) -> RemotingCommand:
         fields = to_ext_fields(header)
-        reason = ""
+        reason, remedy = "", "Look whether it runs, and whether its address is reached from here"
         answer = None
         for attempt in range(self._options.retries_max + 1):
             if attempt:
@@ -223,15 +230,13 @@ class BrokerCalls:
                     )
             except RemotingError as error:
                 answer, reason = None, f"{error.address}: {error.reason}"
+                remedy = tls_remedy(error) or remedy
                 continue
             if answer.code not in _RETRIABLE:
                 return answer
         if answer is not None:
             return answer
-        raise WireFailed(
-            f"{queue.broker} does not answer {code.name}: {reason}",
-            "Look whether it runs, and whether its address is reached from here",
-        )
+        raise WireFailed(f"{queue.broker} does not answer {code.name}: {reason}", remedy)
 
     async def _find_again(self, queue: QueueAt) -> None:
         """Look where a broker is by now; where nobody says so it is where it was."""

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from wakelog.remoting.client import RemotingClient
-from wakelog.remoting.signing import SigningClient
+from wakelog.remoting.signing import make_client
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.query import row_options
 from wakelog.spark.records.record_walk import Damage
@@ -62,7 +62,8 @@ class PulledReader:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task. Raises: DataLost, WireFailed."""
         with asyncio.Runner() as runner:
-            own = client or SigningClient(remote_options(self._options).credentials)
+            wire = remote_options(self._options)
+            own = client or make_client(wire.credentials, wire.tls)
             try:
                 yield from self._batches(runner, own, task, schema)
             finally:

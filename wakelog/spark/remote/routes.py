@@ -15,7 +15,7 @@ from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.ext_fields import to_ext_fields
 from wakelog.protocol.headers import GetRouteInfoRequestHeader
-from wakelog.remoting.errors import RemotingError
+from wakelog.remoting.errors import RemotingError, SendFailed, TlsFailed
 from wakelog.spark.errors import SourceError
 
 _NAMES = {code.value: code.name for code in ResponseCode}
@@ -54,19 +54,18 @@ async def ask_name_servers(
     Raises: WireFailed.
     """
     reasons = []
+    remedy = "Look whether it runs, and whether the option nameServer has its address"
     for address in name_servers:
         try:
             answer = await client.invoke(address, command, timeout_ms=timeout_ms)
         except RemotingError as error:
             reasons.append(str(error))
+            remedy = tls_remedy(error) or remedy
             continue
         if answer.code in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST):
             return answer
         reasons.append(f"{address} answered {said(answer)}")
-    raise WireFailed(
-        f"no name server says {what}: {'; '.join(reasons)}",
-        "Look whether it runs, and whether the option nameServer has its address",
-    )
+    raise WireFailed(f"no name server says {what}: {'; '.join(reasons)}", remedy)
 
 
 async def find_route(
@@ -84,6 +83,18 @@ async def find_route(
     except ProtocolError as error:
         remedy = "Look whether the option nameServer has a name server's address"
         raise WireFailed(f"the route of topic {topic} cannot be read: {error}", remedy) from error
+
+
+def tls_remedy(error: RemotingError) -> str:
+    """Return what to do where it is TLS that is in the way, "" where it may be anything."""
+    if isinstance(error, TlsFailed):
+        return (
+            "Look whether it serves TLS, and at the options tls.client.trustCertPath, certPath and "
+            "checkHost"
+        )
+    if isinstance(error, SendFailed):
+        return "Look at its log; if it wants TLS, there is the option tls.enable"
+    return ""
 
 
 def said(answer: RemotingCommand) -> str:

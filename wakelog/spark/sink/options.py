@@ -9,9 +9,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from wakelog.remoting.credentials import Credentials
+from wakelog.remoting.tls import Tls
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import OptionError
-from wakelog.spark.option_texts import read_addresses, read_credentials, read_group, read_secret
+from wakelog.spark.option_texts import (
+    TLS_FIELDS,
+    TLS_FLAGS,
+    read_addresses,
+    read_credentials,
+    read_flag,
+    read_group,
+    read_secret,
+    read_tls,
+)
 
 BODY_BYTES_MAX: Final = 4 << 20
 """maxMessageSize of 4.9.3's producer and broker."""
@@ -38,7 +48,7 @@ _ALIASES: Final = {"value": "body", "key": "keys"}
 class WriteOptions(NamedTuple):
     """What the user asked for.
 
-    credentials: for brokers with access control.
+    credentials: for brokers with access control. tls: None for connections in the clear.
     query: a name for a batch write, by which one that is repeated has the same unique keys.
     """
 
@@ -51,6 +61,7 @@ class WriteOptions(NamedTuple):
     batch_rows_max: int = 1000
     query: str = ""
     credentials: Credentials = Credentials()
+    tls: Tls | None = None
 
 
 def _text(text: str) -> str:
@@ -79,6 +90,10 @@ _OPTIONS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "accessKey": ("access_key", read_secret),
     "secretKey": ("secret_key", read_secret),
     "securityToken": ("security_token", read_secret),
+    **{
+        word: (field, read_flag if word in TLS_FLAGS else read_secret)
+        for word, field in TLS_FIELDS.items()
+    },
 }
 _BY_LOWER: Final = {name.lower(): name for name in _OPTIONS}
 _OF_SPARK: Final = frozenset({"checkpointlocation", "path"})
@@ -92,8 +107,6 @@ def read_write_options(options: Mapping[str, str]) -> WriteOptions:
         if word.lower() in _OF_SPARK:
             continue
         name = _BY_LOWER.get(word.lower())
-        if name is None and word.lower().startswith("tls."):
-            raise OptionError(f"option {word} is not served yet")
         if name is None:
             raise OptionError(f"there is no option {word!r} of a write{nearest(word, _OPTIONS)}")
         field, read = _OPTIONS[name]
@@ -104,6 +117,7 @@ def read_write_options(options: Mapping[str, str]) -> WriteOptions:
         if values.setdefault(field, value) != value:
             raise OptionError("options nameServer and namesrvAddr are one, with two values")
     values["credentials"] = read_credentials(values)
+    values["tls"] = read_tls(values)
     if "name_servers" not in values:
         raise OptionError("option nameServer is missing: HOST:PORT of the name server to write to")
     return WriteOptions(**values)

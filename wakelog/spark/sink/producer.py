@@ -30,7 +30,7 @@ from wakelog.protocol.ext_fields import to_ext_fields
 from wakelog.protocol.headers import SendMessageRequestHeaderV2
 from wakelog.protocol.java import string_hash
 from wakelog.remoting.errors import RemotingError
-from wakelog.spark.remote.routes import Client, WireFailed, find_route, said
+from wakelog.spark.remote.routes import Client, WireFailed, find_route, said, tls_remedy
 from wakelog.spark.sink.options import WriteOptions
 from wakelog.spark.sink.packing import Request
 
@@ -51,6 +51,13 @@ _RETRIABLE: Final = frozenset(
         ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE,
     }
 )  # fmt: skip
+_LOOK: Final = "Look at that broker's log"
+_REMEDIES: Final = {
+    int(ResponseCode.MESSAGE_ILLEGAL): (
+        "A broker's maxMessageSize, 4 MiB by default, is of a body with its topic, its properties "
+        "and what is stored beside them"
+    ),
+}
 
 
 class WriteFailed(WireFailed):
@@ -99,7 +106,7 @@ class Producer:
                 await self._send(request)
 
     async def _send(self, request: Request) -> None:
-        topic, reason = request.lane.topic, ""
+        topic, reason, remedy = request.lane.topic, "", _LOOK
         for attempt in range(self._options.retries_max + 1):
             if attempt:
                 await self._pause(min(PAUSE_SECONDS * 2 ** (attempt - 1), PAUSE_SECONDS_MAX))
@@ -109,17 +116,19 @@ class Producer:
                 answer = await self._invoke(queue.address, *_command(request, queue, self._options))
             except RemotingError as error:
                 reason = f"{queue.broker} at {error.address}: {error.reason}"
+                remedy = tls_remedy(error) or _LOOK
                 continue
             if answer.code == ResponseCode.SUCCESS:
                 return
             reason = f"{queue.broker} at {queue.address} answered {said(answer)}"
+            remedy = _REMEDIES.get(answer.code, _LOOK)
             if answer.code not in _RETRIABLE:
                 break
         rows = f"{len(request.messages)} messages for topic {topic} were not acknowledged"
         raise WriteFailed(
             f"{rows}: {reason}",
-            "Look at that broker's log; what was acknowledged before is stored, and gets the same "
-            "unique keys if it is written again",
+            f"{remedy}; what was acknowledged before is stored, and gets the same unique keys if "
+            "it is written again",
         )
 
     def _choose(self, request: Request, queues: Sequence[Queue]) -> Queue:

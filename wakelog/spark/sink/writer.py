@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from wakelog.remoting.signing import SigningClient
+from wakelog.remoting.signing import make_client
 from wakelog.spark.errors import OptionError
 from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_options
 from wakelog.spark.sink.packing import pack
@@ -60,7 +60,7 @@ class _Target(NamedTuple):
 
     async def _write(self, batches: Iterator[pa.RecordBatch], part: WrittenPart) -> int:
         options, keys, rows_count = self.options, UniqueKeys(part), 0
-        client = SigningClient(options.credentials)
+        client = make_client(options.credentials, options.tls)
         try:
             producer = Producer(client, options, first_queue=part.partition)
             for batch in batches:
