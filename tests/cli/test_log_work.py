@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden_stores import open_golden
+from wakelog.actors.errors import PlanRefused
 from wakelog.cli import log_work
 from wakelog.cli.log_settings import store_config
 from wakelog.cli.log_work import rebuild_into, rebuild_store, repair, verify
@@ -24,6 +25,22 @@ def test_a_repair_that_recovery_refuses_moves_nothing(tmp_path: Path) -> None:
     with pytest.raises(DamagedStore, match="is missing"):
         repair(config, scratch=str(tmp_path), show_progress=False)
     assert (store / "consumequeue").is_dir() and (store / "index").is_dir()
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_what_is_no_folder_of_ours_is_left_alone(tmp_path: Path, kind: str) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    (tmp_path / "other").mkdir()
+    place = store / "wakelog.rebuild"
+    if kind == "link":
+        place.symlink_to(tmp_path / "other")
+    else:
+        place.write_text("mine")
+    with pytest.raises(PlanRefused, match="is no folder"):
+        rebuild_store(store_config(str(store), None, []), show_progress=False)
+    assert place.is_symlink() if kind == "link" else place.read_text() == "mine"
+    assert (store / "consumequeue").is_dir()
 
 
 @pytest.mark.golden

@@ -167,6 +167,8 @@ def _rebuild_in_place(
 
 def _rebuild_paths(config: StoreConfig) -> StorePaths:
     target = join(config.paths.root, REBUILD_NAME)
+    if os.path.islink(target) or os.path.isfile(target):
+        raise PlanRefused(f"{target} is no folder", "Remove it, or give a new folder with --into.")
     shutil.rmtree(target, ignore_errors=True)  # of one that was killed
     return StorePaths(target)
 

@@ -46,7 +46,7 @@ BULK_WANTED_TOTAL_BYTES: Final = 64 << 20
 # One plain scan: some hundred records, about a millisecond.
 PLAIN_BYTES_MAX: Final = 256 << 10
 # One look for a sound record.
-RESYNC_BYTES_MAX: Final = 4 << 20
+RESYNC_BYTES_MAX: Final = 512 << 10
 BAD_STRETCHES_KEPT_MAX: Final = 100
 
 _MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)

@@ -26,6 +26,7 @@ from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterSource
 from wakelog.dispatchers.log_cursor import BadStretch
 from wakelog.dispatchers.parallel.stretches import Lane, Stretches
+from wakelog.dispatchers.parallel.turns import InTurn
 from wakelog.dispatchers.read_ahead import Worker
 from wakelog.dispatchers.reput import Reput
 from wakelog.storage.bulk.kernels import Kernels
@@ -36,7 +37,7 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.scan import delay_levels_ms
 
 STEP_BYTES_MAX: Final = 64 << 20
-_LANES_BESIDE: Final = 4
+_LANES_BESIDE: Final = 3
 _TAIL_PIECE_BYTES: Final = 1 << 20  # fits a core's cache
 
 
@@ -89,6 +90,7 @@ class Rebuild:
             store_path_commit_log=",".join(config.paths.commit_log_directories),
         )
         self._kernels = kernels
+        self._worker = worker or InTurn()
         self._log = CommitLogReader(fs, self.config)
         self._bodies = BodyCheck(self._log)
         self._dispatchers: list[CoreDispatcher] = [self._bodies] if check_bodies else []
@@ -101,7 +103,7 @@ class Rebuild:
             assert worker is not None
             delays_ms = delay_levels_ms(config.message_delay_level)
             # One that is dispatched, one that is filled meanwhile by who dispatches, and for each
-            # worker one that is being filled and one or two behind it: none is ever out of work.
+            # worker one that is being filled and one behind it, or two: none is ever out of work.
             lanes_count = 2 * workers_count + _LANES_BESIDE
             self._lanes += [CommitLogReader(fs, self.config) for _ in range(lanes_count)]
             columns = [
@@ -140,12 +142,13 @@ class Rebuild:
 
     def finish(self) -> LogReport:
         """Make the new files durable, and return what the log holds. Raises: StoreError."""
-        self._reput.flush()
         cursor = self._reput.statistics().cursor
         begin, end = self._log.min_offset, self._log.max_file_end
         stretches = list(cursor.bad_stretches)
         while stretches and stretches[-1].end == end:
             end = stretches.pop().begin
+        tail_bytes = self._worker.submit(lambda: self._written_behind(end))
+        self._reput.flush()
         tail_stretches = len(cursor.bad_stretches) - len(stretches)
         missing = self._log.missing_stretches()
         there = [one for one in stretches if not _is_within(one, missing)]
@@ -154,7 +157,7 @@ class Rebuild:
             begin=begin,
             end=end,
             records_count=cursor.records_count,
-            tail_bytes=self._written_behind(end),
+            tail_bytes=tail_bytes.result(),
             bad_stretches_count=cursor.bad_stretches_count - tail_stretches - gaps_count,
             bad_stretches=tuple(there),
             size_mismatches_count=cursor.size_mismatches_count,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from posixpath import join
 
+import pytest
+
 from tests.fakes.logs import read_file, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
@@ -104,3 +106,35 @@ def test_entries_out_of_order() -> None:
     write_file(fs, join(directory, name), bytes(data))
     [wrong] = compare(fs)
     assert (wrong.affected_count, wrong.reason) == (3, "entries out of order")
+
+
+@pytest.mark.parametrize(
+    ("position", "change"), [(0, 10**6), (0, -(10**6)), (8, -(10**6)), (24, -100), (24, 100)]
+)
+def test_a_header_that_hides_its_keys(position: int, change: int) -> None:
+    fs = MemoryFileSystem()
+    found = index_of(fs, "/found", 5)
+    index_of(fs, "/expected", 5)
+    directory = found.paths.index_directory
+    [name] = index_names(fs, directory)
+    data = bytearray(read_file(fs, join(directory, name)))
+    value = int.from_bytes(data[position : position + 8]) + change
+    data[position : position + 8] = value.to_bytes(8)
+    write_file(fs, join(directory, name), bytes(data))
+    [wrong] = compare(fs)
+    assert (wrong.affected_count, wrong.reason) == (5, "a header that is not of its keys")
+
+
+def test_a_file_that_begins_where_a_removed_one_ended() -> None:
+    fs = MemoryFileSystem()
+    found = index_of(fs, "/found", 5)
+    index_of(fs, "/expected", 5)
+    directory = found.paths.index_directory
+    [name] = index_names(fs, directory)
+    data = bytearray(read_file(fs, join(directory, name)))
+    data[:8] = (int.from_bytes(data[:8]) - 5000).to_bytes(8)
+    for number in range(1, 6):
+        at = index_shape(found).entries_position + 20 * number + 12
+        data[at : at + 4] = (int.from_bytes(data[at : at + 4]) + 5).to_bytes(4)
+    write_file(fs, join(directory, name), bytes(data))
+    assert compare(fs) == []

@@ -55,8 +55,11 @@ def test_two_log_folders_share_one_sequence(store: Path) -> None:
     segment(store, 0, "one")
     segment(store, 1, "two")
     segment(store, 2, "one")
-    found, _ = look(store, store_path_commit_log=f"{store}/one,{store}/two")
-    assert found == []
+    both = f"{store}/one,{store}/two"
+    assert look(store, store_path_commit_log=both) == ([], False)
+    far = segment(store, 9, "two")
+    found, _ = look(store, store_path_commit_log=both)
+    assert found == [(f"two/{far.name}", "files from 12288 to 36864 are missing before it")]
 
 
 def test_a_name_that_is_no_multiple_of_the_length(store: Path) -> None:

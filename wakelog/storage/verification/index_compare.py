@@ -20,6 +20,7 @@ from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
     HEADER_BYTES,
     SLOT_BYTES,
+    IndexHeader,
     IndexShape,
     decode_header,
 )
@@ -68,6 +69,12 @@ def compare_index(
     ours = [np.zeros(0, dtype=ENTRY_DTYPE)]
     for name in made:
         ours.append(_read(fs, join(expected, name), shape)[0][ENTRY_FIRST:])
+    for name, other, has, wants in zip(names, made, theirs[1:], ours[1:], strict=False):
+        if not _same(has, wants, "physical_offset"):
+            continue
+        header, wanted = _header(fs, join(found, name)), _header(fs, join(expected, other))
+        if _hides(header, wanted, same_seconds=_same(has, wants, "seconds")):
+            yield IndexDifference(name, len(has), None, "a header that is not of its keys")
     yield from _pair_differences(np.concatenate(theirs), np.concatenate(ours), log)
 
 
@@ -79,16 +86,38 @@ def _same_counts(
         return None
     counts = []
     for one, other in zip(found, expected, strict=True):
-        fd = fs.open(one, read_only=True)  # one that lies makes the first bytes differ
-        try:
-            header = decode_header(fs.pread(fd, HEADER_BYTES, 0))
-        finally:
-            fs.close(fd)
+        header = _header(fs, one)  # one that lies makes the first bytes differ
         end = min(header.entry_next, shape.entry_count)
         if not same_bytes(fs, one, other, shape.entries_position + ENTRY_BYTES * end):
             return None
         counts.append(end - ENTRY_FIRST)
     return counts
+
+
+def _header(fs: FileSystem, path: str) -> IndexHeader:
+    fd = fs.open(path, read_only=True)
+    try:
+        return decode_header(fs.pread(fd, HEADER_BYTES, 0))
+    finally:
+        fs.close(fd)
+
+
+def _same(has: Array, wants: Array, field: str) -> bool:
+    return np.array_equal(has[field], wants[field])
+
+
+def _hides(header: IndexHeader, wanted: IndexHeader, *, same_seconds: bool) -> bool:
+    """Tell whether queries by time miss keys, or retention removes them, for what a header says.
+
+    It may begin earlier than its first key: at the end of a file before it that is gone. Then the
+    seconds of its entries are others.
+    """
+    begin_ms, wanted_ms = header.begin_timestamp_ms, wanted.begin_timestamp_ms
+    return (
+        (begin_ms > wanted_ms or (begin_ms < wanted_ms and same_seconds))
+        or header.end_timestamp_ms < wanted.end_timestamp_ms
+        or header.end_physical_offset != wanted.end_physical_offset
+    )
 
 
 def _whole_files(fs: FileSystem, directory: str, shape: IndexShape) -> list[str]:

@@ -19,7 +19,8 @@ does not see a gap.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from posixpath import join, relpath
 from typing import Final
 
@@ -51,14 +52,14 @@ class StoreFiles:
     def check(self) -> None:
         """Look at log, queues and index; `leads_outside` says that reading on is not safe."""
         paths = self._paths
-        for directory in (*paths.commit_log_directories, *self._config.read_only_directories):
-            self._check_sequence(directory, self._config.commit_log_file_bytes)
+        logs = *paths.commit_log_directories, *self._config.read_only_directories
+        self._check_sequence(logs, self._config.commit_log_file_bytes)
         for topic in self._folders(paths.consume_queue_root):
             for queue in self._folders(topic, lambda name: parse_queue_id(name) is not None):
-                self._check_sequence(queue, self._config.consume_queue_bytes)
+                self._check_sequence([queue], self._config.consume_queue_bytes)
         for topic in self._folders(paths.consume_queue_extension_root):
             for queue in self._folders(topic, lambda name: parse_queue_id(name) is not None):
-                self._check_sequence(queue, self._config.consume_queue_extension_file_bytes)
+                self._check_sequence([queue], self._config.consume_queue_extension_file_bytes)
         self._check_index()
         self._check_checkpoint()
         self._check_configuration()
@@ -67,7 +68,19 @@ class StoreFiles:
                 self._is_file(path)
         self._is_plain(paths.sums_directory)
 
-    def _check_sequence(self, directory: str, file_bytes: int) -> None:
+    def _check_sequence(self, directories: Sequence[str], file_bytes: int) -> None:
+        """Look at files that follow one another, in one directory or shared by several."""
+        starts: list[tuple[int, str]] = []
+        for directory in directories:
+            starts += self._check_lengths(directory, file_bytes)
+        starts.sort()
+        for (before, _), (start, path) in pairwise(starts):
+            expected = before + file_bytes
+            if start > expected:
+                self._damage(path, f"files from {expected} to {start} are missing before it")
+
+    def _check_lengths(self, directory: str, file_bytes: int) -> list[tuple[int, str]]:
+        """Return the first offsets of a directory's files, with their paths."""
         starts = []
         for name in self._names(directory):
             start = parse_offset_name(name)
@@ -77,23 +90,15 @@ class StoreFiles:
                 self._note(path, "belongs to nobody")
             elif self._is_plain(path) and self._is_file(path):
                 starts.append((start, path))
-        expected = None
         for index, (start, path) in enumerate(starts):
             size = size_of(self._fs, path)
-            if expected is not None and start != expected and len(self._roots(directory)) == 1:
-                self._damage(path, f"files from {expected} to {start} are missing before it")
             if start % file_bytes:
                 self._damage(path, f"its name is no multiple of {file_bytes}")
             if size < file_bytes and index == len(starts) - 1:
                 self._damage(path, f"{size} of {file_bytes} bytes; a start of the broker mends it")
             elif size != file_bytes:
                 self._damage(path, f"{size} bytes, configured are {file_bytes}")
-            expected = start + file_bytes
-
-    def _roots(self, directory: str) -> tuple[str, ...]:
-        # Several log directories share one sequence: each alone has holes.
-        several = (*self._paths.commit_log_directories, *self._config.read_only_directories)
-        return several if directory in several else (directory,)
+        return starts
 
     def _check_index(self) -> None:
         directory = self._paths.index_directory
