@@ -216,7 +216,7 @@ def _rebuild(
             return None
         if not loaded:
             loaded.append(compile_kernels(windows=True))
-            gc.freeze()  # else each collection goes through all that numba made, which stays
+            gc.freeze()  # else each collection meanwhile goes through all that numba made
         return loaded[0]
 
     source = None if filters is None else lambda: filters
@@ -262,8 +262,13 @@ def _is_live(fs: FileSystem, config: StoreConfig) -> bool:
 
 @contextmanager
 def _workers() -> Iterator[Worker]:
-    with ThreadPoolExecutor(WORKERS_COUNT, thread_name_prefix="read-ahead") as pool:
-        yield pool
+    was_frozen = gc.get_freeze_count() > 0
+    try:
+        with ThreadPoolExecutor(WORKERS_COUNT, thread_name_prefix="read-ahead") as pool:
+            yield pool
+    finally:
+        if not was_frozen:
+            gc.unfreeze()
 
 
 def _now_ms() -> int:

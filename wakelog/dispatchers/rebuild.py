@@ -37,7 +37,7 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.scan import delay_levels_ms
 
 STEP_BYTES_MAX: Final = 64 << 20
-_LANES_BESIDE: Final = 3
+_LANES_BESIDE: Final = 4
 _TAIL_PIECE_BYTES: Final = 1 << 20  # fits a core's cache
 
 
@@ -102,14 +102,15 @@ class Rebuild:
         def stretches(loaded: Kernels) -> Stretches:
             assert worker is not None
             delays_ms = delay_levels_ms(config.message_delay_level)
-            # One that is dispatched, one that is filled meanwhile by who dispatches, and for each
-            # worker one that is being filled and one behind it, or two: none is ever out of work.
+            # One that is dispatched, one to spare, two that who dispatches fills meanwhile, and for
+            # each worker one that is being filled and the one behind it.
             lanes_count = 2 * workers_count + _LANES_BESIDE
             self._lanes += [CommitLogReader(fs, self.config) for _ in range(lanes_count)]
             columns = [
                 WindowColumns(loaded, delays_ms, check_bodies=check_bodies) for _ in self._lanes
             ]
-            return Stretches(list(map(Lane, self._lanes, columns)), worker)
+            lanes = list(map(Lane, self._lanes, columns))
+            return Stretches(lanes, worker, workers_count=workers_count)
 
         self._reput = Reput(
             fs,

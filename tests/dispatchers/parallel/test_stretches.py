@@ -88,7 +88,7 @@ def test_the_records_of_a_log_in_order(compiled: Kernels, lanes_count: int) -> N
     assert worker.submitted_count == -(-log.end // STRETCH_BYTES)
 
 
-@pytest.mark.parametrize("lanes_count", [3, 7])
+@pytest.mark.parametrize("lanes_count", [4, 7])
 def test_instead_of_waiting_a_stretch_is_filled_here(compiled: Kernels, lanes_count: int) -> None:
     log = log_of(200)
     worker = SlowWorker()

@@ -18,7 +18,7 @@ def test_integers_are_what_python_reads(data: bytes, draw: st.DataObject) -> Non
     assert u32_at(buffer, at) == int.from_bytes(data[at : at + 4])
     assert i32_at(buffer, at) == int.from_bytes(data[at : at + 4], signed=True)
     assert i64_at(buffer, at) == int.from_bytes(data[at : at + 8], signed=True)
-    assert word_at(buffer, at) % (1 << 64) == int.from_bytes(data[at : at + 8], "little")
+    assert int(word_at(buffer, at)) % (1 << 64) == int.from_bytes(data[at : at + 8], "little")
 
 
 @settings(deadline=None)

@@ -94,11 +94,18 @@ class Stretches:
     """See the module. One owner, one thread, and the worker's threads."""
 
     def __init__(
-        self, lanes: Sequence[Lane], worker: Worker, *, stretch_bytes: int = STRETCH_BYTES
+        self,
+        lanes: Sequence[Lane],
+        worker: Worker,
+        *,
+        workers_count: int = 1,
+        stretch_bytes: int = STRETCH_BYTES,
     ) -> None:
-        """Read nothing yet. `worker` may do several pieces of work at once."""
+        """Read nothing yet. `worker` does so many pieces of work at once."""
         assert len(lanes) > 1
         self._worker = worker
+        # Each has a next one waiting: none is out of work while a stretch is filled here.
+        self._sent_max = 2 * workers_count
         self._stretch_bytes = stretch_bytes
         self._free = list(lanes)
         self._ahead: deque[_Stretch] = deque()
@@ -137,9 +144,10 @@ class Stretches:
         """Take the stretch that begins here; else return where the next one begins, if any does."""
         while self._ahead:
             lane, work = self._ahead[0]
-            # One lane stays free, for what lies in front of the stretch if something does.
-            while not work.done() and len(self._free) > 1 and self._ahead_end < end:
+            self._send_more(end)
+            while not work.done() and self._has_room(end):
                 self._send(self._ahead_end, end, is_known=False, worker=AT_ONCE)
+                self._send_more(end)
             try:
                 filled = work.result()
             except Exception:  # the same place, read in turn, raises it where it is wanted
@@ -160,10 +168,15 @@ class Stretches:
             work.result()
         self._free.append(lane)
 
+    def _has_room(self, end: int) -> bool:
+        # One lane stays free, for what lies in front of a stretch if something does.
+        return len(self._free) > 1 and bool(self._ahead) and self._ahead_end < end
+
     def _send_more(self, end: int) -> None:
-        # One lane is left for a stretch of our own, to be filled instead of waiting.
-        while len(self._free) > 1 and self._ahead and self._ahead_end < end:
+        sent_count = sum(not stretch.work.done() for stretch in self._ahead)
+        while sent_count < self._sent_max and self._has_room(end):
             self._send(self._ahead_end, end, is_known=False)
+            sent_count += 1
 
     def _send(self, begin: int, end: int, *, is_known: bool, worker: Worker | None = None) -> None:
         """Have a worker fill the stretch at `begin`, a record's begin or a nominal one."""
