@@ -15,6 +15,7 @@ from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import store_config
 from wakelog.protocol.message_record import MESSAGE_MAGIC, RECORD_BYTES_MIN, encode_record
+from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.reading.frames import GAP_BYTES_MAX, Absent, Belied, read_frames
 from wakelog.storage.record_check import HOST_FLAGS
@@ -144,13 +145,13 @@ HOST = ("127.0.0.1", 10_911)
 HOST_V6 = ("::1", 10_911)
 
 
-def written(begin: int, host: tuple[str, int], body: bytes) -> bytes:
+def written(begin: int, host: tuple[str, int], body: bytes, flags: int) -> bytes:
     return encode_record(
         queue_id=1,
         flag=0,
         queue_offset=5,
         physical_offset=begin,
-        sys_flag=0 if host is HOST else HOST_FLAGS,
+        sys_flag=flags | (0 if host is HOST else HOST_FLAGS),
         born_timestamp_ms=1,
         born_host=host,
         store_timestamp_ms=1,
@@ -165,18 +166,19 @@ def written(begin: int, host: tuple[str, int], body: bytes) -> bytes:
 
 @pytest.mark.parametrize("host", [HOST, HOST_V6])
 @pytest.mark.parametrize("body", [b"", b"body" * 20])
+@pytest.mark.parametrize("flags", [0, MESSAGE_COMPRESSED])
 def test_a_changed_bit_hides_its_own_record_where_it_can_be_told(
-    host: tuple[str, int], body: bytes
+    host: tuple[str, int], body: bytes, flags: int
 ) -> None:
     """A client drops what is behind a message of a pull that it cannot decode."""
-    size = len(written(0, host, body))
+    size = len(written(0, host, body, flags))
     places = [(size * number, size) for number in range(3)]
-    data = bytearray().join(written(begin, host, body) for begin, _ in places)
+    data = bytearray().join(written(begin, host, body, flags) for begin, _ in places)
     body_length = size - len(b"TAGS\x01a\x02") - 2 - len("TopicTest") - 1 - len(body) - 4
     properties_length = size - len(b"TAGS\x01a\x02") - 2
     told = [0, 3, 4, 7, 28, 35, body_length + 3, properties_length + 1]
     told += [39] if host is HOST else []
-    told += [8, body_length + 4, body_length + 3 + len(body)] if body else []
+    told += [8, body_length + 4, body_length + 3 + len(body)] if body and flags else []
     for position in told:
         changed = bytearray(data)
         changed[size + position] ^= 0x10
