@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from numba import config, njit
 
+from wakelog.storage.bulk import instructions
 from wakelog.storage.bulk.instructions import (
     BLOCK_FACTORS,
     CAN_FOLD,
     LANE_FACTORS,
+    LANES_AT_ONCE,
     fold_blocks,
     prefetch,
 )
@@ -37,6 +40,25 @@ def test_zeros_fold_to_zeros_and_a_start_does_not() -> None:
     zeros = np.zeros(256, dtype=np.uint8)
     assert fold(zeros, 4, np.uint64(0)) == (0, 0)
     assert fold(zeros, 4, np.uint64(1)) != (0, 0)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 5])
+def test_lanes_one_by_one_fold_as_lanes_at_once(
+    monkeypatch: pytest.MonkeyPatch, blocks: int
+) -> None:
+    if not CAN_FOLD:
+        return
+    buffer = np.random.default_rng(blocks).integers(0, 256, 320, dtype=np.uint8)
+    found = []
+    for count in {1, LANES_AT_ONCE}:
+        monkeypatch.setattr(instructions, "LANES_AT_ONCE", count)
+
+        @njit
+        def fold(buffer, blocks):  # type: ignore[no-untyped-def]
+            return fold_blocks(buffer, 0, blocks, np.uint64(7))
+
+        found.append(fold(buffer, blocks))
+    assert len(set(found)) == 1
 
 
 def test_a_prefetch_changes_nothing() -> None:

@@ -48,7 +48,8 @@ CAN_FOLD: Final = _can_fold()
 def _lanes_at_once() -> int:
     features = binding.get_host_cpu_features()
     is_wide = all(features.get(name, False) for name in ("vpclmulqdq", "avx512f"))
-    return _LANES_COUNT if is_wide else 1
+    # Told to do without, numba would fail over the wider one.
+    return _LANES_COUNT if is_wide and _CONFIG.ENABLE_AVX else 1
 
 
 LANES_AT_ONCE: Final = _lanes_at_once()

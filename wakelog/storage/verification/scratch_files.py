@@ -278,7 +278,6 @@ def store_twins(fs: FileSystem, made: StorePaths, store: StorePaths) -> Callable
     another as the store's do.
     """
     indexes = iter(index_names(fs, store.index_directory))
-
     queues = join(made.consume_queue_root, "")
 
     def twin_of(path: str) -> str | None:
