@@ -51,11 +51,11 @@ def java_hash(buffer: Array, begin: Int, end: Int, value: Int) -> tuple[Int, Int
     at = begin + first
     # The few bytes in front of whole sixteens, with those before them left out.
     part, foreign = hash_last(buffer, at, HASHED_BYTES - first)
-    value = value * _FACTORS[first] + np.int64(part)
+    value = value * _FACTORS[first] + part
     while at < end:
         at += HASHED_BYTES
         part, signs = hash_last(buffer, at, 0)
-        value = (value & _INT32_MASK) * _FACTORS[HASHED_BYTES] + np.int64(part)
+        value = (value & _INT32_MASK) * _FACTORS[HASHED_BYTES] + part
         foreign |= signs
     return value & _INT32_MASK, foreign
 
