@@ -57,7 +57,7 @@ def java_hash(buffer: Array, begin: Int, end: Int, value: Int) -> tuple[Int, Int
         part, signs = hash_last(buffer, at, 0)
         value = (value & _INT32_MASK) * _FACTORS[HASHED_BYTES] + part
         foreign |= signs
-    return value & _INT32_MASK, foreign
+    return np.int64(value & _INT32_MASK), foreign
 
 
 @inlined
