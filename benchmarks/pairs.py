@@ -1,8 +1,8 @@
 """Runs in turns: pair by pair, because the machine's speed drifts.
 
 A pair is one run of each side, one right after the other; the order changes with each pair. A pair
-in which a driver reported an error, or a side failed, is void: its reason is kept, and another is
-run in its place, up to a limit.
+in which a driver reported an error, a side failed, or the machine's clock was set is void: its
+reason is kept, and another is run in its place, up to a limit.
 """
 
 import subprocess
@@ -16,6 +16,9 @@ from tests.compat.processes import ProcessFailed
 
 VOID_MAX = 3
 """More void pairs than this in a row of the table are a fault to look for, not bad luck."""
+
+CLOCK_STEP_SECONDS_MAX = 0.1
+"""A clock set further than this spoils figures: when dispatch began is read from a log."""
 
 RUN_FAILURES = (ProcessFailed, RuntimeError, OSError, subprocess.SubprocessError)
 SIDE_NAMES = ("wakelog", "rocketmq")
@@ -48,12 +51,15 @@ def measure(
         pair: Pair = {}
         try:
             for name in order:
-                began_seconds = time.monotonic()
+                began_seconds, clock_seconds = time.monotonic(), time.time()
                 run, measured.configurations[name] = run_side(name)
                 if run["errors"]:
                     raise RuntimeError(f"{run['errors']} client errors")
                 pair[name] = run | {"turn": len(pair) + 1}
                 seconds = time.monotonic() - began_seconds
+                step_seconds = time.time() - clock_seconds - seconds
+                if abs(step_seconds) > CLOCK_STEP_SECONDS_MAX:
+                    raise RuntimeError(f"the clock was set by {step_seconds:+.1f} s meanwhile")
                 say(f"{title}, {name}: {figure.unit} {run[figure.name]:.5g}, took {seconds:.0f} s")
         except RUN_FAILURES as failure:
             measured.voids.append(f"{name}: {failure}")

@@ -1,6 +1,9 @@
 """Pairs: turns change, a pair with an error is void and repeated, up to a limit."""
 
 from collections.abc import Iterable, Mapping
+from unittest.mock import Mock
+
+import pytest
 
 from benchmarks.load import Run
 from benchmarks.pairs import VOID_MAX, Measured, measure
@@ -47,6 +50,14 @@ def test_a_void_pair_is_repeated_and_its_reason_kept() -> None:
         "pair 1 of 2 is void, rocketmq: 2 client errors",
         "pair 2 of 2 is void, wakelog: no figures",
     ]
+
+
+def test_a_pair_in_which_the_clock_is_set_is_void(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Mock(side_effect=[1000.0, 1000.0, 2000.0, 1989.0] + [3000.0] * 4)
+    monkeypatch.setattr("benchmarks.pairs.time", Mock(time=clock, monotonic=Mock(return_value=7.0)))
+    found, _ = measured(Sides([]), 1)
+    assert found.voids == ["rocketmq: the clock was set by -11.0 s meanwhile"]
+    assert len(found.pairs) == 1
 
 
 def test_more_void_pairs_than_the_limit_end_the_row() -> None:
