@@ -12,7 +12,7 @@ from tests.actors.plans import service_plan
 from tests.actors.stores import fill, known_of, open_plan_store
 from wakelog.actors.links.station import Refused
 from wakelog.actors.reput import ReputService
-from wakelog.actors.schedule import ScheduleService
+from wakelog.actors.schedule import IDLE_MS, ScheduleService
 from wakelog.broker.names import SCHEDULE_TOPIC
 
 
@@ -26,8 +26,8 @@ def test_what_is_due_is_named_once_it_is_dispatched(tmp_path: Path) -> None:
     delayed: dict[str, Any] = {"topic": SCHEDULE_TOPIC, "properties_text": "DELAY\x011"}
     with open_plan_store(plan) as store:
         schedule.attach(known_of(store))
-        due, next_look_ms = schedule.look(EPOCH, 0, 0, {})
-        assert due == [] and next_look_ms > now_ms()
+        due, wait_ms = schedule.look(EPOCH, 0, 0, {})
+        assert due == [] and wait_ms == IDLE_MS
         reput.attach(known_of(store))
         # Put two seconds ago with a delay of one, so due since one.
         end = fill(store, 3, now_ms=now_ms() - 2_000, **delayed)
@@ -37,8 +37,8 @@ def test_what_is_due_is_named_once_it_is_dispatched(tmp_path: Path) -> None:
         due, _ = schedule.look(EPOCH, 0, later, {})
         assert [(level, offset) for level, offset, *_ in due] == [(1, 0), (1, 1), (1, 2)]
         assert due[-1][2] + due[-1][3] == end
-        due, next_look_ms = schedule.look(EPOCH, 0, later, {1: 3})
-        assert due == [] and next_look_ms > now_ms()
+        due, wait_ms = schedule.look(EPOCH, 0, later, {1: 3})
+        assert due == [] and 0 < wait_ms <= 1_000
         assert schedule.statistics()["positions"]["1"] == 3
         schedule.release()
         reput.release()

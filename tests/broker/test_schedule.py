@@ -54,6 +54,14 @@ def test_a_moment_beyond_the_levels_delay_is_due_now(schedule: Schedule) -> None
     assert len(look(schedule, 1, 11_001)) == 1
 
 
+def test_a_clock_that_is_set_back_has_all_levels_looked_at(schedule: Schedule) -> None:
+    assert schedule.levels_to_look_at(10_000) == [1, 2]
+    assert look(schedule, 1, 10_900) == look(schedule, 2) == []
+    assert schedule.levels_to_look_at(10_001) == []
+    assert schedule.levels_to_look_at(9_000) == [1, 2]
+    assert len(look(schedule, 1, 10_900, now_ms=9_000)) == 1
+
+
 def test_no_more_than_a_batch_is_under_way(schedule: Schedule) -> None:
     due = schedule.look(1, entries(*[0] * 10), 10_000, idle_ms=IDLE_MS, batch_max=3)
     assert [message.queue_offset for message in due] == [5, 6, 7]

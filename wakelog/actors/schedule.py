@@ -36,7 +36,7 @@ IDLE_MS = 60_000
 """A level at the end of its queue is looked at again after this, or once the queues have grown."""
 
 Due = tuple[list[tuple[int, int, int, int]], int]
-"""(level, queue offset, physical offset, size) of what is due, and when to look again."""
+"""(level, queue offset, physical offset, size) of what is due, and in how many ms to look again."""
 
 
 class DelayQueues:
@@ -141,8 +141,8 @@ class ScheduleService:
     def look(
         self, epoch: int, log_begin: int, dispatched: int, delivered: Mapping[int, int]
     ) -> Due:
-        """Take over how far each level was delivered; return what is due, and when to look
-        again."""
+        """Take over how far each level was delivered; return what is due, and in how many
+        milliseconds to look again: nodes' clocks differ."""
         if self._station is None or self._core is None:
             raise Refused("not attached")
         self._station.check(epoch)
@@ -159,7 +159,7 @@ class ScheduleService:
                 due += self._look(core, level, now_ms, log_begin)
         except StoreError as error:
             raise Refused(str(error)) from None
-        return due, core.next_look_ms()
+        return due, max(0, core.next_look_ms() - now_ms)
 
     def statistics(self) -> dict[str, Any]:
         """Return the core's counters."""

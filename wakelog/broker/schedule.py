@@ -7,7 +7,8 @@ twice from one Schedule, and what a new Schedule repeats the Broker drops by lev
 offset.
 
 An entry's tags code is its moment of delivery. One that lies further ahead than the level's whole
-delay comes from a clock that was set back, and is due at once, as in 4.9.3.
+delay comes from a clock that was set back, and is due at once, as in 4.9.3. Moments of looking
+are forgotten then: they were of the clock as it was.
 
 Invariants:
     - a position never goes back, but by ``correct`` when the queue itself is shorter.
@@ -55,6 +56,7 @@ class Schedule:
             level: max(0, positions.get(level, 0)) for level in range(1, levels.level_max + 1)
         }
         self._next_look_ms: dict[int, int] = dict.fromkeys(self._positions, 0)
+        self._asked_ms = 0
         self._corrected_count = 0
 
     def position(self, level: int) -> int:
@@ -62,7 +64,10 @@ class Schedule:
         return self._positions[level]
 
     def levels_to_look_at(self, now_ms: int) -> list[int]:
-        """Return the levels whose first entry may be due by now."""
+        """Return the levels whose first entry may be due by now; all of them if now was before."""
+        if now_ms < self._asked_ms:
+            self._next_look_ms = dict.fromkeys(self._positions, now_ms)
+        self._asked_ms = now_ms
         return [level for level, look_ms in self._next_look_ms.items() if look_ms <= now_ms]
 
     def next_look_ms(self) -> int:

@@ -180,7 +180,7 @@ class PluginCursor:
         Never raises for the plug-in's sake. Raises: StoreFailed if the log cannot be read.
         """
         self._readable = readable
-        if self.given_up or now_ms < self._retry_at_ms:
+        if self.given_up or self._waits(now_ms):
             return False
         has_more = self._step(readable, bytes_max, now_ms)
         self._count()
@@ -188,7 +188,7 @@ class PluginCursor:
 
     def flush(self, now_ms: int) -> bool:
         """Let the plug-in flush and keep its position; False if that failed."""
-        if not self._started or self.given_up or now_ms < self._retry_at_ms:
+        if not self._started or self.given_up or self._waits(now_ms):
             return False
         if self._cursor.position == self._flushed:
             return True
@@ -253,6 +253,10 @@ class PluginCursor:
     def _dispatcher(self) -> Dispatcher:
         assert self._made is not None
         return self._made
+
+    def _waits(self, now_ms: int) -> bool:
+        """Whether a retry is yet to come; one further ahead than any is of a clock set back since."""
+        return now_ms < self._retry_at_ms <= now_ms + RETRY_MS_MAX
 
     def _count(self) -> None:
         """Take the plug-in's own counters now, where it may hang without holding anybody."""

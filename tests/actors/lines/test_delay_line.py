@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -29,7 +30,7 @@ class FakeSchedule(FakeCaller):
         self.position = delivered.get(1, self.position)
         end = min(self.due_count, self.position + 2)
         due = [(1, offset, offset * 100, 100) for offset in range(self.position, end)]
-        return due, int(time.time() * 1000) + 3_600_000
+        return due, 3_600_000
 
 
 async def line_to(schedule: FakeSchedule, events: Events) -> DelayLine:
@@ -88,6 +89,27 @@ def test_queues_that_hold_no_other_delayed_message_are_not_looked_at(
             line.grown(dispatched)
             await asyncio.sleep(0.01)
         assert [arguments[2] for arguments in schedule.called("look")[1:]] == asked_at
+        await line.stop()
+
+    run(main)
+
+
+@pytest.mark.parametrize("step_seconds", [3600.0, -3600.0])
+def test_a_clock_that_is_set_has_schedule_asked_again(
+    monkeypatch: pytest.MonkeyPatch, step_seconds: float
+) -> None:
+    monkeypatch.setattr(delay_line, "CLOCK_SECONDS", 0.001)
+
+    async def main() -> None:
+        schedule, events = FakeSchedule(0), Events()
+        line = await line_to(schedule, events)
+        line.attached()
+        await asyncio.sleep(0.05)
+        asked = len(schedule.called("look"))
+        was = time.time
+        monkeypatch.setattr(delay_line, "time", Mock(time=lambda: was() + step_seconds))
+        while len(schedule.called("look")) == asked:
+            await asyncio.sleep(0.001)
         await line.stop()
 
     run(main)

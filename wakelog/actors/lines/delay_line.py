@@ -1,7 +1,8 @@
 """The Broker's end of delayed messages: ask Schedule what is due, deliver, say how far that came.
 
 Schedule is asked when it said it should be, and when delayed messages have reached the queues, but
-then no more often than every `GROWN_SECONDS`, which is how often 4.9.3 looks at its queues.
+then no more often than every `GROWN_SECONDS`, which is how often 4.9.3 looks at its queues. It is
+asked besides when the clock was set: what it said was of the clock as it was.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from wakelog.actors.schedule import Due
 from wakelog.broker.schedule import DueMessage
 
 GROWN_SECONDS = 0.1
+CLOCK_SECONDS = 1.0
+"""How often the clock is looked at; a message is so late at most where it was set."""
+CLOCK_STEP_SECONDS_MIN = 0.02
 
 Deliver = Callable[[Sequence[DueMessage]], Awaitable[Mapping[int, int]]]
 """Puts messages into their real topics; returns the next queue offset of each level."""
@@ -52,6 +56,8 @@ class DelayLine:
         self._pump = Pump("delay", self._look)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
+        self._clock_timer: asyncio.TimerHandle | None = None
+        self._clock_ahead_seconds = 0.0
         self.delivered_count = 0
 
     def parked(self, log_end: int) -> None:
@@ -69,11 +75,13 @@ class DelayLine:
         self._asked_dispatched = -1
         if self._delivers:
             self._pump.ask()
+            self._cancel_timers()
+            self._watch_clock()
 
     async def stop(self) -> None:
         """Ask for nothing more; what is being delivered is delivered."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._delivers = False
+        self._cancel_timers()
         await self._pump.wait_idle()
 
     def statistics(self) -> dict[str, Any]:
@@ -89,12 +97,12 @@ class DelayLine:
             )
         except NeighbourLost:
             return False  # a Schedule that starts anew begins at the Broker's positions
-        listed, next_look_ms = answer
+        listed, wait_ms = answer
         if listed:
             self._positions = dict(await self._deliver([DueMessage(*one) for one in listed]))
             self.delivered_count += len(listed)
             return True
-        self._look_in(max(0.0, next_look_ms / 1000 - time.time()))
+        self._look_in(wait_ms / 1000)
         self._look_for_parked()
         return False
 
@@ -104,6 +112,8 @@ class DelayLine:
             self._look_in(GROWN_SECONDS)
 
     def _look_in(self, seconds: float) -> None:
+        if not self._delivers:
+            return  # stopped meanwhile
         loop = asyncio.get_running_loop()
         at = loop.time() + seconds
         if self._timer is not None:
@@ -112,6 +122,21 @@ class DelayLine:
             self._timer.cancel()
         self._timer_at = at
         self._timer = loop.call_at(at, self._timed)
+
+    def _watch_clock(self) -> None:
+        """Ask anew each time the wall clock went otherwise than the loop's, which cannot be set."""
+        loop = asyncio.get_running_loop()
+        ahead_seconds = time.time() - loop.time()
+        if abs(ahead_seconds - self._clock_ahead_seconds) > CLOCK_STEP_SECONDS_MIN:
+            self._clock_ahead_seconds = ahead_seconds
+            self._pump.ask()
+        self._clock_timer = loop.call_later(CLOCK_SECONDS, self._watch_clock)
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._timer, self._clock_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._clock_timer = None
 
     def _timed(self) -> None:
         self._timer = None
