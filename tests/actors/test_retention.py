@@ -12,6 +12,7 @@ import pytest
 from tests.actors.links.fakes import EPOCH
 from tests.actors.plans import SEGMENT_BYTES, service_plan
 from tests.actors.stores import fill, known_of, open_plan_store
+from wakelog.actors.links.clocks import steady_ms, wall_ms
 from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.links.station import Refused
 from wakelog.actors.retention import RetentionOutcome, RetentionService
@@ -52,6 +53,25 @@ def fill_segments(store: MessageStore, count: int) -> int:
 
 def lease(service: RetentionService, *, begin: int | None, end: int) -> dict[str, Any]:
     return service.lease(EPOCH, {"holder": "test", "begin": begin, "end": end})
+
+
+def test_a_clock_that_jumps_ahead_makes_no_segment_old(
+    plan: ServicePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = RetentionService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        end = fill_segments(store, 3)
+        for file in store.log.files.files:
+            os.utime(file.path)
+        service.attach(known_of(store))
+        assert service.run(EPOCH, end, end)["removed"] == []
+        year_ms = 365 * 24 * 3_600_000
+        monkeypatch.setattr("wakelog.actors.retention.wall_ms", lambda: wall_ms() + year_ms)
+        assert service.run(EPOCH, end, end)["removed"] == []
+        in_an_hour_ms = steady_ms() + 3_600_000
+        monkeypatch.setattr("wakelog.actors.retention.steady_ms", lambda: in_an_hour_ms)
+        assert len(service.run(EPOCH, end, end)["removed"]) == 3
+        service.release()
 
 
 def test_expired_segments_go_up_to_what_is_dispatched(plan: ServicePlan) -> None:

@@ -33,6 +33,13 @@ def test_offsets_are_written_each_interval_if_they_moved(harness: Harness) -> No
     assert tick(harness, 10_000) == [Persist("consumerOffset")]
 
 
+def test_a_clock_that_is_set_back_holds_up_nothing(harness: Harness) -> None:
+    commit(harness)
+    harness.broker.tick(NOW_MS - 3_600_000)
+    assert Persist("consumerOffset") in harness.instructions()
+    assert harness.broker.next_tick_ms() <= NOW_MS - 3_600_000 + 5_000
+
+
 def test_offsets_that_were_written_are_not_written_again(harness: Harness) -> None:
     commit(harness)
     assert Persist("consumerOffset") in tick(harness, 5_000)

@@ -171,6 +171,16 @@ def test_is_tried_again_later(fs: MemoryFileSystem, action: str) -> None:
     assert cursor.statistics().attempts_count == 0
 
 
+def test_a_clock_that_is_set_back_holds_up_no_retry(fs: MemoryFileSystem) -> None:
+    log, listener = log_of(), Listener()
+    cursor = open_cursor(fs, log, listener)
+    listener.failing = {"dispatch"}
+    cursor.step(log.end, EVERYTHING, NOW_MS)
+    listener.failing = set()
+    cursor.step(log.end, EVERYTHING, NOW_MS - RETRY_MS_MAX - 1)
+    assert listener.seen == log.offsets
+
+
 def test_waits_longer_each_time_and_is_given_up(fs: MemoryFileSystem) -> None:
     log, listener = log_of(), Listener()
     cursor = open_cursor(fs, log, listener)

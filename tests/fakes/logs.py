@@ -32,6 +32,7 @@ def open_log(
     queue_offsets: dict[tuple[str, int], int] | None = None,
     segments: SegmentSource | None = None,
     pool: TransientPool | None = None,
+    last_store_ms: int = 0,
 ) -> CommitLog:
     """Open the log as recovery would hand it over, making segments inline by default."""
     fs.make_directories(config.store_path_root)
@@ -46,6 +47,7 @@ def open_log(
         queue_offsets=queue_offsets or {},
         segments=segments or InlineSegments(fs, config.paths, files, "broker"),
         pool=pool,
+        last_store_ms=last_store_ms,
     )
 
 

@@ -50,6 +50,11 @@ def test_ticks_are_ten_seconds_apart_after_the_first(harness: Harness, late_ms: 
     assert core.next_tick_ms() == NOW_MS + 15_000 + late_ms
 
 
+def test_a_clock_that_is_set_back_holds_up_no_tick(harness: Harness) -> None:
+    harness.core.tick(NOW_MS - 3_600_000)
+    assert harness.core.next_tick_ms() == NOW_MS - 3_600_000 + 10_000
+
+
 def test_requests_are_counted_and_made_up_codes_together(harness: Harness) -> None:
     harness.register(Announced(topics=(topic("T"),)))
     harness.route("T")

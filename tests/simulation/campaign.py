@@ -18,10 +18,17 @@ from tests.simulation.images import Model
 from tests.simulation.machine import simulated_config
 from tests.simulation.oracle import Violation
 from tests.simulation.trial import Tally, Trial
-from tests.simulation.workloads import BESIDE_QUEUES, REPUT_KILLED, long_workload, short_workloads
+from tests.simulation.workloads import (
+    BESIDE_QUEUES,
+    REPUT_KILLED,
+    jumping_workload,
+    long_workload,
+    short_workloads,
+)
 
 SHORT_STEPS_MAX = 4
 LONG_STEPS = (6, 30)
+JUMPING_STEPS = 8
 ASYNCHRONOUS_ONE_IN = 4
 INDEX_CUT_SEEDS = 2
 INDEX_CUT_SEEDS_LONG = 8
@@ -145,6 +152,14 @@ def run_beside_queues(number: int, tally: Tally, *, is_long: bool = False) -> No
             enable_lmq=True,
         )
         Trial(config, model, seed, tally).run(BESIDE_QUEUES[number])
+
+
+def run_clock_jumps(seed: int, tally: Tally) -> None:
+    """Run a drawn workload in which the clock is set again and again. Raises: Violation."""
+    rng = Random(seed)
+    _, model, synchronous, index = SETTINGS[seed % len(SETTINGS)]
+    config = simulated_config(synchronous=synchronous, message_index_enable=index)
+    Trial(config, model, seed, tally).run(jumping_workload(rng, JUMPING_STEPS))
 
 
 def run_campaign(seeds: Iterable[int], images_count: int, tally: Tally) -> int:

@@ -23,7 +23,7 @@ from copy import copy
 from functools import lru_cache
 from hashlib import blake2b
 from random import Random
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tests.simulation.disk import Image, parent
 from tests.simulation.faults import SECTOR_BYTES
@@ -87,6 +87,9 @@ class Unit(NamedTuple):
     def directory(self) -> str:
         """The directory whose sync settles it; empty for data and lengths."""
         return parent(self.path) if self.path else ""
+
+
+WORD_BYTES: Final = 8
 
 
 class Torn(NamedTuple):
@@ -168,10 +171,15 @@ class Platter:
             yield frozenset(number for number in numbers if rng.random() < chance)
 
     def torn(self, rng: Random) -> Torn | None:
-        """Draw a place at which the newest operation ends, None if it was no write."""
+        """Draw a place at which the newest operation ends, None if it was no write.
+
+        What lies within a word is written by one instruction, and so reaches the disk whole.
+        """
         if self._newest is None:
             return None
         first_unit, position, length = self._newest
+        if length <= WORD_BYTES and position % WORD_BYTES + length <= WORD_BYTES:
+            return None
         places = [field for field in RECORD_FIELDS if field < length] or list(range(1, length))
         return Torn(first_unit, position + rng.choice(places)) if places else None
 

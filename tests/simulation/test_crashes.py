@@ -14,6 +14,7 @@ from tests.simulation.campaign import (
     run_beside,
     run_beside_queues,
     run_campaign,
+    run_clock_jumps,
     run_index_cut,
     run_reput_killed,
     settings_of,
@@ -25,6 +26,7 @@ from tests.simulation.workloads import BESIDE_QUEUES, INDEX_CUT, MADE_AHEAD, REP
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
 PARTS = 8
+CLOCK_SEEDS_LONG = 500
 IMAGES_COUNT_MIN = 10_400
 SEEDS_APART = 263
 """Workloads of three and four steps are visited in strides, so that all beginnings come up."""
@@ -68,6 +70,12 @@ def test_no_crash_leaves_a_sum_that_is_wrong(steps: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("number", range(len(BESIDE_QUEUES)))
 def test_no_crash_breaks_light_queues_or_extension_units(number: int, is_long: bool) -> None:
     run_beside_queues(number, _TALLY, is_long=is_long)
+
+
+@pytest.mark.parametrize("seed", range(len(SETTINGS)))
+def test_no_crash_breaks_a_promise_whatever_the_clock_does(seed: int, is_long: bool) -> None:
+    for each in range(seed, CLOCK_SEEDS_LONG if is_long else len(SETTINGS), len(SETTINGS)):
+        run_clock_jumps(each, _TALLY)
 
 
 @pytest.mark.parametrize("steps", INDEX_CUT, ids="-".join)

@@ -69,6 +69,18 @@ BESIDE_QUEUES: Final = (
 """Messages that light queues have as well, and extension units of the queues' entries, of which few
 fit into a file. Not among the steps, whose seeds would change."""
 
+CLOCK_JUMPS_MS: Final = {
+    "a second back": -1_000,
+    "a second ahead": 1_000,
+    "an hour back": -3_600_000,
+    "an hour ahead": 3_600_000,
+    "a year back": -31_536_000_000,
+    "a year ahead": 31_536_000_000,
+}
+"""Steps in which the machine's clock is set. Not among the steps, whose seeds would change."""
+
+CLOCK_JUMP_SHARE: Final = 0.5
+
 LIGHT_QUEUES: Final = ("%LMQ%one", "%LMQ%two")
 
 BODY_BYTES: Final = 40
@@ -89,8 +101,22 @@ def long_workload(rng: Random, length: int) -> tuple[str, ...]:
     return tuple(rng.choices(STEPS, weights, k=length))
 
 
+def jumping_workload(rng: Random, length: int) -> tuple[str, ...]:
+    """Draw a workload of so many steps, before each of which the clock may be set."""
+    jumps = tuple(CLOCK_JUMPS_MS)
+    jumped: list[str] = []
+    for step in long_workload(rng, length):
+        if rng.random() < CLOCK_JUMP_SHARE:
+            jumped.append(rng.choice(jumps))
+        jumped.append(step)
+    return tuple(jumped)
+
+
 def apply(machine: Machine, step: str, config: StoreConfig) -> Machine:
     """Do one step; return the machine that runs then. Raises: StoreError."""
+    if step in CLOCK_JUMPS_MS:
+        machine.now_ms += CLOCK_JUMPS_MS[step]
+        return machine
     machine.now_ms += STEP_MS
     if step in ("stop", "kill"):
         machine.stop() if step == "stop" else machine.abandon()

@@ -119,6 +119,15 @@ class TestAppend:
         times = [log.append(draft(), now).store_timestamp_ms for now in (4_400, 4_600, 1)]
         assert times == [4_500, 4_600, 4_600]
 
+    def test_a_log_that_goes_on_within_a_segment_goes_on_from_its_last_time(
+        self, fs: MemoryFileSystem, log: CommitLog
+    ) -> None:
+        log.append(draft(), 5_000)
+        end = log.write_pending()
+        for end_offset, stored_ms in ((end, 5_000), (0, 3_000)):
+            again = open_log(fs, small_config(), end_offset=end_offset, last_store_ms=5_000)
+            assert again.append(draft(), 3_000).store_timestamp_ms == stored_ms
+
     def test_a_deleted_topic_starts_over(self, log: CommitLog) -> None:
         log.append(draft(), NOW_MS)
         log.forget_queues("TopicTest")

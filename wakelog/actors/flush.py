@@ -19,11 +19,11 @@ from typing import Any
 import msgspec
 
 from wakelog.actors.links.bells import NoteLine
+from wakelog.actors.links.clocks import steady_ms
 from wakelog.actors.links.descriptors import DescriptorReceiver
 from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import BROKER_SERVICE, LockByte, Refused, Station, attached
-from wakelog.actors.links.wall_clock import wall_ms
 from wakelog.actors.links.words import Word, WordsPage
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
@@ -106,7 +106,7 @@ class FlushService:
             answer=self._answer,
         )
         self._station = station
-        self._core = Flush(self._store, known.flushed, wall_ms())
+        self._core = Flush(self._store, known.flushed, steady_ms())
         self._reach = 0
         self._segments = SegmentSync(self._fs, self._store.commit_log_file_bytes)
         self._receiver = DescriptorReceiver(descriptor_path(self._plan.runtime_directory))
@@ -170,7 +170,7 @@ class FlushService:
         if request.committed > self._reach:
             self._take_descriptors(core.flushed_offset)
         reach = max(self._reach, core.flushed_offset)
-        now_ms = wall_ms()
+        now_ms = steady_ms()
         decision = core.step(
             committed_offset=max(core.flushed_offset, min(request.committed, reach)),
             appended_offset=max(core.flushed_offset, request.appended),
@@ -206,7 +206,7 @@ class FlushService:
 
     def _note_durable(self) -> None:
         """Write down how far the log is durable, once in a while, after who waits was answered."""
-        if self._durable is None or (now_ms := wall_ms()) < self._checkpoint_ms + CHECKPOINT_MS:
+        if self._durable is None or (now_ms := steady_ms()) < self._checkpoint_ms + CHECKPOINT_MS:
             return
         assert self._watermark is not None and self._checkpoint is not None
         physical_offset, stored_ms = self._durable
@@ -273,7 +273,7 @@ class FlushService:
             self._timer.cancel()
             self._timer = None
         if next_step_ms is not None:
-            seconds = max(1, next_step_ms - wall_ms()) / 1000
+            seconds = max(1, next_step_ms - steady_ms()) / 1000
             self._timer = asyncio.get_running_loop().call_later(seconds, self._timed)
 
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from wakelog.actors.links.wall_clock import wall_ms
+from wakelog.actors.links.clocks import wall_ms
 from wakelog.nameserver.config import NameServerSettings
 from wakelog.nameserver.decision import BrokerJoined, BrokerLeft, CloseChannel, Persist
 from wakelog.nameserver.name_server import NameServer

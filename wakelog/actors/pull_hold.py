@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 
 from wakelog.actors.links.bells import NoteLine
+from wakelog.actors.links.clocks import wall_ms
 from wakelog.actors.links.links import Attachment, read_hold_note
 from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import BROKER_SERVICE, Refused, Station, attached
-from wakelog.actors.links.wall_clock import wall_ms
 from wakelog.broker.pull_hold import PullHold
 from wakelog.dispatchers.reput import Arrival
 from wakelog.storage.file_system import RealFileSystem

@@ -18,16 +18,17 @@ from typing import Any
 
 import msgspec
 
+from wakelog.actors.links.clocks import steady_ms, wall_ms
 from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import LockByte, Refused, Station, attached
-from wakelog.actors.links.wall_clock import wall_ms
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, RealFileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.retention.age_clock import AgeClock
 from wakelog.storage.retention.lease_file import LeaseBook
-from wakelog.storage.retention.retention import Retention, RetentionDecision
+from wakelog.storage.retention.retention import HOUR_MS, Retention, RetentionDecision
 from wakelog.storage.retention.retention_files import (
     look_at_store,
     remove_segment,
@@ -74,7 +75,7 @@ class SumThread:
         keeper = self.keeper
         pause_ms = 0
         while not self._stopping.wait(pause_ms / 1000):
-            pause_ms = keeper.step(wall_ms())
+            pause_ms = keeper.step(steady_ms())
             while keeper.news:
                 self._errors.error(keeper.news.popleft())
         keeper.close()
@@ -99,6 +100,8 @@ class RetentionService:
         self._plan = read_plan(plan)
         self._store = self._plan.settings.store
         self._fs = RealFileSystem()
+        reserved_ms = self._store.file_reserved_hours * HOUR_MS
+        self._age_clock = AgeClock(reserved_ms, wall_ms(), steady_ms())
         self._station: Station | None = None
         self._core: Retention | None = None
         self._segments: MappedFileQueue | None = None
@@ -162,7 +165,7 @@ class RetentionService:
                 dispatched=dispatched,
                 leased_from=book.held_from,
             )
-            decision = core.step(look, wall_ms())
+            decision = core.step(look, self._age_clock.look(wall_ms(), steady_ms()))
             self._end_leases(decision)
             removed = []
             for start_offset in decision.remove:

@@ -54,12 +54,15 @@ class Housekeeping:
             (lambda: EXPIRE_LOCKS_MS, state.locks.expire),
             (lambda: LOOK_AFTER_HELD_MS, self._look_after_held),
         ]
+        self._began_ms = [now_ms] * len(self._tasks)
         self._due_ms = [now_ms + period_ms() for period_ms, _ in self._tasks]
 
     def tick(self, now_ms: int) -> None:
         """Run the tasks that are due."""
         for index, (period_ms, task) in enumerate(self._tasks):
-            if self._due_ms[index] <= now_ms:
+            # Before a period began is only a clock that was set back since.
+            if not self._began_ms[index] <= now_ms < self._due_ms[index]:
+                self._began_ms[index] = now_ms
                 self._due_ms[index] = now_ms + period_ms()
                 task(now_ms)
 
@@ -98,7 +101,7 @@ class Housekeeping:
 
     def _look_after_held(self, now_ms: int) -> None:
         held = self._state.held
-        if not self._round and now_ms - self._round_began_ms >= ROUND_MS_MIN:
+        if not self._round and not 0 <= now_ms - self._round_began_ms < ROUND_MS_MIN:
             self._round = [note.hold_id for note in held.notes()]
             self._round_began_ms = now_ms
         looked_at, self._round = (

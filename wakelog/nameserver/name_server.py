@@ -84,7 +84,8 @@ class NameServer:
 
     def tick(self, now_ms: int) -> None:
         """Do what is due by time: take out the brokers that were not heard of."""
-        if self._scan_due_ms <= now_ms:
+        # What is due in more than the time between two is of a clock that was set back since.
+        if not now_ms < self._scan_due_ms <= now_ms + SCAN_MS:
             self._scan_due_ms = now_ms + SCAN_MS
             self._state.routes.expire(now_ms)
 

@@ -117,6 +117,7 @@ class CommitLog:
         queue_offsets: dict[QueueKey, int],
         segments: SegmentSource,
         pool: TransientPool | None = None,
+        last_store_ms: int = 0,
     ) -> None:
         """Continue a recovered log.
 
@@ -126,6 +127,7 @@ class CommitLog:
             by the log from here on.
         segments: asked for the next segment when the last one is full.
         pool: buffers that take the writes of segments begun from now on.
+        last_store_ms: of the log's last message, behind which times do not fall within its segment.
         """
         last = files.last
         assert last is not None or end_offset % files.file_size_bytes == 0, end_offset
@@ -142,7 +144,7 @@ class CommitLog:
         self._end = self._written = self._pending_offset = end_offset
         self._pending: list[bytes] = []
         self._rolled: list[tuple[MappedFile, int, list[bytes]]] = []
-        self._store_timestamp_ms = 0
+        self._store_timestamp_ms = last_store_ms if end_offset < self._file_end else 0
         self._failure: str | None = None
         self._message_count = self._write_count = self._roll_count = 0
 

@@ -41,6 +41,9 @@ from wakelog.storage.transient_pool import TransientPool, copy_range, restore_bu
 BROKER_OWNER: Final = "broker"
 """In the names of unfinished segments that the log itself makes."""
 
+CLOCK_AHEAD_MS_MAX: Final = 2 * 366 * 86_400_000
+"""A clock may have been so far ahead when the log's last message was stored, but no further."""
+
 MakeSegmentSource = Callable[[MappedFileQueue], SegmentSource]
 
 
@@ -124,6 +127,7 @@ def open_parts(
             queue_offsets=dict(report.queue_offsets),
             segments=segments,
             pool=pool,
+            last_store_ms=_believed(report.last_store_timestamp_ms, now_ms),
         )
         if report.read_only is not None:
             log.fail(report.read_only)
@@ -186,6 +190,11 @@ def _unvouch(
         if checkpoint.read().logics_ms > (first_ms or 0):
             checkpoint.set_logics(first_ms or 0)
             checkpoint.sync()
+
+
+def _believed(store_timestamp_ms: int, now_ms: int) -> int:
+    """Return a time to go on from, 0 for one that no clock can have told: a time has no CRC."""
+    return store_timestamp_ms if store_timestamp_ms <= now_ms + CLOCK_AHEAD_MS_MAX else 0
 
 
 def _note_durable(parts: StoreParts, store_timestamp_ms: int, *, clean: bool) -> None:

@@ -58,6 +58,14 @@ def test_a_failed_sync_fails_everybody() -> None:
 def test_time_runs_out_in_order_and_is_counted() -> None:
     answers = Answers(10, 20)
     assert answers.waiters.next_deadline_ms == 1010
-    answers.waiters.expire(1015)
+    answers.waiters.expire(1015, 20)
     assert answers.given == [(10, TIMED_OUT)]
     assert answers.waiters.timed_out_count == 1
+
+
+def test_a_clock_that_is_set_back_lets_nobody_wait_for_longer() -> None:
+    answers = Answers(10, 20)
+    answers.waiters.expire(1000, 20)
+    assert answers.given == []
+    answers.waiters.expire(985, 20)
+    assert answers.given == [(10, TIMED_OUT), (20, TIMED_OUT)]

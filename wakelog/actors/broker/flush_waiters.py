@@ -63,10 +63,13 @@ class FlushWaiters:
             waiter = self._waiters.popleft()
             waiter.reply(waiter.deferred.flush_failed(cause))
 
-    def expire(self, now_ms: int) -> None:
-        """Tell whoever waited long enough."""
-        waiters = self._waiters
-        while waiters and waiters[0].deferred.deadline_ms <= now_ms:
+    def expire(self, now_ms: int, timeout_ms: int) -> None:
+        """Tell whoever waited long enough.
+
+        timeout_ms: how long that is; who would wait for longer is of a clock set back since.
+        """
+        waiters, end_ms = self._waiters, now_ms + timeout_ms
+        while waiters and not now_ms < waiters[0].deferred.deadline_ms <= end_ms:
             waiter = waiters.popleft()
             self.timed_out_count += 1
             waiter.reply(waiter.deferred.timed_out())

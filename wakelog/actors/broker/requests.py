@@ -31,7 +31,7 @@ from wakelog.actors.broker.request_times import RequestTimes
 from wakelog.actors.broker.table_files import TableFiles
 from wakelog.actors.broker.work_pool import WorkPool
 from wakelog.actors.lines.broker_links import BrokerLinks
-from wakelog.actors.links.wall_clock import wall_ms
+from wakelog.actors.links.clocks import wall_ms
 from wakelog.broker.broker import Broker
 from wakelog.broker.decision import (
     AwaitFlush,

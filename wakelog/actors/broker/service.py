@@ -36,10 +36,10 @@ from wakelog.actors.broker.state_log import StateLog
 from wakelog.actors.broker.table_files import TableFiles
 from wakelog.actors.broker.work_pool import WorkPool
 from wakelog.actors.lines.broker_links import BrokerLinks
+from wakelog.actors.links.clocks import steady_ms, wall_ms
 from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.neighbour import Caller
 from wakelog.actors.links.service_plan import ServicePlan
-from wakelog.actors.links.wall_clock import wall_ms
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import PORTS_BELOW
 from wakelog.broker.decision import HoldPull
@@ -159,7 +159,7 @@ class BrokerService:
         store = self.store = opened.store
         self._store_id = opened.store_id
         write_recovery(store.recovery)
-        self._state_log = StateLog(wall_ms())
+        self._state_log = StateLog(steady_ms())
         self.broker = Broker(self._settings, store, wall_ms())
         self._tables.load_all(self.broker, self.store.kept_config)
         store_id = uuid.UUID(self._store_id)
@@ -321,13 +321,13 @@ class BrokerService:
         now_ms = wall_ms()
         if self._published is not None:
             self._published.retry(self.broker.filters)
-        self._progress.waiters.expire(now_ms)
+        self._progress.waiters.expire(now_ms, self._settings.store.sync_flush_timeout_ms)
         self.broker.tick(now_ms)
-        if self._state_log.is_due(now_ms):
+        if self._state_log.is_due(logged_ms := steady_ms()):
             lanes = self._lanes.statistics(time.monotonic())
             dispatched = self.store.dispatched
             appended = self._progress.appended
-            self._state_log.look(now_ms, lanes, appended=appended, dispatched=dispatched)
+            self._state_log.look(logged_ms, lanes, appended=appended, dispatched=dispatched)
         self._requests.end_of_turn_logged()
         self._set_timer()
 

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from wakelog.actors.commit import copy_piece
+from wakelog.actors.links.clocks import steady_ms
 from wakelog.actors.links.links import LinkEvents
 from wakelog.actors.links.neighbour import Neighbour, NeighbourLost
 from wakelog.actors.links.pump import Pump
-from wakelog.actors.links.wall_clock import wall_ms
 from wakelog.storage.commit import Commit
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
@@ -46,7 +46,7 @@ class CommitLine:
         self._events = events
         self._pool = pool
         self._files = files
-        self._core = Commit(config, committed, wall_ms())
+        self._core = Commit(config, committed, steady_ms())
         self._appended = committed
         self._pump = Pump("commit", self._run)
         self._timer: asyncio.TimerHandle | None = None
@@ -71,14 +71,14 @@ class CommitLine:
         return {"own_count": self.own_count}
 
     async def _run(self) -> bool:
-        decision = self._core.step(self._appended, wall_ms())
+        decision = self._core.step(self._appended, steady_ms())
         if decision.commit_to is not None and await self._copy(decision.commit_to):
             self._core.succeeded(decision.commit_to)
             self._events.committed(decision.commit_to)
         elif decision.commit_to is not None:
             self._core.failed()
         if self._core.committed_offset < self._appended:
-            self._look_in(max(1, decision.next_step_ms - wall_ms()) / 1000)
+            self._look_in(max(1, decision.next_step_ms - steady_ms()) / 1000)
         return False
 
     async def _copy(self, physical_offset: int) -> bool:

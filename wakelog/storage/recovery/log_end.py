@@ -55,6 +55,7 @@ from wakelog.storage.recovery.segments import next_sound_in
 PIECE_BYTES: Final = 8 << 20
 
 _NEVER_MS: Final = 1 << 63
+_EVER_MS: Final = -1 << 63
 _TORN: Final = RecordCheck(CheckKind.BAD, reason="sectors behind the body were never written")
 _HEAD_BYTES_MAX: Final = HEAD_BY_HOST_FLAGS[HOST_FLAGS].size
 _CRC = struct.Struct(">i")
@@ -101,7 +102,8 @@ class LogEndSearch:
         cut_from: physical offset at which a record or a segment begins; the log does not end below.
         durable_ms: the checkpoint's store time of the log.
         check_body: compare the CRC of bodies at or above `cut_from`.
-        may_be_torn: whether records not older than `durable_ms` may lack sectors.
+        may_be_torn: whether records at or above the watermark may lack sectors; without one, those
+            that are not older than `durable_ms`.
         watermark: below it everything is known to have been durable.
         last_ms: the store time of the record in front of where reading begins, 0 if not known.
         """
@@ -110,7 +112,10 @@ class LogEndSearch:
         self._ends = ends
         self._cut_from = cut_from
         self._durable_ms = durable_ms
-        self._torn_from_ms = durable_ms if may_be_torn and check_body else _NEVER_MS
+        self._torn_from_ms = _NEVER_MS
+        if may_be_torn and check_body:
+            # A watermark knows better than times, which a clock that was set back makes too low.
+            self._torn_from_ms = _EVER_MS if watermark and not cut_at_damage else durable_ms
         self._check_body = check_body
         self._cut_at_damage = cut_at_damage
         self._watermark = 0 if cut_at_damage else watermark

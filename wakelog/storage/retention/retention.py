@@ -50,7 +50,7 @@ UNKNOWN_PERCENT: Final = -1
 TOO_LONG: Final = "toolong"
 NEVER_MS: Final = -1  # before any time at which a segment was written
 
-_HOUR_MS = 3_600_000
+HOUR_MS = 3_600_000
 
 
 class Segment(NamedTuple):
@@ -160,7 +160,7 @@ class Retention:
             is_pressed = fullest > CLEAN_FORCIBLY_PERCENT
             expired_ms, kept_from = NEVER_MS, self._kept_from(look.appended)
             if reasons != (TOO_LONG,):
-                expired_ms = now_ms - self._config.file_reserved_hours * _HOUR_MS
+                expired_ms = now_ms - self._config.file_reserved_hours * HOUR_MS
                 if is_pressed and self._config.clean_file_forcibly_enable:
                     kept_from = look.appended
             leased_from = None if is_pressed else look.leased_from
