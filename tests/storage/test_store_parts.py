@@ -192,6 +192,24 @@ def test_uncommitted_bytes_of_a_dead_broker_are_committed_first(fs: MemoryFileSy
     assert not fs.exists(POOL)
 
 
+def test_what_a_pool_held_gives_way_to_what_another_broker_wrote(fs: MemoryFileSystem) -> None:
+    options = OpenOptions(pool_directory=POOL)
+    dead = opened(fs, POOLED, options)
+    put(as_store(dead), b"one" * 50, b"two")
+    pooled = read_file(fs, f"{POOL}/buffer-0")[: dead.log.appended_offset]
+    dead.lock.release()
+    theirs = opened(fs)  # as 4.9.3 does, without a look at the pool
+    [put_result] = put(as_store(theirs), b"other")
+    theirs.lock.release()
+    report = opened(fs.other_process(), CONFIG, options).report
+    assert report.log_end == put_result.size_bytes
+    assert b"other" in read_file(fs, SEGMENT)
+    [piece] = report.unrestored
+    assert (piece.physical_offset, report.quarantined) == (0, ())
+    assert read_file(fs, piece.path) == pooled.rstrip(b"\0")
+    assert not fs.exists(POOL)
+
+
 def test_closing_commits_the_pool(fs: MemoryFileSystem) -> None:
     parts = opened(fs, POOLED, OpenOptions(pool_directory=POOL))
     store = as_store(parts)

@@ -28,6 +28,15 @@ def open_pool(fs: MemoryFileSystem, count: int = 2) -> TransientPool:
     return TransientPool(fs, POOL, count=count, segment_bytes=SEGMENT_BYTES)
 
 
+def restore(fs: MemoryFileSystem) -> list[CommitRange]:
+    """Do as a start does where nobody had the store meanwhile."""
+    return restore_buffers(fs, POOL, commit_log_files(fs, CONFIG).path_for, taken)
+
+
+def taken(piece: CommitRange) -> None:
+    raise AssertionError(piece)
+
+
 def commit_all(fs: MemoryFileSystem, log: CommitLog, pool: TransientPool) -> None:
     for piece in pool.pending(log.appended_offset):
         copy_range(fs, piece, log.files.path_for(piece.segment_start_offset))
@@ -138,12 +147,11 @@ def test_uncommitted_bytes_outlive_the_broker(fs: MemoryFileSystem, committed_tu
     end = log.appended_offset
     # The broker dies; the next one finds files alone.
     after = fs.other_process()
-    files = commit_log_files(after, CONFIG)
-    restored = restore_buffers(after, POOL, files.path_for)
+    restored = restore(after)
     assert bodies(after, end) == expected
     assert [piece.begin for piece in restored] == sorted(piece.begin for piece in restored)
     assert not after.exists(POOL)
-    assert restore_buffers(after, POOL, files.path_for) == []
+    assert restore(after) == []
 
 
 def test_bytes_written_but_not_noted_are_not_restored(fs: MemoryFileSystem) -> None:
@@ -157,7 +165,7 @@ def test_bytes_written_but_not_noted_are_not_restored(fs: MemoryFileSystem) -> N
     with pytest.raises(NotWriteable):
         log.write_pending()
     after = fs.other_process()
-    [piece] = restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for)
+    [piece] = restore(after)
     assert (piece.begin, piece.end) == (0, end)
 
 
@@ -168,9 +176,9 @@ def test_what_is_restored_is_durable_before_the_buffers_go(fs: MemoryFileSystem)
     after = fs.other_process()
     after.fail("datasync")
     with pytest.raises(StoreFailed):
-        restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for)
+        restore(after)
     assert "pool" in after.list_directory(POOL)
-    [piece] = restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for)
+    [piece] = restore(after)
     assert (piece.begin, piece.end) == (0, log.appended_offset)
 
 
@@ -183,11 +191,11 @@ def test_a_restore_that_died_half_way_is_done_again(fs: MemoryFileSystem) -> Non
         dying = fs.other_process()
         dying.fail(operation, nth=nth)
         try:
-            restore_buffers(dying, POOL, commit_log_files(dying, CONFIG).path_for)
+            restore(dying)
         except StoreFailed:
             continue
     after = fs.other_process()
-    restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for)
+    restore(after)
     assert len(bodies(after, end)) == 4
     assert not after.exists(POOL)
 
@@ -199,14 +207,36 @@ def test_a_segment_that_retention_removed_is_not_brought_back(fs: MemoryFileSyst
     path = log.files.path_for(0)
     fs.unlink(path)
     after = fs.other_process()
-    assert restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for) == []
+    assert restore(after) == []
     assert not after.exists(path)
+
+
+def test_what_another_broker_wrote_is_not_written_over(fs: MemoryFileSystem) -> None:
+    """It knows nothing of the buffers, and continues the log where the segments end."""
+    log = open_log(fs, CONFIG, pool=open_pool(fs, count=3))
+    for i in range(5):
+        log.append(draft(bytes([65 + i]) * 1500), 1)
+    log.write_pending()
+    first, second = log.files.path_for(0), log.files.path_for(SEGMENT_BYTES)
+    write_file(fs, second, b"other" + bytes(SEGMENT_BYTES - 5))
+    kept: list[CommitRange] = []
+    after = fs.other_process()
+    paths = commit_log_files(after, CONFIG)
+    [restored] = restore_buffers(after, POOL, paths.path_for, kept.append)
+    # The first segment has nothing of its own; what lies behind a place that is taken goes with it.
+    assert (restored.begin, restored.end) == (0, SEGMENT_BYTES)
+    assert len(bodies(after, SEGMENT_BYTES)) == 2
+    assert [piece.segment_start_offset for piece in kept] == [SEGMENT_BYTES, 2 * SEGMENT_BYTES]
+    assert read_file(after, second)[:8] == b"other\0\0\0"
+    assert not any(read_file(after, log.files.path_for(2 * SEGMENT_BYTES)))
+    assert read_file(after, first)[:4] != bytes(4)
+    assert not after.exists(POOL)
 
 
 def test_a_pool_that_was_being_made_holds_nothing(fs: MemoryFileSystem) -> None:
     write_file(fs, f"{POOL}/buffer-0", b"")
     write_file(fs, f"{POOL}/pool", b"WAKE")
-    assert restore_buffers(fs, POOL, commit_log_files(fs, CONFIG).path_for) == []
+    assert restore(fs) == []
     assert not fs.exists(POOL)
 
 
@@ -219,7 +249,7 @@ def test_a_header_that_makes_no_sense_is_not_believed(fs: MemoryFileSystem, posi
     header[position] ^= 0x40
     write_file(fs, f"{POOL}/pool", bytes(header))
     with pytest.raises(DamagedStore):
-        restore_buffers(fs, POOL, commit_log_files(fs, CONFIG).path_for)
+        restore(fs)
     assert fs.exists(f"{POOL}/buffer-0")
 
 

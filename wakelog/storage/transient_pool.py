@@ -4,7 +4,8 @@ With `transientStorePoolEnable` a message is answered once it is in a buffer; `c
 buffers to segments every 200 ms. A buffer is a file as long as a segment, in a memory file system,
 made when the broker starts and owned by the broker's process. It outlives every process: what was
 not committed when the broker died is committed by the next one before its first append. Only the
-machine's death loses it.
+machine's death loses it. Where another broker had the store in between, and wrote there itself, it
+is kept aside.
 
 A small header file beside the buffers says which buffer holds which segment, and how much of it
 (big endian, 8-byte fields written by one call each; a killed process tears none of them):
@@ -34,6 +35,7 @@ from collections.abc import Callable
 from posixpath import join
 
 import msgspec
+import numpy as np
 
 from wakelog.storage.errors import DamagedStore, store_failure
 from wakelog.storage.file_system import FileSystem
@@ -240,25 +242,64 @@ def _is_lent(fs: FileSystem, piece: CommitRange) -> bool:
 
 
 def restore_buffers(
-    fs: FileSystem, directory: str, segment_path: Callable[[int], str]
+    fs: FileSystem,
+    directory: str,
+    segment_path: Callable[[int], str],
+    keep_aside: Callable[[CommitRange], None],
 ) -> list[CommitRange]:
     """Commit what a broker that died left in its buffers, then remove them; return what was.
 
     To be called with the store's lock held, before the log is recovered.
     segment_path: the path of the segment that starts at an offset.
+    keep_aside: is given, in order, what has no place any more: another broker that had the store
+        meanwhile, and knows nothing of buffers, has written there. So has all that follows.
     Raises: DamagedStore when the header is not one of ours, StoreFull, StoreFailed.
     """
     pieces = sorted(_read_pool(fs, directory), key=lambda piece: piece.begin)
-    restored = []
+    restored: list[CommitRange] = []
+    is_taken = False
     for piece in pieces:
         path = segment_path(piece.segment_start_offset)
         # Retention may have removed a segment behind the buffer; then nobody can want its bytes.
-        if piece.begin < piece.end and fs.exists(path):
+        if piece.begin == piece.end or not fs.exists(path):
+            continue
+        is_taken = is_taken or _is_taken(fs, piece, path)
+        if is_taken:
+            keep_aside(piece)
+        else:
             copy_range(fs, piece, path)
             _sync(fs, path)
             restored.append(piece)
     _remove_pool(fs, directory)
     return restored
+
+
+def _is_taken(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
+    """Tell whether a segment holds something else in a range than zeros and the buffer's bytes."""
+    begin, end = piece.begin - piece.segment_start_offset, piece.end - piece.segment_start_offset
+    try:
+        source = fs.open(piece.buffer_path, read_only=True)
+        try:
+            target = fs.open(segment_path, read_only=True)
+            try:
+                return any(
+                    _differ(fs.pread(target, length, at), fs.pread(source, length, at))
+                    for at in range(begin, end, COPY_PIECE_BYTES)
+                    for length in [min(COPY_PIECE_BYTES, end - at)]
+                )
+            finally:
+                fs.close(target)
+        finally:
+            fs.close(source)
+    except OSError as error:
+        raise store_failure(segment_path, "read", error) from error
+
+
+def _differ(stored: bytes, buffered: bytes) -> bool:
+    """Tell whether a byte that is stored, and no zero, is another in the buffer."""
+    length = min(len(stored), len(buffered))
+    one, other = (np.frombuffer(data, np.uint8, length) for data in (stored, buffered))
+    return bool(((one != 0) & (one != other)).any())
 
 
 def _read_pool(fs: FileSystem, directory: str) -> list[CommitRange]:

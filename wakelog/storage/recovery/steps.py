@@ -88,6 +88,8 @@ class RecoveryReport(NamedTuple):
     positions_doubt: why checks began further below than the watermark and the position of what is
         dispatched would have allowed.
     read_only: why the log takes no messages, None if it does.
+    unrestored: what a dead broker's transient pool held for places where another broker has written
+        since, as it is kept in the quarantine.
     """
 
     clean_exit: bool
@@ -108,6 +110,7 @@ class RecoveryReport(NamedTuple):
     watermark_doubt: str | None = None
     positions_doubt: str | None = None
     read_only: str | None = None
+    unrestored: tuple[QuarantinedPiece, ...] = ()
 
 
 class Recovered(NamedTuple):
