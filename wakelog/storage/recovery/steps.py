@@ -253,11 +253,11 @@ def _durable(
 def _next_offsets(
     queues: QueueRepair, found: Searched, files: MappedFileQueue
 ) -> dict[QueueKey, int]:
-    """Return the next queue offset of each queue; remove those that never had an entry."""
+    """Return the next queue offset of each queue; settle those without entries for good."""
     ends = found.ends.table()
     is_whole = found.plan.checked_from <= files.min_offset
     if is_whole and not _with_missing(found.end.damaged, files):
-        queues.remove_unused(ends)
+        queues.settle_unused(ends, files.min_offset)
     return queues.next_offsets(ends)
 
 
