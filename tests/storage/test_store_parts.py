@@ -262,6 +262,23 @@ def test_segments_come_from_who_was_named(fs: MemoryFileSystem) -> None:
     assert parts.log.appended_offset == 0
 
 
+def test_nothing_is_vouched_for_where_a_segments_first_message_is_damaged(
+    fs: MemoryFileSystem,
+) -> None:
+    store = as_store(opened(fs))
+    for second in range(6):
+        put(store, b"x" * 200, now_ms=NOW_MS + 1000 * second)
+    store.close(dispatch_behind_bytes=1)
+    data = read_file(fs, SEGMENT)
+    write_file(fs, SEGMENT, data[:4] + b"\x55" + data[5:])
+    path = CONFIG.paths.checkpoint
+    with closing(Checkpoint(fs, path)) as checkpoint:
+        checkpoint.set_logics(NOW_MS + 1000)
+    parts = opened(fs.other_process())
+    assert (parts.report.dispatch_from, len(parts.report.damaged)) == (0, 1)
+    assert decode_checkpoint(read_file(fs, path)).logics_ms == 0
+
+
 def test_entries_that_are_made_again_are_not_vouched_for(fs: MemoryFileSystem) -> None:
     parts = opened(fs)
     store = as_store(parts)

@@ -104,6 +104,28 @@ def test_a_copier_that_wakes_late_leaves_the_segment_alone(fs: MemoryFileSystem)
     assert copy_range(fs, current, log.files.path_for(current.segment_start_offset))
 
 
+def test_a_buffer_may_be_lent_again_while_it_is_read(fs: MemoryFileSystem) -> None:
+    pool = open_pool(fs, count=1)
+    log = open_log(fs, CONFIG, pool=pool)
+    log.append(draft(b"first"), 1)
+    log.write_pending()
+    [late] = pool.pending(log.appended_offset)
+
+    class Late(MemoryFileSystem):
+        def pread(self, fd: int, length: int, position: int) -> bytes:
+            if length == late.end - late.begin:
+                pool.note_committed(log.appended_offset)
+                for _ in range(9):
+                    log.append(draft(b"." * 1500), 1)
+                    log.write_pending()
+                    commit_all(fs, log, pool)
+            return super().pread(fd, length, position)
+
+    path = log.files.path_for(0)
+    assert not copy_range(Late(fs._disk), late, path)
+    assert read_file(fs, path)[:4] == bytes(4)
+
+
 def test_without_a_free_buffer_the_segment_is_written_itself(fs: MemoryFileSystem) -> None:
     pool = open_pool(fs, count=1)
     log = open_log(fs, CONFIG, pool=pool)
