@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
@@ -218,6 +218,21 @@ def test_closing_commits_the_pool(fs: MemoryFileSystem) -> None:
     assert close_parts(parts, last_store_timestamp_ms=NOW_MS, clean=True)
     assert not fs.exists(POOL)
     assert opened(fs).report.log_end == end
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize("operation", ["pwrite", "pread", "open", "datasync"])
+def test_a_stop_that_fails_leaves_what_the_pool_holds(
+    fs: MemoryFileSystem, operation: str, nth: int
+) -> None:
+    options = OpenOptions(pool_directory=POOL)
+    parts = opened(fs, POOLED, options)
+    put(as_store(parts), b"one", b"two")
+    fs.fail(operation, nth=nth)
+    with suppress(StoreError):
+        close_parts(parts, last_store_timestamp_ms=NOW_MS, clean=True)
+    assert fs.descriptor_count == 0
+    assert opened(fs.other_process(), CONFIG, options).report.queue_offsets == {("TopicTest", 0): 2}
 
 
 def test_without_a_place_there_is_no_pool(fs: MemoryFileSystem) -> None:

@@ -151,7 +151,7 @@ def close_parts(parts: StoreParts, *, last_store_timestamp_ms: int, clean: bool)
         if parts.guard is not None:
             last.callback(parts.guard.remove)
         with ExitStack() as then:
-            if parts.pool is not None and parts.log.failure is None:
+            if parts.pool is not None:
                 then.callback(parts.pool.close)
             then.callback(parts.log.close)
             if parts.log.failure is None:

@@ -32,12 +32,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from posixpath import join
 
 import msgspec
 import numpy as np
 
-from wakelog.storage.errors import DamagedStore, store_failure
+from wakelog.storage.errors import DamagedStore, StoreFailed, store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file import MappedFile
 
@@ -112,11 +113,11 @@ class TransientPool:
     def lend(self, start_offset: int) -> MappedFile | None:
         """Return an empty buffer for the segment that starts at `start_offset`; None if all lent.
 
-        The buffer stands for the segment: same start offset, same length. Without one the log
-        writes to the segment itself.
+        The buffer stands for the segment: same start offset, same length. Without one, and so where
+        the header cannot be written, the log writes to the segment itself.
         """
         assert not self._used or start_offset > self._used[-1].file.start_offset
-        if not self._free:
+        if not self._free or not self._note_lent(self._free[0], start_offset):
             return None
         index = self._free.pop(0)
         file = MappedFile(
@@ -126,7 +127,6 @@ class TransientPool:
             size_bytes=self._segment_bytes,
         )
         self._used.append(_Slot(index, file, start_offset, start_offset))
-        self._write_slot(index, start_offset, start_offset, start_offset)
         return file
 
     def note_appended(self, physical_offset: int) -> None:
@@ -151,16 +151,22 @@ class TransientPool:
         ]
 
     def note_committed(self, physical_offset: int) -> None:
-        """Note that the segments hold every byte below; buffers that are done become free."""
+        """Note that the segments hold every byte below; buffers that are done become free.
+
+        Where the header cannot be written a start copies again what segments have, as long as the
+        buffer is not lent, which takes writing the header.
+        """
         for slot in list(self._used):
             committed = min(physical_offset, slot.appended)
             if committed > slot.committed:
                 slot.committed = committed
-                self._write_word(slot.index, 1, committed)
+                with suppress(StoreFailed):
+                    self._write_word(slot.index, 1, committed)
             if slot.committed == slot.file.end_offset:
                 self._used.remove(slot)
                 slot.file.release()
-                self._write_slot(slot.index, _FREE, 0, 0)
+                with suppress(StoreFailed):
+                    self._write_slot(slot.index, _FREE, 0, 0)
                 self._free.append(slot.index)
 
     def committed_offset(self, appended_offset: int) -> int:
@@ -171,12 +177,16 @@ class TransientPool:
         return appended_offset
 
     def close(self) -> None:
-        """Remove the buffers and the header; everything must be committed."""
-        assert not self.pending(1 << 62), "a buffer holds bytes that no segment has"
+        """Let everything go, and remove the buffers and the header.
+
+        They stay if one holds bytes that no segment has: the next start commits those.
+        Raises: StoreFailed.
+        """
         for slot in self._used:
             slot.file.release()
         self._fs.close(self._header_fd)
-        _remove_pool(self._fs, self._directory)
+        if all(slot.committed == slot.appended for slot in self._used):
+            _remove_pool(self._fs, self._directory)
 
     def validate(self) -> None:
         """Assert the invariants; for tests."""
@@ -185,6 +195,16 @@ class TransientPool:
             assert file.start_offset <= slot.committed <= slot.appended <= file.end_offset
         starts = [slot.file.start_offset for slot in self._used]
         assert starts == sorted(starts)
+
+    def _note_lent(self, index: int, start_offset: int) -> bool:
+        """Tell whether the header says now that a buffer is lent."""
+        try:
+            self._write_slot(index, start_offset, start_offset, start_offset)
+        except StoreFailed:
+            with suppress(StoreFailed):
+                self._write_slot(index, _FREE, 0, 0)
+            return False
+        return True
 
     def _write_slot(self, index: int, start: int, committed: int, appended: int) -> None:
         self._write(_SLOT.pack(start, committed, appended), index, 0)
