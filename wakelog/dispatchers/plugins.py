@@ -255,7 +255,7 @@ class PluginCursor:
         return self._made
 
     def _waits(self, now_ms: int) -> bool:
-        """Whether a retry is yet to come; one further ahead than any is of a clock set back since."""
+        """Whether a retry is yet to come; one further ahead than any is of a clock set back."""
         return now_ms < self._retry_at_ms <= now_ms + RETRY_MS_MAX
 
     def _count(self) -> None:
