@@ -186,7 +186,7 @@ def test_uncommitted_bytes_of_a_dead_broker_are_committed_first(fs: MemoryFileSy
     assert dead.log.committed_offset == 0
     # The process is gone, its shared memory is not; the next one need not even want a pool.
     dead.lock.release()
-    parts = opened(fs.other_process(), CONFIG, options)
+    parts = opened(fs.successor(), CONFIG, options)
     assert parts.report.log_end == dead.log.appended_offset
     assert parts.report.queue_offsets == {("TopicTest", 0): 2}
     assert not fs.exists(POOL)
@@ -201,7 +201,7 @@ def test_what_a_pool_held_gives_way_to_what_another_broker_wrote(fs: MemoryFileS
     theirs = opened(fs)  # as 4.9.3 does, without a look at the pool
     [put_result] = put(as_store(theirs), b"other")
     theirs.lock.release()
-    report = opened(fs.other_process(), CONFIG, options).report
+    report = opened(fs.successor(), CONFIG, options).report
     assert report.log_end == put_result.size_bytes
     assert b"other" in read_file(fs, SEGMENT)
     [piece] = report.unrestored
@@ -232,7 +232,7 @@ def test_a_stop_that_fails_leaves_what_the_pool_holds(
     with suppress(StoreError):
         close_parts(parts, last_store_timestamp_ms=NOW_MS, clean=True)
     assert fs.descriptor_count == 0
-    assert opened(fs.other_process(), CONFIG, options).report.queue_offsets == {("TopicTest", 0): 2}
+    assert opened(fs.successor(), CONFIG, options).report.queue_offsets == {("TopicTest", 0): 2}
 
 
 def test_without_a_place_there_is_no_pool(fs: MemoryFileSystem) -> None:

@@ -168,7 +168,7 @@ def test_uncommitted_bytes_outlive_the_broker(fs: MemoryFileSystem, committed_tu
             commit_all(fs, log, pool)
     end = log.appended_offset
     # The broker dies; the next one finds files alone.
-    after = fs.other_process()
+    after = fs.successor()
     restored = restore(after)
     assert bodies(after, end) == expected
     assert [piece.begin for piece in restored] == sorted(piece.begin for piece in restored)
@@ -186,7 +186,7 @@ def test_bytes_written_but_not_noted_are_not_restored(fs: MemoryFileSystem) -> N
     fs.fail("pwrite")  # the header's word; the buffer itself is written with pwritev
     with pytest.raises(NotWriteable):
         log.write_pending()
-    after = fs.other_process()
+    after = fs.successor()
     [piece] = restore(after)
     assert (piece.begin, piece.end) == (0, end)
 
@@ -195,7 +195,7 @@ def test_what_is_restored_is_durable_before_the_buffers_go(fs: MemoryFileSystem)
     log = open_log(fs, CONFIG, pool=open_pool(fs))
     log.append(draft(b"one"), 1)
     log.write_pending()
-    after = fs.other_process()
+    after = fs.successor()
     after.fail("datasync")
     with pytest.raises(StoreFailed):
         restore(after)
@@ -210,13 +210,13 @@ def test_a_restore_that_died_half_way_is_done_again(fs: MemoryFileSystem) -> Non
         log.append(draft(bytes([65 + i]) * 1500), 1)
     end = log.write_pending()
     for operation, nth in itertools.product(("pwrite", "datasync", "unlink"), (1, 2)):
-        dying = fs.other_process()
+        dying = fs.successor()
         dying.fail(operation, nth=nth)
         try:
             restore(dying)
         except StoreFailed:
             continue
-    after = fs.other_process()
+    after = fs.successor()
     restore(after)
     assert len(bodies(after, end)) == 4
     assert not after.exists(POOL)
@@ -228,7 +228,7 @@ def test_a_segment_that_retention_removed_is_not_brought_back(fs: MemoryFileSyst
     log.write_pending()
     path = log.files.path_for(0)
     fs.unlink(path)
-    after = fs.other_process()
+    after = fs.successor()
     assert restore(after) == []
     assert not after.exists(path)
 
@@ -242,7 +242,7 @@ def test_what_another_broker_wrote_is_not_written_over(fs: MemoryFileSystem) -> 
     first, second = log.files.path_for(0), log.files.path_for(SEGMENT_BYTES)
     write_file(fs, second, b"other" + bytes(SEGMENT_BYTES - 5))
     kept: list[CommitRange] = []
-    after = fs.other_process()
+    after = fs.successor()
     paths = commit_log_files(after, CONFIG)
     [restored] = restore_buffers(after, POOL, paths.path_for, kept.append)
     # The first segment has nothing of its own; what lies behind a place that is taken goes with it.
@@ -270,7 +270,7 @@ def test_a_header_that_makes_no_sense_is_not_believed(fs: MemoryFileSystem, posi
     header = bytearray(read_file(fs, f"{POOL}/pool"))
     header[position] ^= 0x40
     write_file(fs, f"{POOL}/pool", bytes(header))
-    with pytest.raises(DamagedStore):
+    with pytest.raises(DamagedStore, match="remove its directory"):
         restore(fs)
     assert fs.exists(f"{POOL}/buffer-0")
 
@@ -295,7 +295,7 @@ def test_what_no_segment_has_is_left_to_the_next_start(fs: MemoryFileSystem) -> 
     log.close()
     pool.close()
     assert fs.descriptor_count == 0
-    [piece] = restore(fs.other_process())
+    [piece] = restore(fs.successor())
     assert (piece.begin, piece.end) == (0, log.appended_offset)
 
 
@@ -317,9 +317,26 @@ def test_a_header_that_cannot_be_written_costs_nothing(fs: MemoryFileSystem, nth
     except (NotWriteable, StoreFailed):
         pass
     end = log.appended_offset
-    after = fs.other_process()
+    after = fs.successor()
     restore(after)
     assert len(bodies(after, end)) >= stored
+
+
+def test_a_copy_of_a_store_leaves_the_pool_of_the_broker_that_runs(fs: MemoryFileSystem) -> None:
+    """A copy has the id that the pool's directory is named after."""
+    pool = open_pool(fs)
+    log = open_log(fs, CONFIG, pool=pool)
+    log.append(draft(), 1)
+    log.write_pending()
+    copy = fs.other_process()
+    with pytest.raises(DamagedStore, match=f"process {fs.pid} uses it.*remove its wakelog.store"):
+        restore(copy)
+    with pytest.raises(DamagedStore):
+        open_pool(copy)
+    assert copy.descriptor_count == 0
+    commit_all(fs, log, pool)
+    assert log.committed_offset == log.appended_offset
+    assert restore(fs.successor()) == []
 
 
 def test_too_little_memory_is_told(fs: MemoryFileSystem) -> None:

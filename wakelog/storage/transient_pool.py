@@ -19,6 +19,9 @@ A small header file beside the buffers says which buffer holds which segment, an
     40+24i  8      buffer i: physical offset up to which the segment holds it
     48+24i  8      buffer i: physical offset up to which the buffer is written
 
+The directory is named after the store's id, which a copy of a store has as well: so whoever uses it
+holds a record lock on the file `owner` in it, which nobody else of the process opens.
+
 Invariants:
 - start <= committed <= appended <= start + segment bytes, for each buffer in use.
 - Bytes reach the buffer before `appended` covers them, and the segment before `committed` does.
@@ -50,6 +53,7 @@ _WORD = struct.Struct(">q")
 _FREE = -1
 _HEADER_NAME = "pool"
 _BUFFER_PREFIX = "buffer-"
+_OWNER_NAME = "owner"
 
 # Bytes copied by one read and one write: large enough to amortise the calls, small enough that a
 # commit of a whole segment never holds more than this in memory.
@@ -77,12 +81,13 @@ class _Slot(msgspec.Struct):
 class TransientPool:
     """The broker's buffers: lent to segments as the log rolls, taken back once committed."""
 
-    __slots__ = ("_directory", "_free", "_fs", "_header_fd", "_segment_bytes", "_used")
+    __slots__ = ("_directory", "_free", "_fs", "_header_fd", "_owner_fd", "_segment_bytes", "_used")
 
     def __init__(self, fs: FileSystem, directory: str, *, count: int, segment_bytes: int) -> None:
         """Make `count` empty buffers in `directory`; run `restore_buffers` before this.
 
-        Raises: StoreFull when the memory does not suffice, StoreFailed.
+        Raises: StoreFull when the memory does not suffice, StoreFailed; DamagedStore when a broker
+        that runs has the directory.
         """
         self._fs = fs
         self._directory = directory
@@ -93,6 +98,7 @@ class TransientPool:
         header += _SLOT.pack(_FREE, 0, 0) * count
         try:
             fs.make_directories(directory)
+            self._owner_fd = _own(fs, directory)
             for index in range(count):
                 fd = fs.open(_buffer_path(directory, index), create=True)
                 try:
@@ -185,6 +191,7 @@ class TransientPool:
         for slot in self._used:
             slot.file.release()
         self._fs.close(self._header_fd)
+        self._fs.close(self._owner_fd)
         if all(slot.committed == slot.appended for slot in self._used):
             _remove_pool(self._fs, self._directory)
 
@@ -273,8 +280,24 @@ def restore_buffers(
     segment_path: the path of the segment that starts at an offset.
     keep_aside: is given, in order, what has no place any more: another broker that had the store
         meanwhile, and knows nothing of buffers, has written there. So has all that follows.
-    Raises: DamagedStore when the header is not one of ours, StoreFull, StoreFailed.
+    Raises: DamagedStore when the header is not one of ours, or a broker that runs uses the pool;
+    StoreFull, StoreFailed.
     """
+    if not fs.exists(directory):
+        return []
+    owner_fd = _own(fs, directory)
+    try:
+        return _restored(fs, directory, segment_path, keep_aside)
+    finally:
+        fs.close(owner_fd)
+
+
+def _restored(
+    fs: FileSystem,
+    directory: str,
+    segment_path: Callable[[int], str],
+    keep_aside: Callable[[CommitRange], None],
+) -> list[CommitRange]:
     pieces = sorted(_read_pool(fs, directory), key=lambda piece: piece.begin)
     restored: list[CommitRange] = []
     is_taken = False
@@ -320,6 +343,28 @@ def _differ(stored: bytes, buffered: bytes) -> bool:
     length = min(len(stored), len(buffered))
     one, other = (np.frombuffer(data, np.uint8, length) for data in (stored, buffered))
     return bool(((one != 0) & (one != other)).any())
+
+
+def _own(fs: FileSystem, directory: str) -> int:
+    """Return a descriptor that keeps others from a pool until it is closed."""
+    path = join(directory, _OWNER_NAME)
+    try:
+        fd = fs.open(path, create=True)
+        try:
+            if fs.lock_byte(fd, 0):
+                return fd
+            holder = fs.lock_holder(fd, 0)
+        except OSError:
+            fs.close(fd)
+            raise
+        fs.close(fd)
+    except OSError as error:
+        raise store_failure(path, "lock", error) from error
+    raise DamagedStore(
+        directory,
+        f"process {holder} uses it, for a store with the id of this one",
+        "if this store is a copy, remove its wakelog.store, which gives it an id of its own",
+    )
 
 
 def _read_pool(fs: FileSystem, directory: str) -> list[CommitRange]:
