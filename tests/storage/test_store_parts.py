@@ -22,6 +22,7 @@ from wakelog.storage.store_parts import (
     close_parts,
     open_parts,
 )
+from wakelog.storage.transient_pool import copy_range
 
 ABORT = "/store/abort"
 WATERMARK = "/store/wakelog.watermark"
@@ -208,6 +209,67 @@ def test_what_a_pool_held_gives_way_to_what_another_broker_wrote(fs: MemoryFileS
     assert (piece.physical_offset, report.quarantined) == (0, ())
     assert read_file(fs, piece.path) == pooled.rstrip(b"\0")
     assert not fs.exists(POOL)
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Mortal(MemoryFileSystem):
+    """A process that is killed in front of its nth change of the disk."""
+
+    changes_left = 1 << 60
+
+    def _count(self, operation: str) -> None:
+        super()._count(operation)
+        if operation in CHANGES:
+            self.changes_left -= 1
+            if self.changes_left < 0:
+                raise Killed
+
+
+CHANGES = {
+    *("allocate", "datasync", "open", "pwrite", "pwritev", "remove_directory", "rename"),
+    *("rename_new", "sync", "sync_directory", "truncate", "unlink"),
+}
+
+
+def live(disk: MemoryFileSystem, changes_count: int, stored: list[bytes]) -> bool:
+    """Store some messages through a pool, commit some; tell whether that was survived."""
+    fs = Mortal(disk.successor()._disk)
+    fs.changes_left = changes_count
+    try:
+        parts = opened(fs, POOLED, OpenOptions(pool_directory=POOL))
+        for i in range(5):
+            body = bytes([65 + len(stored)]) * 1200
+            put(as_store(parts), body)
+            stored.append(body)
+            pool = parts.pool
+            assert pool is not None
+            for piece in pool.pending(parts.log.appended_offset) if i % 2 else ():
+                copy_range(fs, piece, parts.log.files.path_for(piece.segment_start_offset))
+                pool.note_committed(piece.end)
+        close_parts(parts, last_store_timestamp_ms=0, clean=False)
+    except Killed:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("then", [0, 7, 19, 43])
+def test_whenever_a_broker_is_killed_nothing_of_its_pool_is_lost(then: int) -> None:
+    """And whenever the next one is."""
+    for changes_count in range(1000):
+        disk, stored = MemoryFileSystem(), list[bytes]()
+        survived = live(disk, changes_count, stored)
+        live(disk, then, stored)
+        parts = opened(disk.successor(), CONFIG, OpenOptions(pool_directory=POOL))
+        found = as_store(parts).log
+        assert parts.report.unrestored == ()
+        assert found.next_queue_offset("TopicTest", 0) >= len(stored), changes_count
+        log = b"".join(read_file(disk, file.path) for file in found.files.files)
+        assert all(body in log for body in stored)
+        if survived:
+            return
 
 
 def test_closing_commits_the_pool(fs: MemoryFileSystem) -> None:

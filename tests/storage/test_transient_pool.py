@@ -255,9 +255,10 @@ def test_what_another_broker_wrote_is_not_written_over(fs: MemoryFileSystem) -> 
     assert not after.exists(POOL)
 
 
-def test_a_pool_that_was_being_made_holds_nothing(fs: MemoryFileSystem) -> None:
+@pytest.mark.parametrize("header", [b"", b"WAKE", bytes(80)])
+def test_a_pool_that_was_being_made_holds_nothing(fs: MemoryFileSystem, header: bytes) -> None:
     write_file(fs, f"{POOL}/buffer-0", b"")
-    write_file(fs, f"{POOL}/pool", b"WAKE")
+    write_file(fs, f"{POOL}/pool", header)
     assert restore(fs) == []
     assert not fs.exists(POOL)
 

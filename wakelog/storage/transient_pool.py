@@ -106,7 +106,7 @@ class TransientPool:
                 finally:
                     fs.close(fd)
             self._header_fd = fs.open(join(directory, _HEADER_NAME), create=True)
-            fs.truncate(self._header_fd, len(header))
+            fs.truncate(self._header_fd, 0)
             fs.pwrite(self._header_fd, header, 0)
         except OSError as error:
             raise store_failure(directory, "allocate", error) from error
@@ -379,7 +379,7 @@ def _read_pool(fs: FileSystem, directory: str) -> list[CommitRange]:
             fs.close(fd)
     except OSError as error:
         raise store_failure(path, "read", error) from error
-    if len(data) < _HEADER.size:
+    if len(data) < _HEADER.size or not data.strip(b"\0"):
         return []  # died while the pool was being made: nothing was lent yet
     magic, version, count, segment_bytes = _HEADER.unpack_from(data)
     if (magic, version) != (_MAGIC, _VERSION) or len(data) != _HEADER.size + count * _SLOT.size:
