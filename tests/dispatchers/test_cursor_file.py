@@ -23,6 +23,14 @@ def test_keeps_the_last_position(fs: MemoryFileSystem) -> None:
     assert fs.descriptor_count == 0
 
 
+def test_the_name_of_a_new_file_is_durable(fs: MemoryFileSystem) -> None:
+    file = CursorFile(fs, "/store", "mine")
+    fs.calls.clear()
+    for position in range(3):
+        file.write(position)
+    assert (fs.calls["datasync"], fs.calls["sync_directory"]) == (3, 1)
+
+
 def test_a_new_writer_goes_on_counting(fs: MemoryFileSystem) -> None:
     for position in range(5):
         file = CursorFile(fs, "/store", "mine")

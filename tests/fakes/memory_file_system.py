@@ -48,6 +48,12 @@ class MemoryFileSystem:
         """Return the same disk as another process sees it."""
         return MemoryFileSystem(self._disk)
 
+    def successor(self) -> MemoryFileSystem:
+        """Return the same disk as a process sees it that comes when all others have ended."""
+        for inode in self._disk.files.values():
+            inode.locks.clear()
+        return self.other_process()
+
     def fail(self, operation: str, *, nth: int = 1, number: int = errno.EIO) -> None:
         """Make the nth call of an operation from now on fail with an error number."""
         self._failures[operation, self.calls[operation] + nth] = number

@@ -18,7 +18,7 @@ from wakelog.storage.allocate import (
 )
 from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.errors import DamagedStore, StoreFailed, StoreFull
-from wakelog.storage.paths import offset_name
+from wakelog.storage.paths import StorePaths, offset_name
 
 SIZE = 4096
 PATH = "/store/commitlog/" + offset_name(0)
@@ -214,3 +214,15 @@ def test_a_file_made_ahead_does_not_replace_one_that_is_there(fs: MemoryFileSyst
     write_file(fs, PATH, b"x" * SIZE)
     assert not make_segment(fs, PATH, SIZE, temporary_path=made_ahead, is_built=True)
     assert read_file(fs, PATH) == b"x" * SIZE
+
+
+def test_another_store_beside_it_keeps_what_it_builds(fs: MemoryFileSystem) -> None:
+    ours, theirs = StorePaths("/s", "/disk/log"), StorePaths("/t", "/disk/other")
+    built = [
+        paths.new_file(f"{paths.commit_log_directories[0]}/{offset_name(0)}", "broker")
+        for paths in (ours, theirs)
+    ]
+    for path in built:
+        write_file(fs, path, b"half made")
+    assert clean_unfinished(fs, ours, "broker") == built[:1]
+    assert fs.exists(built[1])

@@ -73,7 +73,9 @@ def test_a_short_last_file_is_reported_and_can_be_completed(
     report = files.load()
     assert report.short_last == "/q/" + offset_name(100)
     assert starts(files) == [0]
+    fs.calls.clear()
     files.extend_short_last(report.short_last)
+    assert fs.calls["sync"] == 1
     assert read_file(fs, report.short_last) == b"y" * length + bytes(SIZE - length)
     assert starts(files) == [0, 100]
 

@@ -119,3 +119,17 @@ def test_unfinished_files_of_owners_and_queues_differ() -> None:
 def test_a_segment_is_built_on_its_own_disk() -> None:
     paths = StorePaths("/s", "/disk1/log,/disk2/log")
     assert paths.new_file("/disk2/log/" + offset_name(0), "broker").startswith("/disk2/wakelog.new")
+
+
+def test_stores_whose_logs_lie_beside_each_other_leave_each_others_files() -> None:
+    one, other = StorePaths("/s", "/disk/log"), StorePaths("/t", "/disk/log.b,/t/commitlog")
+    name = offset_name(0)
+    built = [one.new_file(f"/disk/log/{name}", "broker")]
+    built.append(other.new_file(f"/disk/log.b/{name}", "broker"))
+    assert built == [f"/disk/wakelog.new.broker.{folder}.{name}" for folder in ("log", "log.b")]
+    assert [one.is_new_file(path, "broker") for path in built] == [True, False]
+    assert [other.is_new_file(path, "broker") for path in built] == [False, True]
+    assert not one.is_new_file(built[0], "recovery")
+    assert not one.is_new_file("/disk/wakelog.new.broker.log.notes", "broker")
+    assert one.is_new_file(one.new_file("/s/index/20260101000000000", "reput"), "reput")
+    assert other.is_new_file(other.new_file(f"/t/commitlog/{name}", "broker"), "broker")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
@@ -22,6 +22,7 @@ from wakelog.storage.store_parts import (
     close_parts,
     open_parts,
 )
+from wakelog.storage.transient_pool import copy_range
 
 ABORT = "/store/abort"
 WATERMARK = "/store/wakelog.watermark"
@@ -186,10 +187,89 @@ def test_uncommitted_bytes_of_a_dead_broker_are_committed_first(fs: MemoryFileSy
     assert dead.log.committed_offset == 0
     # The process is gone, its shared memory is not; the next one need not even want a pool.
     dead.lock.release()
-    parts = opened(fs.other_process(), CONFIG, options)
+    parts = opened(fs.successor(), CONFIG, options)
     assert parts.report.log_end == dead.log.appended_offset
     assert parts.report.queue_offsets == {("TopicTest", 0): 2}
     assert not fs.exists(POOL)
+
+
+def test_what_a_pool_held_gives_way_to_what_another_broker_wrote(fs: MemoryFileSystem) -> None:
+    options = OpenOptions(pool_directory=POOL)
+    dead = opened(fs, POOLED, options)
+    put(as_store(dead), b"one" * 50, b"two")
+    pooled = read_file(fs, f"{POOL}/buffer-0")[: dead.log.appended_offset]
+    dead.lock.release()
+    theirs = opened(fs)  # as 4.9.3 does, without a look at the pool
+    [put_result] = put(as_store(theirs), b"other")
+    theirs.lock.release()
+    report = opened(fs.successor(), CONFIG, options).report
+    assert report.log_end == put_result.size_bytes
+    assert b"other" in read_file(fs, SEGMENT)
+    [piece] = report.unrestored
+    assert (piece.physical_offset, report.quarantined) == (0, ())
+    assert read_file(fs, piece.path) == pooled.rstrip(b"\0")
+    assert not fs.exists(POOL)
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Mortal(MemoryFileSystem):
+    """A process that is killed in front of its nth change of the disk."""
+
+    changes_left = 1 << 60
+
+    def _count(self, operation: str) -> None:
+        super()._count(operation)
+        if operation in CHANGES:
+            self.changes_left -= 1
+            if self.changes_left < 0:
+                raise Killed
+
+
+CHANGES = {
+    *("allocate", "datasync", "open", "pwrite", "pwritev", "remove_directory", "rename"),
+    *("rename_new", "sync", "sync_directory", "truncate", "unlink"),
+}
+
+
+def live(disk: MemoryFileSystem, changes_count: int, stored: list[bytes]) -> bool:
+    """Store some messages through a pool, commit some; tell whether that was survived."""
+    fs = Mortal(disk.successor()._disk)
+    fs.changes_left = changes_count
+    try:
+        parts = opened(fs, POOLED, OpenOptions(pool_directory=POOL))
+        for i in range(5):
+            body = bytes([65 + len(stored)]) * 1200
+            put(as_store(parts), body)
+            stored.append(body)
+            pool = parts.pool
+            assert pool is not None
+            for piece in pool.pending(parts.log.appended_offset) if i % 2 else ():
+                copy_range(fs, piece, parts.log.files.path_for(piece.segment_start_offset))
+                pool.note_committed(piece.end)
+        close_parts(parts, last_store_timestamp_ms=0, clean=False)
+    except Killed:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("then", [0, 7, 19, 43])
+def test_whenever_a_broker_is_killed_nothing_of_its_pool_is_lost(then: int) -> None:
+    """And whenever the next one is."""
+    for changes_count in range(1000):
+        disk, stored = MemoryFileSystem(), list[bytes]()
+        survived = live(disk, changes_count, stored)
+        live(disk, then, stored)
+        parts = opened(disk.successor(), CONFIG, OpenOptions(pool_directory=POOL))
+        found = as_store(parts).log
+        assert parts.report.unrestored == ()
+        assert found.next_queue_offset("TopicTest", 0) >= len(stored), changes_count
+        log = b"".join(read_file(disk, file.path) for file in found.files.files)
+        assert all(body in log for body in stored)
+        if survived:
+            return
 
 
 def test_closing_commits_the_pool(fs: MemoryFileSystem) -> None:
@@ -200,6 +280,21 @@ def test_closing_commits_the_pool(fs: MemoryFileSystem) -> None:
     assert close_parts(parts, last_store_timestamp_ms=NOW_MS, clean=True)
     assert not fs.exists(POOL)
     assert opened(fs).report.log_end == end
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize("operation", ["pwrite", "pread", "open", "datasync"])
+def test_a_stop_that_fails_leaves_what_the_pool_holds(
+    fs: MemoryFileSystem, operation: str, nth: int
+) -> None:
+    options = OpenOptions(pool_directory=POOL)
+    parts = opened(fs, POOLED, options)
+    put(as_store(parts), b"one", b"two")
+    fs.fail(operation, nth=nth)
+    with suppress(StoreError):
+        close_parts(parts, last_store_timestamp_ms=NOW_MS, clean=True)
+    assert fs.descriptor_count == 0
+    assert opened(fs.successor(), CONFIG, options).report.queue_offsets == {("TopicTest", 0): 2}
 
 
 def test_without_a_place_there_is_no_pool(fs: MemoryFileSystem) -> None:
@@ -242,6 +337,23 @@ def test_segments_come_from_who_was_named(fs: MemoryFileSystem) -> None:
     put(as_store(parts), b"one")
     assert sources[0].asked == [0]
     assert parts.log.appended_offset == 0
+
+
+def test_nothing_is_vouched_for_where_a_segments_first_message_is_damaged(
+    fs: MemoryFileSystem,
+) -> None:
+    store = as_store(opened(fs))
+    for second in range(6):
+        put(store, b"x" * 200, now_ms=NOW_MS + 1000 * second)
+    store.close(dispatch_behind_bytes=1)
+    data = read_file(fs, SEGMENT)
+    write_file(fs, SEGMENT, data[:4] + b"\x55" + data[5:])
+    path = CONFIG.paths.checkpoint
+    with closing(Checkpoint(fs, path)) as checkpoint:
+        checkpoint.set_logics(NOW_MS + 1000)
+    parts = opened(fs.other_process())
+    assert (parts.report.dispatch_from, len(parts.report.damaged)) == (0, 1)
+    assert decode_checkpoint(read_file(fs, path)).logics_ms == 0
 
 
 def test_entries_that_are_made_again_are_not_vouched_for(fs: MemoryFileSystem) -> None:

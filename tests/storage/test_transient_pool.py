@@ -28,6 +28,15 @@ def open_pool(fs: MemoryFileSystem, count: int = 2) -> TransientPool:
     return TransientPool(fs, POOL, count=count, segment_bytes=SEGMENT_BYTES)
 
 
+def restore(fs: MemoryFileSystem) -> list[CommitRange]:
+    """Do as a start does where nobody had the store meanwhile."""
+    return restore_buffers(fs, POOL, commit_log_files(fs, CONFIG).path_for, taken)
+
+
+def taken(piece: CommitRange) -> None:
+    raise AssertionError(piece)
+
+
 def commit_all(fs: MemoryFileSystem, log: CommitLog, pool: TransientPool) -> None:
     for piece in pool.pending(log.appended_offset):
         copy_range(fs, piece, log.files.path_for(piece.segment_start_offset))
@@ -95,6 +104,28 @@ def test_a_copier_that_wakes_late_leaves_the_segment_alone(fs: MemoryFileSystem)
     assert copy_range(fs, current, log.files.path_for(current.segment_start_offset))
 
 
+def test_a_buffer_may_be_lent_again_while_it_is_read(fs: MemoryFileSystem) -> None:
+    pool = open_pool(fs, count=1)
+    log = open_log(fs, CONFIG, pool=pool)
+    log.append(draft(b"first"), 1)
+    log.write_pending()
+    [late] = pool.pending(log.appended_offset)
+
+    class Late(MemoryFileSystem):
+        def pread(self, fd: int, length: int, position: int) -> bytes:
+            if length == late.end - late.begin:
+                pool.note_committed(log.appended_offset)
+                for _ in range(9):
+                    log.append(draft(b"." * 1500), 1)
+                    log.write_pending()
+                    commit_all(fs, log, pool)
+            return super().pread(fd, length, position)
+
+    path = log.files.path_for(0)
+    assert not copy_range(Late(fs._disk), late, path)
+    assert read_file(fs, path)[:4] == bytes(4)
+
+
 def test_without_a_free_buffer_the_segment_is_written_itself(fs: MemoryFileSystem) -> None:
     pool = open_pool(fs, count=1)
     log = open_log(fs, CONFIG, pool=pool)
@@ -137,13 +168,12 @@ def test_uncommitted_bytes_outlive_the_broker(fs: MemoryFileSystem, committed_tu
             commit_all(fs, log, pool)
     end = log.appended_offset
     # The broker dies; the next one finds files alone.
-    after = fs.other_process()
-    files = commit_log_files(after, CONFIG)
-    restored = restore_buffers(after, POOL, files.path_for)
+    after = fs.successor()
+    restored = restore(after)
     assert bodies(after, end) == expected
     assert [piece.begin for piece in restored] == sorted(piece.begin for piece in restored)
     assert not after.exists(POOL)
-    assert restore_buffers(after, POOL, files.path_for) == []
+    assert restore(after) == []
 
 
 def test_bytes_written_but_not_noted_are_not_restored(fs: MemoryFileSystem) -> None:
@@ -156,8 +186,8 @@ def test_bytes_written_but_not_noted_are_not_restored(fs: MemoryFileSystem) -> N
     fs.fail("pwrite")  # the header's word; the buffer itself is written with pwritev
     with pytest.raises(NotWriteable):
         log.write_pending()
-    after = fs.other_process()
-    [piece] = restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for)
+    after = fs.successor()
+    [piece] = restore(after)
     assert (piece.begin, piece.end) == (0, end)
 
 
@@ -165,12 +195,12 @@ def test_what_is_restored_is_durable_before_the_buffers_go(fs: MemoryFileSystem)
     log = open_log(fs, CONFIG, pool=open_pool(fs))
     log.append(draft(b"one"), 1)
     log.write_pending()
-    after = fs.other_process()
+    after = fs.successor()
     after.fail("datasync")
     with pytest.raises(StoreFailed):
-        restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for)
+        restore(after)
     assert "pool" in after.list_directory(POOL)
-    [piece] = restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for)
+    [piece] = restore(after)
     assert (piece.begin, piece.end) == (0, log.appended_offset)
 
 
@@ -180,14 +210,14 @@ def test_a_restore_that_died_half_way_is_done_again(fs: MemoryFileSystem) -> Non
         log.append(draft(bytes([65 + i]) * 1500), 1)
     end = log.write_pending()
     for operation, nth in itertools.product(("pwrite", "datasync", "unlink"), (1, 2)):
-        dying = fs.other_process()
+        dying = fs.successor()
         dying.fail(operation, nth=nth)
         try:
-            restore_buffers(dying, POOL, commit_log_files(dying, CONFIG).path_for)
+            restore(dying)
         except StoreFailed:
             continue
-    after = fs.other_process()
-    restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for)
+    after = fs.successor()
+    restore(after)
     assert len(bodies(after, end)) == 4
     assert not after.exists(POOL)
 
@@ -198,15 +228,38 @@ def test_a_segment_that_retention_removed_is_not_brought_back(fs: MemoryFileSyst
     log.write_pending()
     path = log.files.path_for(0)
     fs.unlink(path)
-    after = fs.other_process()
-    assert restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for) == []
+    after = fs.successor()
+    assert restore(after) == []
     assert not after.exists(path)
 
 
-def test_a_pool_that_was_being_made_holds_nothing(fs: MemoryFileSystem) -> None:
+def test_what_another_broker_wrote_is_not_written_over(fs: MemoryFileSystem) -> None:
+    """It knows nothing of the buffers, and continues the log where the segments end."""
+    log = open_log(fs, CONFIG, pool=open_pool(fs, count=3))
+    for i in range(5):
+        log.append(draft(bytes([65 + i]) * 1500), 1)
+    log.write_pending()
+    first, second = log.files.path_for(0), log.files.path_for(SEGMENT_BYTES)
+    write_file(fs, second, b"other" + bytes(SEGMENT_BYTES - 5))
+    kept: list[CommitRange] = []
+    after = fs.successor()
+    paths = commit_log_files(after, CONFIG)
+    [restored] = restore_buffers(after, POOL, paths.path_for, kept.append)
+    # The first segment has nothing of its own; what lies behind a place that is taken goes with it.
+    assert (restored.begin, restored.end) == (0, SEGMENT_BYTES)
+    assert len(bodies(after, SEGMENT_BYTES)) == 2
+    assert [piece.segment_start_offset for piece in kept] == [SEGMENT_BYTES, 2 * SEGMENT_BYTES]
+    assert read_file(after, second)[:8] == b"other\0\0\0"
+    assert not any(read_file(after, log.files.path_for(2 * SEGMENT_BYTES)))
+    assert read_file(after, first)[:4] != bytes(4)
+    assert not after.exists(POOL)
+
+
+@pytest.mark.parametrize("header", [b"", b"WAKE", bytes(80)])
+def test_a_pool_that_was_being_made_holds_nothing(fs: MemoryFileSystem, header: bytes) -> None:
     write_file(fs, f"{POOL}/buffer-0", b"")
-    write_file(fs, f"{POOL}/pool", b"WAKE")
-    assert restore_buffers(fs, POOL, commit_log_files(fs, CONFIG).path_for) == []
+    write_file(fs, f"{POOL}/pool", header)
+    assert restore(fs) == []
     assert not fs.exists(POOL)
 
 
@@ -218,8 +271,8 @@ def test_a_header_that_makes_no_sense_is_not_believed(fs: MemoryFileSystem, posi
     header = bytearray(read_file(fs, f"{POOL}/pool"))
     header[position] ^= 0x40
     write_file(fs, f"{POOL}/pool", bytes(header))
-    with pytest.raises(DamagedStore):
-        restore_buffers(fs, POOL, commit_log_files(fs, CONFIG).path_for)
+    with pytest.raises(DamagedStore, match="remove its directory"):
+        restore(fs)
     assert fs.exists(f"{POOL}/buffer-0")
 
 
@@ -228,13 +281,63 @@ def test_closing_leaves_nothing_behind(fs: MemoryFileSystem) -> None:
     log = open_log(fs, CONFIG, pool=pool)
     log.append(draft(), 1)
     log.write_pending()
-    with pytest.raises(AssertionError):
-        pool.close()
     commit_all(fs, log, pool)
     log.close()
     pool.close()
     assert not fs.exists(POOL)
     assert fs.descriptor_count == 0
+
+
+def test_what_no_segment_has_is_left_to_the_next_start(fs: MemoryFileSystem) -> None:
+    pool = open_pool(fs)
+    log = open_log(fs, CONFIG, pool=pool)
+    log.append(draft(), 1)
+    log.write_pending()
+    log.close()
+    pool.close()
+    assert fs.descriptor_count == 0
+    [piece] = restore(fs.successor())
+    assert (piece.begin, piece.end) == (0, log.appended_offset)
+
+
+@pytest.mark.parametrize("nth", range(1, 9))
+def test_a_header_that_cannot_be_written_costs_nothing(fs: MemoryFileSystem, nth: int) -> None:
+    """A segment without a buffer is written itself; what was copied already is copied again."""
+    pool = open_pool(fs, count=2)
+    log = open_log(fs, CONFIG, pool=pool)
+    fs.fail("pwrite", nth=nth)
+    stored = 0
+    try:
+        for i in range(8):
+            log.append(draft(bytes([65 + i]) * 1500), 1)
+            log.write_pending()
+            stored += 1
+            if i != 3:
+                commit_all(fs, log, pool)
+            pool.validate()
+    except (NotWriteable, StoreFailed):
+        pass
+    end = log.appended_offset
+    after = fs.successor()
+    restore(after)
+    assert len(bodies(after, end)) >= stored
+
+
+def test_a_copy_of_a_store_leaves_the_pool_of_the_broker_that_runs(fs: MemoryFileSystem) -> None:
+    """A copy has the id that the pool's directory is named after."""
+    pool = open_pool(fs)
+    log = open_log(fs, CONFIG, pool=pool)
+    log.append(draft(), 1)
+    log.write_pending()
+    copy = fs.other_process()
+    with pytest.raises(DamagedStore, match=f"process {fs.pid} uses it.*remove its wakelog.store"):
+        restore(copy)
+    with pytest.raises(DamagedStore):
+        open_pool(copy)
+    assert copy.descriptor_count == 0
+    commit_all(fs, log, pool)
+    assert log.committed_offset == log.appended_offset
+    assert restore(fs.successor()) == []
 
 
 def test_too_little_memory_is_told(fs: MemoryFileSystem) -> None:

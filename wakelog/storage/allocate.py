@@ -24,7 +24,7 @@ from posixpath import basename, dirname, join
 from wakelog.storage.errors import DamagedStore, StoreError, store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file_queue import MappedFileQueue
-from wakelog.storage.paths import StorePaths, is_new_file_name
+from wakelog.storage.paths import StorePaths
 
 # 4.9.3 asks for the next file and the one behind it.
 SEGMENTS_AHEAD_COUNT = 2
@@ -202,8 +202,8 @@ def clean_unfinished(fs: FileSystem, paths: StorePaths, owner: str) -> list[str]
         except OSError as error:
             raise store_failure(directory, "list", error) from error
         for name in names:
-            if is_new_file_name(name, owner):
-                path = join(directory, name)
+            path = join(directory, name)
+            if paths.is_new_file(path, owner):
                 try:
                     fs.unlink(path)
                 except OSError as error:

@@ -25,7 +25,7 @@ import fcntl
 import os
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 # POSIX lets one pwritev take IOV_MAX buffers; Linux and macOS both say 1024.
@@ -234,9 +234,20 @@ def size_of(fs: FileSystem, path: str) -> int:
     """Return the length of a file by its name. Raises: OSError."""
     fd = fs.open(path, read_only=True)
     try:
-        return fs.size(fd)
+        with naming(path):
+            return fs.size(fd)
     finally:
         fs.close(fd)
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Let an error of the system say which file it is of: what reads a descriptor does not know."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or path
+        raise
 
 
 class RealFileSystem:

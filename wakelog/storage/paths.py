@@ -138,12 +138,17 @@ class StorePaths:
         """Return where `owner` builds a file before it gets `final_path`.
 
         It lies outside the data folders: 4.9.3 refuses a store whose folders hold a file of another
-        length. A segment is built beside its own log directory, which may be a disk of its own.
+        length. A segment is built beside its own log directory, which may be a disk of its own, and
+        outside the root under a name with that directory's: other stores may have theirs beside it.
         Each owner has names of its own, so that nobody renames what another is still building.
         """
         folder = dirname(final_path)
         if folder in self.commit_log_directories:
-            return join(dirname(folder), f"{_NEW_FILE_PREFIX}{owner}.{basename(final_path)}")
+            place = dirname(folder)
+            name = basename(final_path)
+            if place != self.root:
+                name = f"{basename(folder)}.{name}"
+            return join(place, f"{_NEW_FILE_PREFIX}{owner}.{name}")
         assert final_path.startswith(self.root + "/"), final_path
         flat_name = final_path[len(self.root) + 1 :].replace("/", ".")
         return join(self.root, f"{_NEW_FILE_PREFIX}{owner}.{flat_name}")
@@ -152,6 +157,15 @@ class StorePaths:
     def new_file_directories(self) -> tuple[str, ...]:
         """The directories that unfinished files can be left in."""
         return tuple(sorted({self.root, *map(dirname, self.commit_log_directories)}))
+
+    def is_new_file(self, path: str, owner: str) -> bool:
+        """Tell whether a path is that of one of `owner`'s unfinished files of this store."""
+        place, name = dirname(path), basename(path)
+        if place == self.root or not is_new_file_name(name, owner):
+            return is_new_file_name(name, owner)
+        folder, _, offset = name.removeprefix(f"{_NEW_FILE_PREFIX}{owner}.").rpartition(".")
+        is_ours = join(place, folder) in self.commit_log_directories
+        return is_ours and parse_offset_name(offset) is not None
 
     @staticmethod
     def _queue(root: str, topic: str, queue_id: int) -> str:

@@ -23,10 +23,12 @@ from wakelog.storage.commit_log import CommitLog, SegmentSource
 from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.recovery.durable import seal_log, unseal_log
 from wakelog.storage.recovery.plan import first_store_timestamp_ms
+from wakelog.storage.recovery.quarantine import QuarantinedPiece, keep_aside
 from wakelog.storage.recovery.segments import sync_segments
 from wakelog.storage.recovery.steps import RECOVERY_OWNER, RecoveryReport, recover
 from wakelog.storage.state.abort_file import AbortFile
@@ -36,7 +38,12 @@ from wakelog.storage.state.start_guard import StartGuard
 from wakelog.storage.state.store_links import refuse_links_out
 from wakelog.storage.state.store_lock import StoreLock
 from wakelog.storage.state.watermark import Watermark
-from wakelog.storage.transient_pool import TransientPool, copy_range, restore_buffers
+from wakelog.storage.transient_pool import (
+    CommitRange,
+    TransientPool,
+    copy_range,
+    restore_buffers,
+)
 
 BROKER_OWNER: Final = "broker"
 """In the names of unfinished segments that the log itself makes."""
@@ -97,10 +104,10 @@ def open_parts(
             options.after_lock()
         for owner in (BROKER_OWNER, RECOVERY_OWNER):
             clean_unfinished(fs, paths, owner)
-        if options.pool_directory is not None:
-            restore_buffers(fs, options.pool_directory, _segment_paths(fs, config))
+        unrestored = _restore_pool(fs, config, options.pool_directory, now_ms)
         report, files = recover(fs, config, now_ms, cut_at_damage=config.compat_cut_at_damage)
         undo.callback(files.close)
+        report = report._replace(unrestored=unrestored)
         lock.sign()
         AbortFile(fs, paths.abort).create()
         unseal_log(fs, config)
@@ -148,7 +155,7 @@ def close_parts(parts: StoreParts, *, last_store_timestamp_ms: int, clean: bool)
         if parts.guard is not None:
             last.callback(parts.guard.remove)
         with ExitStack() as then:
-            if parts.pool is not None and parts.log.failure is None:
+            if parts.pool is not None:
                 then.callback(parts.pool.close)
             then.callback(parts.log.close)
             if parts.log.failure is None:
@@ -210,6 +217,32 @@ def _note_durable(parts: StoreParts, store_timestamp_ms: int, *, clean: bool) ->
         checkpoint.sync()
     if clean:
         seal_log(fs, parts.config, parts.log.files, end)
+
+
+def _restore_pool(
+    fs: FileSystem, config: StoreConfig, directory: str | None, now_ms: int
+) -> tuple[QuarantinedPiece, ...]:
+    """Commit what a dead broker's transient pool holds; return what had to be kept aside."""
+    kept: list[QuarantinedPiece] = []
+
+    def aside(piece: CommitRange) -> None:
+        start = piece.segment_start_offset
+        buffer = MappedFile(
+            fs,
+            piece.buffer_path,
+            start_offset=start,
+            size_bytes=piece.end - start,
+            read_only=True,
+        )
+        try:
+            root = config.paths.root
+            kept.extend(keep_aside(fs, root, [buffer], piece.begin, now_ms, suffix=".pool"))
+        finally:
+            buffer.release()
+
+    if directory is not None:
+        restore_buffers(fs, directory, _segment_paths(fs, config), aside)
+    return tuple(kept)
 
 
 def _segment_paths(fs: FileSystem, config: StoreConfig) -> Callable[[int], str]:

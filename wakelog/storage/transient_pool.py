@@ -4,7 +4,8 @@ With `transientStorePoolEnable` a message is answered once it is in a buffer; `c
 buffers to segments every 200 ms. A buffer is a file as long as a segment, in a memory file system,
 made when the broker starts and owned by the broker's process. It outlives every process: what was
 not committed when the broker died is committed by the next one before its first append. Only the
-machine's death loses it.
+machine's death loses it. Where another broker had the store in between, and wrote there itself, it
+is kept aside.
 
 A small header file beside the buffers says which buffer holds which segment, and how much of it
 (big endian, 8-byte fields written by one call each; a killed process tears none of them):
@@ -17,6 +18,9 @@ A small header file beside the buffers says which buffer holds which segment, an
     32+24i  8      buffer i: start offset of its segment, -1 while it is free
     40+24i  8      buffer i: physical offset up to which the segment holds it
     48+24i  8      buffer i: physical offset up to which the buffer is written
+
+The directory is named after the store's id, which a copy of a store has as well: so whoever uses it
+holds a record lock on the file `owner` in it, which nobody else of the process opens.
 
 Invariants:
 - start <= committed <= appended <= start + segment bytes, for each buffer in use.
@@ -31,11 +35,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from posixpath import join
 
 import msgspec
+import numpy as np
 
-from wakelog.storage.errors import DamagedStore, store_failure
+from wakelog.storage.errors import DamagedStore, StoreFailed, store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file import MappedFile
 
@@ -47,6 +53,7 @@ _WORD = struct.Struct(">q")
 _FREE = -1
 _HEADER_NAME = "pool"
 _BUFFER_PREFIX = "buffer-"
+_OWNER_NAME = "owner"
 
 # Bytes copied by one read and one write: large enough to amortise the calls, small enough that a
 # commit of a whole segment never holds more than this in memory.
@@ -74,12 +81,13 @@ class _Slot(msgspec.Struct):
 class TransientPool:
     """The broker's buffers: lent to segments as the log rolls, taken back once committed."""
 
-    __slots__ = ("_directory", "_free", "_fs", "_header_fd", "_segment_bytes", "_used")
+    __slots__ = ("_directory", "_free", "_fs", "_header_fd", "_owner_fd", "_segment_bytes", "_used")
 
     def __init__(self, fs: FileSystem, directory: str, *, count: int, segment_bytes: int) -> None:
         """Make `count` empty buffers in `directory`; run `restore_buffers` before this.
 
-        Raises: StoreFull when the memory does not suffice, StoreFailed.
+        Raises: StoreFull when the memory does not suffice, StoreFailed; DamagedStore when a broker
+        that runs has the directory.
         """
         self._fs = fs
         self._directory = directory
@@ -90,6 +98,7 @@ class TransientPool:
         header += _SLOT.pack(_FREE, 0, 0) * count
         try:
             fs.make_directories(directory)
+            self._owner_fd = _own(fs, directory)
             for index in range(count):
                 fd = fs.open(_buffer_path(directory, index), create=True)
                 try:
@@ -97,7 +106,7 @@ class TransientPool:
                 finally:
                     fs.close(fd)
             self._header_fd = fs.open(join(directory, _HEADER_NAME), create=True)
-            fs.truncate(self._header_fd, len(header))
+            fs.truncate(self._header_fd, 0)
             fs.pwrite(self._header_fd, header, 0)
         except OSError as error:
             raise store_failure(directory, "allocate", error) from error
@@ -110,11 +119,11 @@ class TransientPool:
     def lend(self, start_offset: int) -> MappedFile | None:
         """Return an empty buffer for the segment that starts at `start_offset`; None if all lent.
 
-        The buffer stands for the segment: same start offset, same length. Without one the log
-        writes to the segment itself.
+        The buffer stands for the segment: same start offset, same length. Without one, and so where
+        the header cannot be written, the log writes to the segment itself.
         """
         assert not self._used or start_offset > self._used[-1].file.start_offset
-        if not self._free:
+        if not self._free or not self._note_lent(self._free[0], start_offset):
             return None
         index = self._free.pop(0)
         file = MappedFile(
@@ -124,7 +133,6 @@ class TransientPool:
             size_bytes=self._segment_bytes,
         )
         self._used.append(_Slot(index, file, start_offset, start_offset))
-        self._write_slot(index, start_offset, start_offset, start_offset)
         return file
 
     def note_appended(self, physical_offset: int) -> None:
@@ -149,16 +157,22 @@ class TransientPool:
         ]
 
     def note_committed(self, physical_offset: int) -> None:
-        """Note that the segments hold every byte below; buffers that are done become free."""
+        """Note that the segments hold every byte below; buffers that are done become free.
+
+        Where the header cannot be written a start copies again what segments have, as long as the
+        buffer is not lent, which takes writing the header.
+        """
         for slot in list(self._used):
             committed = min(physical_offset, slot.appended)
             if committed > slot.committed:
                 slot.committed = committed
-                self._write_word(slot.index, 1, committed)
+                with suppress(StoreFailed):
+                    self._write_word(slot.index, 1, committed)
             if slot.committed == slot.file.end_offset:
                 self._used.remove(slot)
                 slot.file.release()
-                self._write_slot(slot.index, _FREE, 0, 0)
+                with suppress(StoreFailed):
+                    self._write_slot(slot.index, _FREE, 0, 0)
                 self._free.append(slot.index)
 
     def committed_offset(self, appended_offset: int) -> int:
@@ -169,12 +183,17 @@ class TransientPool:
         return appended_offset
 
     def close(self) -> None:
-        """Remove the buffers and the header; everything must be committed."""
-        assert not self.pending(1 << 62), "a buffer holds bytes that no segment has"
+        """Let everything go, and remove the buffers and the header.
+
+        They stay if one holds bytes that no segment has: the next start commits those.
+        Raises: StoreFailed.
+        """
         for slot in self._used:
             slot.file.release()
         self._fs.close(self._header_fd)
-        _remove_pool(self._fs, self._directory)
+        self._fs.close(self._owner_fd)
+        if all(slot.committed == slot.appended for slot in self._used):
+            _remove_pool(self._fs, self._directory)
 
     def validate(self) -> None:
         """Assert the invariants; for tests."""
@@ -183,6 +202,16 @@ class TransientPool:
             assert file.start_offset <= slot.committed <= slot.appended <= file.end_offset
         starts = [slot.file.start_offset for slot in self._used]
         assert starts == sorted(starts)
+
+    def _note_lent(self, index: int, start_offset: int) -> bool:
+        """Tell whether the header says now that a buffer is lent."""
+        try:
+            self._write_slot(index, start_offset, start_offset, start_offset)
+        except StoreFailed:
+            with suppress(StoreFailed):
+                self._write_slot(index, _FREE, 0, 0)
+            return False
+        return True
 
     def _write_slot(self, index: int, start: int, committed: int, appended: int) -> None:
         self._write(_SLOT.pack(start, committed, appended), index, 0)
@@ -240,25 +269,102 @@ def _is_lent(fs: FileSystem, piece: CommitRange) -> bool:
 
 
 def restore_buffers(
-    fs: FileSystem, directory: str, segment_path: Callable[[int], str]
+    fs: FileSystem,
+    directory: str,
+    segment_path: Callable[[int], str],
+    keep_aside: Callable[[CommitRange], None],
 ) -> list[CommitRange]:
     """Commit what a broker that died left in its buffers, then remove them; return what was.
 
     To be called with the store's lock held, before the log is recovered.
     segment_path: the path of the segment that starts at an offset.
-    Raises: DamagedStore when the header is not one of ours, StoreFull, StoreFailed.
+    keep_aside: is given, in order, what has no place any more: another broker that had the store
+        meanwhile, and knows nothing of buffers, has written there. So has all that follows.
+    Raises: DamagedStore when the header is not one of ours, or a broker that runs uses the pool;
+    StoreFull, StoreFailed.
     """
+    if not fs.exists(directory):
+        return []
+    owner_fd = _own(fs, directory)
+    try:
+        return _restored(fs, directory, segment_path, keep_aside)
+    finally:
+        fs.close(owner_fd)
+
+
+def _restored(
+    fs: FileSystem,
+    directory: str,
+    segment_path: Callable[[int], str],
+    keep_aside: Callable[[CommitRange], None],
+) -> list[CommitRange]:
     pieces = sorted(_read_pool(fs, directory), key=lambda piece: piece.begin)
-    restored = []
+    restored: list[CommitRange] = []
+    is_taken = False
     for piece in pieces:
         path = segment_path(piece.segment_start_offset)
         # Retention may have removed a segment behind the buffer; then nobody can want its bytes.
-        if piece.begin < piece.end and fs.exists(path):
+        if piece.begin == piece.end or not fs.exists(path):
+            continue
+        is_taken = is_taken or _is_taken(fs, piece, path)
+        if is_taken:
+            keep_aside(piece)
+        else:
             copy_range(fs, piece, path)
             _sync(fs, path)
             restored.append(piece)
     _remove_pool(fs, directory)
     return restored
+
+
+def _is_taken(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
+    """Tell whether a segment holds something else in a range than zeros and the buffer's bytes."""
+    begin, end = piece.begin - piece.segment_start_offset, piece.end - piece.segment_start_offset
+    try:
+        source = fs.open(piece.buffer_path, read_only=True)
+        try:
+            target = fs.open(segment_path, read_only=True)
+            try:
+                return any(
+                    _differ(fs.pread(target, length, at), fs.pread(source, length, at))
+                    for at in range(begin, end, COPY_PIECE_BYTES)
+                    for length in [min(COPY_PIECE_BYTES, end - at)]
+                )
+            finally:
+                fs.close(target)
+        finally:
+            fs.close(source)
+    except OSError as error:
+        raise store_failure(segment_path, "read", error) from error
+
+
+def _differ(stored: bytes, buffered: bytes) -> bool:
+    """Tell whether a byte that is stored, and no zero, is another in the buffer."""
+    length = min(len(stored), len(buffered))
+    one, other = (np.frombuffer(data, np.uint8, length) for data in (stored, buffered))
+    return bool(((one != 0) & (one != other)).any())
+
+
+def _own(fs: FileSystem, directory: str) -> int:
+    """Return a descriptor that keeps others from a pool until it is closed."""
+    path = join(directory, _OWNER_NAME)
+    try:
+        fd = fs.open(path, create=True)
+        try:
+            if fs.lock_byte(fd, 0):
+                return fd
+            holder = fs.lock_holder(fd, 0)
+        except OSError:
+            fs.close(fd)
+            raise
+        fs.close(fd)
+    except OSError as error:
+        raise store_failure(path, "lock", error) from error
+    raise DamagedStore(
+        directory,
+        f"process {holder} uses it, for a store with the id of this one",
+        "if this store is a copy, remove its wakelog.store, which gives it an id of its own",
+    )
 
 
 def _read_pool(fs: FileSystem, directory: str) -> list[CommitRange]:
@@ -273,7 +379,7 @@ def _read_pool(fs: FileSystem, directory: str) -> list[CommitRange]:
             fs.close(fd)
     except OSError as error:
         raise store_failure(path, "read", error) from error
-    if len(data) < _HEADER.size:
+    if len(data) < _HEADER.size or not data.strip(b"\0"):
         return []  # died while the pool was being made: nothing was lent yet
     magic, version, count, segment_bytes = _HEADER.unpack_from(data)
     if (magic, version) != (_MAGIC, _VERSION) or len(data) != _HEADER.size + count * _SLOT.size:

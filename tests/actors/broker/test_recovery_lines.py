@@ -46,6 +46,17 @@ def test_what_was_cut_is_named_with_its_copy(caplog: pytest.LogCaptureFixture) -
     assert Log.STORE_ERROR.value.logger_name in {record.name for record in caplog.records}
 
 
+def test_what_a_pool_could_not_give_back_is_named_with_its_copy(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    report = SOUND._replace(unrestored=(PIECE,))
+    [line] = recovery_notices(report)
+    assert line.startswith("77 bytes for 1000 of the log, which a transient pool held")
+    assert line.endswith(f"a copy is in {PIECE.path}")
+    write_recovery(report)
+    assert PIECE.path in caplog.text
+
+
 def test_what_is_damaged_is_named_with_its_place() -> None:
     [line] = recovery_notices(SOUND._replace(damaged=(STRETCH,)))
     assert line == "bytes 200 to 300 of the log are damaged and passed over: body CRC"

@@ -141,6 +141,13 @@ def test_slots_that_point_nowhere(piece: bytes, counted: list[int]) -> None:
     assert counted == [31]
 
 
+@pytest.mark.parametrize("number", range(31, COUNT, 9))
+def test_a_chain_that_goes_nowhere_is_not_followed(number: int, counted: list[int]) -> None:
+    torn = overwritten(made(), entry_position(number) + 16, b"\xff\xff\xff\xfe")
+    assert cut(torn, 31)[0] == made(30)
+    assert counted == [31]
+
+
 def test_a_short_file_gets_its_length() -> None:
     data, _ = cut(made()[: entry_position(60)], 31)
     assert data == made(30)

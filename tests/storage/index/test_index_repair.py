@@ -132,6 +132,33 @@ def test_a_header_that_counts_too_many() -> None:
     assert repaired[40 : entry_position(COUNT + 1)] == made()[40 : entry_position(COUNT + 1)]
 
 
+class NotingFileSystem(MemoryFileSystem):
+    """Notes where it writes and when it syncs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[int | str] = []
+
+    def pwrite(self, fd: int, data: Buffer, position: int) -> None:
+        super().pwrite(fd, data, position)
+        self.noted.append(position)
+
+    def datasync(self, fd: int) -> None:
+        super().datasync(fd)
+        self.noted.append("sync")
+
+
+def test_nothing_is_zeroed_that_a_header_on_the_disk_still_counts() -> None:
+    fs = NotingFileSystem()
+    write_file(fs, PATH, made())
+    fs.noted.clear()
+    repair_index_file(fs, PATH, SHAPE, physical_offset=700, store_time=lambda offset: offset)
+    *_, before, zeros, last = fs.noted
+    assert fs.noted[0] == 0
+    assert (before, last) == ("sync", "sync")
+    assert isinstance(zeros, int) and zeros >= SHAPE.entries_position
+
+
 class Killed(Exception):
     """The process ends here."""
 

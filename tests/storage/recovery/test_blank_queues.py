@@ -9,6 +9,7 @@ import pytest
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.stores import dispatch, open_store, put
 from tests.storage.recovery.test_steps import CONFIG, KEY, CrashedStore, dispatched_offset, noted
+from wakelog.storage.queue.consume_queue import ENTRY
 from wakelog.storage.state.watermark import Watermark
 
 NEW_FILE = f"{CONFIG.paths.consume_queue('New', 0)}/{0:020d}"
@@ -111,6 +112,27 @@ def test_a_queue_that_had_entries_keeps_its_numbers() -> None:
     crashed.fs.rename(NEW_FILE, f"{NEW_FILE.rpartition('/')[0]}/{later:020d}")
     for _ in range(2):
         assert crashed.recover().queue_offsets["New", 0] == later // 20
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_queue_whose_messages_have_expired_is_looked_for_once(clean: bool) -> None:
+    crashed = CrashedStore(clean=clean, watermark=True)
+    noted(crashed, crashed.end)
+    make_new_queue(crashed)
+    directory, begin = NEW_FILE.rpartition("/")[0], CONFIG.consume_queue_bytes
+    crashed.fs.rename(NEW_FILE, f"{directory}/{begin:020d}")
+    crashed.fs.unlink(f"/store/commitlog/{0:020d}")
+    first = crashed.recover()
+    assert first.positions_doubt == "queues have files and no entries: New/0"
+    noted(crashed, crashed.end)
+    for _ in range(2):
+        report = crashed.recover()
+        assert (report.positions_doubt, report.consume_queues_cut) == (None, ())
+        assert report.dispatch_from == crashed.end
+        # One number is spent on it.
+        assert report.queue_offsets["New", 0] == begin // 20 + 1
+    entry = read_file(crashed.fs, f"{directory}/{begin:020d}")[:20]
+    assert ENTRY.unpack(entry) == (first.log_begin - 1, 1, 0)
 
 
 def test_damage_may_hide_the_first_record_of_a_queue() -> None:

@@ -196,6 +196,17 @@ def test_a_seal_that_cannot_be_read_is_a_failure() -> None:
     assert seal_of(left.fs, CONFIG, commit_log_files(left.fs, CONFIG), 0).segment_bytes == 0
 
 
+def test_a_seal_is_of_the_segment_that_was_written_last() -> None:
+    """A log that ends with a segment has written that one, not the next."""
+    left = Left(clean=True)
+    write_file(left.fs, SEGMENT.replace("0" * 20, f"{4096:020d}"), bytes(4096))
+    left.touch()
+    files = commit_log_files(left.fs, CONFIG)
+    files.load()
+    assert seal_of(left.fs, CONFIG, files, 4096).modified_ms == STOPPED_MS
+    assert seal_of(left.fs, CONFIG, files, 4097).modified_ms != STOPPED_MS
+
+
 def test_times_that_are_only_looked_at_make_no_file() -> None:
     fs = MemoryFileSystem()
     fs.make_directories("/store")

@@ -86,6 +86,17 @@ def test_a_torn_tail_ends_the_log(at: int) -> None:
     assert log.search(durable_ms=NOW_MS + 12_000).physical_offset == torn
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_looks_torn_was_written_so_below_the_watermark(is_known: bool) -> None:
+    """Properties may hold as many zeros as a sector has; nothing but the watermark tells."""
+    log = Log(3)
+    log.log.append(draft(b"zeros", properties_text="\0" * 1500), NOW_MS + 3000)
+    end = log.log.write_pending()
+    found = log.search(watermark=end if is_known else log.end)
+    assert found.physical_offset == (end if is_known else log.end)
+    assert found.damaged == ()
+
+
 @pytest.mark.parametrize("victim", [0, 5, 7, 8, 13])
 def test_damage_to_what_was_durable_does_not_end_it(victim: int) -> None:
     log = Log(20)

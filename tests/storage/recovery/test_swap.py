@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,8 @@ def test_no_queue_points_to_units_of_another(store: Path) -> None:
     for done in range(1, len(moves)):
         undo(FS, moves[-1:])
         moves.pop()
+        # Entries without their units are made up for, units without entries are nobody's.
+        assert not (store / "consumequeue_ext").exists() or (store / "consumequeue").exists(), done
         found = [store / folder / "file" for folder in FOLDERS[:2]]
         texts_there = {path.read_text() for path in found if path.exists()}
         assert len(texts_there) <= 1, done
@@ -62,6 +65,40 @@ def test_what_is_not_there_is_not_moved(store: Path) -> None:
         Move(str(store / folder), str(kept / folder)) for folder in FOLDERS
     ]
     assert swap_in(FS, paths_of(store), nothing, 6) == []
+
+
+class Failing(RealFileSystem):
+    """The nth call of one operation fails."""
+
+    __slots__ = ("_calls", "_nth", "_operation")
+
+    def __init__(self, operation: str, nth: int) -> None:
+        super().__init__()
+        self._operation, self._nth, self._calls = operation, nth, 0
+
+    def rename(self, source: str, target: str) -> None:
+        self._count("rename")
+        super().rename(source, target)
+
+    def sync_directory(self, path: str) -> None:
+        self._count("sync_directory")
+        super().sync_directory(path)
+
+    def _count(self, operation: str) -> None:
+        self._calls += operation == self._operation
+        if operation == self._operation and self._calls == self._nth:
+            raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize("nth", range(1, 7))
+@pytest.mark.parametrize("operation", ["rename", "sync_directory"])
+def test_what_fails_half_way_is_taken_back(store: Path, operation: str, nth: int) -> None:
+    """A start makes queues anew, but not units that are gone alone."""
+    rebuilt = store / "wakelog.rebuild"
+    with pytest.raises(StoreFailed, match="Input/output"):
+        swap_in(Failing(operation, nth), paths_of(store), paths_of(rebuilt), 5)
+    assert texts(store) == ["old", "old", "old"]
+    assert texts(rebuilt) == ["new", "new", "new"]
 
 
 def test_a_refused_rename_names_its_place(tmp_path: Path) -> None:

@@ -134,6 +134,8 @@ def test_another_brokers_segments_lose_their_sums() -> None:
     files = commit_log_files(fs, CONFIG)
     files.load()
     before = read_file(fs, sum_path(2))
+    fs.calls.clear()
     drop_sums_of_changed(fs, CONFIG.paths, files)
+    assert (fs.calls["unlink"], fs.calls["sync_directory"]) == (5, 1)
     assert sum_names(fs, CONFIG.paths) == [sum_path(2).rpartition("/")[2]]
     assert read_file(fs, sum_path(2)) == before

@@ -138,3 +138,14 @@ def test_a_file_that_begins_where_a_removed_one_ended() -> None:
         data[at : at + 4] = (int.from_bytes(data[at : at + 4]) + 5).to_bytes(4)
     write_file(fs, join(directory, name), bytes(data))
     assert compare(fs) == []
+
+
+def test_an_error_says_which_file_it_is_of() -> None:
+    fs = MemoryFileSystem()
+    folder = index_of(fs, "/found", 3).paths.index_directory
+    index_of(fs, "/expected", 5)
+    for nth in (1, 2, 3):
+        fs.fail("pread", nth=nth)
+        with pytest.raises(OSError, match="/index/") as raised:
+            compare(fs)
+        assert join(folder, "") in raised.value.filename or "/expected" in raised.value.filename

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from tests.fakes.logs import write_file
@@ -50,3 +52,20 @@ def test_a_file_that_is_missing_leaves_nothing_open() -> None:
     with pytest.raises(FileNotFoundError):
         same_bytes(fs, "/one", "/gone", LENGTH)
     assert fs.descriptor_count == 0
+
+
+@pytest.mark.parametrize("operation", ["next_data", "pread_into"])
+def test_an_error_says_which_file_it_is_of(operation: str) -> None:
+    named = []
+    for nth in itertools.count(1):
+        fs = MemoryFileSystem()
+        write_file(fs, "/one", DATA)
+        write_file(fs, "/other", DATA)
+        fs.fail(operation, nth=nth)
+        try:
+            same_bytes(fs, "/one", "/other", LENGTH)
+            break
+        except OSError as error:
+            named.append(error.filename)
+    assert "/one" in named
+    assert set(named) <= {"/one", "/other"}

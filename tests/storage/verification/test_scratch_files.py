@@ -100,6 +100,51 @@ def test_it_reads_as_it_was_written(
         assert Path(path).read_bytes() == expected
 
 
+def test_a_twin_that_ends_early_does_not_have_what_was_read_before(tmp_path: Path) -> None:
+    piece = TWIN[: LENGTH // 2]
+    fs, _, fd = with_twin(tmp_path, piece + piece[:50])
+    fs.pwrite(fd, piece, 0)
+    fs.pwrite(fd, piece, len(piece))
+    assert fs.pread(fd, LENGTH, 0) == piece + piece
+    fs.close(fd)
+
+
+def test_a_twin_that_ends_early_is_none_of_as_many_bytes(tmp_path: Path) -> None:
+    fs, path, fd = with_twin(tmp_path, TWIN[:4096])
+    fs.pwrite(fd, TWIN[:4096], 0)
+    assert fs.is_as_twin(path, str(tmp_path / "twin"), 4096)
+    assert not fs.is_as_twin(path, str(tmp_path / "twin"), 4097)
+    fs.close(fd)
+
+
+def test_what_is_cut_is_not_the_twins_any_more(tmp_path: Path) -> None:
+    fs, _, fd = with_twin(tmp_path)
+    fs.pwrite(fd, TWIN, 0)
+    fs.truncate(fd, 100)
+    fs.truncate(fd, LENGTH)
+    assert fs.pread(fd, LENGTH, 0) == TWIN[:100] + bytes(LENGTH - 100)
+    fs.close(fd)
+
+
+def test_a_write_makes_the_file_as_long_as_it_is_told(tmp_path: Path) -> None:
+    fs, _, fd = with_twin(tmp_path)
+    fs.truncate(fd, 10)
+    fs.pwrite(fd, TWIN, 0)
+    assert fs.size(fd) == LENGTH
+    fs.close(fd)
+
+
+def test_a_file_in_whose_place_another_comes_has_no_twin(tmp_path: Path) -> None:
+    fs, path, fd = with_twin(tmp_path)
+    fs.pwrite(fd, TWIN, 0)
+    fs.close(fd)
+    (tmp_path / "new").write_bytes(b"new".ljust(LENGTH))
+    fs.rename(str(tmp_path / "new"), path)
+    fd = fs.open(path)
+    assert fs.pread(fd, LENGTH, 0) == b"new".ljust(LENGTH)
+    fs.close(fd)
+
+
 def test_a_file_with_another_name_is_whole(tmp_path: Path) -> None:
     fs, path, fd = with_twin(tmp_path)
     fs.pwrite(fd, TWIN, 0)

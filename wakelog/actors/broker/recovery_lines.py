@@ -34,6 +34,8 @@ def write_recovery(report: RecoveryReport) -> None:
         errors.error("the log takes no messages", cause=report.read_only)
     for piece in report.quarantined:
         errors.warning("bytes behind the log's end kept aside", **piece._asdict())
+    for piece in report.unrestored:
+        errors.warning("bytes of a transient pool kept aside", **piece._asdict())
     for stretch in report.damaged:
         errors.error("damaged stretch of the log", **stretch._asdict())
     for path in (*report.commit_log_files_removed, *report.index_files_removed):
@@ -47,6 +49,11 @@ def recovery_notices(report: RecoveryReport) -> list[str]:
         f"{piece.size_bytes} bytes at {piece.physical_offset} of the log were no whole message "
         f"({report.end_reason}); a copy is in {piece.path}"
         for piece in report.quarantined
+    ]
+    lines += [
+        f"{piece.size_bytes} bytes for {piece.physical_offset} of the log, which a transient pool"
+        f" held, found the place taken by another broker's; a copy is in {piece.path}"
+        for piece in report.unrestored
     ]
     lines += [
         f"bytes {stretch.begin} to {stretch.end} of the log are damaged and passed over: "

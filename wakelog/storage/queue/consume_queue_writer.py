@@ -234,6 +234,18 @@ class ConsumeQueueWriter(ConsumeQueue):
             self._extension.truncate(self._last_address())
         return True
 
+    def note_expired(self, physical_offset: int) -> None:
+        """Give an empty queue that has a file an entry, durably, of a record below the log's begin.
+
+        All of its records lay there. Numbers go on behind it, and it is looked for no more.
+        Raises: StoreFailed, StoreFull.
+        """
+        assert self._is_empty and self._files.last is not None, self.directory
+        self._append(ENTRY.pack(physical_offset - 1, 1, 0), 1)
+        self.max_physical_offset = physical_offset
+        self.write_pending()
+        self._files.last.datasync()
+
     def remove_files_before(self, min_physical_offset: int) -> int:
         """Delete files whose every record lies below the log's begin, never the last file."""
         cut = 0

@@ -1,6 +1,7 @@
 """Keep aside what recovery cuts from the log, so that a wrong cut can be undone by hand.
 
     <root>/wakelog.quarantine/<20 digits>.<milliseconds>   one file for each segment that was cut
+    <root>/wakelog.quarantine/<20 digits>.<milliseconds>.pool   what a transient pool had for there
 
 The digits are the physical offset of the file's first byte, the milliseconds the time of the
 recovery. A file ends with the last byte that is not zero, and blocks of zeros inside are holes: the
@@ -39,6 +40,8 @@ def keep_aside(
     files: Sequence[MappedFile],
     physical_offset: int,
     now_ms: int,
+    *,
+    suffix: str = "",
 ) -> tuple[QuarantinedPiece, ...]:
     """Copy what `files` hold from `physical_offset` on, durably; zeros alone are not worth a file.
 
@@ -49,7 +52,7 @@ def keep_aside(
     for file in files:
         if file.end_offset > physical_offset:
             begin = max(physical_offset - file.start_offset, 0)
-            path = join(directory, f"{offset_name(file.start_offset + begin)}.{now_ms}")
+            path = join(directory, f"{offset_name(file.start_offset + begin)}.{now_ms}{suffix}")
             size_bytes = _copy_written(fs, file, begin, path)
             if size_bytes:
                 pieces.append(QuarantinedPiece(file.start_offset + begin, size_bytes, path))

@@ -53,14 +53,20 @@ class QueueRepair:
         found = ((key, queue.blank_from) for key, queue in self._queues.items())
         return {key: begin for key, begin in found if begin is not None}
 
-    def remove_unused(self, used: Container[QueueKey]) -> None:
-        """Remove queues that never had an entry: without one, and of no record of the whole log.
+    def settle_unused(self, used: Container[QueueKey], log_begin: int) -> None:
+        """Settle queues without an entry, and of no record of the whole log: they have lost none.
 
-        Else each start would look through the log for what they may have lost. Raises: StoreFailed.
+        Else each start would look through the log for what they may have lost. One that never had
+        an entry goes. One that begins further behind keeps its numbers: its records were in front
+        of the log's begin. Raises: StoreFailed, StoreFull.
         """
         for key, begin in self.blank.items():
-            if begin == 0 and key not in used:
+            if key in used:
+                continue
+            if begin == 0:
                 self._queues.pop(key).delete()
+            elif log_begin > 0:
+                self._queues[key].note_expired(log_begin)
 
     def cut_at(self, log_end: int) -> tuple[QueueKey, ...]:
         """Forget entries of records that the log no longer has; return the queues that had some."""

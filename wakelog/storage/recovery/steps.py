@@ -88,6 +88,8 @@ class RecoveryReport(NamedTuple):
     positions_doubt: why checks began further below than the watermark and the position of what is
         dispatched would have allowed.
     read_only: why the log takes no messages, None if it does.
+    unrestored: what a dead broker's transient pool held for places where another broker has written
+        since, as it is kept in the quarantine.
     """
 
     clean_exit: bool
@@ -108,6 +110,7 @@ class RecoveryReport(NamedTuple):
     watermark_doubt: str | None = None
     positions_doubt: str | None = None
     read_only: str | None = None
+    unrestored: tuple[QuarantinedPiece, ...] = ()
 
 
 class Recovered(NamedTuple):
@@ -250,11 +253,11 @@ def _durable(
 def _next_offsets(
     queues: QueueRepair, found: Searched, files: MappedFileQueue
 ) -> dict[QueueKey, int]:
-    """Return the next queue offset of each queue; remove those that never had an entry."""
+    """Return the next queue offset of each queue; settle those without entries for good."""
     ends = found.ends.table()
     is_whole = found.plan.checked_from <= files.min_offset
     if is_whole and not _with_missing(found.end.damaged, files):
-        queues.remove_unused(ends)
+        queues.settle_unused(ends, files.min_offset)
     return queues.next_offsets(ends)
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wakelog.storage.bulk.layout import ENTRY_BYTES
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, naming, size_of
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
     HEADER_BYTES,
@@ -97,7 +97,8 @@ def _same_counts(
 def _header(fs: FileSystem, path: str) -> IndexHeader:
     fd = fs.open(path, read_only=True)
     try:
-        return decode_header(fs.pread(fd, HEADER_BYTES, 0))
+        with naming(path):
+            return decode_header(fs.pread(fd, HEADER_BYTES, 0))
     finally:
         fs.close(fd)
 
@@ -124,23 +125,19 @@ def _whole_files(fs: FileSystem, directory: str, shape: IndexShape) -> list[str]
     names = []
     for name in index_names(fs, directory):
         path = join(directory, name)
-        if fs.is_file(path):
-            fd = fs.open(path, read_only=True)
-            try:
-                if fs.size(fd) == shape.file_bytes:
-                    names.append(name)
-            finally:
-                fs.close(fd)
+        if fs.is_file(path) and size_of(fs, path) == shape.file_bytes:
+            names.append(name)
     return names
 
 
 def _read(fs: FileSystem, path: str, shape: IndexShape) -> tuple[Array, Array]:
     fd = fs.open(path, read_only=True)
     try:
-        header = decode_header(fs.pread(fd, HEADER_BYTES, 0))
-        count = min(header.entry_next, shape.entry_count)
-        entries = fs.pread(fd, ENTRY_BYTES * count, shape.entries_position)
-        slots = fs.pread(fd, SLOT_BYTES * shape.slot_count, HEADER_BYTES)
+        with naming(path):
+            header = decode_header(fs.pread(fd, HEADER_BYTES, 0))
+            count = min(header.entry_next, shape.entry_count)
+            entries = fs.pread(fd, ENTRY_BYTES * count, shape.entries_position)
+            slots = fs.pread(fd, SLOT_BYTES * shape.slot_count, HEADER_BYTES)
     finally:
         fs.close(fd)
     return np.frombuffer(entries, dtype=ENTRY_DTYPE), np.frombuffer(slots, dtype=">i4")

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wakelog.storage.bulk.layout import ENTRY_BYTES
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, naming
 from wakelog.storage.paths import parse_offset_name
 from wakelog.storage.queue.careful_end import ENTRY_DTYPE
 from wakelog.storage.queue.consume_queue import PADDING_SIZE
@@ -110,7 +110,8 @@ def _entries(fs: FileSystem, path: str, file_bytes: int, exists: bool) -> Array:
     if exists:
         fd = fs.open(path, read_only=True)
         try:
-            data = fs.pread(fd, file_bytes, 0)
+            with naming(path):
+                data = fs.pread(fd, file_bytes, 0)
         finally:
             fs.close(fd)
     return np.frombuffer(data.ljust(file_bytes, b"\0"), dtype=ENTRY_DTYPE)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, naming, size_of
 from wakelog.storage.verification.scratch_files import ScratchFileSystem
 
 # Whole consume queue entries, and two of them in a core's second-level cache.
@@ -36,25 +36,31 @@ def same_bytes(
         if look is not None:
             _look_through(fs, one, length, look)
         return True
-    fds = [fs.open(one, read_only=True)]
+    if min(size_of(fs, path) for path in (one, other)) < length:
+        return False
+    files = [(one, fs.open(one, read_only=True))]
     try:
-        fds.append(fs.open(other, read_only=True))
-        return min(map(fs.size, fds)) >= length and _begin_alike(fs, fds, length, look)
+        files.append((other, fs.open(other, read_only=True)))
+        return _begin_alike(fs, files, length, look)
     finally:
-        for fd in fds:
+        for _, fd in files:
             fs.close(fd)
 
 
-def _begin_alike(fs: FileSystem, fds: list[int], length: int, look: Look | None) -> bool:
-    pieces = [bytearray(PIECE_BYTES) for _ in fds]
+def _begin_alike(
+    fs: FileSystem, files: list[tuple[str, int]], length: int, look: Look | None
+) -> bool:
+    """Compare two files, each given by its path and its descriptor."""
+    pieces = [bytearray(PIECE_BYTES) for _ in files]
     for position in range(0, length, PIECE_BYTES):
-        if all(fs.next_data(fd, position) is None for fd in fds):
+        if not any(_has_data(fs, path, fd, position) for path, fd in files):
             return True  # most of a queue's last file was never written
         if length - position < PIECE_BYTES:
-            pieces = [bytearray(length - position) for _ in fds]
-        for fd, piece in zip(fds, pieces, strict=True):
-            if fs.pread_into(fd, piece, position) < len(piece):
-                return False
+            pieces = [bytearray(length - position) for _ in files]
+        for (path, fd), piece in zip(files, pieces, strict=True):
+            with naming(path):
+                if fs.pread_into(fd, piece, position) < len(piece):
+                    return False
         if pieces[0] != pieces[1]:
             return False
         if look is not None:
@@ -62,16 +68,22 @@ def _begin_alike(fs: FileSystem, fds: list[int], length: int, look: Look | None)
     return True
 
 
+def _has_data(fs: FileSystem, path: str, fd: int, position: int) -> bool:
+    with naming(path):
+        return fs.next_data(fd, position) is not None
+
+
 def _look_through(fs: FileSystem, path: str, length: int, look: Look) -> None:
     fd = fs.open(path, read_only=True)
     try:
         piece = bytearray(PIECE_BYTES)
         for position in range(0, length, PIECE_BYTES):
-            if fs.next_data(fd, position) is None:
+            if not _has_data(fs, path, fd, position):
                 return
             if length - position < PIECE_BYTES:
                 piece = bytearray(length - position)
-            fs.pread_into(fd, piece, position)
+            with naming(path):
+                fs.pread_into(fd, piece, position)
             look(piece)
     finally:
         fs.close(fd)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from posixpath import join
 from typing import Final
 
-from wakelog.storage.file_system import Buffer, FileSystem, RealFileSystem
+from wakelog.storage.file_system import Buffer, FileSystem, RealFileSystem, naming
 from wakelog.storage.index.index_service import index_names
 from wakelog.storage.paths import StorePaths
 
@@ -207,9 +207,10 @@ class ScratchFileSystem(UnfinishedFileSystem):
             return False
         fds = [_FILES.open(one, read_only=True) for one in (path, twin_path)]
         try:
-            return min(map(self.size, fds)) >= length and all(
-                self._is_same(fds, begin, end) for begin, end in twin.same.gaps(length)
-            )
+            with naming(twin_path):
+                return min(map(self.size, fds)) >= length and all(
+                    self._is_same(fds, begin, end) for begin, end in twin.same.gaps(length)
+                )
         finally:
             for fd in fds:
                 _FILES.close(fd)
@@ -263,8 +264,10 @@ class ScratchFileSystem(UnfinishedFileSystem):
             try:
                 for begin, end in spans:
                     for at in range(begin, end, PIECE_BYTES):
-                        piece = _FILES.pread(source, min(PIECE_BYTES, end - at), at)
-                        _FILES.pwrite(target, piece, at)
+                        with naming(twin.path):
+                            piece = _FILES.pread(source, min(PIECE_BYTES, end - at), at)
+                        with naming(twin.own_path):
+                            _FILES.pwrite(target, piece, at)
             finally:
                 _FILES.close(target)
         finally:
