@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from wakelog.spark.errors import SourceError
-from wakelog.storage.retention.leases import LEASE_MS
+from wakelog.storage.retention.leases import GRACE_MS, LEASE_MS
 from wakelog.storage.retention.snapshot import SnapshotRefused
 from wakelog.storage.retention.snapshot import read_snapshot as check_snapshot
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 RENEW_SECONDS: Final = LEASE_MS / 1000 / 5
 """Two minutes: a broker that is started anew in the meantime is asked again in time."""
+assert RENEW_SECONDS * 1000 < GRACE_MS
 
 ANSWER_SECONDS_MAX: Final = 60.0
 """A broker that starts anew may recover its store first; then asking again is for the caller."""
