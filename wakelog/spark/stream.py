@@ -7,7 +7,7 @@ begin there:
      "offsets": {"broker-a": {"topic": {"0": 7}}}, "places": {...}}
 
 So a micro-batch is a stretch of each log. It is the same after any restart, and costs no look at
-what was read before but for some bytes before that place (`log_end.tail_of`): if they are other ones,
+what was read before but for some bytes before that place (`log_end.tail_of`): if they are others,
 the log was cut off and has gone on otherwise.
 
     maxOffsetsPerTrigger, maxBytesPerTrigger   a micro-batch ends with the record that fills them;
