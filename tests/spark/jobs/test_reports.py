@@ -143,3 +143,15 @@ def test_a_time_that_cannot_be_true_takes_nothing_with_it(
         assert sum(row["messages"] for row in rows) == 2
     assert run("report", "--store", str(store), "--into", str(tmp_path / "page.html")) == 0
     assert "drawn: 2 messages of 1 topics" in capsys.readouterr().out
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_mistake_is_said_in_a_line(
+    spark: SparkSession, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pyspark itself writes a page of JSON for it."""
+    assert run("latency", "--store", store, "--every", "often") == 1
+    assert capsys.readouterr().err == (
+        "wakelog: 'often' is no interval. Give one such as '10 minutes'.\n"
+    )
