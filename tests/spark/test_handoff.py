@@ -93,6 +93,22 @@ def test_a_lease_that_is_lost_is_said_and_the_reading_goes_on(
     assert "was not renewed: a disk of the store was 91 % full" in caplog.text
 
 
+def test_a_ray_that_is_gone_takes_nothing_with_it(
+    parts: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Gone(Method):
+        def remote(self, *arguments: Any) -> dict[str, Any]:
+            super().remote(*arguments)
+            raise RuntimeError("Ray has not been started yet")
+
+    broker = Broker(parts)
+    broker.renew_snapshot = Gone({}, calls_wanted=3)
+    broker.end_snapshot = Gone({})
+    with held_snapshot(broker, renew_seconds=0.001):
+        assert broker.renew_snapshot.called_enough.wait(WAIT_SECONDS_MAX)
+    assert "was not renewed: Ray has not been started yet" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [(FAILURE, r"too many leases hold\. End some\."), ({"version": 1}, "is no snapshot: .*broker")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from tests.fakes.records import LogBytes
 from tests.spark.logs import FS, write_segments
 from wakelog.spark import log_end
-from wakelog.spark.log_end import find_log_end
+from wakelog.spark.log_end import TAIL_BYTES, find_log_end, has_tail, tail_of
 from wakelog.spark.stores import OpenSegment, open_store
+
+TAILED_BYTES = 512
 
 
 def no_walk(file: OpenSegment, begin: int, end: int) -> int | None:
@@ -126,3 +129,33 @@ def test_what_is_far_behind_is_left_to_compiled_code(
 
     found = find_log_end(FS, open_store(FS, str(folder)), walk_end)
     assert asked == [found] and found in log.offsets
+
+
+def log_of_three_segments() -> LogBytes:
+    log = LogBytes(segment_bytes=TAILED_BYTES)
+    while len(log.data) <= 2 * TAILED_BYTES:
+        log.add(body=b"%d" % len(log.data))
+    return log
+
+
+def test_a_tail_ends_at_its_place_and_stays_in_its_segment(tmp_path: Path) -> None:
+    log = log_of_three_segments()
+    store = open_store(FS, str(write_segments(tmp_path / "b", log)))
+    for place in (1, TAIL_BYTES + 7, TAILED_BYTES, TAILED_BYTES + 3, log.end):
+        segment = (place - 1) // TAILED_BYTES * TAILED_BYTES
+        expected = zlib.crc32(log.data[max(place - TAIL_BYTES, segment) : place])
+        assert tail_of(FS, store, place) == expected
+        assert has_tail(FS, store, place, {"b": expected})
+        assert not has_tail(FS, store, place, {"b": expected ^ 1})
+
+
+def test_nobody_knows_what_no_file_has(tmp_path: Path) -> None:
+    log = log_of_three_segments()
+    folder = write_segments(tmp_path / "b", log)
+    store = open_store(FS, str(folder))
+    assert tail_of(FS, store, 0) is None
+    assert tail_of(FS, store, store.files_end + 1) is None
+    assert has_tail(FS, store, log.end, {"other": 1})
+    min(folder.iterdir()).unlink()
+    assert tail_of(FS, store, 5) is None
+    assert tail_of(FS, open_store(FS, str(folder)), TAILED_BYTES) is None

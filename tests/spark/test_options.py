@@ -35,12 +35,13 @@ VALUES: list[tuple[str, str, str, Any]] = [
     ("subExpression", "*", "tags", ()),
     ("subExpression", " a || b||", "tags", ("a", "b")),
     ("readMode", "file", "table", "messages"),
+    ("paths", '["/s","a=/t"]', "store_path", "/s,a=/t"),
 ]
 
 
 @pytest.mark.parametrize(("name", "text", "field", "expected"), VALUES)
 def test_a_value(name: str, text: str, field: str, expected: Any) -> None:
-    path = {} if name == "storePath" else PATH
+    path = {} if name in ("storePath", "paths") else PATH
     assert getattr(read_options(path | {name: text}), field) == expected
 
 
@@ -97,6 +98,9 @@ WRONG: list[tuple[dict[str, str], str]] = [
     ({**TLS, "tls.client.trustCertPath": "/x"}, "tls.client: /x cannot be read as certificates"),
     ({**TLS, "tls.client.keyPath": "/x"}, "keyPath goes with tls.client.certPath"),
     ({"readMode": "remote"}, "storePath is missing, .* or nameServer, to read over the wire"),
+    ({"paths": "/s"}, "it takes a JSON list of paths"),
+    ({"paths": '["/t"]'}, "options path and paths are one, with two values"),
+    ({"provider": "rocketmq"}, "say CREATE TEMPORARY VIEW"),
     ({"readMode": "fast"}, "it takes auto or file"),
     ({"decompress": "yes"}, "it takes true or false"),
     ({"minPartitions": "0"}, "a number above 0"),

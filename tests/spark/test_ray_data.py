@@ -83,6 +83,10 @@ def test_what_is_read(name: str, folder: str) -> None:
     assert bodies(asked_for("T", store_path=folder, **arguments)) == expected
 
 
+def test_a_path_may_be_one_of_pathlib(folder: str) -> None:
+    assert bodies(asked_for("T", store_path=Path(folder))) == ALL
+
+
 def test_tasks_are_as_many_as_ray_asks_for_and_give_each_message_once(folder: str) -> None:
     reads = asked_for(["T"], store_path=folder)
     assert len(reads.plan(6)) >= 6
@@ -128,6 +132,24 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "to the start": ({"end_offset": "earliest"}, "end_offset cannot be 'earliest'"),
     "over the wire": ({"options": {"nameServer": "h:9876"}}, "give store_path or snapshots"),
     "another table": ({"options": {"table": "damage"}}, "table is for Spark"),
+    "a word that is none": ({"start_offset": "soon"}, "start_offset is 'soon': give 0 or above"),
+    "a fraction": ({"end_offset": 1.5}, "end_offset is 1.5: give"),
+    "a flag": ({"start_offset": True}, "start_offset is True: give"),
+    "below zero": ({"start_offset": -3}, "start_offset is -3: give"),
+    "of a queue": (
+        {"start_offset": {"T": {0: "soon"}}},
+        r"start_offset\['T'\]\[0\] is 'soon': give",
+    ),
+    "of a topic alone": ({"end_offset": {"T": 5}}, r"end_offset\['T'\] is 5: give queue ids"),
+    "of a queue to its start": (
+        {"end_offset": {"T": {1: "earliest"}}},
+        r"end_offset\['T'\]\[1\] cannot be 'earliest'",
+    ),
+    "times backwards": (
+        {"start_offset": moment(5), "end_offset": moment(4)},
+        "start_offset .* is later than end_offset",
+    ),
+    "topics twice": ({"options": {"Subscribe": "U"}}, "topics are the first argument"),
     "of a stream": ({"options": {"maxOffsetsPerTrigger": "1"}}, "for streams only"),
 }
 

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from wakelog.spark.session import (
     LOCAL_SOCKETS,
     SparkMissing,
+    SparkRefused,
     check_java,
     is_submitted,
     job_session,
@@ -65,3 +66,15 @@ def test_no_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(SparkMissing, match=r"pip install 'wakelog\[spark\]'"):
         open_session()
+
+
+def test_what_spark_does_not_start_with_is_not_our_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(builder: object) -> None:
+        raise RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited.\nat some place")
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", refuse)
+    monkeypatch.setattr("wakelog.spark.session.check_java", lambda environment: None)
+    words = r"did not start: \[JAVA_GATEWAY_EXITED\] Java gateway process exited\.; look at what"
+    with pytest.raises(SparkRefused, match=words):
+        open_session("nonsense")

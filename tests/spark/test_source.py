@@ -257,10 +257,58 @@ def test_an_unknown_option_gets_the_nearest_name(spark: SparkSession, tmp_path: 
         read(spark, tmp_path, subscrib="A")
 
 
+@pytest.mark.spark
+@pytest.mark.slow
+def test_several_stores_may_be_a_list(spark: SparkSession, tmp_path: Path) -> None:
+    paths = [str(write_segments(tmp_path / name, log_of_two_topics())) for name in "ab"]
+    table = spark.read.format("rocketmq").option("topic", "A").load(paths)
+    assert {
+        row.brokerName: row["count"] for row in table.groupBy("brokerName").count().collect()
+    } == {
+        "a": 3,
+        "b": 3,
+    }
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_log_is_a_view_of_sql_and_no_table_of_the_catalog(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = write_segments(tmp_path / "log", log_of_two_topics())
+    how = f"orders USING rocketmq OPTIONS (path '{path}', topic 'A')"
+    spark.sql(f"CREATE TEMPORARY VIEW {how}")
+    assert spark.sql("SELECT count(*) FROM orders").collect() == [(3,)]
+    spark.catalog.dropTempView("orders")
+    with pytest.raises(AnalysisException, match="say CREATE TEMPORARY VIEW"):
+        spark.sql(f"CREATE TABLE {how}")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_with_pushdown_each_use_of_a_table_is_a_load_of_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark 4.3 keeps one plan for a load, that of the last filters: see docs/spark.md."""
+    write_segments(tmp_path / "log", log_of_two_topics())
+
+    def load() -> DataFrame:
+        return read(spark, tmp_path / "log", pushdown="true")
+
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        both = load().where("topic = 'A'").union(load().where("topic = 'B'"))
+        assert bodies(both) == [*"012345"] == bodies(load())
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
 SCHEMAS: dict[str, tuple[StructType, str]] = {
     "unknown": (StructType([StructField("topik", StringType())]), "did you mean 'topic'"),
     "other type": (StructType([StructField("topic", LongType())]), "of type string, not bigint"),
     "other case": (StructType([StructField("TOPIC", StringType())]), "is spelled topic"),
+    "no column": (StructType([]), "the schema has no column"),
+    "twice": (StructType([StructField("tags", StringType())] * 2), "tags is in the schema twice"),
     "never null": (StructType([StructField("tags", StringType(), False)]), "is null where"),
 }
 

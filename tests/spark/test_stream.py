@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,6 +17,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from tests.fakes.records import STORE_MS, LogBytes
 from tests.spark.logs import write_segments
 from wakelog.spark.errors import DataLost
+from wakelog.spark.log_end import TAIL_BYTES
 from wakelog.spark.options import read_options
 from wakelog.spark.stream import LogStreamReader
 from wakelog.spark.tasks import LogPartition
@@ -61,6 +63,12 @@ def batches(stream: LogStreamReader, start: dict[str, Any] | None = None) -> lis
     return found
 
 
+def offset_at(log: LogBytes) -> dict[str, Any]:
+    """Return the offset of a stream that has read a log's last segment to its end."""
+    tail = crc32(log.data[-min(TAIL_BYTES, log.end % log.segment_bytes) :])
+    return {"v": 1, "log": {"b": log.end}, "tails": {"b": tail}}
+
+
 def test_a_stream_reads_what_is_there_and_then_what_came(tmp_path: Path) -> None:
     log = log_of(5)
     write_segments(tmp_path / "b", log)
@@ -68,7 +76,7 @@ def test_a_stream_reads_what_is_there_and_then_what_came(tmp_path: Path) -> None
     start = stream.initialOffset()
     assert start == {"v": 1, "log": {"b": 0}}
     end = stream.latestOffset(start, ALL)
-    assert end == stream.reportLatestOffset() == {"v": 1, "log": {"b": log.end}}
+    assert end == stream.reportLatestOffset() == offset_at(log)
     assert rows(stream, start, end) == log.offsets
     assert stream.latestOffset(end, ALL) == end
     assert stream.partitions(end, end) == []
@@ -87,7 +95,7 @@ def test_a_stream_begins_at_the_latest_unless_told(tmp_path: Path) -> None:
     log = log_of(5)
     path = str(write_segments(tmp_path / "b", log))
     stream = LogStreamReader(read_options({"path": path}), SCHEMA)
-    assert stream.initialOffset() == {"v": 1, "log": {"b": log.end}}
+    assert stream.initialOffset() == offset_at(log)
 
 
 @pytest.mark.parametrize("rows_max", [1, 3, 7, 100])
@@ -230,6 +238,37 @@ def test_a_log_that_was_cut_off_or_is_gone(tmp_path: Path) -> None:
     folder.rename(tmp_path / "c")
     with pytest.raises(DataLost, match="the stores of b are not there any more"):
         stream.latestOffset(start, ALL)
+
+
+@pytest.mark.parametrize("added", [0, 2, 5, 9])
+def test_a_log_that_lost_its_end_and_went_on_otherwise(added: int, tmp_path: Path) -> None:
+    """Its segments are as long as before, and a record may begin at the same place again."""
+    log = log_of(20)
+    folder = write_segments(tmp_path / "b", log)
+    stream = reader(folder)
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, ALL)
+    cut = log.offsets[-5]
+    del log.data[cut:]
+    for i in range(100, 100 + added):
+        add(log, i)
+    write_segments(folder, log)
+    for again in (stream, reader(folder)):
+        with pytest.raises(DataLost, match="the log of b was cut off: what is before"):
+            again.latestOffset(end, ALL)
+        with pytest.raises(DataLost, match="the log of b was cut off"):
+            again.partitions(start, end)
+    lenient = reader(folder, failOnDataLoss="false")
+    later = lenient.latestOffset(end, ALL)
+    assert set(rows(lenient, end, later)) <= set(log.offsets)
+
+
+def test_an_offset_of_before_there_were_tails(tmp_path: Path) -> None:
+    log = log_of(5)
+    folder = write_segments(tmp_path / "b", log)
+    stream = reader(folder)
+    old = {"v": 1, "log": {"b": log.offsets[3]}}
+    assert rows(stream, old, stream.latestOffset(old, ALL)) == log.offsets[3:5]
 
 
 @pytest.mark.spark

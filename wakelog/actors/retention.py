@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.actors.links.clocks import steady_ms, wall_ms
+from wakelog.actors.links.clocks import SteadyClock, steady_ms, wall_ms
 from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import LockByte, Refused, Station, attached
@@ -107,6 +107,8 @@ class RetentionService:
         self._segments: MappedFileQueue | None = None
         self._sums: SumThread | None = None
         self._book: LeaseBook | None = None
+        # A clock that is set ahead by ten minutes would end the leases of all who read.
+        self._lease_clock = SteadyClock()
         self._log = logger(Log.STORE)
 
     async def ping(self) -> int:
@@ -126,8 +128,9 @@ class RetentionService:
             lock_byte=LockByte.RETENTION,
         )
         self._store_id = told.store_id
+        self._lease_clock = SteadyClock()
         try:
-            self._book = LeaseBook(self._fs, self._store.paths, wall_ms())
+            self._book = LeaseBook(self._fs, self._store.paths, self._lease_clock.now_ms())
         except StoreError as error:
             self.release()
             raise Refused(str(error)) from None
@@ -155,7 +158,7 @@ class RetentionService:
         station, core, segments, book = self._attached()
         station.check(epoch)
         try:
-            book.expire(wall_ms())
+            book.expire(self._lease_clock.now_ms())
             look = look_at_store(
                 self._fs,
                 self._store,
@@ -207,7 +210,11 @@ class RetentionService:
             if any(file.is_missing and file.end_offset > begin for file in segments.files):
                 return {"refused": "segments are missing in the middle of the log"}
             lease = book.grant(
-                uuid.uuid4().hex, wanted.holder, begin=begin, end=wanted.end, now_ms=wall_ms()
+                uuid.uuid4().hex,
+                wanted.holder,
+                begin=begin,
+                end=wanted.end,
+                now_ms=self._lease_clock.now_ms(),
             )
         except StoreError as error:
             return {"refused": str(error)}
@@ -235,7 +242,7 @@ class RetentionService:
         station, _, _, book = self._attached()
         station.check(epoch)
         try:
-            lease = book.renew(lease_id, wall_ms())
+            lease = book.renew(lease_id, self._lease_clock.now_ms())
         except StoreError as error:
             return {"refused": str(error)}
         if lease is None:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from wakelog.spark.errors import SourceError
-from wakelog.storage.retention.leases import LEASE_MS
+from wakelog.storage.retention.leases import GRACE_MS, LEASE_MS
 from wakelog.storage.retention.snapshot import SnapshotRefused
 from wakelog.storage.retention.snapshot import read_snapshot as check_snapshot
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 RENEW_SECONDS: Final = LEASE_MS / 1000 / 5
 """Two minutes: a broker that is started anew in the meantime is asked again in time."""
+assert RENEW_SECONDS * 1000 < GRACE_MS
 
 ANSWER_SECONDS_MAX: Final = 60.0
 """A broker that starts anew may recover its store first; then asking again is for the caller."""
@@ -88,7 +89,7 @@ def held_snapshot(
     finally:
         done.set()
         renewing.join(END_SECONDS_MAX)
-        _try(broker.end_snapshot.remote(snapshot["leaseId"]), END_SECONDS_MAX)
+        _try(broker.end_snapshot, snapshot["leaseId"], END_SECONDS_MAX)
 
 
 def snapshot_text(*snapshots: Any) -> str:
@@ -111,7 +112,7 @@ def read_snapshot(spark: SparkSession, *snapshots: Any, **options: str) -> DataF
 
 def _renew(broker: Any, lease_id: str, seconds: float, done: threading.Event) -> None:
     while not done.wait(seconds):
-        answer = _try(broker.renew_snapshot.remote(lease_id))
+        answer = _try(broker.renew_snapshot, lease_id)
         if "failure" in answer:
             # Its segments may be there for long; a task that finds one gone says why.
             _LOGGER.warning("a snapshot was not renewed: %s", answer["failure"]["cause"])
@@ -141,8 +142,9 @@ def _answer(reference: Any, seconds_max: float = ANSWER_SECONDS_MAX) -> dict[str
     return dict(found)
 
 
-def _try(reference: Any, seconds_max: float = ANSWER_SECONDS_MAX) -> dict[str, Any]:
+def _try(method: Any, lease_id: str, seconds_max: float = ANSWER_SECONDS_MAX) -> dict[str, Any]:
+    """Call a broker about a lease; without an answer the lease ends by itself."""
     try:
-        return _answer(reference, seconds_max)
-    except HandoffFailed as error:
+        return _answer(method.remote(lease_id), seconds_max)
+    except Exception as error:  # Ray may be gone, and what it raises then is of many kinds
         return {"failure": {"cause": str(error), "remedy": ""}}

@@ -8,6 +8,9 @@ A broker that runs writes a record in one piece, but not in one moment: what is 
 agree yet and belongs to the next query. The CRC covers the body alone; so where a broker is known
 to run, a last record whose properties end in zeros is half there as well.
 
+A segment also looks no different when a log has lost its end, and has or has not gone on since. A
+stream that had read further is told so by the bytes before its place: `tail_of`.
+
 Invariants: the end is the segment's begin or behind a sound record; a later look finds it no
 lower while the log only grows.
 
@@ -16,7 +19,9 @@ Source: org.apache.rocketmq.store.CommitLog#recoverAbnormally (4.9.3), which tru
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Final
 
 from wakelog.protocol.errors import RemoteProtocolError
@@ -33,6 +38,9 @@ PLAIN_BYTES_MAX: Final = 16 << 20
 
 ZEROS_BYTES: Final = 64 << 10
 """So many zeros behind the log's known end are taken for its end by a look that is repeated."""
+
+TAIL_BYTES: Final = 128
+"""The end of a record: properties, and where there are few, topic and body."""
 
 WalkEnd = Callable[[OpenSegment, int, int], int | None]
 """The compiled search: (segment, begin, end) to the end of the last sound record, None for none."""
@@ -61,6 +69,32 @@ def find_log_end(
         if found is not None:
             return found
     return known
+
+
+def tail_of(fs: FileSystem, store: StoreLog, physical_offset: int) -> int | None:
+    """Return a sum of the bytes before a place, None where no file has any.
+
+    A log that only grows has the same one there for ever, or none any more. It is of the last
+    message before: of its properties, and so of its id as a rule.
+    """
+    for segment in store.segments:
+        if segment.begin < physical_offset <= segment.end:
+            begin = max(physical_offset - TAIL_BYTES, segment.begin)
+            try:
+                with closing(OpenSegment(fs, segment)) as file:
+                    return zlib.crc32(file.read(begin, physical_offset - begin))
+            except FileNotFoundError:
+                return None
+    return None
+
+
+def has_tail(
+    fs: FileSystem, store: StoreLog, physical_offset: int, tails: Mapping[str, int]
+) -> bool:
+    """Tell whether a log is, up to a place, the one whose tail is known; True if nobody knows."""
+    known = tails.get(store.broker)
+    found = None if known is None else tail_of(fs, store, physical_offset)
+    return found is None or found == known
 
 
 class _EndSearch:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
+
 from wakelog.broker.names import is_legal_group
 from wakelog.remoting.credentials import Credentials
 from wakelog.remoting.tls import Tls, TlsRefused, make_context
@@ -112,6 +114,15 @@ def one_of(*words: str) -> Callable[[str], str]:
 def read_names(text: str) -> tuple[str, ...]:
     """Read names with commas between."""
     return tuple(filter(None, (part.strip() for part in text.split(","))))
+
+
+def read_paths(text: str) -> str:
+    """Read what Spark makes of `load` with a list, JSON, into the text of one path option."""
+    try:
+        found = msgspec.json.decode(text, type=list[str])
+    except msgspec.DecodeError as error:
+        raise ValueError("a JSON list of paths") from error
+    return ",".join(found)
 
 
 def read_topics(text: str) -> tuple[str, ...]:

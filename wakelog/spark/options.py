@@ -42,6 +42,7 @@ from wakelog.spark.option_texts import (
     read_moment_ms,
     read_names,
     read_number,
+    read_paths,
     read_pattern,
     read_secret,
     read_tags,
@@ -148,6 +149,7 @@ class _Option(NamedTuple):
 _OPTIONS: Final[Mapping[str, _Option]] = {
     "storePath": _Option("store_path", read_text),
     "path": _Option("store_path", read_text),
+    "paths": _Option("store_path", read_paths),
     "snapshot": _Option("snapshots", read_snapshots, batch_only=True, file_only=True),
     "readMode": _Option("mode", one_of("auto", "file", "remote", "ray")),
     "nameServer": _Option("remote.name_servers", read_addresses, remote_only=True),
@@ -222,13 +224,24 @@ _OF_OTHER_SOURCES: Final = {
     "pulltimeoutms": "fetchTimeoutMs",
 }
 """By lower name, what rocketmq-spark and Spark's Kafka source call otherwise."""
-_ALIASES: Final = (("storePath", "path"), ("topic", "subscribe"), ("nameServer", "namesrvAddr"))
+_OF_A_CATALOG: Final = "provider"
+"""What Spark adds to the options of CREATE TABLE."""
+_ALIASES: Final = (
+    ("storePath", "path", "paths"),
+    ("topic", "subscribe"),
+    ("nameServer", "namesrvAddr"),
+)
 _REMOTE_FIELD: Final = "remote."
 _ONE_OF: Final = ("subscribe", "subscribePattern", "assign")
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """Read what a user gave. Raises: OptionError."""
+    if _OF_A_CATALOG in options:
+        raise OptionError(
+            "a table of Spark's catalog cannot be read by a source in Python, and would be empty: "
+            "say CREATE TEMPORARY VIEW in the place of CREATE TABLE"
+        )
     given: dict[str, str] = {}
     for word, text in options.items():
         name = _BY_LOWER.get(word.lower())
@@ -278,9 +291,9 @@ def _unknown(word: str) -> str:
 
 def _check_together(given: Mapping[str, str]) -> None:
     for names in _ALIASES:
-        texts = {given[name] for name in names if name in given}
-        if len(texts) > 1:
-            raise OptionError(f"options {' and '.join(names)} are one, with two values")
+        there = [name for name in names if name in given]
+        if len({given[name] for name in there}) > 1:
+            raise OptionError(f"options {' and '.join(there)} are one, with two values")
     topics = [
         name for name in _ONE_OF if name in given or (name == _ONE_OF[0] and "topic" in given)
     ]

@@ -15,6 +15,7 @@ Source: ray.data.read_kafka (2.60) for names and meaning of the arguments.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 QueueOffsets = Mapping[str, Mapping[int, int | Literal["earliest", "latest"]]]
 """Topic to queue id to an offset; queues that are not named are read whole."""
 
+_TOPIC_OPTIONS: Final = frozenset({"topic", "subscribe", "subscribepattern", "assign"})
 _WORDS: Final = {"earliest": EARLIEST_OFFSET, "latest": LATEST_OFFSET}
 
 
@@ -49,7 +51,7 @@ class RayDataMissing(SourceError):
 def read_wakelog(
     topics: str | Sequence[str],
     *,
-    store_path: str | None = None,
+    store_path: str | os.PathLike[str] | None = None,
     snapshots: Sequence[Any] = (),
     trigger: Literal["once"] = "once",
     start_offset: int | datetime | Literal["earliest"] | QueueOffsets = "earliest",
@@ -91,7 +93,7 @@ def read_wakelog(
 def asked_for(
     topics: str | Sequence[str],
     *,
-    store_path: str | None = None,
+    store_path: str | os.PathLike[str] | None = None,
     snapshots: Sequence[Any] = (),
     start_offset: int | datetime | str | QueueOffsets = "earliest",
     end_offset: int | datetime | str | QueueOffsets = "latest",
@@ -101,12 +103,17 @@ def asked_for(
 
     Raises: SourceError, ValueError.
     """
+    _check_place("start_offset", start_offset)
+    _check_place("end_offset", end_offset)
     words: dict[str, str] = dict(options or {})
+    of_topics = [word for word in words if word.lower() in _TOPIC_OPTIONS]
+    if of_topics:
+        raise OptionError(f"option {of_topics[0]} is for Spark: topics are the first argument")
     words["topic"] = topics if isinstance(topics, str) else ",".join(topics)
     if snapshots:
         words["snapshot"] = snapshot_text(*snapshots)
     if store_path is not None:
-        words["storePath"] = store_path
+        words["storePath"] = os.fspath(store_path)
     words |= _starts(start_offset) | _ends(end_offset)
     return LogReads(words, _bounds(start_offset, end_offset))
 
@@ -217,11 +224,35 @@ def _size_bytes(planned: PlannedTask) -> int:
     return sum(part.size_bytes for part in planned.task)
 
 
+def _check_place(name: str, place: Any) -> None:
+    """Refuse what is no place in queues. Raises: ValueError."""
+    if isinstance(place, datetime):
+        return
+    if not isinstance(place, Mapping):
+        return _check_offset(name, place)
+    for topic, queues in place.items():
+        if not isinstance(queues, Mapping):
+            raise ValueError(f"{name}[{topic!r}] is {queues!r}: give queue ids and their offsets")
+        for queue, offset in queues.items():
+            if name == "end_offset" and offset == "earliest":
+                raise ValueError(f"{name}[{topic!r}][{queue!r}] cannot be 'earliest'")
+            _check_offset(f"{name}[{topic!r}][{queue!r}]", offset)
+
+
+def _check_offset(what: str, offset: Any) -> None:
+    is_number = isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0
+    if not is_number and offset not in list(_WORDS):
+        raise ValueError(f"{what} is {offset!r}: give 0 or above, 'earliest' or 'latest'")
+
+
 def _bounds(start: Any, end: Any) -> Bounds:
     begin = start if isinstance(start, int) else EVERYTHING.queue_begin
     stop = end if isinstance(end, int) else EVERYTHING.queue_end
     if begin > stop:
         raise ValueError(f"start_offset {begin} is above end_offset {stop}")
+    times = [_milliseconds(place) for place in (start, end) if isinstance(place, datetime)]
+    if times != sorted(times):
+        raise ValueError(f"start_offset {start} is later than end_offset {end}")
     return Bounds(queue_begin=begin, queue_end=stop)
 
 

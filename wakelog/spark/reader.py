@@ -1,8 +1,8 @@
 """Reads one task: ranges of files in, record batches out, or the damage that was met.
 
-A segment that retention removes while a task reads it stays readable to that task. One that is gone
-before the task opened it is an error, or passed over, as `fail_on_data_loss` says; the same holds
-for a file that became shorter.
+A segment that 4.9.3 removes while a task reads it stays readable to that task; wakelog's retention
+cuts it to nothing beside. One that is gone before the task opened it is an error, or passed over,
+as `fail_on_data_loss` says; the same holds for a file that became shorter.
 
 Invariants: one segment is open at a time; reading again gives the same rows.
 """

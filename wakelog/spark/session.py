@@ -33,13 +33,23 @@ class SparkMissing(SourceError):
     """PySpark or a Java that it runs on is not here; the text says what to install."""
 
 
+class SparkRefused(SourceError):
+    """Spark did not start with what it was told; what Java wrote is before."""
+
+    def __init__(self, said: str) -> None:
+        """Keep the first line of what it said."""
+        super().__init__(
+            f"Spark did not start: {said}; look at what it said before, at its master and settings"
+        )
+
+
 def open_session(
     master: str | None = "local[*]", config: Mapping[str, str] | None = None
 ) -> SparkSession:
     """Return the session of this process, made now if there is none.
 
     master: None for what spark-submit was told.
-    Raises: SparkMissing.
+    Raises: SparkMissing, SparkRefused.
     """
     try:
         from pyspark.sql import SparkSession
@@ -58,7 +68,11 @@ def open_session(
         builder = builder.master(master)
     for name, value in given.items():
         builder = builder.config(name, value)
-    session: SparkSession = builder.getOrCreate()
+    try:
+        session: SparkSession = builder.getOrCreate()
+    except Exception as error:  # Java's, py4j's and pyspark's own have no kind in common
+        first, *_ = str(error).splitlines() or [type(error).__name__]
+        raise SparkRefused(first) from error
     return session
 
 

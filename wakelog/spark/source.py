@@ -15,6 +15,7 @@ Source: none upstream.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -165,6 +166,11 @@ def check_schema(options: ReadOptions, schema: StructType) -> None:
     Raises: OptionError.
     """
     table = options.column_types()
+    if not schema.fields:
+        raise OptionError("the schema has no column; rows without any cannot be counted")
+    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        raise OptionError(f"column {twice[0]} is in the schema twice")
     for field in schema.fields:
         [name] = chosen_columns(table, [field.name])
         if name != field.name:

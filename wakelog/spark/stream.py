@@ -3,11 +3,12 @@
 A stream's offset is one place in each broker's log, and where single queues began, if they did not
 begin there:
 
-    {"v": 1, "log": {"broker-a": 12345},
+    {"v": 1, "log": {"broker-a": 12345}, "tails": {"broker-a": 3141592653},
      "offsets": {"broker-a": {"topic": {"0": 7}}}, "places": {...}}
 
 So a micro-batch is a stretch of each log. It is the same after any restart, and costs no look at
-what was read before.
+what was read before but for some bytes before that place (`log_end.tail_of`): if they are others,
+the log was cut off and has gone on otherwise.
 
     maxOffsetsPerTrigger, maxBytesPerTrigger   a micro-batch ends with the record that fills them;
                                                each broker gets its share of what waits
@@ -39,13 +40,16 @@ from pyspark.sql.types import StructType
 
 from wakelog.spark.bounds import Bounds, QueueKey, Selection
 from wakelog.spark.errors import DataLost
+from wakelog.spark.log_end import has_tail, tail_of
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.query import Query
 from wakelog.spark.records.wanted import Wanted
 from wakelog.spark.starts import read_bounds
 from wakelog.spark.store_view import StoreView
+from wakelog.spark.stores import StoreLog
 from wakelog.spark.tasks import LogPartition, read_messages
 from wakelog.storage.bulk.layout import PHYSICAL_OFFSET, SIZE
+from wakelog.storage.file_system import RealFileSystem
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +73,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Look at nothing yet."""
         self._options = options
         self._schema = schema
-        self._query = Query(options)
+        self._fs = RealFileSystem()
+        self._query = Query(options, self._fs)
         self._hold = TriggerHold(options, now_s)
         self._target: Places | None = None
         self._latest: Offset | None = None
@@ -79,7 +84,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         views = self._query.views()
         selection = self._query.select(views, stream=True)
         log = {view.store.broker: read_bounds(selection, view)[0] for view in views}
-        offset: Offset = {"v": VERSION, "log": log}
+        offset = self._offset({"v": VERSION}, views, log)
         for name, field in _BEGINS.items():
             begins = {key: getattr(x, field) for key, x in selection.queues.items()}
             found = _nested({key: begin for key, begin in begins.items() if begin > 0})
@@ -104,14 +109,23 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             target = self._target
             ends = {name: min(end, target.get(name, begins[name])) for name, end in ends.items()}
             ends = {name: max(end, begins[name]) for name, end in ends.items()}
-        self._latest = {**start, "log": ends}
+        self._latest = self._offset(start, views, ends)
         if not isinstance(limit, ReadAllAvailable):
             selection = selection_of(self._options, start)
             backlog = _Backlog(views, selection, begins, ends)
             if self._target is None and self._hold.holds_back(backlog.holds):
                 return start
             ends = self._limited(backlog, ends)
-        return start if ends == start["log"] else {**start, "log": ends}
+        return start if ends == start["log"] else self._offset(start, views, ends)
+
+    def _offset(self, start: Offset, views: Sequence[StoreView], log: Places) -> Offset:
+        """Return an offset that goes on from `start` to these places."""
+        found = {
+            view.store.broker: tail_of(self._fs, view.store, log[view.store.broker])
+            for view in views
+        }
+        tails = {name: tail for name, tail in found.items() if tail is not None}
+        return {**start, "log": log, **({"tails": tails} if tails else {})}
 
     def _begins(self, start: Offset, views: Sequence[StoreView]) -> Places:
         """Return where reading goes on in each log. Raises: DataLost."""
@@ -129,13 +143,23 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                         f"the log of {store.broker} begins at physical offset {store.begin} now; "
                         f"the stream has read it up to {begin} only"
                     )
-                if begin > store.files_end:
-                    raise DataLost(
-                        f"the log of {store.broker} ends at physical offset {store.files_end}; "
-                        f"the stream has read it up to {begin}"
-                    )
+                self._check_reaches(store, start)
             begins[store.broker] = max(begin, store.begin)
         return begins
+
+    def _check_reaches(self, store: StoreLog, offset: Offset) -> None:
+        """Tell whether a log still goes up to an offset of the stream. Raises: DataLost."""
+        place = offset["log"].get(store.broker, store.begin)
+        if place > store.files_end:
+            raise DataLost(
+                f"the log of {store.broker} ends at physical offset {store.files_end}; "
+                f"the stream has read it up to {place}"
+            )
+        if not has_tail(self._fs, store, place, offset.get("tails", {})):
+            raise DataLost(
+                f"the log of {store.broker} was cut off: what is before physical offset {place}, "
+                "up to which the stream has read it, is something else now"
+            )
 
     def _limited(self, backlog: _Backlog, ends: Places) -> Places:
         if self._options.offsets_per_trigger_max is not None:
@@ -153,6 +177,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Plan a micro-batch. Raises: SourceError."""
         views = self._query.views(end["log"])
         begins = self._begins(start, views)
+        if self._options.fail_on_data_loss:
+            for view in views:
+                self._check_reaches(view.store, end)
         bounds = {name: (begin, end["log"].get(name, begin)) for name, begin in begins.items()}
         selection = selection_of(self._options, start)
         planned = self._query.plan_bounds(views, selection, bounds)

@@ -58,6 +58,25 @@ def test_each_kind_of_damage_is_found(spark: SparkSession, tmp_path: Path) -> No
     assert {row.severity for row in rows if row.kind == "duplicate"} == {"notice"}
 
 
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_queue_offset_may_be_any_number_at_all(spark: SparkSession, tmp_path: Path) -> None:
+    """No CRC covers it, and the distance from one end of a long to the other is in no long."""
+    log = LogBytes(8192)
+    least, most = -(1 << 63), (1 << 63) - 1
+    for place in (0, most, least, 2, most):
+        log.add(queue_offset=place)
+    rows = audit(spark, log_alone(write_segments(tmp_path / "log", log))).collect()
+    found = {(row.kind, row.queueOffset, row.physicalOffset, row.affected) for row in rows}
+    places = log.offsets
+    assert found == {
+        ("place", least + 1, places[0], most),
+        ("place", 1, places[3], 1),
+        ("place", 3, places[1], most - 3),
+        ("place", most, places[4], 1),
+    }
+
+
 @pytest.mark.golden
 @pytest.mark.spark
 @pytest.mark.slow

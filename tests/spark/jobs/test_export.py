@@ -179,3 +179,19 @@ def test_files_get_their_names_however_often_it_is_tried(tmp_path: Path) -> None
     assert exported(tmp_path / "out") == ["x", "y"] and topics_of(state.target) == ["%R"]
     assert state.rows_count == 4  # of both calls
     assert not Path(state.folder, "staged", "3").exists()
+
+
+def test_what_others_leave_in_its_folder_is_none_of_its_lists(tmp_path: Path) -> None:
+    """Network file systems and people do that."""
+    state = ExportState(str(tmp_path / "out"))
+    state.begin({"columns": []})
+    lists = Path(state.folder, "batches")
+    others = {".nfs0000012", "notes.txt", "1.json.orig"}
+    for name in others:
+        (lists / name).touch()
+    state.begin({"columns": ["body"]})  # nothing counts yet, so this may change
+    for batch in range(3):
+        Path(state.staged(batch)).mkdir(parents=True)
+        state.list_files(batch)
+        state.name_files(batch)
+    assert {path.name for path in lists.iterdir()} == {"2.json", *others}

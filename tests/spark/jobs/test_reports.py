@@ -121,3 +121,37 @@ def test_the_commands_print_the_tables(
     assert "retries used up" in capsys.readouterr().out
     assert run("latency", "--store", store, "--every", "soon") == 1
     assert "'soon' is no interval. Give one such as" in capsys.readouterr().err
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("lie", [-(1 << 63), -1, (1 << 63) - 1, 253_402_300_800_000])
+def test_a_time_that_cannot_be_true_takes_nothing_with_it(
+    spark: SparkSession, tmp_path: Path, lie: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = LogBytes(8192)
+    for offset, time_ms in enumerate((STORE_MS, lie)):
+        log.add(queue_offset=offset, store_timestamp_ms=time_ms, born_timestamp_ms=time_ms)
+    store = tmp_path / "store"
+    write_segments(store / "commitlog", log)
+    (store / "config").mkdir()
+    table = {"offsetTable": {"T@G": {"0": 0}}}
+    (store / "config" / "consumerOffset.json").write_text(json.dumps(table))
+    for name in ("lag", "latency"):
+        assert run(name, "--store", str(store), "--json") == 0
+        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert sum(row["messages"] for row in rows) == 2
+    assert run("report", "--store", str(store), "--into", str(tmp_path / "page.html")) == 0
+    assert "drawn: 2 messages of 1 topics" in capsys.readouterr().out
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_mistake_is_said_in_a_line(
+    spark: SparkSession, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pyspark itself writes a page of JSON for it."""
+    assert run("latency", "--store", store, "--every", "often") == 1
+    assert capsys.readouterr().err == (
+        "wakelog: 'often' is no interval. Give one such as '10 minutes'.\n"
+    )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import logging
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from wakelog.spark.errors import JobFailed
-from wakelog.spark.jobs.run import SparkRunner, explained, failure_of
+from wakelog.spark.jobs.run import CONTEXT_LOGGERS, SparkRunner, explained, failure_of
 from wakelog.storage.errors import DamagedStore
 
 
@@ -51,6 +53,13 @@ def test_a_failed_task_says_why_and_what_to_do(spark: SparkSession) -> None:
 def test_a_failure_of_spark_itself_is_told_as_it_is() -> None:
     failure = failure_of(ValueError("no room"))
     assert failure.cause == "Spark gave up: no room"
+
+
+def test_pyspark_prints_no_page_for_what_is_explained() -> None:
+    loggers = [PySparkLogger.getLogger(name) for name in CONTEXT_LOGGERS]
+    with explained():
+        assert not any(each.isEnabledFor(logging.ERROR) for each in loggers)
+    assert all(each.isEnabledFor(logging.ERROR) for each in loggers)
 
 
 SAID = """[STREAM_FAILED] Query [id = 1] terminated with exception:

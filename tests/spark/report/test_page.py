@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.spark.report.figures import BEGIN_MS, NOTHING, some_figures
-from wakelog.spark.report.figures import Figures
+from wakelog.spark.report.figures import Figures, HotKey, Waiting
 from wakelog.spark.report.page import page
 
 FETCHED = re.compile(r"https?:|<script|<link|\bsrc=|\bhref=|url\(|@import")
@@ -74,3 +74,18 @@ def test_what_is_not_there_is_said(name: str) -> None:
     empty = some_figures()._replace(keys=[], groups={}, waiting=[])
     said = {"keys": "No message of these topics has a key.", "groups": "No group has committed"}
     assert said[name] in " ".join(made(empty).itertext())
+
+
+def test_a_topic_has_one_colour_and_one_place_in_all_pictures() -> None:
+    figures = some_figures()
+    first, second = figures.shown
+    waiting = [Waiting("mail", topic, BEGIN_MS, 7, 7) for topic in ("a small one", second, first)]
+    keys = [HotKey(topic, "k", 1, 1, 1.0) for topic in sorted(figures.shown)]
+    assert [each.topic for each in keys] == [second, first]
+    root = made(figures._replace(waiting=waiting, keys=keys))
+    assert figure_names(root)[-3:] == ["mail", first, second]
+    mail = next(each for each in root.iter("figure") if each.findtext("h3") == "mail")
+    names = next(mail.iter("tr"))
+    colours = [each.get("class") for each in mail.iter("rect")]
+    assert [cell.text for cell in names][1:] == [second, "a small one", first]
+    assert colours[:3] == ["c1", "c2", "c0"]

@@ -24,6 +24,7 @@ from functools import partial
 from os.path import isdir, join
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from wakelog.protocol.java import LONG_MAX
 from wakelog.spark.jobs.rebuild import rebuild_by
 from wakelog.spark.jobs.run import Runner, SparkRunner
 from wakelog.spark.jobs.tables import ALL_TOPICS, read_log, source_path
@@ -190,19 +191,26 @@ def _damage(table: DataFrame) -> DataFrame:
 def _places(messages: DataFrame) -> DataFrame:
     """Find where a queue's offsets do not go up by one."""
     order = "partition by brokerName, topic, queueId order by queueOffset, commitLogOffset"
+    # Offsets are whatever damage has made of them: what has no place in a long is null.
     return (
-        messages.selectExpr("*", f"queueOffset - lag(queueOffset) over ({order}) as distance")
-        .where("distance != 1")
+        messages.selectExpr("*", f"lag(queueOffset) over ({order}) as before")
+        .selectExpr(
+            "*",
+            "try_add(before, 1) as wanted",
+            "coalesce(try_subtract(queueOffset, wanted), "
+            f"if(queueOffset = before, -1, {LONG_MAX})) as distance",
+        )
+        .where("before is not null and distance != 0")
         .selectExpr(
             "'damage' as severity",
             "'place' as kind",
             "brokerName as place",
             "topic",
             "queueId",
-            "if(distance = 0, queueOffset, queueOffset - distance + 1) as queueOffset",
+            "if(distance < 0, queueOffset, wanted) as queueOffset",
             "commitLogOffset as physicalOffset",
-            "if(distance = 0, 1, distance - 1) as affected",
-            "if(distance = 0, 'another record has this queue offset', "
+            "if(distance < 0, 1, distance) as affected",
+            "if(distance < 0, 'another record has this queue offset', "
             "'no record has these queue offsets') as reason",
         )
     )

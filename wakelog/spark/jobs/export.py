@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from os.path import abspath, join, relpath
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FOLDER: Final = "_wakelog"
+_LIST_NAME: Final = re.compile(r"([0-9]+)\.json")
 BATCH_BYTES: Final = "4g"
 """Of each log in one batch, unless options say otherwise: what a kill makes a run do again."""
 DAY: Final = (
@@ -112,7 +114,7 @@ class ExportState:
 
     def _has_nothing(self) -> bool:
         """Tell whether no batch ever counted: of those that did, the last one's list stays."""
-        return not os.listdir(join(self.folder, "batches"))
+        return not self._listed()
 
     def staged(self, batch: int) -> str:
         """Return where a batch is written; nothing of an earlier attempt is there."""
@@ -152,9 +154,14 @@ class ExportState:
         self.files_count += len(found["files"])
         self.rows_count += found["rows"]
         shutil.rmtree(staged, ignore_errors=True)
-        for name in os.listdir(join(self.folder, "batches")):
-            if int(name.removesuffix(".json")) < batch:
-                os.unlink(join(self.folder, "batches", name))
+        for number in self._listed():
+            if number < batch:
+                os.unlink(self._list(number))
+
+    def _listed(self) -> list[int]:
+        """Return the batches that have a list; what others have left in the folder is not ours."""
+        names = os.listdir(join(self.folder, "batches"))
+        return [int(match[1]) for match in map(_LIST_NAME.fullmatch, names) if match]
 
     def _list(self, batch: int) -> str:
         return join(self.folder, "batches", f"{batch}.json")

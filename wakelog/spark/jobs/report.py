@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.reports import committed_offsets, hotkeys, lag
-from wakelog.spark.jobs.tables import ALL_TOPICS, read_log
+from wakelog.spark.jobs.tables import ALL_TOPICS, read_times
 from wakelog.spark.options import read_options
 from wakelog.spark.report.figures import (
     Figures,
@@ -72,7 +72,7 @@ def report(
 
 def read_figures(spark: SparkSession, store_path: str, options: Mapping[str, str]) -> Figures:
     """Read what the page shows. Raises: JobFailed, SourceError."""
-    messages = read_log(spark, store_path, *COLUMNS, **options)
+    messages = read_times(spark, store_path, *COLUMNS, **options)
     topics, sums = read_totals(messages)
     shown, every_ms = shown_topics(topics), interval_ms(sums)
     groups = consuming_groups(store_path, options)

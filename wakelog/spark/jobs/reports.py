@@ -20,7 +20,7 @@ from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import JobFailed
-from wakelog.spark.jobs.tables import ALL_TOPICS, read_log
+from wakelog.spark.jobs.tables import ALL_TOPICS, read_log, read_times
 from wakelog.spark.stores import StoreLog, find_stores
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
@@ -62,7 +62,7 @@ def lag(
         "`group` string, brokerName string, topic string, queueId int, committed bigint",
     )
     names = ("brokerName", "topic", "queueId", "queueOffset", "storeTimestamp", "storeSize")
-    messages = read_log(spark, store_path, *names, **{**ALL_TOPICS, **(options or {})})
+    messages = read_times(spark, store_path, *names, **{**ALL_TOPICS, **(options or {})})
     return (
         messages.join(committed, ["brokerName", "topic", "queueId"])
         .where("queueOffset >= committed")
@@ -99,7 +99,7 @@ def latency(
 
     names = ("topic", "bornTimestamp", "storeTimestamp")
     given = {"includeRetry": "true", "includeDlq": "true", **(options or {})}
-    messages = read_log(spark, store_path, *names, **given).selectExpr(
+    messages = read_times(spark, store_path, *names, **given).selectExpr(
         "*", "unix_millis(storeTimestamp) - unix_millis(bornTimestamp) as ms"
     )
     if group:
@@ -164,7 +164,7 @@ def deadletters(
     from pyspark.sql.functions import expr
 
     return (
-        read_log(spark, store_path, *names, **pattern)
+        read_times(spark, store_path, *names, **pattern)
         .selectExpr(
             f"substring(topic, {len(DLQ_PREFIX) + 1}) as `group`",
             "coalesce(properties['RETRY_TOPIC'], '') as origin",

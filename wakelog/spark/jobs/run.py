@@ -8,6 +8,7 @@ and may run one twice, so that work has to allow for it.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+CONTEXT_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""By which pyspark says where in a query an error is, with all of Java's frames."""
 _RAISED: Final = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+((?:[a-z_]\w*\.)*)(\w+): (.+)$",
     re.MULTILINE,
@@ -87,9 +90,26 @@ def explained() -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     try:
-        yield
+        with _hushed():
+            yield
     except (PySparkException, Py4JJavaError) as error:
         raise failure_of(error) from error
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """Keep pyspark from printing a page of JSON for an error that we say in a line."""
+    from pyspark.logger import PySparkLogger
+
+    loggers = [PySparkLogger.getLogger(name) for name in CONTEXT_LOGGERS]
+    levels = [each.level for each in loggers]
+    try:
+        for each in loggers:
+            each.setLevel(logging.CRITICAL)
+        yield
+    finally:
+        for each, level in zip(loggers, levels, strict=True):
+            each.setLevel(level)
 
 
 def failure_of(error: Exception) -> JobFailed:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 ALL_TOPICS: Final = {"includeSystemTopics": "true", "includeRetry": "true", "includeDlq": "true"}
 
+_TIMES: Final = ("bornTimestamp", "storeTimestamp")
+_FIRST_TIME: Final = "timestamp'1970-01-01 00:00:00 UTC'"
+_LAST_TIME: Final = "timestamp'2199-12-31 00:00:00 UTC'"
+
 
 def read_log(spark: SparkSession, path: str, *columns: str, **options: str) -> DataFrame:
     """Return a table with these columns; Spark does not tell a source which ones are used.
@@ -23,6 +27,19 @@ def read_log(spark: SparkSession, path: str, *columns: str, **options: str) -> D
     if columns:
         reader = reader.option("columns", ",".join(columns))
     return reader.load(path or None)
+
+
+def read_times(spark: SparkSession, path: str, *columns: str, **options: str) -> DataFrame:
+    """Return a table as `read_log` does, with times that can be put into intervals.
+
+    No CRC covers a record's times. One that cannot be true counts as the nearest that may be, and
+    takes its message with it: in the year 290,000 neither Spark's windows nor Python end.
+    """
+    table = read_log(spark, path, *columns, **options)
+    bounded = {
+        name: f"least(greatest({name}, {_FIRST_TIME}), {_LAST_TIME}) as {name}" for name in _TIMES
+    }
+    return table.selectExpr(*(bounded.get(name, name) for name in columns))
 
 
 def source_path(config: StoreConfig) -> str:

@@ -218,7 +218,7 @@ def _group_figure(figures: Figures, group: str) -> Markup:
     found = [each for each in figures.waiting if each.group == group]
     begins = _begins(found, figures.every_ms)
     topics = sorted({each.topic for each in found})
-    colours = {topic: i for i, topic in enumerate(topics[:SHOWN_TOPICS_MAX])}
+    colours = _colours_of(topics[:SHOWN_TOPICS_MAX], figures.shown)
     sums: dict[tuple[str, int], float] = {}
     for each in found:
         key = each.topic if each.topic in colours else OTHERS, each.begin_ms
@@ -238,9 +238,16 @@ def _group_figure(figures: Figures, group: str) -> Markup:
     return _figure(group, legend(series), drawn, _slot_table(slots, series, compact))
 
 
+def _colours_of(topics: Sequence[str], shown: Sequence[str]) -> dict[str, int]:
+    """Give topics the colours that they have in other pictures, and the rest what is left."""
+    left = (i for i in range(SHOWN_TOPICS_MAX) if i >= len(shown) or shown[i] not in topics)
+    return {topic: shown.index(topic) if topic in shown else next(left) for topic in topics}
+
+
 def _keys(figures: Figures) -> Markup:
     pictures = []
-    for topic, found in groupby(figures.keys, key=lambda each: each.topic):
+    largest_first = sorted(figures.keys, key=lambda each: figures.shown.index(each.topic))
+    for topic, found in groupby(largest_first, key=lambda each: each.topic):
         colour = figures.shown.index(topic)
         rows = [
             element(

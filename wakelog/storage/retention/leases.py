@@ -31,9 +31,9 @@ dead driver held goes ten minutes later."""
 LEASES_MAX: Final = 64
 """Readers at once. Each run of Retention looks at all of them, and the file is written whole."""
 
-GRACE_MS: Final = 60_000
-"""What a lease has left at least when a broker starts: nobody could renew it before. Retention
-removes nothing for as long after a start."""
+GRACE_MS: Final = 180_000
+"""What a lease has left at least when a broker starts: nobody could renew it before, and a reader
+at work tries to every two minutes."""
 
 HOLDER_CHARACTERS_MAX: Final = 200
 
