@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from wakelog.dispatchers.verify import VerifyReport
-from wakelog.protocol.message_record import MessageRecord
+from wakelog.protocol.message_record import Host, MessageRecord
 from wakelog.protocol.properties import decode_properties
 from wakelog.storage.verification.findings import Finding
 
@@ -95,7 +96,7 @@ def record_line(record: MessageRecord, *, hexadecimal: bool, body_bytes_max: int
     )
     return (
         f"{record.physical_offset:>12}  {record.topic}/{record.queue_id}@{record.queue_offset}  "
-        f"{record.store_timestamp_ms}  {properties}  {body!r}{'...' if cut else ''}"
+        f"{_moment_text(record.store_timestamp_ms)}  {properties}  {body!r}{'...' if cut else ''}"
     )
 
 
@@ -112,9 +113,9 @@ def record_json(record: MessageRecord, *, hexadecimal: bool, body_bytes_max: int
             "sysFlag": record.sys_flag,
             "flag": record.flag,
             "bornTimestamp": record.born_timestamp_ms,
-            "bornHost": "{}:{}".format(*record.born_host),
+            "bornHost": _host_text(record.born_host),
             "storeTimestamp": record.store_timestamp_ms,
-            "storeHost": "{}:{}".format(*record.store_host),
+            "storeHost": _host_text(record.store_host),
             "reconsumeTimes": record.reconsume_times,
             "properties": decode_properties(record.properties_text),
             "bodyBytes": len(record.body),
@@ -122,6 +123,19 @@ def record_json(record: MessageRecord, *, hexadecimal: bool, body_bytes_max: int
             "bodyCut": cut,
         }
     )
+
+
+def _moment_text(moment_ms: int) -> str:
+    try:
+        moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):  # a record may state any
+        return f"{moment_ms} ms"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _host_text(host: Host) -> str:
+    address, port = host
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _camel(name: str) -> str:

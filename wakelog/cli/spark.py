@@ -16,7 +16,14 @@ import typer
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.failures import FAILED
-from wakelog.cli.log import LIMIT_DEFAULT, AsJson, Config, Scratch, Settings
+from wakelog.cli.log import (
+    LIMIT_DEFAULT,
+    AsJson,
+    Config,
+    Scratch,
+    Settings,
+    help_without_command,
+)
 from wakelog.storage.config import StoreConfig
 
 if TYPE_CHECKING:
@@ -25,11 +32,11 @@ if TYPE_CHECKING:
 Text = str | None
 
 Store = Annotated[
-    str, typer.Option(metavar="DIR", help="Store directory, or a folder of commit-log files.")
+    str, typer.Option(metavar="DIR", help="A store, or a folder of commit-log files.")
 ]
 Stores = Annotated[
     str,
-    typer.Option("--store", metavar="DIR", help="As the source's storePath: several with commas."),
+    typer.Option("--store", metavar="DIR", help="A store, or several with commas."),
 ]
 Into = Annotated[str, typer.Option(metavar="DIR", help="A new folder.")]
 Master = Annotated[
@@ -40,26 +47,30 @@ Confs = Annotated[
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; repeat."),
 ]
 
-Columns = Annotated[Text, typer.Option(metavar="NAMES", help="With commas.  [default: all]")]
+Columns = Annotated[
+    Text, typer.Option(metavar="NAMES", help="Columns, with commas.  [default: all]")
+]
 Options = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="KEY=VALUE", help="An option of the source; repeat."),
 ]
-Every = Annotated[str, typer.Option(metavar="INTERVAL", help="Of storing, as '10 minutes'.")]
-Group = Annotated[str, typer.Option(help="Of this group alone.")]
-Limit = Annotated[int, typer.Option(help="How many rows at most.", min=1)]
+Every = Annotated[str, typer.Option(metavar="INTERVAL", help="Of a row, as '10 minutes'.")]
+Group = Annotated[str, typer.Option(metavar="NAME", help="Of this group alone.")]
+Limit = Annotated[int, typer.Option(metavar="N", help="How many rows at most.", min=1)]
 
 QUIET = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
 
 spark = typer.Typer(
     name="spark",
     help="Jobs over whole logs: rebuild, audit, export, compare, and what they tell of traffic.",
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
-@spark.command()
+spark.callback(invoke_without_command=True)(help_without_command)
+
+
+@spark.command(short_help="Print the path of the program for spark-submit.")
 def script() -> None:
     """Print the path of the program that spark-submit takes for these commands."""
     print(Path(__file__).parent / "submit" / "spark_job.py")
@@ -93,7 +104,7 @@ def rebuild(
     return 0
 
 
-@spark.command()
+@spark.command(short_help="Prove a log, its queues and index sound.")
 def audit(
     store: Store,
     config: Config = None,
@@ -150,7 +161,7 @@ def export(
     return 0
 
 
-@spark.command()
+@spark.command(short_help="Count what groups have not consumed.")
 def lag(
     store: Stores,
     group: Group = "",
@@ -170,7 +181,7 @@ def lag(
         _print(found, limit, as_json)
 
 
-@spark.command()
+@spark.command(short_help="Say how long messages took to the log.")
 def latency(
     store: Stores,
     group: Group = "",
@@ -206,7 +217,7 @@ def hotkeys(
         _print(table(session, store, options=_pairs("option", options)), limit, as_json)
 
 
-@spark.command()
+@spark.command(short_help="Draw a log into one HTML file that opens offline.")
 def report(
     store: Stores,
     into: Annotated[str, typer.Option(metavar="FILE", help="The page, which is replaced.")],
@@ -229,18 +240,20 @@ def report(
     )
 
 
-@spark.command()
+@spark.command(short_help="Count what groups gave up, or send it again.")
 def deadletters(
     store: Stores,
-    retries: Annotated[int, typer.Option(help="After how many a message is given up.")] = 16,
+    retries: Annotated[
+        int, typer.Option(metavar="N", help="After how many a message is given up.")
+    ] = 16,
     again: Annotated[
         bool, typer.Option("--resend", help="Send them again instead; needs --name-server.")
     ] = False,
     name_server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to send to.")] = "",
     group: Group = "",
-    to: Annotated[str, typer.Option(help="origin: their topic; retry: their group alone.")] = (
-        "origin"
-    ),
+    to: Annotated[
+        str, typer.Option(metavar="WHERE", help="origin: their topic; retry: their group.")
+    ] = ("origin"),
     options: Annotated[
         list[str] | None,
         typer.Option(
@@ -292,7 +305,7 @@ def _resend(
         print(f"left out: {found.without_origin_count} without RETRY_TOPIC")
 
 
-@spark.command()
+@spark.command(short_help="List what one log has and another lacks.")
 def compare(
     store: Stores,
     other: Annotated[str, typer.Option("--with", metavar="DIR", help="The other side.")] = "",
