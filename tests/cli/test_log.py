@@ -58,6 +58,28 @@ def test_a_rebuild_leaves_the_same_queues_and_keeps_the_old(
     assert run("verify", "--store", str(store)) == 0
 
 
+def test_a_rebuild_makes_light_queues_too(tmp_path: Path) -> None:
+    store, _ = open_golden("multi_dispatch", tmp_path)
+    before = queues(store)
+    assert run("rebuild", "--store", str(store)) == 0
+    assert queues(store) == before
+    assert run("verify", "--store", str(store)) == 0
+
+
+def test_damage_comes_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    with (store / "commitlog" / ("0" * 20)).open("r+b") as file:
+        file.seek(8)
+        file.write(bytes(4))  # a body's CRC
+    assert run("verify", "--store", str(store)) == 1
+    assert capsys.readouterr().err.startswith("what rotted in the log hides only itself")
+    min((store / "consumequeue").rglob("0" * 20)).unlink()
+    assert run("verify", "--store", str(store)) == 1
+    assert capsys.readouterr().err.startswith("next: wakelog log repair; ")
+    assert run("verify", "--store", str(store), "--json") == 1
+    assert capsys.readouterr().err == ""
+
+
 def test_a_rebuild_tells_of_missing_segments(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

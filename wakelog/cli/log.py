@@ -63,12 +63,14 @@ def verify(
 ) -> int:
     """Prove a store sound, or list its damage; exit code 1 if there is any."""
     from wakelog.cli.log_settings import store_config
-    from wakelog.cli.log_text import report_json, report_lines
+    from wakelog.cli.log_text import advice, report_json, report_lines
     from wakelog.cli.log_work import verify as verify_now
 
     settled = store_config(store, config, settings or ())
     report = verify_now(settled, scratch=scratch, show_progress=not as_json)
     print(report_json(report) if as_json else "\n".join(report_lines(report)))
+    for line in () if as_json else advice(report):
+        _note(line)
     return 0 if report.findings.is_sound else FAILED
 
 
@@ -116,7 +118,7 @@ def dump(
         since_ms=_moment_ms("--since", since),
         until_ms=_moment_ms("--until", until),
     )
-    settled = store_config(store, config, settings or ())
+    settled = store_config(store, config, settings or (), takes_log_alone=True)
     body_bytes_max = BODY_BYTES_SHOWN_MAX if body_bytes is None else body_bytes
     text = record_json if as_json else record_line
     count, count_max = 0, LIMIT_DEFAULT if limit is None else limit
@@ -160,7 +162,7 @@ def rebuild(
     from wakelog.cli.log_settings import store_config
     from wakelog.cli.log_work import rebuild_into, rebuild_store
 
-    settled = store_config(store, config, settings or ())
+    settled = store_config(store, config, settings or (), takes_log_alone=into is not None)
     moves = _Moves(is_told=not as_json)
     if into is not None:
         found = rebuild_into(settled, into, show_progress=not as_json)

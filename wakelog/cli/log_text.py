@@ -14,10 +14,14 @@ from typing import Any
 from wakelog.dispatchers.verify import VerifyReport
 from wakelog.protocol.message_record import Host, MessageRecord
 from wakelog.protocol.properties import decode_properties
-from wakelog.storage.verification.findings import Finding
+from wakelog.storage.verification.findings import Finding, Severity
 
 BODY_BYTES_SHOWN_MAX = 1_024
 """Of one body, unless asked otherwise: a screen of text."""
+MENDED = frozenset({"file", "tail", "queue", "index"})
+"""Kinds of findings that a repair can do something about."""
+ROTTEN = frozenset({"record", "body", "block"})
+"""Kinds that it leaves where they are."""
 
 
 def report_lines(report: VerifyReport) -> list[str]:
@@ -55,6 +59,22 @@ def verdict(report: VerifyReport) -> str:
     if findings.is_sound:
         return f"sound{live}: {looked_at}{more}"
     return f"damaged{live}: {_count(findings.damages_count, 'place')}{more}; {looked_at}"
+
+
+def advice(report: VerifyReport) -> list[str]:
+    """Return what can be done about the damage, a line each."""
+    kinds = {
+        finding.kind for finding in report.findings.kept if finding.severity is Severity.DAMAGE
+    }
+    lines = []
+    if kinds & MENDED:
+        first = "stop the broker, then " if report.is_live else ""
+        lines.append(
+            f"next: {first}wakelog log repair; it makes queues and index anew, deletes nothing"
+        )
+    if kinds & ROTTEN:
+        lines.append("what rotted in the log hides only itself; only a copy of it brings it back")
+    return lines
 
 
 def report_json(report: VerifyReport) -> str:

@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from wakelog.actors.errors import PlanRefused
+from wakelog.cli.log_text import MENDED
 from wakelog.cli.stop_signals import StopAsked, unbroken
 from wakelog.dispatchers.log_cursor import BadStretch
 from wakelog.dispatchers.read_ahead import Worker
@@ -59,8 +60,6 @@ BULK_LOG_BYTES_MIN = 64 << 20
 # Threads that read and scan, beside the one that puts queues and index in order, which scans too
 # when it would have to wait, and keeps pace with about four.
 WORKERS_COUNT = min(4, max(1, (os.cpu_count() or 1) - 1))
-# Kinds of findings that a repair can do something about; a record that rotted stays where it is.
-_MENDED = frozenset({"file", "tail", "queue", "index"})
 
 
 Tell = Callable[[Sequence[Move]], None]
@@ -163,7 +162,7 @@ def repair(
     try:
         _refuse_links(fs, config)
         found = look()
-        if not any(finding.kind in _MENDED for finding in found.findings.kept):
+        if not any(finding.kind in MENDED for finding in found.findings.kept):
             return RepairReport((), found)
         moves: list[Move] = []
         aside = _rebuild_paths(config)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from os.path import abspath, expanduser, isdir, join
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +23,6 @@ from wakelog.cli.log import (
     Settings,
     help_without_command,
 )
-from wakelog.storage.config import StoreConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,9 +85,10 @@ def rebuild(
     confs: Confs = None,
 ) -> int:
     """Make queues and index from the log alone, a task a segment."""
+    from wakelog.cli.log_settings import store_config
     from wakelog.spark.jobs.rebuild import rebuild as rebuild_now
 
-    settled = log_config(store, config, settings or [])
+    settled = store_config(store, config, settings or (), takes_log_alone=True)
     with _session(master, confs) as session:
         found = rebuild_now(session, settled, into)
     if as_json:
@@ -116,10 +115,11 @@ def audit(
     confs: Confs = None,
 ) -> int:
     """Prove a log, its queues and index sound, or list what is wrong; exit code 1 if anything."""
+    from wakelog.cli.log_settings import store_config
     from wakelog.cli.spark_tables import table_lines
     from wakelog.spark.jobs.audit import audit as audit_now
 
-    settled = log_config(store, config, settings or [])
+    settled = store_config(store, config, settings or (), takes_log_alone=True)
     with _session(master, confs) as session:
         findings = audit_now(session, settled, scratch=scratch).persist()
         for line in table_lines(findings, limit, as_json=as_json):
@@ -339,20 +339,6 @@ def _print(table: DataFrame, limit: int, as_json: bool) -> None:
 
     for line in table_lines(table, limit, as_json=as_json):
         print(line)
-
-
-def log_config(store: str, config: Text, settings: list[str]) -> StoreConfig:
-    """Return the configuration of a store, or of a folder that holds nothing but the log.
-
-    Raises: PlanRefused, IllegalConfiguration; OSError for `config`.
-    """
-    from wakelog.cli.log_settings import store_config
-
-    path = abspath(expanduser(store))
-    names_log = any(setting.startswith("storePathCommitLog=") for setting in settings)
-    if isdir(path) and not isdir(join(path, "commitlog")) and not names_log:
-        settings = [*settings, f"storePathCommitLog={path}"]
-    return store_config(path, config, settings)
 
 
 @contextmanager
