@@ -13,6 +13,7 @@ from tests.cli.fakes import FakeDeployment
 from tests.fakes.records import LogBytes
 from tests.spark.logs import write_segments
 from wakelog.cli import app
+from wakelog.cli.spark import SETTINGS
 from wakelog.cli.stop_signals import StopSignals
 
 
@@ -38,6 +39,11 @@ def test_a_setting_of_sparks_is_a_pair(tmp_path: Path, capsys: pytest.CaptureFix
     folder = write_segments(tmp_path / "copied", LogBytes(8192))
     assert run("rebuild", "--store", str(folder), "--into", "/x", "--conf", "fast") == 2
     assert "--conf 'fast' is no KEY=VALUE" in capsys.readouterr().err
+
+
+def test_spark_finds_its_log_settings() -> None:
+    option = SETTINGS["spark.driver.extraJavaOptions"]
+    assert Path(option.strip('"').partition("=")[2]).is_file()
 
 
 def test_the_program_for_spark_submit_is_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,7 +66,10 @@ def test_from_an_offset_on(shift: int, log: LogBytes) -> None:
 def test_what_is_passed_over_is_told(log: LogBytes) -> None:
     fs = MemoryFileSystem()
     log.write(fs, CONFIG)
-    path = f"{CONFIG.paths.commit_log_directories[0]}/{0:020d}"
+    folder = CONFIG.paths.commit_log_directories[0]
+    path = f"{folder}/{0:020d}"
+    for number in (8192, 12288):  # allocated ahead
+        fs.allocate(fs.open(f"{folder}/{number:020d}", create=True), 4096)
     fs.pwrite(fs.open(path), bytes(8), log.offsets[2])
     told: list[BadStretch] = []
     found = selected_records(CommitLogReader(fs, CONFIG), Selection(), told.append)

@@ -6,8 +6,9 @@ The functions are those of `wakelog/spark/jobs/`; they, and Spark, are imported 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +24,7 @@ from wakelog.cli.log import (
     Settings,
     help_without_command,
 )
+from wakelog.cli.stop_signals import unbroken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +58,18 @@ Every = Annotated[str, typer.Option(metavar="INTERVAL", help="Of a row, as '10 m
 Group = Annotated[str, typer.Option(metavar="NAME", help="Of this group alone.")]
 Limit = Annotated[int, typer.Option(metavar="N", help="How many rows at most.", min=1)]
 
-QUIET = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+SUBMIT = Path(__file__).parent / "submit"
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={SUBMIT}/log4j2.properties"',
+    # Else a table that is kept has 200 tasks a shuffle, which takes minutes over three messages.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+    # Where one side of a join is empty it ends the tasks of the other, whose Python complains.
+    "spark.sql.adaptive.optimizer.excludedRules": (
+        "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+    ),
+}
+"""Of the sessions of these commands; those given by `--conf` hold."""
 
 spark = typer.Typer(
     name="spark",
@@ -71,7 +84,7 @@ spark.callback(invoke_without_command=True)(help_without_command)
 @spark.command(short_help="Print the path of the program for spark-submit.")
 def script() -> None:
     """Print the path of the program that spark-submit takes for these commands."""
-    print(Path(__file__).parent / "submit" / "spark_job.py")
+    print(SUBMIT / "spark_job.py")
 
 
 @spark.command()
@@ -337,8 +350,11 @@ def compare(
 def _print(table: DataFrame, limit: int, as_json: bool) -> None:
     from wakelog.cli.spark_tables import table_lines
 
-    for line in table_lines(table, limit, as_json=as_json):
+    lines = list(table_lines(table, limit, as_json=as_json))
+    for line in lines:
         print(line)
+    if not lines and not as_json:
+        print("there is nothing to show", file=sys.stderr)
 
 
 @contextmanager
@@ -346,8 +362,14 @@ def _session(master: Text, confs: list[str] | None) -> Iterator[SparkSession]:
     from wakelog.spark.jobs.run import explained
     from wakelog.spark.session import job_session
 
-    with job_session(master, QUIET | _pairs("conf", confs)) as session, explained():
-        yield session
+    # Lines that overwrite each other are for a terminal.
+    shows = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
+    opened = job_session(master, SETTINGS | shows | _pairs("conf", confs))
+    with ExitStack() as stack:
+        with unbroken():  # Spark's own handler, which calls Java in the middle of a call, goes too
+            session = stack.enter_context(opened)
+        with explained():
+            yield session
 
 
 def _pairs(option: str, words: list[str] | None) -> dict[str, str]:

@@ -58,11 +58,16 @@ def selected_records(
     cursor.move_to(max(selection.physical_offset or 0, log.min_offset), end)
     begin = selection.physical_offset or 0
     last: BadStretch | None = None
+    untold: list[BadStretch] = []
     while (batch := cursor.read(end, 0)) is not None:
         stretch = cursor.last_bad_stretch
-        if stretch is not last and stretch is not None and stretch.end < end:
-            tell(stretch)
-        last = stretch
+        if stretch is not None and stretch is not last:
+            untold.append(stretch)
+            last = stretch
+        if batch.requests:
+            for stretch in untold:
+                tell(stretch)
+            untold.clear()
         for request in batch.requests:
             if request.physical_offset >= begin and selection.has(request):
                 data = log.read(request.physical_offset, request.size_bytes)
