@@ -204,6 +204,8 @@ def test_a_rebuild_into_a_folder_named_from_here(
     monkeypatch.chdir(tmp_path)
     assert run("rebuild", "--store", store.name, "--into", "new") == 0
     assert (tmp_path / "new" / "consumequeue").is_dir()
+    min((store / "consumequeue").rglob("0" * 20)).unlink()
+    assert run("verify", "--store", store.name, "--scratch", "new") == 1
 
 
 @pytest.mark.parametrize("words", [["rebuild"], ["rebuild", "--into", "new"]])

@@ -80,10 +80,11 @@ def verify(
     fs: FileSystem = RealFileSystem()
     # Asking for the holder would drop a lock of this process.
     is_live = not holds_lock and _is_live(fs, config)
+    place = None if scratch is None else abspath(expanduser(scratch))
     # A broker that runs may know of filters that its file does not have yet.
     filters = None if is_live else _filters(fs, config, needed_only=True)
     with (
-        tempfile.TemporaryDirectory(prefix="wakelog-verify-", dir=scratch) as folder,
+        tempfile.TemporaryDirectory(prefix="wakelog-verify-", dir=place) as folder,
         _workers() as worker,
     ):
         twins = () if is_live else (store_twins(fs, StorePaths(folder), config.paths),)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from posixpath import abspath, expanduser
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -134,7 +135,8 @@ def audit(
 
     settled = store_config(store, config, settings or (), takes_log_alone=True)
     with _session(master, confs) as session:
-        findings = audit_now(session, settled, scratch=scratch).persist()
+        place = None if scratch is None else abspath(expanduser(scratch))
+        findings = audit_now(session, settled, scratch=place).persist()
         for line in table_lines(findings, limit, as_json=as_json):
             print(line)
         counts = {
