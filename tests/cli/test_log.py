@@ -80,6 +80,23 @@ def test_damage_comes_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "folder"), [("ipv6", "commitlog"), ("filter_ext", "consumequeue_ext/FilterTopic/1")]
+)
+def test_a_name_that_nothing_can_be_read_by_is_listed(
+    name: str, folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, _ = open_golden(name, tmp_path)
+    file = max((store / folder).iterdir())
+    file.rename(file.with_name(f"{65537:020d}"))
+    assert run("verify", "--store", str(store), "--json") == 1
+    report = json.loads(capsys.readouterr().out)
+    first = report["findings"][0]
+    assert first["place"] == f"{folder}/{65537:020d}"
+    assert first["reason"].startswith("its name is no multiple of ")
+    assert report["log"] is None
+
+
 def test_a_rebuild_tells_of_missing_segments(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
