@@ -27,6 +27,7 @@ def run(*arguments: str) -> int:
         (["rebuild", "--store", "/nowhere", "--into", "/x"], "/nowhere holds no commitlog"),
         (["rebuild", "--store", "/nowhere"], "missing option '--into'"),
         (["rebuild", "--stor", "/nowhere", "--into", "/x"], "no such option: --stor"),
+        (["deadletters", "--store", "/x", "--to", "retry"], "--to and --name-server are of "),
         (["rebuilt"], "no such command 'rebuilt'"),
     ],
 )

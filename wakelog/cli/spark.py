@@ -287,6 +287,8 @@ def deadletters(
         given = _pairs("option", options)
         _resend(store, name_server, group, to, given, as_json, master=master, confs=confs)
         return
+    if name_server or to != "origin":
+        raise PlanRefused("--to and --name-server are of --resend", "Give that, or neither.")
     from wakelog.spark.jobs.reports import deadletters as table
 
     with _session(master, confs) as session:
