@@ -58,6 +58,18 @@ def test_a_rebuild_leaves_the_same_queues_and_keeps_the_old(
     assert run("verify", "--store", str(store)) == 0
 
 
+def test_a_rebuild_tells_of_what_holds_no_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, _ = open_golden("ipv6", tmp_path)
+    with (store / "commitlog" / ("0" * 20)).open("r+b") as file:
+        file.write(bytes(8))
+    assert run("rebuild", "--store", str(store), "--into", str(tmp_path / "new")) == 0
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("passed over  0 to ") and first.endswith(": magic 0x00000000")
+    assert last == "rebuilt: 159 records from 0 to 136142"
+
+
 def test_a_rebuild_makes_light_queues_too(tmp_path: Path) -> None:
     store, _ = open_golden("multi_dispatch", tmp_path)
     before = queues(store)
@@ -125,6 +137,7 @@ def test_a_rebuild_into_a_folder_leaves_the_store_alone(
         "begin": 0,
         "end": 136142,
         "missing": [],
+        "badStretches": [],
         "moves": [],
     }
     assert [data for _, data in sorted(queues(target).items())] == [

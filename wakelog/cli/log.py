@@ -142,7 +142,11 @@ def _moment_ms(option: str, text: str | None) -> int | None:
 
 
 def _tell_passed_over(stretch: BadStretch) -> None:
-    _note(f"passed over  {stretch.begin} to {stretch.end}: {stretch.reason}")
+    _note(_passed_over(stretch))
+
+
+def _passed_over(stretch: BadStretch) -> str:
+    return f"passed over  {stretch.begin} to {stretch.end}: {stretch.reason}"
 
 
 def _note(line: str) -> None:
@@ -173,6 +177,7 @@ def rebuild(
             json.dumps(
                 {"records": found.records_count, "begin": found.begin, "end": found.end}
                 | {"missing": [list(gap) for gap in found.missing]}
+                | {"badStretches": [list(stretch) for stretch in found.bad_stretches]}
                 | {"moves": moves.done}
             )
         )
@@ -180,6 +185,8 @@ def rebuild(
     moves.tell_undo()
     for begin, end in found.missing:
         print(f"missing  {begin} to {end}: no segments, passed over")
+    for stretch in found.bad_stretches:
+        print(_passed_over(stretch))
     print(f"rebuilt: {found.records_count} records from {found.begin} to {found.end}")
     return 0
 
