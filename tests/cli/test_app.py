@@ -17,6 +17,8 @@ from wakelog.cli.stop_signals import StopSignals
 
 ENTRY = [str(Path(__file__).with_name("entry.py"))]
 READY = "ready after"
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SHELL = "import os, sys; os.execvp('sh', ['sh', '-c', sys.argv[1], sys.executable])"
 
 
 def run(*arguments: str) -> int:
@@ -64,6 +66,8 @@ def test_every_flag_arrives(
         (["up", "--stroe", "x"], "no such option: --stroe (Possible options: "),
         (["up", "extra"], "got unexpected extra argument"),
         (["up", "--store"], "option '--store' requires an argument. See wakelog --help."),
+        (["log", "dump", "--limit"], "option '--limit' requires an argument. See wakelog "),
+        (["log", "verify", "x"], "got unexpected extra argument(s) (x). See wakelog log verify "),
         (["up", "--brokers", "two"], "invalid value for '--brokers': "),
         (["up", "--transport", "doves"], "invalid value for '--transport': "),
         (["up", "--brokers", "0"], "--brokers 0 is not possible. Give 1 to 26."),
@@ -92,7 +96,13 @@ def test_what_stands_in_the_way_is_one_line_and_exit_code_1(
 
 @pytest.mark.parametrize(
     ("arguments", "part"),
-    [([], "Commands:"), (["--help"], "Commands:"), (["up", "--help"], "--namesrv-port PORT")],
+    [
+        ([], "Commands:"),
+        (["--help"], "Commands:"),
+        (["up", "--help"], "--namesrv-port PORT"),
+        (["log"], "verify   Prove a store sound, or list its damage."),
+        (["spark"], "hotkeys      List the keys that most messages have."),
+    ],
 )
 def test_help_is_printed(
     arguments: Sequence[str], part: str, capsys: pytest.CaptureFixture[str]
@@ -123,6 +133,63 @@ def test_an_error_of_a_command_is_explained(
     monkeypatch.setattr(app, "greet", refuse)
     assert run("hello") == 2
     assert capsys.readouterr().err == "wakelog: no. Yes.\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_interrupts_a_command_without_a_loop(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def greet(*asked: object) -> None:
+        signal.raise_signal(number)
+
+    monkeypatch.setattr(app, "greet", greet)
+    before = {each: signal.getsignal(each) for each in STOPS}
+    try:
+        signals = StopSignals()
+        signals.install()
+        assert app.run(["hello"], signals) == 128 + number
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    assert capsys.readouterr().err == "wakelog: interrupted. The same command begins anew.\n"
+
+
+def test_sparks_own_interrupt_is_told_alike(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def greet(*asked: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app, "greet", greet)
+    assert run("hello") == 130
+    assert capsys.readouterr().err.startswith("wakelog: interrupted. ")
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "ended"),
+    [
+        (">/dev/full", "1 wakelog: No space left on device. Look where the output goes."),
+        ("| true", "141"),
+        (">&-", "0"),
+    ],
+)
+def test_output_that_cannot_be_written(target: str, ended: str, tmp_path: Path) -> None:
+    # The reader of the pipe has gone before the program writes.
+    words = f'{{ sleep 0.2; "$0" -m wakelog --help; echo $? >&2; }} {target}'
+    with running(["-c", SHELL, words]) as command:
+        _, errors = command.wait_end()
+    assert " ".join(reversed(errors.splitlines())) == ended
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_character_that_cannot_be_shown_is_escaped() -> None:
+    environment = {"PYTHONIOENCODING": "ascii"}
+    with running(["-m", "wakelog"], "log", "dump", "--store", "/ñ", environment=environment) as it:
+        code, errors = it.wait_end()
+    assert (code, errors.split(".")[0]) == (2, "wakelog: /\\xf1 holds no commitlog")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.cli.fakes import FakeDeployment
 from tests.golden_stores import open_golden
-from wakelog.cli import app
+from wakelog.cli import app, log_work
 from wakelog.cli.stop_signals import StopSignals
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.state.store_lock import StoreLock
@@ -57,6 +58,57 @@ def test_a_rebuild_leaves_the_same_queues_and_keeps_the_old(
     assert run("verify", "--store", str(store)) == 0
 
 
+def test_a_rebuild_tells_of_what_holds_no_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, _ = open_golden("ipv6", tmp_path)
+    with (store / "commitlog" / ("0" * 20)).open("r+b") as file:
+        file.write(bytes(8))
+    assert run("rebuild", "--store", str(store), "--into", str(tmp_path / "new")) == 0
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("passed over  0 to ") and first.endswith(": magic 0x00000000")
+    assert last == "rebuilt: 159 records from 0 to 136142"
+
+
+def test_a_rebuild_makes_light_queues_too(tmp_path: Path) -> None:
+    store, _ = open_golden("multi_dispatch", tmp_path)
+    before = queues(store)
+    assert run("rebuild", "--store", str(store)) == 0
+    assert queues(store) == before
+    assert run("verify", "--store", str(store)) == 0
+
+
+def test_damage_comes_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    with (store / "commitlog" / ("0" * 20)).open("r+b") as file:
+        file.seek(8)
+        file.write(bytes(4))  # a body's CRC
+    assert run("verify", "--store", str(store)) == 1
+    assert capsys.readouterr().err.startswith("what rotted in the log hides only itself")
+    min((store / "consumequeue").rglob("0" * 20)).unlink()
+    assert run("verify", "--store", str(store)) == 1
+    assert capsys.readouterr().err.startswith("next: wakelog log repair; ")
+    assert run("verify", "--store", str(store), "--json") == 1
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"), [("ipv6", "commitlog"), ("filter_ext", "consumequeue_ext/FilterTopic/1")]
+)
+def test_a_name_that_nothing_can_be_read_by_is_listed(
+    name: str, folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, _ = open_golden(name, tmp_path)
+    file = max((store / folder).iterdir())
+    file.rename(file.with_name(f"{65537:020d}"))
+    assert run("verify", "--store", str(store), "--json") == 1
+    report = json.loads(capsys.readouterr().out)
+    first = report["findings"][0]
+    assert first["place"] == f"{folder}/{65537:020d}"
+    assert first["reason"].startswith("its name is no multiple of ")
+    assert report["log"] is None
+
+
 def test_a_rebuild_tells_of_missing_segments(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,6 +137,7 @@ def test_a_rebuild_into_a_folder_leaves_the_store_alone(
         "begin": 0,
         "end": 136142,
         "missing": [],
+        "badStretches": [],
         "moves": [],
     }
     assert [data for _, data in sorted(queues(target).items())] == [
@@ -149,10 +202,62 @@ def test_a_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert bytes.fromhex(lines[0]["body"])
 
 
+def test_a_dump_says_what_it_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    assert run("dump", "--store", str(store), "--topic", "NoSuch") == 0
+    assert capsys.readouterr() == ("", "no record is selected\n")
+    assert run("dump", "--store", str(store), "--json") == 0
+    out, err = capsys.readouterr()
+    assert (len(out.splitlines()), err) == (100, "ended at 100 records: --limit shows more\n")
+    [first, second] = (json.loads(line) for line in out.splitlines()[:2])
+    with (store / "commitlog" / ("0" * 20)).open("r+b") as file:
+        file.write(bytes(8))
+    assert run("dump", "--store", str(store), "--limit", "1", "--json") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == second
+    assert err.startswith(f"passed over  0 to {first['sizeBytes']}: ")
+
+
+def test_a_dump_by_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    assert run("dump", "--store", str(store), "--limit", "3") == 0
+    lines = capsys.readouterr().out.splitlines()
+    since, until = (line.split()[2] for line in lines[1:])
+    assert run("dump", "--store", str(store), "--since", since, "--until", until) == 0
+    assert capsys.readouterr().out.splitlines() == lines[1:2]
+
+
+def test_a_rebuild_into_a_folder_named_from_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, _ = open_golden("ipv6", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert run("rebuild", "--store", store.name, "--into", "new") == 0
+    assert (tmp_path / "new" / "consumequeue").is_dir()
+    min((store / "consumequeue").rglob("0" * 20)).unlink()
+    assert run("verify", "--store", store.name, "--scratch", "new") == 1
+
+
+@pytest.mark.parametrize("words", [["rebuild"], ["rebuild", "--into", "new"]])
+def test_what_a_rebuild_made_when_it_failed_is_removed(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*asked: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store, _ = open_golden("ipv6", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(log_work, "sync_tree", fail)
+    assert run(*words, "--store", str(store)) == 1
+    assert not (tmp_path / "new").exists() and not (store / "wakelog.rebuild").exists()
+    assert run("verify", "--store", str(store)) == 0
+
+
 @pytest.mark.parametrize(
     ("words", "cause"),
     [
         (["verify", "--store", "/nowhere"], "/nowhere holds no commitlog"),
+        (["dump", "--since", "noon"], "--since noon is no time. Give milliseconds, or a time such"),
         (["verify", "--set", "x"], "is no KEY=VALUE"),
         (["dump", "--limit", "-1"], "a count below zero"),
     ],

@@ -68,3 +68,17 @@ def test_a_body_that_is_no_text() -> None:
     line = record_line(found, hexadecimal=False, body_bytes_max=3)
     assert line.endswith("'\\\\xff\\x00a'...")
     assert json.loads(record_json(found, hexadecimal=True, body_bytes_max=3))["body"] == "ff0061"
+
+
+def test_hosts_and_times_are_for_reading() -> None:
+    found = decode_record(
+        record(0, born_host=("::1", 1), store_host=("10.0.0.1", 2), store_timestamp_ms=1500)
+    )
+    line = record_line(found, hexadecimal=False, body_bytes_max=3)
+    assert line.split()[2] == "1970-01-01T00:00:01.500Z"
+    shown = json.loads(record_json(found, hexadecimal=False, body_bytes_max=3))
+    assert (shown["bornHost"], shown["storeHost"]) == ("[::1]:1", "10.0.0.1:2")
+    assert shown["storeTimestamp"] == 1500
+    strange = decode_record(record(0, store_timestamp_ms=2**62))
+    line = record_line(strange, hexadecimal=False, body_bytes_max=3)
+    assert line.split()[2:4] == [str(2**62), "ms"]

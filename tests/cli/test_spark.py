@@ -1,4 +1,4 @@
-"""`wakelog spark` without Spark: what a folder is taken for, and mistakes before a session starts.
+"""`wakelog spark` without Spark: mistakes before a session starts.
 
 What the commands do is tested with the jobs, in a session that those tests share.
 """
@@ -11,31 +11,14 @@ import pytest
 
 from tests.cli.fakes import FakeDeployment
 from tests.fakes.records import LogBytes
-from tests.golden_stores import open_golden
 from tests.spark.logs import write_segments
 from wakelog.cli import app
-from wakelog.cli.spark import log_config
+from wakelog.cli.spark import SETTINGS
 from wakelog.cli.stop_signals import StopSignals
 
 
 def run(*arguments: str) -> int:
     return app.run(["spark", *arguments], StopSignals(), lambda plan: FakeDeployment())
-
-
-def test_a_folder_of_segments_alone_is_a_log(tmp_path: Path) -> None:
-    folder = write_segments(tmp_path / "copied", LogBytes(8192))
-    found = log_config(str(folder), None, ["maxIndexNum=77"])
-    assert found.paths.commit_log_directories == (str(folder),)
-    assert (found.commit_log_file_bytes, found.index_entry_count) == (8192, 77)
-
-
-@pytest.mark.golden
-def test_a_store_is_what_wakelog_log_takes_it_for(tmp_path: Path) -> None:
-    store, manifest = open_golden("ipv6", tmp_path)
-    found = log_config(str(store), None, [])
-    assert found.paths.commit_log_directories == (str(store / "commitlog"),)
-    settings = manifest["brokerConfig"]
-    assert found.consume_queue_file_bytes == int(settings["mappedFileSizeConsumeQueue"])
 
 
 @pytest.mark.parametrize(
@@ -44,6 +27,7 @@ def test_a_store_is_what_wakelog_log_takes_it_for(tmp_path: Path) -> None:
         (["rebuild", "--store", "/nowhere", "--into", "/x"], "/nowhere holds no commitlog"),
         (["rebuild", "--store", "/nowhere"], "missing option '--into'"),
         (["rebuild", "--stor", "/nowhere", "--into", "/x"], "no such option: --stor"),
+        (["deadletters", "--store", "/x", "--to", "retry"], "--to and --name-server are of "),
         (["rebuilt"], "no such command 'rebuilt'"),
     ],
 )
@@ -56,6 +40,11 @@ def test_a_setting_of_sparks_is_a_pair(tmp_path: Path, capsys: pytest.CaptureFix
     folder = write_segments(tmp_path / "copied", LogBytes(8192))
     assert run("rebuild", "--store", str(folder), "--into", "/x", "--conf", "fast") == 2
     assert "--conf 'fast' is no KEY=VALUE" in capsys.readouterr().err
+
+
+def test_spark_finds_its_log_settings() -> None:
+    option = SETTINGS["spark.driver.extraJavaOptions"]
+    assert Path(option.strip('"').partition("=")[2]).is_file()
 
 
 def test_the_program_for_spark_submit_is_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from wakelog.cli.stop_signals import StopSignals
+from wakelog.cli.stop_signals import StopAsked, StopSignals, unbroken
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -77,3 +77,37 @@ def test_a_signal_after_the_loop_has_ended_is_harmless() -> None:
     asyncio.run(attach())
     signal.raise_signal(signal.SIGTERM)
     assert signals.count == 1
+
+
+def test_a_command_without_a_loop_is_interrupted() -> None:
+    signals = StopSignals()
+    signals.install()
+    signals.interrupt()
+    with pytest.raises(StopAsked) as stop:
+        signal.raise_signal(signal.SIGTERM)
+    assert stop.value.exit_code == 143
+
+
+def test_so_it_is_by_a_signal_that_came_before() -> None:
+    signals = StopSignals()
+    signals.install()
+    signal.raise_signal(signal.SIGINT)
+    with pytest.raises(StopAsked) as stop:
+        signals.interrupt()
+    assert stop.value.exit_code == 130
+
+
+def test_what_is_unbroken_ends_first() -> None:
+    signals = StopSignals()
+    signals.install()
+    signals.interrupt()
+    done = []
+    with pytest.raises(StopAsked), unbroken():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        done.append("all of it")
+    assert (done, signals.count) == (["all of it"], 1)
+    with unbroken():
+        pass
+    with pytest.raises(StopAsked):
+        signal.raise_signal(signal.SIGINT)

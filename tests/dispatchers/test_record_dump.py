@@ -9,10 +9,15 @@ import pytest
 from tests.dispatchers.stores import dispatch_config
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
+from wakelog.dispatchers.log_cursor import BadStretch
 from wakelog.dispatchers.record_dump import Selection, selected_records
 from wakelog.storage.commit_log_reader import CommitLogReader
 
 CONFIG = dispatch_config(commit_log_file_bytes=4096)
+
+
+def untold(stretch: BadStretch) -> None:
+    raise AssertionError(f"a sound log has no {stretch}")
 
 
 @pytest.fixture
@@ -45,7 +50,7 @@ def log() -> LogBytes:
 def test_a_selection(wanted: dict[str, Any], numbers: list[int], log: LogBytes) -> None:
     fs = MemoryFileSystem()
     log.write(fs, CONFIG)
-    found = selected_records(CommitLogReader(fs, CONFIG), Selection(**wanted))
+    found = selected_records(CommitLogReader(fs, CONFIG), Selection(**wanted), untold)
     assert [record.physical_offset for record in found] == [log.offsets[i] for i in numbers]
 
 
@@ -54,5 +59,19 @@ def test_from_an_offset_on(shift: int, log: LogBytes) -> None:
     fs = MemoryFileSystem()
     log.write(fs, CONFIG)
     selection = Selection(physical_offset=log.offsets[30] + shift)
-    found = selected_records(CommitLogReader(fs, CONFIG), selection)
+    found = selected_records(CommitLogReader(fs, CONFIG), selection, untold)
     assert [record.physical_offset for record in found] == log.offsets[30:]
+
+
+def test_what_is_passed_over_is_told(log: LogBytes) -> None:
+    fs = MemoryFileSystem()
+    log.write(fs, CONFIG)
+    folder = CONFIG.paths.commit_log_directories[0]
+    path = f"{folder}/{0:020d}"
+    for number in (8192, 12288):  # allocated ahead
+        fs.allocate(fs.open(f"{folder}/{number:020d}", create=True), 4096)
+    fs.pwrite(fs.open(path), bytes(8), log.offsets[2])
+    told: list[BadStretch] = []
+    found = selected_records(CommitLogReader(fs, CONFIG), Selection(), told.append)
+    assert [record.physical_offset for record in found] == log.offsets[:2] + log.offsets[3:]
+    assert [(one.begin, one.end) for one in told] == [(log.offsets[2], log.offsets[3])]

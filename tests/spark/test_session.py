@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from wakelog.spark import session
 from wakelog.spark.session import (
     LOCAL_SOCKETS,
     SparkMissing,
@@ -60,6 +64,32 @@ def test_a_job_leaves_a_session_that_was_there(spark: SparkSession) -> None:
         assert session is spark
     assert spark.range(2).count() == 2
     assert spark.conf.get(LOCAL_SOCKETS) == "true"
+
+
+@pytest.mark.parametrize(
+    ("ends_with", "done"),
+    [
+        (None, ["stopped"]),
+        (ValueError(), ["stopped"]),
+        (KeyboardInterrupt(), ["Java is left alone", "Java has ended"]),
+    ],
+)
+def test_an_interrupted_job_asks_java_nothing(
+    ends_with: BaseException | None, done: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    java = SimpleNamespace(
+        stdin=SimpleNamespace(close=lambda: seen.append("Java is left alone")),
+        wait=lambda seconds: seen.append("Java has ended"),
+    )
+    made = SimpleNamespace(stop=lambda: seen.append("stopped"))
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=java))
+    monkeypatch.setattr(session, "_active_session", lambda: None)
+    monkeypatch.setattr(session, "open_session", lambda *asked: made)
+    with pytest.raises(type(ends_with)) if ends_with else nullcontext(), job_session("local"):
+        if ends_with is not None:
+            raise ends_with
+    assert seen == done
 
 
 def test_no_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

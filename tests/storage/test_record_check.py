@@ -43,12 +43,16 @@ PROPERTIES_AT = TOPIC_AT + 2
         (changed(28, ">q", AT + 1), CheckKind.BAD, f"it says that it lies at {AT + 1}"),
         (changed(TOPIC_AT, ">b", -1), CheckKind.BAD, "a topic length below zero"),
         (changed(36, ">i", 0x30), CheckKind.BAD, "is less than its own head's"),
-        (changed(0, ">i", len(SOUND) - 1), CheckKind.SIZE_MISMATCH, "1 bytes longer"),
+        (changed(0, ">i", len(SOUND) - 1), CheckKind.SIZE_MISMATCH, "are 1 bytes longer"),
         (changed(BODY_AT, ">i", 9), CheckKind.SIZE_MISMATCH, ""),
         (changed(BODY_AT, ">i", 1 << 30), CheckKind.SIZE_MISMATCH, "the body is longer"),
         (changed(TOPIC_AT, ">b", 127), CheckKind.SIZE_MISMATCH, "the topic is longer"),
-        (changed(PROPERTIES_AT, ">h", 5), CheckKind.SIZE_MISMATCH, "its parts are -1 bytes"),
-        (changed(PROPERTIES_AT, ">h", -1), CheckKind.SIZE_MISMATCH, "its parts are -6 bytes"),
+        (changed(PROPERTIES_AT, ">h", 5), CheckKind.SIZE_MISMATCH, "are 1 bytes shorter"),
+        (
+            changed(PROPERTIES_AT, ">h", -1),
+            CheckKind.SIZE_MISMATCH,
+            "are 6 bytes shorter",
+        ),
     ],
 )
 def test_table(data: bytes, kind: CheckKind, reason: str) -> None:

@@ -6,6 +6,10 @@ other error.
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
@@ -15,12 +19,12 @@ import typer
 from wakelog.actors.deployment import make_deployment
 from wakelog.actors.errors import PlanRefused
 from wakelog.actors.plan import Transport, UpOptions
-from wakelog.cli.failures import explain
+from wakelog.cli.failures import Failure, explain
 from wakelog.cli.hello import greet
 from wakelog.cli.log import log
 from wakelog.cli.program import version
 from wakelog.cli.spark import spark
-from wakelog.cli.stop_signals import StopSignals
+from wakelog.cli.stop_signals import SIGNALLED, StopAsked, StopSignals
 from wakelog.cli.up import DeploymentFactory, run_up
 
 Text = str | None
@@ -67,7 +71,7 @@ MetricsPort = Annotated[
     ),
 ]
 NameServer = Annotated[str, typer.Argument(metavar="HOST:PORT")]
-Topic = Annotated[str, typer.Option(help="Topic to send to; made if need be.")]
+Topic = Annotated[str, typer.Option(metavar="NAME", help="Topic to send to; made if need be.")]
 
 app = typer.Typer(
     name="wakelog",
@@ -87,6 +91,11 @@ class Process(NamedTuple):
     make: DeploymentFactory
 
 
+INTERRUPTED = SIGNALLED + signal.SIGINT
+HEARS_SIGNALS = frozenset({"up"})
+"""Commands that stop in order; a signal interrupts the others."""
+
+
 @app.callback(invoke_without_command=True)
 def wakelog(context: typer.Context, show_version: VersionFlag = False) -> None:
     """Print what was asked for, or the help, if there is no command."""
@@ -96,6 +105,9 @@ def wakelog(context: typer.Context, show_version: VersionFlag = False) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())
         raise typer.Exit
+    if context.invoked_subcommand not in HEARS_SIGNALS:
+        process: Process = context.obj
+        process.signals.interrupt()
 
 
 @app.command()
@@ -142,20 +154,45 @@ def run(
 ) -> int:
     """Run one command line and return the exit code."""
     process = Process(signals, make)
+    _show_every_character()
     try:
         outcome = app(arguments, prog_name="wakelog", standalone_mode=False, obj=process)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here an error can still be told
+        if outcome == INTERRUPTED:  # what typer makes of Spark's own KeyboardInterrupt
+            raise StopAsked(signal.SIGINT)
         return outcome if isinstance(outcome, int) else 0
+    except StopAsked as stop:
+        failure = Failure("interrupted", "The same command begins anew.", stop.exit_code)
+    except SystemExit:  # typer's answer to a pipe without a reader: `| head` has what it wants
+        return SIGNALLED + signal.SIGPIPE
     except typer.TyperException as error:
         # A mistake in the command line, which typer would explain on four lines.
         failure = explain(_misuse(error))
     except Exception as error:
         failure = explain(error)
+        if isinstance(error, OSError):
+            _drop_output()
     print(failure.line, file=sys.stderr, flush=True)
     return failure.exit_code
+
+
+def _show_every_character() -> None:
+    """Have what a terminal or a file cannot show written as an escape, not as an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Leave nothing for Python to write, and to fail at, when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _misuse(error: typer.TyperException) -> PlanRefused:
     """Part typer's message into what is wrong and, if it says so, what was meant."""
     text = getattr(error, "format_message", error.__str__)()
     cause, _, hint = text.removesuffix(".").partition(". ")
-    return PlanRefused(cause[:1].lower() + cause[1:], hint or "See wakelog --help.")
+    command = getattr(getattr(error, "ctx", None), "command_path", "wakelog")
+    return PlanRefused(cause[:1].lower() + cause[1:], hint or f"See {command} --help.")

@@ -7,6 +7,7 @@ raised, and the trace goes to the log.
 
 from __future__ import annotations
 
+import errno
 import traceback
 from collections.abc import Callable
 from posixpath import dirname
@@ -103,6 +104,8 @@ def _source(error: SourceError) -> Failure:
 
 
 def _operating_system(error: OSError) -> Failure:
+    if error.filename is None and error.errno == errno.ENOSPC:  # every file of ours has a name
+        return Failure("No space left on device", "Look where the output goes.")
     place = f"{error.filename}: " if error.filename else ""
     return Failure(f"{place}{error.strerror or error}", "Look at what it names, then start again.")
 

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from wakelog.dispatchers.verify import VerifyReport
-from wakelog.protocol.message_record import MessageRecord
+from wakelog.protocol.message_record import Host, MessageRecord
 from wakelog.protocol.properties import decode_properties
-from wakelog.storage.verification.findings import Finding
+from wakelog.storage.verification.findings import Finding, Severity
 
 BODY_BYTES_SHOWN_MAX = 1_024
 """Of one body, unless asked otherwise: a screen of text."""
+MENDED = frozenset({"file", "tail", "queue", "index"})
+"""Kinds of findings that a repair can do something about."""
+ROTTEN = frozenset({"record", "body", "block"})
+"""Kinds that it leaves where they are."""
 
 
 def report_lines(report: VerifyReport) -> list[str]:
@@ -54,6 +59,22 @@ def verdict(report: VerifyReport) -> str:
     if findings.is_sound:
         return f"sound{live}: {looked_at}{more}"
     return f"damaged{live}: {_count(findings.damages_count, 'place')}{more}; {looked_at}"
+
+
+def advice(report: VerifyReport) -> list[str]:
+    """Return what can be done about the damage, a line each."""
+    kinds = {
+        finding.kind for finding in report.findings.kept if finding.severity is Severity.DAMAGE
+    }
+    lines = []
+    if kinds & MENDED:
+        first = "stop the broker, then " if report.is_live else ""
+        lines.append(
+            f"next: {first}wakelog log repair; it makes queues and index anew, deletes nothing"
+        )
+    if kinds & ROTTEN:
+        lines.append("what rotted in the log hides only itself; only a copy of it brings it back")
+    return lines
 
 
 def report_json(report: VerifyReport) -> str:
@@ -95,7 +116,7 @@ def record_line(record: MessageRecord, *, hexadecimal: bool, body_bytes_max: int
     )
     return (
         f"{record.physical_offset:>12}  {record.topic}/{record.queue_id}@{record.queue_offset}  "
-        f"{record.store_timestamp_ms}  {properties}  {body!r}{'...' if cut else ''}"
+        f"{_moment_text(record.store_timestamp_ms)}  {properties}  {body!r}{'...' if cut else ''}"
     )
 
 
@@ -112,9 +133,9 @@ def record_json(record: MessageRecord, *, hexadecimal: bool, body_bytes_max: int
             "sysFlag": record.sys_flag,
             "flag": record.flag,
             "bornTimestamp": record.born_timestamp_ms,
-            "bornHost": "{}:{}".format(*record.born_host),
+            "bornHost": _host_text(record.born_host),
             "storeTimestamp": record.store_timestamp_ms,
-            "storeHost": "{}:{}".format(*record.store_host),
+            "storeHost": _host_text(record.store_host),
             "reconsumeTimes": record.reconsume_times,
             "properties": decode_properties(record.properties_text),
             "bodyBytes": len(record.body),
@@ -122,6 +143,19 @@ def record_json(record: MessageRecord, *, hexadecimal: bool, body_bytes_max: int
             "bodyCut": cut,
         }
     )
+
+
+def _moment_text(moment_ms: int) -> str:
+    try:
+        moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):  # a record may state any
+        return f"{moment_ms} ms"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _host_text(host: Host) -> str:
+    address, port = host
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _camel(name: str) -> str:

@@ -15,24 +15,30 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from posixpath import join
+from posixpath import abspath, expanduser, join
 from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from wakelog.actors.errors import PlanRefused
+from wakelog.cli.log_text import MENDED
+from wakelog.cli.stop_signals import StopAsked, unbroken
+from wakelog.dispatchers.log_cursor import BadStretch
 from wakelog.dispatchers.read_ahead import Worker
 from wakelog.dispatchers.rebuild import LogReport, Rebuild
+from wakelog.dispatchers.record_dump import Selection, selected_records
 from wakelog.dispatchers.sync_files import sync_tree
 from wakelog.dispatchers.verify import VerifyReport, verify_files, verify_store
 from wakelog.filter.filter_table import FilterTable, stored_filters
 from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.message_record import MessageRecord
 from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.bulk.loader import compile_kernels
+from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore, StoreError
 from wakelog.storage.file_system import FileSystem, RealFileSystem
@@ -54,15 +60,16 @@ BULK_LOG_BYTES_MIN = 64 << 20
 # Threads that read and scan, beside the one that puts queues and index in order, which scans too
 # when it would have to wait, and keeps pace with about four.
 WORKERS_COUNT = min(4, max(1, (os.cpu_count() or 1) - 1))
-# Kinds of findings that a repair can do something about; a record that rotted stays where it is.
-_MENDED = frozenset({"file", "tail", "queue", "index"})
+
+
+Tell = Callable[[Sequence[Move]], None]
+"""Hears of folders as soon as they were moved: what follows may fail or be interrupted."""
 
 
 class RepairReport(NamedTuple):
-    """What was done: bytes of the log kept aside, folders moved, and how the store is now."""
+    """What was done: bytes of the log that were kept aside, and how the store is now."""
 
     pieces: tuple[QuarantinedPiece, ...]
-    moves: list[Move]
     after: VerifyReport
 
 
@@ -73,10 +80,11 @@ def verify(
     fs: FileSystem = RealFileSystem()
     # Asking for the holder would drop a lock of this process.
     is_live = not holds_lock and _is_live(fs, config)
+    place = None if scratch is None else abspath(expanduser(scratch))
     # A broker that runs may know of filters that its file does not have yet.
     filters = None if is_live else _filters(fs, config, needed_only=True)
     with (
-        tempfile.TemporaryDirectory(prefix="wakelog-verify-", dir=scratch) as folder,
+        tempfile.TemporaryDirectory(prefix="wakelog-verify-", dir=place) as folder,
         _workers() as worker,
     ):
         twins = () if is_live else (store_twins(fs, StorePaths(folder), config.paths),)
@@ -91,12 +99,28 @@ def verify(
         )
 
 
+def records_of(
+    config: StoreConfig, selection: Selection, tell: Callable[[BadStretch], None]
+) -> Iterator[MessageRecord]:
+    """Yield the selected records of the log; `tell` hears of what is passed over."""
+    reader = CommitLogReader(RealFileSystem(), config)
+    try:
+        yield from selected_records(reader, selection, tell)
+    finally:
+        reader.close()
+
+
 def rebuild_into(config: StoreConfig, target: str, *, show_progress: bool) -> LogReport:
     """Make queues and index below `target`. Raises: PlanRefused if it is not empty; StoreError."""
+    target = abspath(expanduser(target))
     os.makedirs(target, exist_ok=True)
     if os.listdir(target):
         raise PlanRefused(f"{target} is not empty", "Give a new folder with --into.")
-    return _rebuilt(config, target, show_progress=show_progress)
+    try:
+        return _rebuilt(config, target, show_progress=show_progress)
+    except BaseException:
+        shutil.rmtree(target)  # half of it is of no use, and the next one wants it empty
+        raise
 
 
 def make_files(config: StoreConfig, target: str, *, show_progress: bool) -> LogReport:
@@ -110,18 +134,20 @@ def make_files(config: StoreConfig, target: str, *, show_progress: bool) -> LogR
             made.close()
 
 
-def rebuild_store(config: StoreConfig, *, show_progress: bool) -> tuple[LogReport, list[Move]]:
+def rebuild_store(config: StoreConfig, tell: Tell, *, show_progress: bool) -> LogReport:
     """Make queues and index anew and put them in place. Raises: StoreLocked, StoreError."""
     fs = RealFileSystem()
     lock = StoreLock(fs, config.paths.lock)
     try:
         _refuse_links(fs, config)
-        return _rebuild_in_place(fs, config, show_progress=show_progress)
+        return _rebuild_in_place(fs, config, tell, show_progress=show_progress)
     finally:
         lock.release()
 
 
-def repair(config: StoreConfig, *, scratch: str | None, show_progress: bool) -> RepairReport:
+def repair(
+    config: StoreConfig, tell: Tell, *, scratch: str | None, show_progress: bool
+) -> RepairReport:
     """Cut the log behind its end, keeping what is cut; replace queues and index that disagree.
 
     Queues and index go aside first: recovery removes what it does not trust of them.
@@ -137,32 +163,43 @@ def repair(config: StoreConfig, *, scratch: str | None, show_progress: bool) -> 
     try:
         _refuse_links(fs, config)
         found = look()
-        if not any(finding.kind in _MENDED for finding in found.findings.kept):
-            return RepairReport((), [], found)
-        moves = swap_in(fs, config.paths, _rebuild_paths(config), _now_ms())
+        if not any(finding.kind in MENDED for finding in found.findings.kept):
+            return RepairReport((), found)
+        moves: list[Move] = []
+        aside = _rebuild_paths(config)
         try:
+            _swap_in(fs, config, aside, moves.extend)
             recovered = recover(fs, config, _now_ms(), bridge=False)
-        except StoreError:
-            undo(fs, moves)
+        except (StoreError, StopAsked):
+            with unbroken():
+                undo(fs, moves)
             raise
+        tell(moves)
         recovered.files.close()
         lock.sign()
-        _, more = _rebuild_in_place(fs, config, show_progress=show_progress)
-        return RepairReport(recovered.report.quarantined, [*moves, *more], look())
+        _rebuild_in_place(fs, config, tell, show_progress=show_progress)
+        return RepairReport(recovered.report.quarantined, look())
     finally:
         lock.release()
 
 
 def _rebuild_in_place(
-    fs: FileSystem, config: StoreConfig, *, show_progress: bool
-) -> tuple[LogReport, list[Move]]:
+    fs: FileSystem, config: StoreConfig, tell: Tell, *, show_progress: bool
+) -> LogReport:
     rebuilt = _rebuild_paths(config)
     target = rebuilt.root
     os.mkdir(target)
-    log = _rebuilt(config, target, show_progress=show_progress)
-    moves = swap_in(fs, config.paths, rebuilt, _now_ms())
-    shutil.rmtree(target)
-    return log, moves
+    try:
+        log = _rebuilt(config, target, show_progress=show_progress)
+        _swap_in(fs, config, rebuilt, tell)
+    finally:
+        shutil.rmtree(target)
+    return log
+
+
+def _swap_in(fs: FileSystem, config: StoreConfig, rebuilt: StorePaths, tell: Tell) -> None:
+    with unbroken():  # half of the renames would be hard to explain, untold ones hard to undo
+        tell(swap_in(fs, config.paths, rebuilt, _now_ms()))
 
 
 def _rebuild_paths(config: StoreConfig) -> StorePaths:
@@ -215,7 +252,8 @@ def _rebuild(
         if made.total_bytes < BULK_LOG_BYTES_MIN:
             return None
         if not loaded:
-            loaded.append(compile_kernels(windows=True))
+            with unbroken():  # else numba complains of what it had half made
+                loaded.append(compile_kernels(windows=True))
             gc.freeze()  # else each collection meanwhile goes through all that numba made
         return loaded[0]
 

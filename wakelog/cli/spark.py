@@ -6,18 +6,26 @@ The functions are those of `wakelog/spark/jobs/`; they, and Spark, are imported 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from os.path import abspath, expanduser, isdir, join
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from posixpath import abspath, expanduser
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wakelog.actors.errors import PlanRefused
 from wakelog.cli.failures import FAILED
-from wakelog.cli.log import LIMIT_DEFAULT, AsJson, Config, Scratch, Settings
-from wakelog.storage.config import StoreConfig
+from wakelog.cli.log import (
+    LIMIT_DEFAULT,
+    AsJson,
+    Config,
+    Scratch,
+    Settings,
+    help_without_command,
+)
+from wakelog.cli.stop_signals import unbroken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,11 +33,11 @@ if TYPE_CHECKING:
 Text = str | None
 
 Store = Annotated[
-    str, typer.Option(metavar="DIR", help="Store directory, or a folder of commit-log files.")
+    str, typer.Option(metavar="DIR", help="A store, or a folder of commit-log files.")
 ]
 Stores = Annotated[
     str,
-    typer.Option("--store", metavar="DIR", help="As the source's storePath: several with commas."),
+    typer.Option("--store", metavar="DIR", help="A store, or several with commas."),
 ]
 Into = Annotated[str, typer.Option(metavar="DIR", help="A new folder.")]
 Master = Annotated[
@@ -40,29 +48,44 @@ Confs = Annotated[
     typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; repeat."),
 ]
 
-Columns = Annotated[Text, typer.Option(metavar="NAMES", help="With commas.  [default: all]")]
+Columns = Annotated[
+    Text, typer.Option(metavar="NAMES", help="Columns, with commas.  [default: all]")
+]
 Options = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="KEY=VALUE", help="An option of the source; repeat."),
 ]
-Every = Annotated[str, typer.Option(metavar="INTERVAL", help="Of storing, as '10 minutes'.")]
-Group = Annotated[str, typer.Option(help="Of this group alone.")]
-Limit = Annotated[int, typer.Option(help="How many rows at most.", min=1)]
+Every = Annotated[str, typer.Option(metavar="INTERVAL", help="Of a row, as '10 minutes'.")]
+Group = Annotated[str, typer.Option(metavar="NAME", help="Of this group alone.")]
+Limit = Annotated[int, typer.Option(metavar="N", help="How many rows at most.", min=1)]
 
-QUIET = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+SUBMIT = Path(__file__).parent / "submit"
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={SUBMIT}/log4j2.properties"',
+    # Else a table that is kept has 200 tasks a shuffle, which takes minutes over three messages.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+    # Where one side of a join is empty it ends the tasks of the other, whose Python complains.
+    "spark.sql.adaptive.optimizer.excludedRules": (
+        "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
+    ),
+}
+"""Of the sessions of these commands; those given by `--conf` hold."""
 
 spark = typer.Typer(
     name="spark",
     help="Jobs over whole logs: rebuild, audit, export, compare, and what they tell of traffic.",
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 
-@spark.command()
+spark.callback(invoke_without_command=True)(help_without_command)
+
+
+@spark.command(short_help="Print the path of the program for spark-submit.")
 def script() -> None:
     """Print the path of the program that spark-submit takes for these commands."""
-    print(Path(__file__).parent / "submit" / "spark_job.py")
+    print(SUBMIT / "spark_job.py")
 
 
 @spark.command()
@@ -76,9 +99,10 @@ def rebuild(
     confs: Confs = None,
 ) -> int:
     """Make queues and index from the log alone, a task a segment."""
+    from wakelog.cli.log_settings import store_config
     from wakelog.spark.jobs.rebuild import rebuild as rebuild_now
 
-    settled = log_config(store, config, settings or [])
+    settled = store_config(store, config, settings or (), takes_log_alone=True)
     with _session(master, confs) as session:
         found = rebuild_now(session, settled, into)
     if as_json:
@@ -93,7 +117,7 @@ def rebuild(
     return 0
 
 
-@spark.command()
+@spark.command(short_help="Prove a log, its queues and index sound.")
 def audit(
     store: Store,
     config: Config = None,
@@ -105,12 +129,14 @@ def audit(
     confs: Confs = None,
 ) -> int:
     """Prove a log, its queues and index sound, or list what is wrong; exit code 1 if anything."""
+    from wakelog.cli.log_settings import store_config
     from wakelog.cli.spark_tables import table_lines
     from wakelog.spark.jobs.audit import audit as audit_now
 
-    settled = log_config(store, config, settings or [])
+    settled = store_config(store, config, settings or (), takes_log_alone=True)
     with _session(master, confs) as session:
-        findings = audit_now(session, settled, scratch=scratch).persist()
+        place = None if scratch is None else abspath(expanduser(scratch))
+        findings = audit_now(session, settled, scratch=place).persist()
         for line in table_lines(findings, limit, as_json=as_json):
             print(line)
         counts = {
@@ -150,7 +176,7 @@ def export(
     return 0
 
 
-@spark.command()
+@spark.command(short_help="Count what groups have not consumed.")
 def lag(
     store: Stores,
     group: Group = "",
@@ -170,7 +196,7 @@ def lag(
         _print(found, limit, as_json)
 
 
-@spark.command()
+@spark.command(short_help="Say how long messages took to the log.")
 def latency(
     store: Stores,
     group: Group = "",
@@ -206,7 +232,7 @@ def hotkeys(
         _print(table(session, store, options=_pairs("option", options)), limit, as_json)
 
 
-@spark.command()
+@spark.command(short_help="Draw a log into one HTML file that opens offline.")
 def report(
     store: Stores,
     into: Annotated[str, typer.Option(metavar="FILE", help="The page, which is replaced.")],
@@ -229,18 +255,20 @@ def report(
     )
 
 
-@spark.command()
+@spark.command(short_help="Count what groups gave up, or send it again.")
 def deadletters(
     store: Stores,
-    retries: Annotated[int, typer.Option(help="After how many a message is given up.")] = 16,
+    retries: Annotated[
+        int, typer.Option(metavar="N", help="After how many a message is given up.")
+    ] = 16,
     again: Annotated[
         bool, typer.Option("--resend", help="Send them again instead; needs --name-server.")
     ] = False,
     name_server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to send to.")] = "",
     group: Group = "",
-    to: Annotated[str, typer.Option(help="origin: their topic; retry: their group alone.")] = (
-        "origin"
-    ),
+    to: Annotated[
+        str, typer.Option(metavar="WHERE", help="origin: their topic; retry: their group.")
+    ] = ("origin"),
     options: Annotated[
         list[str] | None,
         typer.Option(
@@ -259,6 +287,8 @@ def deadletters(
         given = _pairs("option", options)
         _resend(store, name_server, group, to, given, as_json, master=master, confs=confs)
         return
+    if name_server or to != "origin":
+        raise PlanRefused("--to and --name-server are of --resend", "Give that, or neither.")
     from wakelog.spark.jobs.reports import deadletters as table
 
     with _session(master, confs) as session:
@@ -292,7 +322,7 @@ def _resend(
         print(f"left out: {found.without_origin_count} without RETRY_TOPIC")
 
 
-@spark.command()
+@spark.command(short_help="List what one log has and another lacks.")
 def compare(
     store: Stores,
     other: Annotated[str, typer.Option("--with", metavar="DIR", help="The other side.")] = "",
@@ -324,22 +354,11 @@ def compare(
 def _print(table: DataFrame, limit: int, as_json: bool) -> None:
     from wakelog.cli.spark_tables import table_lines
 
-    for line in table_lines(table, limit, as_json=as_json):
+    lines = list(table_lines(table, limit, as_json=as_json))
+    for line in lines:
         print(line)
-
-
-def log_config(store: str, config: Text, settings: list[str]) -> StoreConfig:
-    """Return the configuration of a store, or of a folder that holds nothing but the log.
-
-    Raises: PlanRefused, IllegalConfiguration; OSError for `config`.
-    """
-    from wakelog.cli.log_settings import store_config
-
-    path = abspath(expanduser(store))
-    names_log = any(setting.startswith("storePathCommitLog=") for setting in settings)
-    if isdir(path) and not isdir(join(path, "commitlog")) and not names_log:
-        settings = [*settings, f"storePathCommitLog={path}"]
-    return store_config(path, config, settings)
+    if not lines and not as_json:
+        print("there is nothing to show", file=sys.stderr)
 
 
 @contextmanager
@@ -347,8 +366,14 @@ def _session(master: Text, confs: list[str] | None) -> Iterator[SparkSession]:
     from wakelog.spark.jobs.run import explained
     from wakelog.spark.session import job_session
 
-    with job_session(master, QUIET | _pairs("conf", confs)) as session, explained():
-        yield session
+    # Lines that overwrite each other are for a terminal.
+    shows = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
+    opened = job_session(master, SETTINGS | shows | _pairs("conf", confs))
+    with ExitStack() as stack:
+        with unbroken():  # Spark's own handler, which calls Java in the middle of a call, goes too
+            session = stack.enter_context(opened)
+        with explained():
+            yield session
 
 
 def _pairs(option: str, words: list[str] | None) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ def text_lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return _in_utc(value).isoformat()
     return value.isoformat() if isinstance(value, date) else value
 
 
@@ -57,5 +59,14 @@ def _text(value: Any) -> str:
     if value is None:
         return NOTHING
     if isinstance(value, datetime):
-        return value.isoformat(sep=" ", timespec="milliseconds")
+        moment = _in_utc(value).isoformat(sep=" ", timespec="milliseconds")
+        return moment.replace("+00:00", "Z")
     return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """Name the zone of a time: Spark gives it in this process's own, without a name."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:  # in the first or the last year that there is
+        return moment.replace(tzinfo=UTC)

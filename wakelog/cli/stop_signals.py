@@ -4,6 +4,8 @@ The handlers are installed before the slow imports: a signal that comes while no
 remembered. SIGINT may have been inherited as ignored (a shell starts background jobs so); we hear
 it all the same. SIGHUP, the end of a terminal, is a stop too, unless nohup has it ignored.
 
+A command with a loop waits for them; the others are interrupted, except in what is `unbroken`.
+
 Imports little, because it is imported first.
 """
 
@@ -11,12 +13,25 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import asyncio
+
+
+SIGNALLED = 128
+"""Plus its number: the exit code that shells give to what a signal ended."""
+
+
+class StopAsked(BaseException):
+    """A signal has asked a command without a loop to stop; nothing but `run` catches it."""
+
+    def __init__(self, number: int) -> None:
+        """Keep what the process is to end with."""
+        super().__init__(number)
+        self.exit_code = SIGNALLED + number
 
 
 class StopSignals:
@@ -25,6 +40,8 @@ class StopSignals:
     def __init__(self) -> None:
         """Hear nothing yet."""
         self.count = 0
+        self._number = 0
+        self._interrupts = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event: asyncio.Event | None = None
         self._on_repeat: Callable[[], None] = lambda: None
@@ -46,14 +63,23 @@ class StopSignals:
         if self.count:
             self._event.set()
 
+    def interrupt(self) -> None:
+        """From now on raise StopAsked in the main thread, also for a signal that came."""
+        self._interrupts = True
+        if self.count:
+            raise StopAsked(self._number)
+
     async def wait(self) -> None:
         """Return once a stop was asked for, at once if that was long ago."""
         assert self._event is not None, "attach comes first"
         await self._event.wait()
 
-    def _handle(self, _number: int, _frame: FrameType | None) -> None:
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
         # Runs between any two instructions of the main thread, so it touches nothing but this.
         self.count += 1
+        self._number = number
+        if self._interrupts:
+            raise StopAsked(number)
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop was closed: the process is ending
                 self._loop.call_soon_threadsafe(self._tell, self.count)
@@ -64,3 +90,21 @@ class StopSignals:
             self._event.set()
         else:
             self._on_repeat()
+
+
+@contextlib.contextmanager
+def unbroken() -> Iterator[None]:
+    """Hold back a signal that comes meanwhile until the block has ended; for the main thread."""
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])

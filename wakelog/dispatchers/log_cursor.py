@@ -187,6 +187,11 @@ class LogCursor:
         if batch.columns is not None:
             self._bulk_records_count += len(batch)
 
+    @property
+    def last_bad_stretch(self) -> BadStretch | None:
+        """What was passed over last."""
+        return self._bad_stretches[-1] if self._bad_stretches else None
+
     def statistics(self) -> CursorStatistics:
         """Return frozen counters."""
         return CursorStatistics(

@@ -5,11 +5,11 @@ The log is read from front to back: queues and index may be what is broken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
-from wakelog.dispatchers.log_cursor import LogCursor
+from wakelog.dispatchers.log_cursor import BadStretch, LogCursor
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.message_record import MessageRecord, decode_record
 from wakelog.protocol.properties import split_keys
@@ -46,15 +46,28 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         return self.key == request.uniq_key or self.key in split_keys(request.keys or "")
 
 
-def selected_records(log: CommitLogReader, selection: Selection) -> Iterator[MessageRecord]:
+def selected_records(
+    log: CommitLogReader, selection: Selection, tell: Callable[[BadStretch], None]
+) -> Iterator[MessageRecord]:
     """Yield the selected records in log order, from `selection.physical_offset` on.
 
-    What is no sound record is passed over, as every reader does. Raises: StoreFailed.
+    What is no sound record is passed over, as every reader does; `tell` hears of it, but not of
+    what lies behind the last one, which mostly was never written. Raises: StoreFailed.
     """
     cursor, end = LogCursor(log, ()), log.max_file_end
     cursor.move_to(max(selection.physical_offset or 0, log.min_offset), end)
     begin = selection.physical_offset or 0
+    last: BadStretch | None = None
+    untold: list[BadStretch] = []
     while (batch := cursor.read(end, 0)) is not None:
+        stretch = cursor.last_bad_stretch
+        if stretch is not None and stretch is not last:
+            untold.append(stretch)
+            last = stretch
+        if batch.requests:
+            for stretch in untold:
+                tell(stretch)
+            untold.clear()
         for request in batch.requests:
             if request.physical_offset >= begin and selection.has(request):
                 data = log.read(request.physical_offset, request.size_bytes)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from posixpath import join
+from posixpath import join, relpath
 from typing import Final, NamedTuple
 
 from wakelog.dispatchers.parallel.turns import AT_ONCE, InTurn
@@ -88,6 +88,28 @@ def verify_store(
     findings, may_read = verify_files(fs, config)
     if not may_read:
         return VerifyReport(findings, is_live)
+    try:
+        return _verify_contents(
+            fs, config, findings, rebuild, run, is_live=is_live, worker=worker or InTurn()
+        )
+    except DamagedStore as error:
+        # Files that cannot be opened without guessing end the reading, not the list.
+        place = relpath(error.path, config.paths.root)
+        if not any(finding.place == place for finding in findings.kept):
+            findings.add(Finding(Severity.DAMAGE, "file", place, error.reason))
+        return VerifyReport(findings, is_live)
+
+
+def _verify_contents(
+    fs: FileSystem,
+    config: StoreConfig,
+    findings: Findings,
+    rebuild: Callable[[], Rebuild],
+    run: Run,
+    *,
+    is_live: bool,
+    worker: Worker,
+) -> VerifyReport:
     watermark = _watermark(fs, config, findings, is_live=is_live)
     made = rebuild()
     try:
@@ -97,7 +119,6 @@ def verify_store(
     for finding in _log_findings(log, watermark, is_live=is_live):
         findings.add(finding)
     span = Span(log.begin, log.end)
-    worker = worker or InTurn()
     changed = worker.submit(lambda: list(_changed_blocks(fs, config, made.crc)))
     comparison = _Comparison(fs, config, made.config.paths, findings, span, worker, is_live=is_live)
     index = comparison.begin_index() if config.message_index_enable else None

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 JAVA_VERSION_MIN: Final = 17
 """Of Spark 4; it also needs the module jdk.incubator.vector, which some small runtimes lack."""
+JAVA_END_SECONDS_MAX: Final = 10
+"""An idle one takes one or two; whoever interrupts does not wait for longer."""
 LOCAL_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
 """Rows come from Python to Java by a socket of the file system then, which costs less than TCP."""
 
@@ -87,12 +89,31 @@ def job_session(
     if master is None and not is_submitted(os.environ):
         master = "local[*]"
     is_ours = _active_session() is None
-    session = open_session(master, config)
+    session = None
     try:
+        session = open_session(master, config)
         yield session
-    finally:
-        if is_ours:
+    except Exception:
+        if is_ours and session is not None:
             session.stop()
+        raise
+    except BaseException:
+        if is_ours:
+            end_java()
+        raise
+    if is_ours:
+        session.stop()
+
+
+def end_java() -> None:
+    """End Spark without a call: one that was interrupted has left its answer to the next."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()  # that is what it waits for; it removes its files then
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(JAVA_END_SECONDS_MAX)
 
 
 def is_submitted(environment: Mapping[str, str]) -> bool:

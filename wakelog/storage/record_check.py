@@ -192,7 +192,10 @@ def _tail_mismatch(buffer: Buffer, body_end: int, record_end: int) -> str | None
         return "the topic is longer than the record"
     properties_bytes = max(PROPERTIES_LENGTH.unpack_from(buffer, topic_end)[0], 0)
     parts = topic_end + 2 + properties_bytes
-    return None if parts == record_end else f"its parts are {parts - record_end} bytes longer"
+    if parts == record_end:
+        return None
+    length = "longer" if parts > record_end else "shorter"
+    return f"its parts are {abs(parts - record_end)} bytes {length} than itself"
 
 
 def _bad(reason: str) -> RecordCheck:
