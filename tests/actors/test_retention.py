@@ -15,7 +15,6 @@ from tests.actors.stores import fill, known_of, open_plan_store
 from wakelog.actors.links.clocks import steady_ms, wall_ms
 from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.links.station import Refused
-from wakelog.actors.links.wall_clock import steady_ms
 from wakelog.actors.retention import RetentionOutcome, RetentionService
 from wakelog.storage.file_system import DiskUsage, RealFileSystem
 from wakelog.storage.message_store import MessageStore
@@ -138,10 +137,10 @@ def test_the_lease_of_a_reader_that_died_ends(
         assert service.run(EPOCH, end, end)["begin"] == 0
         # The system's clock may be set as it likes: only what goes by counts.
         monkeypatch.setattr("wakelog.actors.retention.wall_ms", lambda: 2 * expires_ms)
-        monkeypatch.setattr("wakelog.actors.links.wall_clock.wall_ms", lambda: 2 * expires_ms)
+        monkeypatch.setattr("wakelog.actors.links.clocks.wall_ms", lambda: 2 * expires_ms)
         assert service.run(EPOCH, end, end)["begin"] == 0
         later_ms = steady_ms() + LEASE_MS
-        monkeypatch.setattr("wakelog.actors.links.wall_clock.steady_ms", lambda: later_ms)
+        monkeypatch.setattr("wakelog.actors.links.clocks.steady_ms", lambda: later_ms)
         assert service.run(EPOCH, end, end)["begin"] == 2 * SEGMENT_BYTES
         assert not Path(plan.settings.store.paths.leases).exists()
         assert service.statistics()["leases"]["expired_count"] == 1
