@@ -17,8 +17,8 @@ PATH = "/store/index/20200101000000000"
 COUNT = 20
 
 
-def made(count: int = COUNT, *, hash_first: int = 0) -> bytes:
-    """Return a file of `count` keys with hash 3 * i at 100 * i, stored at second i."""
+def made(count: int = COUNT, *, hash_first: int = 1) -> bytes:
+    """Return a file of `count` keys with hash 3 * i + 1 at 100 * i, stored at second i."""
     fs = MemoryFileSystem()
     write_file(fs, PATH, bytes(SHAPE.file_bytes))
     writer = IndexFileWriter(fs, PATH, SHAPE)
@@ -63,6 +63,12 @@ def test_cut(kept: int) -> None:
     assert header.entry_next == kept + 1
 
 
+@pytest.mark.parametrize("kept", [1, 3])
+def test_keys_that_were_never_written_are_no_keys_of_the_first_record(kept: int) -> None:
+    data = overwritten(made(), entry_position(kept + 1), bytes(20 * (COUNT - kept)))
+    assert repair(data)[0] == made(kept)
+
+
 def test_nothing_left() -> None:
     data, header = repair(made(), 0)
     assert header.is_empty
@@ -98,10 +104,6 @@ def test_entries_that_the_header_does_not_count() -> None:
 def test_entries_from_the_first_wrong_one_on_go(number: int, at: int, piece: bytes) -> None:
     data = overwritten(made(), entry_position(number) + at, piece)
     repaired, header = repair(data, 100 * COUNT)
-    if number == 1 and piece == bytes(20):
-        # All zero is a sound entry: hash 0 at the log's first byte, which this one is.
-        assert repaired == made()
-        return
     assert header.entry_next == number
     if number > 1:
         assert repaired == made(number - 1)

@@ -96,6 +96,8 @@ def sound_entries_count(entries: Array, slot_count: int, physical_offset: int) -
     hashes = used["hash"].astype(np.int64)
     wrong = (hashes < 0) | (places >= physical_offset) | (used["seconds"] < 0)
     wrong[1:] |= np.diff(places) < 0
+    # Never written, or a key of the log's first record whose hash is 0, which is made anew as well.
+    wrong |= (hashes == 0) & (places == 0)
     slots = np.where(hashes < 0, 0, hashes) % slot_count
     wrong |= used["previous"] != _previous_in_chain(slots)
     return ENTRY_FIRST + (int(wrong.argmax()) if wrong.any() else len(used))
