@@ -125,16 +125,26 @@ def remove_index_files_before(fs: FileSystem, config: StoreConfig, physical_offs
 def remove_index_files_after(
     fs: FileSystem, config: StoreConfig, timestamp_ms: int
 ) -> tuple[str, ...]:
-    """Delete files whose end timestamp is above `timestamp_ms`, as 4.9.3's abnormal start does.
+    """Delete the first file whose end timestamp is above `timestamp_ms`, and those behind it.
 
+    4.9.3's abnormal start deletes each by its own time. But a clock that was set back leaves files
+    behind it that look older, and what is made again begins where the last one that stays ends; so
+    they go first, one after the other, durably.
     `index_writer.IndexWriter.repair` keeps what is sound of them instead.
     """
+    directory = config.paths.index_directory
+    names = index_names(fs, directory)
+    young = (
+        number
+        for number, name in enumerate(names)
+        if _header(fs, config, name).end_timestamp_ms > timestamp_ms
+    )
     removed = []
-    for name in index_names(fs, config.paths.index_directory):
-        if _header(fs, config, name).end_timestamp_ms > timestamp_ms:
-            path = join(config.paths.index_directory, name)
-            fs.unlink(path)
-            removed.append(path)
+    for name in reversed(names[next(young, len(names)) :]):
+        path = join(directory, name)
+        fs.unlink(path)
+        fs.sync_directory(directory)
+        removed.append(path)
     return tuple(removed)
 
 
