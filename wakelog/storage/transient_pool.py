@@ -39,7 +39,6 @@ from contextlib import suppress
 from posixpath import join
 
 import msgspec
-import numpy as np
 
 from wakelog.storage.errors import DamagedStore, StoreFailed, store_failure
 from wakelog.storage.file_system import FileSystem
@@ -341,8 +340,9 @@ def _is_taken(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
 def _differ(stored: bytes, buffered: bytes) -> bool:
     """Tell whether a byte that is stored, and no zero, is another in the buffer."""
     length = min(len(stored), len(buffered))
-    one, other = (np.frombuffer(data, np.uint8, length) for data in (stored, buffered))
-    return bool(((one != 0) & (one != other)).any())
+    if stored[:length] == buffered[:length] or not stored.strip(b"\0"):
+        return False
+    return any(one and one != other for one, other in zip(stored, buffered, strict=False))
 
 
 def _own(fs: FileSystem, directory: str) -> int:
