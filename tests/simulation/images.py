@@ -178,7 +178,7 @@ class Platter:
         if self._newest is None:
             return None
         first_unit, position, length = self._newest
-        if length <= WORD_BYTES and position % WORD_BYTES + length <= WORD_BYTES:
+        if position % WORD_BYTES + length <= WORD_BYTES:
             return None
         places = [field for field in RECORD_FIELDS if field < length] or list(range(1, length))
         return Torn(first_unit, position + rng.choice(places)) if places else None

@@ -116,7 +116,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._target is None and self._hold.holds_back(backlog.holds):
                 return start
             ends = self._limited(backlog, ends)
-        return start if ends == start["log"] else self._offset(start, views, ends)
+        if ends == start["log"]:
+            return start
+        return self._latest if ends == self._latest["log"] else self._offset(start, views, ends)
 
     def _offset(self, start: Offset, views: Sequence[StoreView], log: Places) -> Offset:
         """Return an offset that goes on from `start` to these places."""

@@ -34,8 +34,8 @@ with the process.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from posixpath import join
 
 import msgspec
@@ -235,25 +235,39 @@ def copy_range(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
 
     Raises: StoreFull, StoreFailed.
     """
-    begin, end = piece.begin - piece.segment_start_offset, piece.end - piece.segment_start_offset
     try:
-        source = fs.open(piece.buffer_path, read_only=True)
-        try:
-            target = fs.open(segment_path)
-            try:
-                for position in range(begin, end, COPY_PIECE_BYTES):
-                    length = min(COPY_PIECE_BYTES, end - position)
-                    data = fs.pread(source, length, position)
-                    if not _is_lent(fs, piece):
-                        return False
-                    fs.pwrite(target, data, position)
-            finally:
-                fs.close(target)
-        finally:
-            fs.close(source)
+        with _open_both(fs, piece, segment_path) as (source, target):
+            for position, length in _spans(piece):
+                data = fs.pread(source, length, position)
+                if not _is_lent(fs, piece):
+                    return False
+                fs.pwrite(target, data, position)
     except OSError as error:
         raise store_failure(segment_path, "commit", error) from error
     return True
+
+
+@contextmanager
+def _open_both(
+    fs: FileSystem, piece: CommitRange, segment_path: str, *, read_only: bool = False
+) -> Iterator[tuple[int, int]]:
+    """Hold a range's buffer, for reading, and its segment open. Raises: OSError."""
+    source = fs.open(piece.buffer_path, read_only=True)
+    try:
+        target = fs.open(segment_path, read_only=read_only)
+        try:
+            yield source, target
+        finally:
+            fs.close(target)
+    finally:
+        fs.close(source)
+
+
+def _spans(piece: CommitRange) -> Iterator[tuple[int, int]]:
+    """Yield position and length in either file of what is read of a range at once."""
+    begin, end = piece.begin - piece.segment_start_offset, piece.end - piece.segment_start_offset
+    for position in range(begin, end, COPY_PIECE_BYTES):
+        yield position, min(COPY_PIECE_BYTES, end - position)
 
 
 def _is_lent(fs: FileSystem, piece: CommitRange) -> bool:
@@ -318,21 +332,12 @@ def _restored(
 
 def _is_taken(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
     """Tell whether a segment holds something else in a range than zeros and the buffer's bytes."""
-    begin, end = piece.begin - piece.segment_start_offset, piece.end - piece.segment_start_offset
     try:
-        source = fs.open(piece.buffer_path, read_only=True)
-        try:
-            target = fs.open(segment_path, read_only=True)
-            try:
-                return any(
-                    _differ(fs.pread(target, length, at), fs.pread(source, length, at))
-                    for at in range(begin, end, COPY_PIECE_BYTES)
-                    for length in [min(COPY_PIECE_BYTES, end - at)]
-                )
-            finally:
-                fs.close(target)
-        finally:
-            fs.close(source)
+        with _open_both(fs, piece, segment_path, read_only=True) as (source, target):
+            return any(
+                _differ(fs.pread(target, length, position), fs.pread(source, length, position))
+                for position, length in _spans(piece)
+            )
     except OSError as error:
         raise store_failure(segment_path, "read", error) from error
 
