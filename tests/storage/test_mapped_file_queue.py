@@ -231,6 +231,24 @@ def test_refresh_closes_what_is_gone(fs: MemoryFileSystem) -> None:
     assert fs.descriptor_count == 0
 
 
+def test_who_looks_during_a_refresh_sees_all_files_that_were() -> None:
+    class Watched(MemoryFileSystem):
+        def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
+            seen.append(starts(files))
+            return super().open(path, create=create, read_only=read_only)
+
+    seen: list[list[int]] = []
+    fs = Watched()
+    files = MappedFileQueue(fs, ["/q"], SIZE, read_only=True, bridges_gaps=True)
+    make(fs, 0, 200)
+    assert files.refresh()
+    make(fs, 300)
+    seen.clear()
+    assert files.refresh()
+    assert seen and all(each == [0, 100, 200] for each in seen)
+    assert starts(files) == [0, 100, 200, 300]
+
+
 def test_refresh_starts_over_when_everything_was_replaced(fs: MemoryFileSystem) -> None:
     make(fs, 0)
     files = queue(fs)

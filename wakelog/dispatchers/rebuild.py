@@ -148,10 +148,10 @@ class Rebuild:
         stretches = list(cursor.bad_stretches)
         while stretches and stretches[-1].end == end:
             end = stretches.pop().begin
-        tail_bytes = self._worker.submit(lambda: self._written_behind(end))
+        missing = self._log.missing_stretches()
+        tail_bytes = self._worker.submit(lambda: self._written_behind(end))  # has the log now
         self._reput.flush()
         tail_stretches = len(cursor.bad_stretches) - len(stretches)
-        missing = self._log.missing_stretches()
         there = [one for one in stretches if not _is_within(one, missing)]
         gaps_count = len(stretches) - len(there)
         return LogReport(

@@ -186,22 +186,23 @@ class MappedFileQueue:
         for file in before:
             if known.get(file.start_offset) is not file:
                 file.release()
-        self._files = []
+        files: list[MappedFile] = []
         expected = min(known or found, default=0)
         bridged_end = -1
         while True:
             kept, path = known.get(expected), found.get(expected)
             if kept is not None:
-                self._files.append(kept)
+                files.append(kept)
             elif path is not None and self._size(path) == self._file_size_bytes:
-                self._files.append(self._mapped(path, expected))
+                files.append(self._mapped(path, expected))
             else:
                 if path is None and self._bridges_gaps and expected > bridged_end:
                     bridged_end = self._gap_end(found, expected)
                 if path is not None or expected >= bridged_end:
                     break
-                self._files.append(self._missing(expected))
+                files.append(self._missing(expected))
             expected += self._file_size_bytes
+        self._files = files  # at once: another thread may be looking at them
         return _named(before) != _named(self._files)
 
     def find(self, offset: int) -> MappedFile | None:
