@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -58,11 +60,43 @@ def verified(name: str, archive: str, tmp_path: Path, *, is_live: bool = False) 
     return look(name, store, tmp_path, is_live=is_live)
 
 
+class BadSectors(RealFileSystem):
+    """A disk that refuses to give one file, with an error number."""
+
+    def __init__(self, path: Path, number: int) -> None:
+        super().__init__()
+        self.path, self.number = str(path), number
+        self.fds: set[int] = set()
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
+        fd = super().open(path, create=create, read_only=read_only)
+        (self.fds.add if path == self.path else self.fds.discard)(fd)
+        return fd
+
+    def pread(self, fd: int, length: int, position: int) -> bytes:
+        self.refuse(fd)
+        return super().pread(fd, length, position)
+
+    def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
+        self.refuse(fd)
+        return super().pread_into(fd, buffer, position)
+
+    def refuse(self, fd: int) -> None:
+        if fd in self.fds:
+            raise OSError(self.number, os.strerror(self.number))
+
+
 def look(
-    name: str, store: Path, tmp_path: Path, *, is_live: bool = False, has_index: bool = True
+    name: str,
+    store: Path,
+    tmp_path: Path,
+    *,
+    is_live: bool = False,
+    has_index: bool = True,
+    fs: RealFileSystem | None = None,
 ) -> VerifyReport:
     _, manifest = open_golden(name, tmp_path / "manifest")
-    fs, config = RealFileSystem(), config_of(manifest, store)
+    fs, config = fs or RealFileSystem(), config_of(manifest, store)
     config = msgspec.structs.replace(config, message_index_enable=has_index)
     target = tmp_path / "rebuilt"
     target.mkdir(parents=True)
@@ -208,6 +242,30 @@ def test_what_no_crc_of_a_record_covers_is_found_by_the_sums(tmp_path: Path) -> 
     flip(store / "commitlog" / ("0" * 20), FLAG_OFFSET)
     [found] = look("basic", store, tmp_path / "changed").findings.kept
     assert (found.kind, found.physical_offset) == ("block", 0)
+
+
+@pytest.mark.parametrize("kind", ["queue", "index"])
+def test_a_file_that_the_disk_does_not_give_is_damage_and_the_rest_is_compared(
+    kind: str, tmp_path: Path
+) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    sound = look("basic", store, tmp_path / "sound")
+    folder = store / ("index" if kind == "index" else "consumequeue")
+    path = min(file for file in folder.rglob("*") if file.is_file())
+    report = look("basic", store, tmp_path / "bad", fs=BadSectors(path, errno.EIO))
+    [found] = report.findings.kept
+    assert (found.kind, found.place) == (kind, str(path.relative_to(store)))
+    assert found.reason == "the disk does not give it: I/O error"
+    assert (found.topic is None) == (kind == "index")
+    assert report.queues_count == sound.queues_count
+    assert report.keys_count + report.entries_count > 0
+
+
+def test_a_file_that_this_process_may_not_read_says_nothing_of_the_store(tmp_path: Path) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    path = min(file for file in (store / "consumequeue").rglob("*") if file.is_file())
+    with pytest.raises(PermissionError, match=str(path)):
+        look("basic", store, tmp_path, fs=BadSectors(path, errno.EACCES))
 
 
 def test_an_index_that_is_not_kept_is_not_compared(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ the ends, and a tail, is no damage then (`is_live`).
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -83,7 +84,8 @@ def verify_store(
     """Verify a store. `rebuild` makes one into an empty folder of the caller's.
 
     worker: compares queues, index and sums, several at once if it can.
-    Raises: StoreError, OSError where a file cannot be read.
+    Raises: StoreError, OSError; not of a queue's or the index's file that its disk does not give,
+        which is damage.
     """
     findings, may_read = verify_files(fs, config)
     if not may_read:
@@ -249,7 +251,13 @@ class _Comparison:
         self, key: QueueKey, compared: Pending[list[QueueDifference | int]]
     ) -> None:
         self.queues_count += 1
-        for result in compared.result():
+        try:
+            results = compared.result()
+        except OSError as error:
+            place = self._place_unreadable(error, self._config.paths.consume_queue(*key))
+            self._findings.add(_unreadable("queue", place, *key))
+            return
+        for result in results:
             if isinstance(result, int):
                 self.entries_count += result
             else:
@@ -300,7 +308,13 @@ class _Comparison:
 
     def index(self, compared: Pending[list[IndexDifference | int]]) -> None:
         """Take in what came of that."""
-        for result in compared.result():
+        try:
+            results = compared.result()
+        except OSError as error:
+            place = self._place_unreadable(error, self._config.paths.index_directory)
+            self._findings.add(_unreadable("index", place))
+            return
+        for result in results:
             if isinstance(result, int):
                 self.keys_count += result
             elif not self._is_live:
@@ -316,3 +330,17 @@ class _Comparison:
                         affected_count=count,
                     )
                 )
+
+    def _place_unreadable(self, error: OSError, directory: str) -> str:
+        """Return which file of a folder the disk does not give; raise what is no such thing."""
+        path = str(error.filename)
+        if error.errno != errno.EIO or not path.startswith(join(directory, "")):
+            raise error
+        return relpath(path, self._config.paths.root)
+
+
+def _unreadable(
+    kind: str, place: str, topic: str | None = None, queue_id: int | None = None
+) -> Finding:
+    reason = "the disk does not give it: I/O error"
+    return Finding(Severity.DAMAGE, kind, place, reason, topic=topic, queue_id=queue_id)
