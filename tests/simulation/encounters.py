@@ -186,15 +186,7 @@ def lost_entries(config: StoreConfig, seed: int) -> None:
 
     Nobody gets their queue offsets again, however far in front their records lie.
     """
-    left = _entries_gone(config, seed)
-    disk = SimulatedDisk(left.image)
-    disk.view = left.view.copy()
-    machine = Machine(disk, config, BEGIN_MS + RECOVERED_LATER_MS)
-    try:
-        machine.dispatch_step()
-        check_machine(machine, left.view, whole=True)
-    finally:
-        machine.abandon()
+    _check_next(_entries_gone(config, seed))
 
 
 def lost_again(config: StoreConfig, seed: int, model: Model, tally: Tally) -> None:
@@ -211,8 +203,29 @@ def lost_again(config: StoreConfig, seed: int, model: Model, tally: Tally) -> No
     trial.crash(disk, left.view.copy(), machine.now_ms + RECOVERED_LATER_MS, lives_on=True)
 
 
-def _entries_gone(config: StoreConfig, seed: int, *, is_all: bool = False) -> Left:
-    """Return a store in which a queue has files and no entry, or no queue has a file."""
+def lost_folders(config: StoreConfig, seed: int, folders: tuple[str, ...]) -> None:
+    """Take all files of queues, of the index or of both: a start makes them again."""
+    disk, view, _ = _dispatched(config, seed)
+    for path in list(disk.files):
+        if path.startswith(folders):
+            del disk.files[path]
+    _check_next(Left(config, disk.image(), view))
+
+
+def _check_next(left: Left) -> None:
+    """Start on what is left: every message is served, queues and index are what the log gives."""
+    disk = SimulatedDisk(left.image)
+    disk.view = left.view.copy()
+    machine = Machine(disk, left.config, BEGIN_MS + RECOVERED_LATER_MS)
+    try:
+        machine.dispatch_step()
+        check_machine(machine, left.view, whole=True)
+    finally:
+        machine.abandon()
+
+
+def _dispatched(config: StoreConfig, seed: int) -> tuple[SimulatedDisk, ClientView, Random]:
+    """Return a store all of whose log was dispatched, its broker stopped or killed."""
     rng = Random(seed)
     disk = SimulatedDisk()
     machine = _lived(disk, config)
@@ -230,6 +243,12 @@ def _entries_gone(config: StoreConfig, seed: int, *, is_all: bool = False) -> Le
         machine.fs.kill()
     else:
         machine.abandon()
+    return disk, view, rng
+
+
+def _entries_gone(config: StoreConfig, seed: int, *, is_all: bool = False) -> Left:
+    """Return a store in which a queue has files and no entry, or no queue has a file."""
+    disk, view, rng = _dispatched(config, seed)
     records = list(view.sent.values())
     victim = rng.choice(records)
     directory = config.paths.consume_queue(victim.topic, victim.queue_id) + "/"
