@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tests.simulation.client import ClientView, Sent
 from tests.simulation.disk import Image, SimulatedDisk
+from tests.simulation.faults import SECTOR_BYTES
 from tests.simulation.images import Model
 from tests.simulation.journal import Synced, SyncedDirectory
 from tests.simulation.machine import BEGIN_MS, Machine
@@ -23,6 +24,7 @@ from wakelog.storage.state.store_lock import FOREIGN_TEXT
 from wakelog.storage.sums.compare import ChangedBlock, compare_sums
 
 STEPS = ("put", "put", "flush", "batch", "flush", "dispatch", "derive", "put", "flush", "dispatch")
+AFTERWARDS = ("flush", "dispatch", "put", "flush", "dispatch", "derive", "put", "flush")
 DISPATCHED_AGAIN_STEPS = ("dispatch", "derive")
 
 
@@ -146,6 +148,53 @@ def torn_bit(left: Left, seed: int) -> None:
             raise Violation("I8", f"{where} ends the log at {recovery.log_end}")
     finally:
         machine.abandon()
+
+
+def misdirected_write(config: StoreConfig, seed: int) -> None:
+    """Let a message's write land elsewhere in its segment, or nowhere: nothing else is missing.
+
+    With an odd seed recovery checks whole segments, and lists the place.
+    """
+    rng = Random(seed)
+    disk = SimulatedDisk()
+    machine = _lived(disk, config)
+    for _ in range(seed % 3):
+        machine = apply(machine, "put", config)
+    before = set(disk.view.sent)
+    by = rng.choice(_landings(machine.store.log.appended_offset, config.commit_log_file_bytes))
+    disk.faults.misdirect(nth=1, by=by)
+    machine = apply(machine, "put", config)
+    (place,) = disk.view.sent.keys() - before
+    victim = disk.view.sent[place]
+    for step in AFTERWARDS:
+        machine = apply(machine, step, config)
+    view = disk.view.copy()
+    machine.abandon()
+    hit = range(0) if by is None else range(victim.physical_offset + by, victim.end + by)
+    if seed % 2:
+        del disk.files[config.paths.dispatched]
+    machine = Machine(disk, config, machine.now_ms + RECOVERED_LATER_MS)
+    try:
+        recovery = machine.store.recovery
+        listed = any(one.begin <= place < one.end for one in recovery.damaged)
+        if recovery.log_end < view.acknowledged or listed < seed % 2:
+            raise Violation("I8", f"{place} was not written, by {by}: {recovery}")
+        for record in view.sent.values():
+            is_hit = record.physical_offset < hit.stop and hit.start < record.end
+            found = machine.store.record_bytes(record.physical_offset, len(record.record))
+            if record is not victim and not is_hit and found != record.record:
+                raise Violation("I8", f"{place}, by {by}, took {record.physical_offset} away")
+            if record is victim and found is not None:
+                raise Violation("I8", f"{place} is served, and was never written")
+    finally:
+        machine.abandon()
+
+
+def _landings(position: int, segment_bytes: int) -> list[int | None]:
+    """Return by how much a write may miss and stay in its segment; None for nowhere."""
+    at = position % segment_bytes
+    inside = range(segment_bytes - SECTOR_BYTES + 1)
+    return [None, *(by for by in (-1024, -512, 512) if at + by in inside)]
 
 
 def lost_tail(config: StoreConfig, seed: int) -> None:

@@ -13,6 +13,7 @@ from tests.simulation.encounters import (
     lost_entries,
     lost_folders,
     lost_tail,
+    misdirected_write,
     second_broker,
     summed_bit,
     torn_bit,
@@ -54,6 +55,11 @@ def test_a_bit_changed_above_the_watermark_is_a_torn_tail() -> None:
 def test_a_tail_that_the_disk_lost_is_listed() -> None:
     for seed in range(40):
         lost_tail(simulated_config(), seed)
+
+
+def test_a_write_that_went_astray_takes_no_other_message_away() -> None:
+    for seed in range(80):
+        misdirected_write(simulated_config(synchronous=seed % 4 < 2), seed)
 
 
 def test_a_queue_that_lost_its_entries_gets_them_again() -> None:
