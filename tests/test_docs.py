@@ -1,5 +1,6 @@
-"""Every program in a document runs as it stands there."""
+"""Every program in a document runs as it stands there, and every test that is named is there."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,20 @@ def test_every_document_is_in_the_index() -> None:
     of_decisions = {name for name in names if name.startswith("adr/0")}
     missing = {name for name in names - of_decisions - {"README.md"} if f"({name})" not in index}
     assert not missing
+
+
+_PLACE = re.compile(r"`(tests/[\w./]+)`")
+_NAME = re.compile(r"`(test_\w+)(\.py)?`")
+
+
+def test_every_test_that_a_document_names_is_there() -> None:
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    functions = {
+        name for path in files for name in re.findall(r"def (test_\w+)", path.read_text("utf-8"))
+    }
+    known = {True: {path.stem for path in files}, False: functions}
+    for path in documents():
+        text = path.read_text(encoding="utf-8")
+        missing = [place for place in _PLACE.findall(text) if not (ROOT / place).exists()]
+        missing += [name for name, file in _NAME.findall(text) if name not in known[bool(file)]]
+        assert not missing, path

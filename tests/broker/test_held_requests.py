@@ -26,6 +26,7 @@ def hold(held: HeldRequests, channel_id: int = 1) -> HoldPull | None:
         topic="T",
         queue_id=3,
         queue_offset=7,
+        held_ms=50,
         deadline_ms=99,
         codes=frozenset({1}),
     )
@@ -33,7 +34,8 @@ def hold(held: HeldRequests, channel_id: int = 1) -> HoldPull | None:
 
 def test_a_note_says_what_the_request_waits_for(held: HeldRequests) -> None:
     assert hold(held) == HoldPull(1, "T", 3, 7, 99, frozenset({1}))
-    assert held.note(1) == held.notes()[0]
+    one = held.get(1)
+    assert one is not None and one.note == held.notes()[0]
 
 
 def test_a_taken_request_is_gone(held: HeldRequests) -> None:
@@ -42,7 +44,7 @@ def test_a_taken_request_is_gone(held: HeldRequests) -> None:
     assert taken is not None
     assert taken.request is REQUEST
     assert held.take(1) is None
-    assert held.note(1) is None
+    assert held.get(1) is None
 
 
 def test_a_request_put_back_keeps_its_note(held: HeldRequests) -> None:
@@ -58,7 +60,7 @@ def test_a_request_put_back_may_wait_for_what_comes_later(held: HeldRequests) ->
     taken = held.take(1)
     assert taken is not None and note is not None
     later = held.put_back(taken, queue_offset=12)
-    assert later == held.note(1) == HoldPull(1, "T", 3, 12, 99, frozenset({1}))
+    assert [later] == held.notes() == [HoldPull(1, "T", 3, 12, 99, frozenset({1}))]
     again = held.take(1)
     assert again is not None and again.request is REQUEST
 
@@ -82,3 +84,16 @@ def test_a_closed_connection_takes_its_requests_along(held: HeldRequests) -> Non
     assert held.forget_channel(1) == (1,)
     assert held.forget_channel(1) == ()
     assert [note.hold_id for note in held.notes()] == [2]
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "is_over"), [(49, True), (50, False), (98, False), (99, False), (100, True)]
+)
+def test_it_is_over_at_its_deadline_or_where_the_clock_was_set_back(
+    held: HeldRequests, now_ms: int, is_over: bool
+) -> None:
+    hold(held)
+    one = held.take(1)
+    assert one is not None
+    assert one.is_over(now_ms, grace_ms=1) is is_over
+    assert one.is_over(99)

@@ -133,6 +133,15 @@ def test_a_held_pull_is_answered_after_its_deadline_though_nobody_says_so(harnes
     assert [push.command.code for push in pushed] == [ResponseCode.PULL_NOT_FOUND]
 
 
+def test_a_held_pull_is_answered_though_the_clock_was_set_back(harness: Harness) -> None:
+    harness.send("T")
+    harness.hold(queueOffset=1, suspendTimeoutMillis=3_000)
+    harness.instructions()
+    harness.broker.tick(NOW_MS - 3_600_000)
+    pushed = [i for i in harness.instructions() if isinstance(i, Push)]
+    assert [push.command.code for push in pushed] == [ResponseCode.PULL_NOT_FOUND]
+
+
 def test_a_held_pull_is_answered_when_its_queue_grew_though_nobody_said_so(
     harness: Harness,
 ) -> None:

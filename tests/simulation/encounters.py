@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tests.simulation.client import ClientView, Sent
 from tests.simulation.disk import Image, SimulatedDisk
+from tests.simulation.faults import SECTOR_BYTES
 from tests.simulation.images import Model
 from tests.simulation.journal import Synced, SyncedDirectory
 from tests.simulation.machine import BEGIN_MS, Machine
@@ -23,6 +24,7 @@ from wakelog.storage.state.store_lock import FOREIGN_TEXT
 from wakelog.storage.sums.compare import ChangedBlock, compare_sums
 
 STEPS = ("put", "put", "flush", "batch", "flush", "dispatch", "derive", "put", "flush", "dispatch")
+AFTERWARDS = ("flush", "dispatch", "put", "flush", "dispatch", "derive", "put", "flush")
 DISPATCHED_AGAIN_STEPS = ("dispatch", "derive")
 
 
@@ -148,6 +150,53 @@ def torn_bit(left: Left, seed: int) -> None:
         machine.abandon()
 
 
+def misdirected_write(config: StoreConfig, seed: int) -> None:
+    """Let a message's write land elsewhere in its segment, or nowhere: nothing else is missing.
+
+    With an odd seed recovery checks whole segments, and lists the place.
+    """
+    rng = Random(seed)
+    disk = SimulatedDisk()
+    machine = _lived(disk, config)
+    for _ in range(seed % 3):
+        machine = apply(machine, "put", config)
+    before = set(disk.view.sent)
+    by = rng.choice(_landings(machine.store.log.appended_offset, config.commit_log_file_bytes))
+    disk.faults.misdirect(nth=1, by=by)
+    machine = apply(machine, "put", config)
+    (place,) = disk.view.sent.keys() - before
+    victim = disk.view.sent[place]
+    for step in AFTERWARDS:
+        machine = apply(machine, step, config)
+    view = disk.view.copy()
+    machine.abandon()
+    hit = range(0) if by is None else range(victim.physical_offset + by, victim.end + by)
+    if seed % 2:
+        del disk.files[config.paths.dispatched]
+    machine = Machine(disk, config, machine.now_ms + RECOVERED_LATER_MS)
+    try:
+        recovery = machine.store.recovery
+        listed = any(one.begin <= place < one.end for one in recovery.damaged)
+        if recovery.log_end < view.acknowledged or listed < seed % 2:
+            raise Violation("I8", f"{place} was not written, by {by}: {recovery}")
+        for record in view.sent.values():
+            is_hit = record.physical_offset < hit.stop and hit.start < record.end
+            found = machine.store.record_bytes(record.physical_offset, len(record.record))
+            if record is not victim and not is_hit and found != record.record:
+                raise Violation("I8", f"{place}, by {by}, took {record.physical_offset} away")
+            if record is victim and found is not None:
+                raise Violation("I8", f"{place} is served, and was never written")
+    finally:
+        machine.abandon()
+
+
+def _landings(position: int, segment_bytes: int) -> list[int | None]:
+    """Return by how much a write may miss and stay in its segment; None for nowhere."""
+    at = position % segment_bytes
+    inside = range(segment_bytes - SECTOR_BYTES + 1)
+    return [None, *(by for by in (-1024, -512, 512) if at + by in inside)]
+
+
 def lost_tail(config: StoreConfig, seed: int) -> None:
     """Take the last records from a disk that had called them durable: that is damage, not the end.
 
@@ -186,15 +235,7 @@ def lost_entries(config: StoreConfig, seed: int) -> None:
 
     Nobody gets their queue offsets again, however far in front their records lie.
     """
-    left = _entries_gone(config, seed)
-    disk = SimulatedDisk(left.image)
-    disk.view = left.view.copy()
-    machine = Machine(disk, config, BEGIN_MS + RECOVERED_LATER_MS)
-    try:
-        machine.dispatch_step()
-        check_machine(machine, left.view, whole=True)
-    finally:
-        machine.abandon()
+    _check_next(_entries_gone(config, seed))
 
 
 def lost_again(config: StoreConfig, seed: int, model: Model, tally: Tally) -> None:
@@ -211,8 +252,29 @@ def lost_again(config: StoreConfig, seed: int, model: Model, tally: Tally) -> No
     trial.crash(disk, left.view.copy(), machine.now_ms + RECOVERED_LATER_MS, lives_on=True)
 
 
-def _entries_gone(config: StoreConfig, seed: int, *, is_all: bool = False) -> Left:
-    """Return a store in which a queue has files and no entry, or no queue has a file."""
+def lost_folders(config: StoreConfig, seed: int, folders: tuple[str, ...]) -> None:
+    """Take all files of queues, of the index or of both: a start makes them again."""
+    disk, view, _ = _dispatched(config, seed)
+    for path in list(disk.files):
+        if path.startswith(folders):
+            del disk.files[path]
+    _check_next(Left(config, disk.image(), view))
+
+
+def _check_next(left: Left) -> None:
+    """Start on what is left: every message is served, queues and index are what the log gives."""
+    disk = SimulatedDisk(left.image)
+    disk.view = left.view.copy()
+    machine = Machine(disk, left.config, BEGIN_MS + RECOVERED_LATER_MS)
+    try:
+        machine.dispatch_step()
+        check_machine(machine, left.view, whole=True)
+    finally:
+        machine.abandon()
+
+
+def _dispatched(config: StoreConfig, seed: int) -> tuple[SimulatedDisk, ClientView, Random]:
+    """Return a store all of whose log was dispatched, its broker stopped or killed."""
     rng = Random(seed)
     disk = SimulatedDisk()
     machine = _lived(disk, config)
@@ -230,6 +292,12 @@ def _entries_gone(config: StoreConfig, seed: int, *, is_all: bool = False) -> Le
         machine.fs.kill()
     else:
         machine.abandon()
+    return disk, view, rng
+
+
+def _entries_gone(config: StoreConfig, seed: int, *, is_all: bool = False) -> Left:
+    """Return a store in which a queue has files and no entry, or no queue has a file."""
+    disk, view, rng = _dispatched(config, seed)
     records = list(view.sent.values())
     victim = rng.choice(records)
     directory = config.paths.consume_queue(victim.topic, victim.queue_id) + "/"

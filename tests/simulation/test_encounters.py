@@ -11,7 +11,9 @@ from tests.simulation.encounters import (
     left_behind,
     lost_again,
     lost_entries,
+    lost_folders,
     lost_tail,
+    misdirected_write,
     second_broker,
     summed_bit,
     torn_bit,
@@ -55,9 +57,23 @@ def test_a_tail_that_the_disk_lost_is_listed() -> None:
         lost_tail(simulated_config(), seed)
 
 
+def test_a_write_that_went_astray_takes_no_other_message_away() -> None:
+    for seed in range(80):
+        misdirected_write(simulated_config(synchronous=seed % 4 < 2), seed)
+
+
 def test_a_queue_that_lost_its_entries_gets_them_again() -> None:
     for seed in range(60):
         lost_entries(simulated_config(), seed)
+
+
+@pytest.mark.parametrize("folders", ["queues", "index", "queues and index"])
+def test_queues_and_index_that_were_lost_whole_are_made_again(folders: str) -> None:
+    config = simulated_config()
+    places = {"queues": config.paths.consume_queue_root, "index": config.paths.index_directory}
+    lost = tuple(f"{place}/" for name, place in places.items() if name in folders)
+    for seed in range(40):
+        lost_folders(config, seed, lost)
 
 
 @pytest.mark.slow

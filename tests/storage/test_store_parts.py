@@ -211,6 +211,36 @@ def test_what_a_pool_held_gives_way_to_what_another_broker_wrote(fs: MemoryFileS
     assert not fs.exists(POOL)
 
 
+@pytest.mark.parametrize("others_count", [0, 1])
+def test_what_a_pool_held_of_segments_that_another_broker_removed_is_kept(
+    fs: MemoryFileSystem, others_count: int
+) -> None:
+    """4.9.3 ends the log where the segments do, and removes those behind."""
+    options = OpenOptions(pool_directory=POOL)
+    dead = opened(fs, POOLED, options)
+    bodies = [bytes([65 + i]) * 1000 for i in range(6)]  # two segments, each with a buffer
+    put(as_store(dead), *bodies)
+    dead.lock.release()
+    theirs = opened(fs)
+    put(as_store(theirs), *[b"other"] * others_count)
+    theirs.lock.release()
+    parts = opened(fs.successor(), CONFIG, options)
+    assert parts.report.log_end == 105 * others_count
+    kept = b"".join(read_file(fs, piece.path) for piece in parts.report.unrestored)
+    assert all(body in kept for body in bodies)
+
+
+def test_what_a_pool_held_in_front_of_the_log_is_let_go(fs: MemoryFileSystem) -> None:
+    options = OpenOptions(pool_directory=POOL)
+    dead = opened(fs, POOLED, options)
+    put(as_store(dead), *[bytes([65 + i]) * 1000 for i in range(9)])
+    dead.lock.release()
+    fs.unlink(SEGMENT)
+    report = opened(fs.successor(), CONFIG, options).report
+    assert (report.log_begin, report.unrestored) == (4096, ())
+    assert report.queue_offsets == {("TopicTest", 0): 9}
+
+
 class Killed(BaseException):
     """The process is gone."""
 

@@ -20,11 +20,20 @@ from wakelog.protocol.command import RemotingCommand
 
 
 class HeldRequest(msgspec.Struct, frozen=True):
-    """One waiting pull: who asked, what, and what was told to PullHold."""
+    """One waiting pull: who asked, what, since when, and what was told to PullHold."""
 
     request: RemotingCommand
     channel: Channel
     note: HoldPull
+    held_ms: int
+
+    def is_over(self, now_ms: int, grace_ms: int = 0) -> bool:
+        """Tell whether it has waited for long enough.
+
+        A time before it was held is that of a clock that was set back since: who waits for the
+        deadline then waits for so much longer.
+        """
+        return not self.held_ms <= now_ms < self.note.deadline_ms + grace_ms
 
 
 class HeldRequests:
@@ -49,6 +58,7 @@ class HeldRequests:
         topic: str,
         queue_id: int,
         queue_offset: int,
+        held_ms: int,
         deadline_ms: int,
         codes: frozenset[int] | None,
     ) -> HoldPull | None:
@@ -57,7 +67,7 @@ class HeldRequests:
             return None
         note = HoldPull(self._next_id, topic, queue_id, queue_offset, deadline_ms, codes)
         self._next_id += 1
-        self._add(HeldRequest(request, channel, note))
+        self._add(HeldRequest(request, channel, note, held_ms))
         return note
 
     def put_back(self, held: HeldRequest, *, queue_offset: int | None = None) -> HoldPull:
@@ -88,10 +98,9 @@ class HeldRequests:
             del self._held[hold_id]
         return ids
 
-    def note(self, hold_id: int) -> HoldPull | None:
-        """Return the note of a held request, None if it is no longer held."""
-        held = self._held.get(hold_id)
-        return None if held is None else held.note
+    def get(self, hold_id: int) -> HeldRequest | None:
+        """Return a request that stays held, None if it is no longer."""
+        return self._held.get(hold_id)
 
     def notes(self) -> list[HoldPull]:
         """Return the note of every held request, oldest first."""

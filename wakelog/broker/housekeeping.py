@@ -10,9 +10,9 @@
     60 s                             drop queue locks that anyone could take
     1 s                              look after held pulls
 
-The last is the net under PullHold: a pull whose deadline passed, or whose queue grew without
-anybody saying so, is run again. It looks at a bounded number of pulls a time, round after
-round.
+The last is the net under PullHold: a pull whose deadline passed, or was moved away by a clock that
+was set back, or whose queue grew without anybody saying so, is run again. It looks at a bounded
+number of pulls a time, round after round.
 
 Source: org.apache.rocketmq.broker.BrokerController.start and initialize (their scheduled tasks),
 ClientHousekeepingService, PullRequestHoldService.checkHoldRequest (4.9.3).
@@ -109,9 +109,9 @@ class Housekeeping:
             self._round[HELD_LOOK_COUNT_MAX:],
         )
         for hold_id in looked_at:
-            note = held.note(hold_id)
-            if note is None:
+            one = held.get(hold_id)
+            if one is None:
                 continue
-            reach = self._state.store.max_queue_offset(note.topic, note.queue_id)
-            if reach > note.queue_offset or now_ms >= note.deadline_ms + DEADLINE_GRACE_MS:
+            reach = self._state.store.max_queue_offset(one.note.topic, one.note.queue_id)
+            if reach > one.note.queue_offset or one.is_over(now_ms, DEADLINE_GRACE_MS):
                 self._wake(hold_id, now_ms)

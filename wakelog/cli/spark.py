@@ -40,6 +40,7 @@ Stores = Annotated[
     typer.Option("--store", metavar="DIR", help="A store, or several with commas."),
 ]
 Into = Annotated[str, typer.Option(metavar="DIR", help="A new folder.")]
+Export = Annotated[str, typer.Option("--into", metavar="DIR", help="New, or of earlier runs.")]
 Master = Annotated[
     Text, typer.Option(metavar="URL", help="Spark's master.  [default: all cores of this machine]")
 ]
@@ -153,7 +154,7 @@ def audit(
 @spark.command()
 def export(
     store: Stores,
-    into: Into,
+    into: Export,
     columns: Columns = None,
     options: Options = None,
     as_json: AsJson = False,

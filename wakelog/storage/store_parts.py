@@ -245,12 +245,14 @@ def _restore_pool(
     return tuple(kept)
 
 
-def _segment_paths(fs: FileSystem, config: StoreConfig) -> Callable[[int], str]:
-    """Return where the segment of a start offset is, or else where it would be made."""
+def _segment_paths(fs: FileSystem, config: StoreConfig) -> Callable[[int], str | None]:
+    """Return where the segment of a start offset is or would be made; None in front of the log."""
     files = commit_log_files(fs, config, read_only=True)
     files.refresh()
 
-    def path_of(start_offset: int) -> str:
+    def path_of(start_offset: int) -> str | None:
+        if start_offset < files.min_offset:
+            return None  # retention has removed it
         file = files.find(start_offset)
         return files.path_for(start_offset) if file is None else file.path
 

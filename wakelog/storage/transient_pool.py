@@ -4,8 +4,8 @@ With `transientStorePoolEnable` a message is answered once it is in a buffer; `c
 buffers to segments every 200 ms. A buffer is a file as long as a segment, in a memory file system,
 made when the broker starts and owned by the broker's process. It outlives every process: what was
 not committed when the broker died is committed by the next one before its first append. Only the
-machine's death loses it. Where another broker had the store in between, and wrote there itself, it
-is kept aside.
+machine's death loses it. Where another broker had the store in between, and wrote there itself or
+removed the segment, it is kept aside.
 
 A small header file beside the buffers says which buffer holds which segment, and how much of it
 (big endian, 8-byte fields written by one call each; a killed process tears none of them):
@@ -284,15 +284,17 @@ def _is_lent(fs: FileSystem, piece: CommitRange) -> bool:
 def restore_buffers(
     fs: FileSystem,
     directory: str,
-    segment_path: Callable[[int], str],
+    segment_path: Callable[[int], str | None],
     keep_aside: Callable[[CommitRange], None],
 ) -> list[CommitRange]:
     """Commit what a broker that died left in its buffers, then remove them; return what was.
 
     To be called with the store's lock held, before the log is recovered.
-    segment_path: the path of the segment that starts at an offset.
+    segment_path: the path of the segment that starts at an offset; None for one in front of the
+        log, whose bytes nobody can want.
     keep_aside: is given, in order, what has no place any more: another broker that had the store
-        meanwhile, and knows nothing of buffers, has written there. So has all that follows.
+        meanwhile, and knows nothing of buffers, has written there, or removed a segment that it
+        found empty. So has all that follows.
     Raises: DamagedStore when the header is not one of ours, or a broker that runs uses the pool;
     StoreFull, StoreFailed.
     """
@@ -308,7 +310,7 @@ def restore_buffers(
 def _restored(
     fs: FileSystem,
     directory: str,
-    segment_path: Callable[[int], str],
+    segment_path: Callable[[int], str | None],
     keep_aside: Callable[[CommitRange], None],
 ) -> list[CommitRange]:
     pieces = sorted(_read_pool(fs, directory), key=lambda piece: piece.begin)
@@ -316,10 +318,9 @@ def _restored(
     is_taken = False
     for piece in pieces:
         path = segment_path(piece.segment_start_offset)
-        # Retention may have removed a segment behind the buffer; then nobody can want its bytes.
-        if piece.begin == piece.end or not fs.exists(path):
+        if piece.begin == piece.end or path is None:
             continue
-        is_taken = is_taken or _is_taken(fs, piece, path)
+        is_taken = is_taken or not fs.exists(path) or _is_taken(fs, piece, path)
         if is_taken:
             keep_aside(piece)
         else:

@@ -9,6 +9,9 @@ import pytest
 
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.stores import dispatch, open_store
+from tests.storage.recovery.test_steps import BYTES as SEGMENT_BYTES
+from tests.storage.recovery.test_steps import CONFIG, KEY, CrashedStore
 from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.mapped_file import MappedFile
 from wakelog.storage.recovery.quarantine import BLOCK_BYTES, keep_aside
@@ -93,3 +96,26 @@ def test_without_room_nothing_may_be_cut(fs: MemoryFileSystem) -> None:
     fs.fail("pwrite", number=errno.ENOSPC)
     with pytest.raises(StoreFull):
         keep_aside(fs, "/store", files, 4, NOW_MS)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_cut_can_be_undone_by_hand(clean: bool) -> None:
+    """As `docs/recovery.md` says, whether the broker was stopped in order meanwhile or killed."""
+    crashed = CrashedStore()
+    fs, torn = crashed.fs, crashed.places[21]
+    sound = read_file(fs, f"/store/commitlog/{2 * SEGMENT_BYTES:020d}")
+    crashed.overwrite(torn, b"\x55" * 100)
+    store = open_store(fs, CONFIG)
+    pieces = store.recovery.quarantined
+    dispatch(store, fs)
+    store.close(dispatch_behind_bytes=0 if clean else 1)
+    for piece in pieces:
+        start = piece.physical_offset - piece.physical_offset % SEGMENT_BYTES
+        path = f"/store/commitlog/{start:020d}"
+        if not fs.exists(path):
+            write_file(fs, path, bytes(SEGMENT_BYTES))
+        crashed.overwrite(piece.physical_offset, read_file(fs, piece.path))
+    crashed.overwrite(torn, sound[torn % SEGMENT_BYTES :][:100])
+    report = open_store(fs, CONFIG).recovery
+    assert (report.log_end, report.queue_offsets) == (crashed.end, {KEY: 30})
+    assert (report.damaged, report.dispatch_from <= torn) == ((), True)

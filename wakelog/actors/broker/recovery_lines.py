@@ -52,7 +52,7 @@ def recovery_notices(report: RecoveryReport) -> list[str]:
     ]
     lines += [
         f"{piece.size_bytes} bytes for {piece.physical_offset} of the log, which a transient pool"
-        f" held, found the place taken by another broker's; a copy is in {piece.path}"
+        f" held, have no place: another broker had the store; a copy is in {piece.path}"
         for piece in report.unrestored
     ]
     lines += [

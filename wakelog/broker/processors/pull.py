@@ -228,6 +228,7 @@ def _hold(
         topic=header.topic,
         queue_id=header.queue_id,
         queue_offset=header.queue_offset,
+        held_ms=now_ms,
         deadline_ms=now_ms + min(wait_ms, SUSPEND_MS_MAX),
         codes=pull.wanted.codes,
     )
@@ -237,7 +238,7 @@ def _hold_again(
     state: BrokerState, held: HeldRequest, result: GetResult, code: ResponseCode, now_ms: int
 ) -> Outcome:
     """Keep a pull that was woken in vain, None if it has found something or waited long enough."""
-    if now_ms >= held.note.deadline_ms:
+    if held.is_over(now_ms):
         return None
     if code is ResponseCode.PULL_NOT_FOUND:
         return state.held.put_back(held)
