@@ -316,15 +316,18 @@ def test_a_file_of_its_own_that_it_cannot_read_says_nothing_of_the_store(
 ) -> None:
     store, _ = open_golden("basic", tmp_path)
 
-    class Failing(RealFileSystem):
-        def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
-            path = os.readlink(f"/proc/self/fd/{fd}")
-            if path.startswith(str(tmp_path / "rebuilt" / folder)):
-                raise OSError(errno.EIO, "Input/output error")
-            return super().pread_into(fd, buffer, position)
+    class Failing(BadSectors):
+        def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
+            fd = super().open(path, create=create, read_only=read_only)
+            (self.fds.add if path.startswith(self.path) else self.fds.discard)(fd)
+            return fd
 
-    with pytest.raises(OSError, match=f"rebuilt/{folder}"):
-        look("basic", store, tmp_path, fs=Failing())
+        def pread(self, fd: int, length: int, position: int) -> bytes:
+            return RealFileSystem.pread(self, fd, length, position)  # while it is made
+
+    path = tmp_path / "rebuilt" / folder
+    with pytest.raises(OSError, match=str(path)):
+        look("basic", store, tmp_path, fs=Failing(path, errno.EIO))
 
 
 def test_it_lets_every_file_go(tmp_path: Path) -> None:

@@ -314,6 +314,30 @@ def test_whenever_a_broker_is_killed_nothing_of_its_pool_is_lost(then: int) -> N
             return
 
 
+def test_whenever_a_start_is_killed_both_brokers_messages_are_kept() -> None:
+    """What a pool held is aside before the pool goes, and stays there."""
+    options = OpenOptions(pool_directory=POOL)
+    for changes_count in range(1000):
+        disk = MemoryFileSystem()
+        dead = opened(disk, POOLED, options)
+        put(as_store(dead), b"one" * 50)
+        dead.lock.release()
+        theirs = opened(disk)
+        put(as_store(theirs), b"other")
+        theirs.lock.release()
+        dying = Mortal(disk.successor()._disk)
+        dying.changes_left = changes_count
+        with suppress(Killed):
+            opened(dying, CONFIG, options)
+        after = disk.successor()
+        assert opened(after, CONFIG, options).report.queue_offsets == {("TopicTest", 0): 1}
+        assert b"other" in read_file(after, SEGMENT)
+        kept = tree(after, "/store/wakelog.quarantine")
+        assert any(path.endswith(".pool") and b"one" * 50 in kept[path] for path in kept)
+        if dying.changes_left >= 0:
+            return
+
+
 def test_closing_commits_the_pool(fs: MemoryFileSystem) -> None:
     parts = opened(fs, POOLED, OpenOptions(pool_directory=POOL))
     store = as_store(parts)
