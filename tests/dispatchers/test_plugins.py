@@ -189,6 +189,7 @@ def test_waits_longer_each_time_and_is_given_up(fs: MemoryFileSystem) -> None:
     while not cursor.given_up:
         cursor.step(log.end, EVERYTHING, now_ms)
         delays.append(cursor.retry_at_ms - now_ms)
+        cursor.step(log.end, EVERYTHING, now_ms)  # too early
         now_ms = cursor.retry_at_ms
     assert len(delays) == ATTEMPTS_MAX
     assert delays[:3] == [RETRY_MS_MIN, 2 * RETRY_MS_MIN, 4 * RETRY_MS_MIN]

@@ -33,6 +33,7 @@ def rebuilt(
         pass
     report = made.finish()
     made.close()
+    assert fs.descriptor_count == 0
     return fs, report, made
 
 
@@ -70,6 +71,17 @@ def test_a_tail_is_what_is_written_behind_the_last_sound_record() -> None:
     end = log.end
     _, report, _ = rebuilt(log, b"torn")
     assert (report.end, report.tail_bytes, report.bad_stretches_count) == (end, 4, 0)
+
+
+def test_a_tail_may_go_on_in_the_next_segments() -> None:
+    log = log_of(80)
+    first = next(i for i, place in enumerate(log.offsets) if place > SEGMENT_BYTES + 2000)
+    assert log.end > 3 * SEGMENT_BYTES
+    for place in log.offsets[first:]:
+        log.damage(place + 4, b"\0")
+    _, report, _ = rebuilt(log)
+    assert (report.end, report.bad_stretches_count) == (log.offsets[first], 0)
+    assert report.tail_bytes == log.end - report.end
 
 
 def test_damage_in_front_of_the_end_is_no_tail() -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
+from zlib import crc32
 
 import msgspec
 import pytest
 
 from tests.dispatchers.test_golden_rebuild import config_of
 from tests.golden_stores import open_golden
+from wakelog.dispatchers import verify
 from wakelog.dispatchers.rebuild import LogReport, Rebuild
 from wakelog.dispatchers.verify import VerifyReport, verify_store
 from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC
@@ -20,6 +24,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.recovery.steps import Recovered, recover
 from wakelog.storage.state.store_lock import StoreLock
+from wakelog.storage.sums.compare import ChangedBlock
 from wakelog.storage.sums.cover import Cover
 
 pytestmark = pytest.mark.golden
@@ -123,6 +128,8 @@ def test_a_sound_store(name: str, archive: str, tmp_path: Path) -> None:
     assert report.findings.is_sound
     assert report.log is not None and report.log.records_count > 0
     assert report.entries_count > 0 and report.keys_count > 0
+    folders = (tmp_path / "rebuilt" / "consumequeue").glob("*/*")
+    assert report.queues_count == sum(folder.is_dir() for folder in folders)
 
 
 @pytest.mark.parametrize(("name", "kinds", "log_end"), CRASHED)
@@ -133,8 +140,40 @@ def test_a_crashed_store(name: str, kinds: set[str], log_end: int, tmp_path: Pat
     assert report.log is not None and report.log.end == log_end
 
 
-def test_what_a_running_broker_has_not_dispatched_is_no_damage(tmp_path: Path) -> None:
-    assert verified("crash", "store", tmp_path, is_live=True).findings.is_sound
+@pytest.mark.parametrize("name", ["crash", "crash_torn_body"])
+def test_what_a_running_broker_has_not_dispatched_is_no_damage(name: str, tmp_path: Path) -> None:
+    """Nor is what it is writing."""
+    assert verified(name, "store", tmp_path, is_live=True).findings.is_sound
+
+
+def test_a_queue_that_is_gone_is_missed(tmp_path: Path) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    shutil.rmtree(store / "consumequeue" / "GoldTopicA" / "0")
+    kept = look("basic", store, tmp_path).findings.kept
+    assert {(found.place, found.reason) for found in kept} == {
+        ("consumequeue/GoldTopicA/0", "no entry")
+    }
+
+
+def test_a_file_that_ends_the_reading_is_listed_once(tmp_path: Path) -> None:
+    store, _ = open_golden("basic", tmp_path)
+    path = store / "commitlog" / f"{7:020d}"
+    path.write_bytes((store / "commitlog" / ("0" * 20)).read_bytes())
+    report = look("basic", store, tmp_path)
+    assert [found.place for found in report.findings.kept] == [f"commitlog/{path.name}"]
+
+
+def test_neighbouring_blocks_that_changed_are_one_and_others_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    looked = [*(ChangedBlock(at, at + 10) for at in (0, 10, 30)), 5, ChangedBlock(40, 50)]
+    monkeypatch.setattr(verify, "compare_sums", lambda *_: looked)
+    config = config_of(open_golden("basic", tmp_path)[1], tmp_path)
+    found = list(verify._changed_blocks(RealFileSystem(), config, crc32))
+    assert [one.physical_offset for one in found] == [0, 30, 40]
+    assert found[0].reason.startswith("in 20 bytes")
+    del looked[1:]
+    assert len(list(verify._changed_blocks(RealFileSystem(), config, crc32))) == 1
 
 
 def flip(path: Path, position: int) -> None:
@@ -223,6 +262,9 @@ def test_segments_missing_below_the_watermark_are_damage(tmp_path: Path) -> None
     sorted((store / "commitlog").iterdir())[-1].unlink()
     kept = look("basic", store, tmp_path).findings.kept
     assert any("its segments end at" in finding.reason for finding in kept)
+    # Of a broker that runs they may have been made since they were listed.
+    kept = look("basic", store, tmp_path / "live", is_live=True).findings.kept
+    assert not any("its segments end at" in finding.reason for finding in kept)
 
 
 def test_what_no_crc_of_a_record_covers_is_found_by_the_sums(tmp_path: Path) -> None:
@@ -266,6 +308,44 @@ def test_a_file_that_this_process_may_not_read_says_nothing_of_the_store(tmp_pat
     path = min(file for file in (store / "consumequeue").rglob("*") if file.is_file())
     with pytest.raises(PermissionError, match=str(path)):
         look("basic", store, tmp_path, fs=BadSectors(path, errno.EACCES))
+
+
+@pytest.mark.parametrize("folder", ["consumequeue/GoldTopicA/0", "index"])
+def test_a_file_of_its_own_that_it_cannot_read_says_nothing_of_the_store(
+    folder: str, tmp_path: Path
+) -> None:
+    store, _ = open_golden("basic", tmp_path)
+
+    class Failing(BadSectors):
+        def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
+            fd = super().open(path, create=create, read_only=read_only)
+            (self.fds.add if path.startswith(self.path) else self.fds.discard)(fd)
+            return fd
+
+        def pread(self, fd: int, length: int, position: int) -> bytes:
+            return RealFileSystem.pread(self, fd, length, position)  # while it is made
+
+    path = tmp_path / "rebuilt" / folder
+    with pytest.raises(OSError, match=str(path)):
+        look("basic", store, tmp_path, fs=Failing(path, errno.EIO))
+
+
+def test_it_lets_every_file_go(tmp_path: Path) -> None:
+    class Counted(RealFileSystem):
+        fds: ClassVar[set[int]] = set()
+
+        def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
+            fd = super().open(path, create=create, read_only=read_only)
+            self.fds.add(fd)
+            return fd
+
+        def close(self, fd: int) -> None:
+            self.fds.remove(fd)
+            super().close(fd)
+
+    store, _ = open_golden("filter_ext", tmp_path)
+    look("filter_ext", store, tmp_path, fs=Counted())
+    assert Counted.fds == set()
 
 
 def test_an_index_that_is_not_kept_is_not_compared(tmp_path: Path) -> None:

@@ -136,6 +136,16 @@ def test_a_folder_on_a_disk_of_its_own_is_built_in(fs: MemoryFileSystem, number:
     assert fs.list_directory("/store") == ["commitlog"]
 
 
+def test_what_another_maker_began_there_is_kept(fs: MemoryFileSystem) -> None:
+    class Overtaken(MemoryFileSystem):
+        def rename_new(self, source: str, target: str) -> None:
+            write_file(fs, PATH, b"x" * SIZE)
+            raise OSError(errno.EXDEV, "on a disk of its own")
+
+    make(Overtaken(fs.other_process()._disk))
+    assert read_file(fs, PATH) == b"x" * SIZE
+
+
 def test_only_the_owners_leftovers_are_cleaned(fs: MemoryFileSystem) -> None:
     paths = small_config().paths
     other = paths.new_file(PATH, "allocate")

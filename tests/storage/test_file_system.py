@@ -16,6 +16,7 @@ from wakelog.storage.file_system import (
     WRITE_BUFFER_COUNT_MAX,
     FileSystem,
     RealFileSystem,
+    write_synced,
 )
 
 
@@ -160,6 +161,16 @@ class TestContract:
         fs.remove_directory(f"{root}/a/b")
         assert not fs.exists(f"{root}/a/b")
 
+    def test_a_file_that_is_given_its_content_has_nothing_else(
+        self, fs: FileSystem, root: str
+    ) -> None:
+        """A process that was killed may have left a longer one under the name."""
+        for text in (b"left behind", b"new"):
+            write_synced(fs, f"{root}/file", text)
+        fd = fs.open(f"{root}/file", read_only=True)
+        assert fs.pread(fd, 100, 0) == b"new"
+        fs.close(fd)
+
     def test_directories_can_be_noted_to_be_synced_later(self, fs: FileSystem, root: str) -> None:
         unsynced: list[str] = []
         fs.make_directories(f"{root}/a/b", unsynced)
@@ -231,6 +242,19 @@ class TestReal:
         (tmp_path / "file").write_bytes(b"")
         for path in ("file", "missing", "file/below", "missing/below"):
             assert RealFileSystem().read_link(str(tmp_path / path)) is None
+
+    def test_a_directory_that_another_process_makes_meanwhile_is_taken(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        make = os.mkdir
+
+        def late(path: str, mode: int) -> None:
+            make(path, mode)
+            make(path, mode)
+
+        monkeypatch.setattr(os, "mkdir", late)
+        RealFileSystem().make_directories(f"{tmp_path}/a/b")
+        assert (tmp_path / "a" / "b").is_dir()
 
     def test_a_directory_that_a_killed_process_made_is_synced(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -218,6 +218,25 @@ def test_refresh_follows_another_process(fs: MemoryFileSystem) -> None:
     assert starts(files) == [100, 200, 300]
 
 
+def test_refresh_follows_a_file_to_another_directory(fs: MemoryFileSystem) -> None:
+    make(fs, 0, 100, directory="/p")
+    files = queue(fs, "/p", "/q")
+    files.load()
+    fs.make_directories("/q")
+    fs.rename("/p/" + offset_name(100), "/q/" + offset_name(100))
+    assert files.refresh()
+    assert [file.path[:2] for file in files.files] == ["/p", "/q"]
+
+
+def test_refresh_keeps_what_it_has_where_a_far_older_file_comes_back(fs: MemoryFileSystem) -> None:
+    make(fs, 300, 400)
+    files = queue(fs)
+    files.load()
+    make(fs, 0)
+    assert not files.refresh()
+    assert starts(files) == [300, 400]
+
+
 def test_refresh_closes_what_is_gone(fs: MemoryFileSystem) -> None:
     make(fs, 0, 100)
     files = queue(fs)

@@ -112,6 +112,14 @@ def test_a_sector_behind_the_body_that_was_never_written_is_seen(shift: int) -> 
     assert is_torn_behind_body(bytes(data), body_end, len(data), 0)
 
 
+def test_a_sector_of_the_topic_alone_is_seen() -> None:
+    body = b"x" * (512 - 88 - 1)
+    data = bytearray(record(0, body=body, topic="T" * 100))
+    assert not is_torn_behind_body(bytes(data), 511, len(data), 0)
+    data[512:] = bytes(len(data) - 512)
+    assert is_torn_behind_body(bytes(data), 511, len(data), 0)
+
+
 def test_reads_at_a_position() -> None:
     data = b"\xff" * 5 + SOUND + b"\xff" * 5
     assert check_record(memoryview(data), 5, AT, len(data)).kind is CheckKind.SOUND

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.logs import draft, read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.stores import NOW_MS, put, store_config
+from tests.fakes.stores import NOW_MS, dispatch, put, store_config
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore, StoreError, StoreLocked
 from wakelog.storage.file_system import Buffer
@@ -17,6 +17,7 @@ from wakelog.storage.message_store import MessageStore
 from wakelog.storage.reading.store_readers import StoreReaders
 from wakelog.storage.state.checkpoint import Checkpoint, decode_checkpoint
 from wakelog.storage.store_parts import (
+    CLOCK_AHEAD_MS_MAX,
     OpenOptions,
     StoreParts,
     close_parts,
@@ -137,6 +138,46 @@ def test_the_log_is_durable_before_the_watermark_says_so() -> None:
     assert fs.noted.index(("sync", SEGMENT)) < fs.noted.index(("write", WATERMARK))
 
 
+def test_what_the_pool_held_is_durable_before_the_watermark_says_so() -> None:
+    fs = Noting()
+    store = as_store(opened(fs, POOLED, OpenOptions(pool_directory=POOL)))
+    put(store, b"one")
+    store.close(dispatch_behind_bytes=0)
+    assert fs.last("write", SEGMENT) < fs.last("sync", SEGMENT) < fs.last("write", WATERMARK)
+
+
+def test_the_checkpoint_is_durable_when_a_store_was_opened_or_closed() -> None:
+    fs = Noting()
+    store = as_store(opened(fs))
+    put(store, b"one", now_ms=NOW_MS)
+    store.close(dispatch_behind_bytes=1)
+    path = CONFIG.paths.checkpoint
+    assert fs.last("write", path) < fs.last("sync", path)
+    with closing(Checkpoint(fs, path)) as checkpoint:
+        checkpoint.set_logics(NOW_MS + 1)
+    fs.noted.clear()
+    opened(fs)
+    assert fs.last("write", path) < fs.last("sync", path)
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "next_ms"),
+    [
+        (0, NOW_MS),
+        (CLOCK_AHEAD_MS_MAX, NOW_MS + CLOCK_AHEAD_MS_MAX),
+        (CLOCK_AHEAD_MS_MAX + 1, NOW_MS),  # no clock has told that
+    ],
+)
+def test_store_times_go_on_from_one_that_a_clock_may_have_told(
+    fs: MemoryFileSystem, ahead_ms: int, next_ms: int
+) -> None:
+    store = as_store(opened(fs))
+    put(store, b"one", now_ms=NOW_MS + ahead_ms)
+    store.close(dispatch_behind_bytes=0)
+    [result] = put(as_store(opened(fs)), b"two")
+    assert result.store_timestamp_ms == next_ms
+
+
 def test_the_mark_stays_if_something_is_behind(fs: MemoryFileSystem) -> None:
     assert not close_parts(opened(fs), last_store_timestamp_ms=0, clean=False)
     assert fs.exists(ABORT)
@@ -207,6 +248,7 @@ def test_what_a_pool_held_gives_way_to_what_another_broker_wrote(fs: MemoryFileS
     assert b"other" in read_file(fs, SEGMENT)
     [piece] = report.unrestored
     assert (piece.physical_offset, report.quarantined) == (0, ())
+    assert piece.path.endswith(f".{NOW_MS}.pool")  # no name of what recovery cuts there
     assert read_file(fs, piece.path) == pooled.rstrip(b"\0")
     assert not fs.exists(POOL)
 
@@ -302,6 +344,30 @@ def test_whenever_a_broker_is_killed_nothing_of_its_pool_is_lost(then: int) -> N
             return
 
 
+def test_whenever_a_start_is_killed_both_brokers_messages_are_kept() -> None:
+    """What a pool held is aside before the pool goes, and stays there."""
+    options = OpenOptions(pool_directory=POOL)
+    for changes_count in range(1000):
+        disk = MemoryFileSystem()
+        dead = opened(disk, POOLED, options)
+        put(as_store(dead), b"one" * 50)
+        dead.lock.release()
+        theirs = opened(disk)
+        put(as_store(theirs), b"other")
+        theirs.lock.release()
+        dying = Mortal(disk.successor()._disk)
+        dying.changes_left = changes_count
+        with suppress(Killed):
+            opened(dying, CONFIG, options)
+        after = disk.successor()
+        assert opened(after, CONFIG, options).report.queue_offsets == {("TopicTest", 0): 1}
+        assert b"other" in read_file(after, SEGMENT)
+        kept = tree(after, "/store/wakelog.quarantine")
+        assert any(path.endswith(".pool") and b"one" * 50 in kept[path] for path in kept)
+        if dying.changes_left >= 0:
+            return
+
+
 def test_closing_commits_the_pool(fs: MemoryFileSystem) -> None:
     parts = opened(fs, POOLED, OpenOptions(pool_directory=POOL))
     store = as_store(parts)
@@ -341,6 +407,16 @@ def test_who_still_writes_is_ended_between_lock_and_recovery(fs: MemoryFileSyste
 
     opened(fs, CONFIG, OpenOptions(after_lock=after_lock))
     assert seen == [False]
+
+
+def test_a_pool_is_not_read_while_its_copier_may_still_write(fs: MemoryFileSystem) -> None:
+    options = OpenOptions(pool_directory=POOL)
+    dead = opened(fs, POOLED, options)
+    put(as_store(dead), b"one")
+    seen: list[bool] = []
+    after = fs.successor()
+    opened(after, CONFIG, options._replace(after_lock=lambda: seen.append(after.exists(POOL))))
+    assert seen == [True]
 
 
 class NoSegments:
@@ -400,3 +476,15 @@ def test_entries_that_are_made_again_are_not_vouched_for(fs: MemoryFileSystem) -
     times = decode_checkpoint(read_file(fs, path))
     assert (times.logics_ms, times.physic_ms) == (NOW_MS, NOW_MS + 1000 * 59)
     assert place > CONFIG.commit_log_file_bytes
+
+
+def test_without_entries_to_make_again_the_checkpoint_stays(fs: MemoryFileSystem) -> None:
+    store = as_store(opened(fs))
+    put(store, b"one")
+    dispatch(store, fs)
+    path = CONFIG.paths.checkpoint
+    with closing(Checkpoint(fs, path)) as checkpoint:
+        checkpoint.set_logics(NOW_MS + 1)
+    store.close(dispatch_behind_bytes=0)
+    opened(fs)
+    assert decode_checkpoint(read_file(fs, path)).logics_ms == NOW_MS + 1

@@ -262,6 +262,42 @@ def test_what_another_broker_wrote_is_not_written_over(fs: MemoryFileSystem) -> 
     assert not after.exists(POOL)
 
 
+def test_a_segment_that_has_a_part_of_its_buffer_gets_the_rest(fs: MemoryFileSystem) -> None:
+    """A broker that is killed in a copy leaves zeros behind what it has copied."""
+    log = open_log(fs, CONFIG, pool=open_pool(fs))
+    log.append(draft(b"x" * 2000), 1)
+    end = log.write_pending()
+    buffer, path = read_file(fs, f"{POOL}/buffer-0"), log.files.path_for(0)
+    write_file(fs, path, buffer[:1000] + bytes(SEGMENT_BYTES - 1000))
+    [piece] = restore(fs.successor())
+    assert (piece.begin, piece.end) == (0, end)
+    assert read_file(fs, path) == buffer
+
+
+def test_what_lies_behind_a_taken_place_goes_with_it_whatever_buffer_it_is_in(
+    fs: MemoryFileSystem,
+) -> None:
+    pool = open_pool(fs)
+    log = open_log(fs, CONFIG, pool=pool)
+    for i in range(3):
+        log.append(draft(bytes([65 + i]) * 1500), 1)
+    log.write_pending()
+    commit_all(fs, log, pool)
+    for i in range(2):
+        log.append(draft(bytes([70 + i]) * 1500), 1)
+        log.write_pending()
+    # The first buffer is the third segment's by now, the second one still the second's.
+    third = log.files.path_for(2 * SEGMENT_BYTES)
+    [second, _] = pool.pending(log.appended_offset)
+    write_file(fs, log.files.path_for(SEGMENT_BYTES), b"x" * SEGMENT_BYTES)
+    kept: list[CommitRange] = []
+    after = fs.successor()
+    assert restore_buffers(after, POOL, commit_log_files(after, CONFIG).path_for, kept.append) == []
+    assert [piece.segment_start_offset for piece in kept] == [SEGMENT_BYTES, 2 * SEGMENT_BYTES]
+    assert (kept[0], kept[1].buffer_path) == (second, f"{POOL}/buffer-0")
+    assert not any(read_file(after, third))
+
+
 @pytest.mark.parametrize("header", [b"", b"WAKE", bytes(80)])
 def test_a_pool_that_was_being_made_holds_nothing(fs: MemoryFileSystem, header: bytes) -> None:
     write_file(fs, f"{POOL}/buffer-0", b"")
@@ -270,13 +306,17 @@ def test_a_pool_that_was_being_made_holds_nothing(fs: MemoryFileSystem, header: 
     assert not fs.exists(POOL)
 
 
-@pytest.mark.parametrize("position", [0, 15, 23, 40])
-def test_a_header_that_makes_no_sense_is_not_believed(fs: MemoryFileSystem, position: int) -> None:
+@pytest.mark.parametrize(
+    ("position", "bits"), [(0, 0x40), (15, 0x40), (23, 0x40), (23, 0x02), (40, 0x40), (52, 0x01)]
+)
+def test_a_header_that_makes_no_sense_is_not_believed(
+    fs: MemoryFileSystem, position: int, bits: int
+) -> None:
     log = open_log(fs, CONFIG, pool=open_pool(fs))
     log.append(draft(), 1)
     log.write_pending()
     header = bytearray(read_file(fs, f"{POOL}/pool"))
-    header[position] ^= 0x40
+    header[position] ^= bits
     write_file(fs, f"{POOL}/pool", bytes(header))
     with pytest.raises(DamagedStore, match="remove its directory"):
         restore(fs)
@@ -345,6 +385,21 @@ def test_a_copy_of_a_store_leaves_the_pool_of_the_broker_that_runs(fs: MemoryFil
     commit_all(fs, log, pool)
     assert log.committed_offset == log.appended_offset
     assert restore(fs.successor()) == []
+
+
+def test_a_pool_is_its_owners_until_it_is_gone() -> None:
+    """Else its owner would remove what the broker of a copy has made there meanwhile."""
+
+    class Closing(MemoryFileSystem):
+        def unlink(self, path: str) -> None:
+            with pytest.raises(DamagedStore):
+                open_pool(self.other_process())
+            super().unlink(path)
+
+    fs = Closing()
+    pool = open_pool(fs)
+    pool.close()
+    assert fs.descriptor_count == 0 and not fs.exists(POOL)
 
 
 def test_too_little_memory_is_told(fs: MemoryFileSystem) -> None:

@@ -190,9 +190,11 @@ class TransientPool:
         for slot in self._used:
             slot.file.release()
         self._fs.close(self._header_fd)
-        self._fs.close(self._owner_fd)
-        if all(slot.committed == slot.appended for slot in self._used):
-            _remove_pool(self._fs, self._directory)
+        try:
+            if all(slot.committed == slot.appended for slot in self._used):
+                _remove_pool(self._fs, self._directory)
+        finally:
+            self._fs.close(self._owner_fd)  # what is removed is nobody else's by then
 
     def validate(self) -> None:
         """Assert the invariants; for tests."""

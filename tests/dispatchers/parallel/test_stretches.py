@@ -11,6 +11,7 @@ import pytest
 from tests.dispatchers.workers import LaterWorker, SlowWorker
 from tests.fakes.records import LogBytes, record
 from wakelog.dispatchers.parallel.stretches import (
+    _LOOK_BYTES,
     LOOK_BYTES_MAX,
     Lane,
     Stretches,
@@ -185,6 +186,12 @@ def test_nothing_is_there(compiled: Kernels) -> None:
     ahead = stretches(Log(b""), compiled, LaterWorker())
     assert ahead.fill(0, 4096).scan is None
     ahead.settle()
+
+
+def test_a_record_is_found_wherever_what_is_read_at_once_ends() -> None:
+    for place in range(_LOOK_BYTES - 60, _LOOK_BYTES + 4):
+        data = bytes(place) + record(place)
+        assert first_record(Log(data), 0, len(data)) == place
 
 
 def test_a_record_is_looked_for_so_far_and_no_further() -> None:

@@ -123,6 +123,7 @@ def test_old_files_go_but_the_newest_stays(physical_offset: int, left: int) -> N
 def test_files_above_a_checkpoint_go() -> None:
     fs = three_files()
     assert remove_index_files_after(fs, CONFIG, 21_000) == (f"{DIRECTORY}/{3:017d}",)
+    assert remove_index_files_after(fs, CONFIG, 21_000) == ()
     assert len(remove_index_files_after(fs, CONFIG, 0)) == 2
     assert remove_index_files_after(fs, CONFIG, 0) == ()
 
@@ -132,6 +133,15 @@ def test_files_behind_one_above_a_checkpoint_go_before_it_whatever_their_times()
     make(fs, 4, [("a", 700, 1_000)])
     paths = tuple(f"{DIRECTORY}/{number:017d}" for number in (4, 3))
     assert remove_index_files_after(fs, CONFIG, 21_000) == paths
+
+
+def test_a_file_is_gone_for_good_before_the_one_in_front_of_it_goes() -> None:
+    fs = three_files()
+    for left in (2, 1, 0):
+        fs.fail("sync_directory")
+        with pytest.raises(OSError, match="Input/output"):
+            remove_index_files_after(fs, CONFIG, 0)
+        assert index_names(fs, DIRECTORY) == [f"{i:017d}" for i in (1, 2, 3)][:left]
 
 
 @pytest.mark.golden

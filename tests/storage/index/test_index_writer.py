@@ -232,6 +232,19 @@ def test_a_cut_is_said_first_and_leaves_what_was(
     assert files(fs) == files(shorter)
 
 
+def test_a_file_is_gone_for_good_before_the_one_in_front_of_it_goes(fs: MemoryFileSystem) -> None:
+    messages = [keys(f"w{i}") for i in range(12)]
+    durable = end_of(fs, log_of(*messages[:3]))
+    log = log_of(*messages)
+    put(fs, log, begin=3)
+    names = index_names(fs, DIRECTORY)
+    assert len(names) == 3
+    fs.fail("sync_directory")
+    with pytest.raises(OSError, match="Input/output"):
+        cut(fs, log, durable, log.end)
+    assert index_names(fs, DIRECTORY) == names[:2]
+
+
 def test_an_index_whose_durable_end_is_gone_is_not_cut_by_it(fs: MemoryFileSystem) -> None:
     log = log_of(*(keys(f"w{i}") for i in range(12)))
     put(fs, log)

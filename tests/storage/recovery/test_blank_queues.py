@@ -81,6 +81,39 @@ def test_a_queue_that_was_dispatched_is_no_new_one(clean: bool) -> None:
     assert crashed.recover().dispatch_from == 0
 
 
+def test_a_new_queue_that_was_dispatched_has_lost_its_entry() -> None:
+    """Its first record is among those that are checked, and lies below what comes again."""
+    crashed = CrashedStore(watermark=True)
+    store = open_store(crashed.fs, CONFIG)
+    put(store, b"first", topic="New")
+    put(store, b"behind")
+    dispatch(store, crashed.fs, begin=crashed.end)
+    end = store.max_physical_offset
+    store.close(dispatch_behind_bytes=1)
+    make_new_queue(crashed)
+    noted(crashed, end)
+    with closing(Watermark(crashed.fs, CONFIG.paths.watermark)) as watermark:
+        watermark.lower(crashed.places[-5])
+    report = crashed.recover()
+    assert report.positions_doubt == "queues have files and no entries: New/0"
+    assert (report.dispatch_from, report.queue_offsets) == (0, {KEY: 31, ("New", 0): 1})
+
+
+def test_a_queue_of_which_a_later_record_comes_again_has_lost_those_before() -> None:
+    crashed = CrashedStore(watermark=True)
+    store = open_store(crashed.fs, CONFIG)
+    put(store, b"dispatched", topic="Other")
+    dispatch(store, crashed.fs, begin=crashed.end)
+    dispatched = store.max_physical_offset
+    put(store, b"not yet")
+    store.close(dispatch_behind_bytes=1)
+    empty_queue(crashed)
+    noted(crashed, dispatched)
+    report = crashed.recover()
+    assert report.positions_doubt == "queues have files and no entries: TopicTest/0"
+    assert (report.dispatch_from, report.queue_offsets) == (0, {KEY: 31, ("Other", 0): 1})
+
+
 def test_what_was_lost_is_still_seen_behind_a_second_crash() -> None:
     crashed = CrashedStore(watermark=True)
     noted(crashed, crashed.end)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from tests.fakes.logs import read_file, write_file
@@ -15,7 +17,7 @@ from wakelog.storage.recovery.durable import Durable, known_durable, seal_of, un
 from wakelog.storage.recovery.steps import recover
 from wakelog.storage.state.abort_file import AbortFile
 from wakelog.storage.state.checkpoint import Checkpoint, CheckpointTimes, read_times
-from wakelog.storage.state.watermark import read_mark
+from wakelog.storage.state.watermark import Watermark, read_mark
 
 CONFIG = store_config(commit_log_file_bytes=4096)
 SEGMENT = "/store/commitlog/00000000000000000000"
@@ -84,6 +86,17 @@ def test_our_own_watermark_is_believed(clean: bool) -> None:
     assert (read_mark(left.fs, CONFIG.paths.watermark).seal is not None) is clean
     left.touch()
     assert left.known() == Durable(left.end)
+
+
+def test_what_was_durable_may_end_with_the_last_segment() -> None:
+    left = Left(clean=False)
+    for end in (4096, 4097):
+        with closing(Watermark(left.fs, CONFIG.paths.watermark)) as watermark:
+            watermark.note(end, NOW_MS)
+        if end == 4096:
+            assert left.known() == Durable(end)
+    with pytest.raises(DamagedStore, match="its segments end at 4096"):
+        left.known()
 
 
 def test_a_stop_in_order_is_sealed_by_what_another_broker_changes() -> None:

@@ -84,6 +84,9 @@ def test_a_torn_tail_ends_the_log(at: int) -> None:
     assert end.reason
     # Nothing later proves that the place was ever durable: the last sync was before it.
     assert log.search(durable_ms=NOW_MS + 12_000).physical_offset == torn
+    # What was stored in the last millisecond of the checkpoint may be younger than it.
+    assert log.search(durable_ms=NOW_MS + 14_000).physical_offset == torn
+    assert log.search(durable_ms=NOW_MS + 14_001).physical_offset == log.end
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -95,6 +98,9 @@ def test_what_looks_torn_was_written_so_below_the_watermark(is_known: bool) -> N
     found = log.search(watermark=end if is_known else log.end)
     assert found.physical_offset == (end if is_known else log.end)
     assert found.damaged == ()
+    # Who ends the log as 4.9.3 does believes no watermark, and what is durable by the checkpoint.
+    found = log.search(watermark=log.end, durable_ms=DURABLE_MS, cut_at_damage=True)
+    assert found.physical_offset == end
 
 
 @pytest.mark.parametrize("victim", [0, 5, 7, 8, 13])
@@ -217,6 +223,62 @@ def test_a_record_at_the_watermark_may_lack_a_sector_and_one_below_it_not() -> N
     assert log.search(durable_ms=NOW_MS + 9_000, watermark=place).physical_offset == place
     assert log.search(durable_ms=NOW_MS, watermark=place).physical_offset == place
     assert log.search(durable_ms=NOW_MS, watermark=log.end).physical_offset == log.end
+    unchecked = log.search(durable_ms=NOW_MS, watermark=place, check_body=False)
+    assert unchecked.physical_offset == log.end
+    # Without a watermark the times tell; the checkpoint's own may be that of a younger one.
+    assert log.search(durable_ms=NOW_MS + 3_000).physical_offset == place
+    assert log.search(durable_ms=NOW_MS + 3_001).physical_offset == log.end
+
+
+@pytest.mark.parametrize(
+    ("damaged", "older", "watermark"),
+    [
+        (4, {5: -1000}, 5),  # what stands at the watermark may be left over from an earlier end
+        (7, {8: -1000, 9: -500}, 20),  # a clock was set back while the log rolled
+        (4, {5: 3000}, 20),  # stored in the same millisecond as the one in front
+    ],
+)
+def test_below_the_watermark_a_time_alone_ends_no_log(
+    damaged: int, older: dict[int, int], watermark: int
+) -> None:
+    log = Log(20)
+    places = [*log.places, log.end]
+    for i, time_ms in older.items():
+        log.overwrite(places[i] + 56, (NOW_MS + time_ms).to_bytes(8, "big"))
+    log.overwrite(places[damaged], b"\x55" * 8)
+    end = log.search(watermark=places[watermark])
+    assert end.physical_offset == log.end
+    assert [stretch[:2] for stretch in end.damaged] == [(places[damaged], places[damaged + 1])]
+
+
+def test_a_small_record_at_the_end_of_a_segment_tells_its_time() -> None:
+    log = Log(0)
+    log.log.append(draft(b"x" * (BYTES - 210)), NOW_MS)
+    log.log.append(draft(b""), NOW_MS + 1000)
+    end = log.log.write_pending()
+    found = log.search()
+    assert (found.physical_offset, found.records_checked_count) == (end, 2)
+    assert found.last_store_timestamp_ms == NOW_MS + 1000
+
+
+def test_so_may_a_small_one_at_the_end_of_what_is_read_at_once() -> None:
+    log = Log(0)
+    log.log.append(draft(b"x" * 307), NOW_MS)
+    place = log.log.append(draft(b"", properties_text="A\x01" + "a" * 8), NOW_MS).physical_offset
+    end = log.log.write_pending()
+    log.overwrite(512, bytes(end - 512))
+
+    def found(**options: Any) -> tuple[int, int]:
+        ends = QueueEnds(enable_multi_dispatch=False, enable_lmq=False)
+        search = LogEndSearch(log.fs, log.log.files, ends, cut_from=0, check_body=True, **options)
+        search._buffer = bytearray(end)
+        log_end = search.run(0)
+        return log_end.physical_offset, log_end.records_checked_count
+
+    assert found(durable_ms=0, watermark=place) == (place, 1)
+    assert found(durable_ms=0, watermark=end) == (end, 2)
+    assert found(durable_ms=NOW_MS) == (place, 1)
+    assert found(durable_ms=NOW_MS + 1) == (end, 2)
 
 
 def test_what_another_broker_wrote_over_below_the_watermark_ends_the_log() -> None:

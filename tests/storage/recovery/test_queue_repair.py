@@ -7,6 +7,7 @@ import pytest
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import open_queue_writer, store_config
+from wakelog.storage.errors import StoreFailed
 from wakelog.storage.recovery.queue_repair import QueueRepair, list_queues
 
 CONFIG = store_config()
@@ -63,6 +64,28 @@ def test_a_spoilt_entry_of_what_was_durable_ends_no_queue(
 def test_the_log_may_know_of_more_messages(fs: MemoryFileSystem) -> None:
     seen = {("A", 0): 62, ("B", 3): 4, ("C", 1): 1}
     assert repaired(fs).next_offsets(seen) == {("A", 0): 62, ("B", 3): 5, ("C", 1): 1}
+
+
+@pytest.mark.parametrize("begin", [0, CONFIG.consume_queue_bytes])
+def test_a_queue_of_records_that_the_log_has_is_not_settled(
+    fs: MemoryFileSystem, begin: int
+) -> None:
+    """Its entries are made again; until then its file says that they were lost."""
+    path = f"{CONFIG.paths.consume_queue('C', 1)}/{begin:020d}"
+    write_file(fs, path, bytes(CONFIG.consume_queue_bytes))
+    queues = repaired(fs)
+    assert queues.blank == {("C", 1): begin // 20}
+    queues.settle_unused({("C", 1)}, 100)
+    assert read_file(fs, path) == bytes(CONFIG.consume_queue_bytes)
+
+
+def test_what_tells_of_an_expired_queue_is_durable(fs: MemoryFileSystem) -> None:
+    path = f"{CONFIG.paths.consume_queue('C', 1)}/{CONFIG.consume_queue_bytes:020d}"
+    write_file(fs, path, bytes(CONFIG.consume_queue_bytes))
+    queues = repaired(fs)
+    fs.fail("datasync")
+    with pytest.raises(StoreFailed):
+        queues.settle_unused((), 100)
 
 
 def test_entries_behind_the_logs_end_are_forgotten_for_good(fs: MemoryFileSystem) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from tests.storage.recovery.test_steps import BYTES, CONFIG, CrashedStore
+from tests.storage.recovery.test_steps import BYTES, CONFIG, KEY, CrashedStore
 from wakelog.storage.recovery.plan import DurablePositions
 from wakelog.storage.recovery.queue_repair import QueueRepair
 from wakelog.storage.recovery.search import (
@@ -35,6 +36,16 @@ def test_positions_are_gone_by_where_the_log_is_sound(watermark: int, dispatched
     found = search(crashed, places[watermark], places[dispatched])
     assert (found.plan.checked_from, found.plan.by_position) == (places[25], True)
     assert (found.end.records_checked_count, found.doubt) == (5, None)
+
+
+def test_queues_with_units_are_cut_where_they_are_made_anew() -> None:
+    """In front of that nothing would give them their entries again."""
+    crashed = CrashedStore()
+    config = msgspec.structs.replace(CONFIG, enable_consume_queue_extension=True)
+    store = searched_store(crashed)._replace(config=config)
+    found = search_after_crash(store, DurablePositions(crashed.places[25], crashed.places[28]))
+    assert found.plan.dispatch_from == crashed.places[28]
+    assert store.queues.next_offsets({}) == {KEY: 28}
 
 
 @pytest.mark.parametrize(("watermark", "dispatched"), [(0, 25), (25, 0)])

@@ -119,3 +119,9 @@ def test_syncing_begins_with_the_segment_of_the_offset(fs: MemoryFileSystem) -> 
     sync_segments(files, BYTES)
     with pytest.raises(StoreFailed):
         sync_segments(files, BYTES)
+    # A segment that has a byte of it counts.
+    fs.calls.clear()
+    sync_segments(files, 2 * BYTES - 1)
+    assert fs.calls["datasync"] == 2
+    read_anew(fs, files, 2 * BYTES - 1)
+    assert fs.calls["datasync"] == 4

@@ -115,6 +115,15 @@ def test_the_checkpoint_says_where_to_begin(physic_s: int, logics_s: int, segmen
     assert report.log_end == crashed.end
 
 
+def test_an_index_that_was_removed_is_made_again_whoever_removed_it() -> None:
+    crashed = CrashedStore(physic_ms=NOW_MS + 30_000, logics_ms=NOW_MS + 30_000)
+    first, second = crashed.recover(), crashed.recover()
+    assert (first.dispatch_from, len(second.index_files_removed)) == (0, 0)
+    assert second.dispatch_from == 0
+    crashed.fs.unlink(f"/store/commitlog/{0:020d}")
+    assert crashed.recover().dispatch_from == BYTES
+
+
 def test_a_torn_tail_is_cut_for_good_and_kept_aside() -> None:
     crashed = CrashedStore()
     torn = crashed.places[21]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from posixpath import dirname
 
 import pytest
 
@@ -11,6 +12,7 @@ from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.recovery.swap import Move, swap_in, undo
+from wakelog.storage.state.dispatched import DispatchedFile, IndexEnd, read_dispatched
 
 FS = RealFileSystem()
 FOLDERS = ("consumequeue_ext", "consumequeue", "index")
@@ -99,6 +101,43 @@ def test_what_fails_half_way_is_taken_back(store: Path, operation: str, nth: int
         swap_in(Failing(operation, nth), paths_of(store), paths_of(rebuilt), 5)
     assert texts(store) == ["old", "old", "old"]
     assert texts(rebuilt) == ["new", "new", "new"]
+
+
+class OneByOne(RealFileSystem):
+    """Refuses a rename while the names that the one before has changed are not durable."""
+
+    __slots__ = ("unsynced",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unsynced: set[str] = set()
+
+    def rename(self, source: str, target: str) -> None:
+        assert not self.unsynced
+        super().rename(source, target)
+        self.unsynced |= {dirname(source), dirname(target)}
+
+    def sync_directory(self, path: str) -> None:
+        super().sync_directory(path)
+        self.unsynced.discard(path)
+
+
+def test_each_rename_is_durable_before_the_next(store: Path) -> None:
+    fs = OneByOne()
+    moves = swap_in(fs, paths_of(store), paths_of(store / "wakelog.rebuild"), 5)
+    assert not fs.unsynced
+    undo(fs, moves)
+    assert not fs.unsynced
+
+
+def test_the_position_of_what_goes_is_forgotten_before_it_goes(store: Path) -> None:
+    path = paths_of(store).dispatched
+    file = DispatchedFile(FS, path)
+    file.note(100, IndexEnd(1, 1))
+    file.close()
+    with pytest.raises(StoreFailed):
+        swap_in(Failing("rename", 1), paths_of(store), paths_of(store / "wakelog.rebuild"), 5)
+    assert read_dispatched(FS, path).physical_offset == 0
 
 
 def test_a_refused_rename_names_its_place(tmp_path: Path) -> None:

@@ -40,6 +40,11 @@ def test_a_jump_back_is_believed_at_once_and_undoes_one_ahead(clock: AgeClock) -
     assert clock.look(WALL_MS - YEAR_MS, STEADY_MS) == WALL_MS - YEAR_MS
 
 
+def test_clocks_that_part_by_a_minute_between_two_looks_were_set(clock: AgeClock) -> None:
+    assert clock.look(WALL_MS + JUMP_MS_MIN, STEADY_MS) == WALL_MS
+    assert clock.look(WALL_MS, STEADY_MS) == WALL_MS
+
+
 @pytest.mark.parametrize("seed", range(50))
 def test_whatever_the_clock_does_nothing_is_taken_for_older_than_it_is(seed: int) -> None:
     random = Random(seed)

@@ -74,6 +74,33 @@ def test_what_nobody_waits_for_is_written_at_the_next_occasion(fs: MemoryFileSys
     assert read_leases(fs, PATHS) == ()
 
 
+def test_what_could_not_be_written_is_written_at_the_next_occasion(fs: MemoryFileSystem) -> None:
+    book = LeaseBook(fs, PATHS, NOW_MS)
+    fs.fail("sync_directory")  # the file has its name by then
+    with pytest.raises(StoreFailed):
+        book.grant("a", "spark", begin=1000, end=2000, now_ms=NOW_MS)
+    assert read_leases(fs, PATHS) == (LEASE,)
+    book.save_changes()
+    assert read_leases(fs, PATHS) == ()
+
+
+def test_looking_again_forgets_nothing_that_is_to_be_written(fs: MemoryFileSystem) -> None:
+    book = LeaseBook(fs, PATHS, NOW_MS)
+    book.grant("a", "spark", begin=1000, end=2000, now_ms=NOW_MS)
+    book.expire(NOW_MS + LEASE_MS)
+    book.expire(NOW_MS + LEASE_MS)
+    book.save_changes()
+    assert read_leases(fs, PATHS) == ()
+
+
+def test_the_last_lease_has_ended_once_its_file_is_gone_for_good(fs: MemoryFileSystem) -> None:
+    book = LeaseBook(fs, PATHS, NOW_MS)
+    book.grant("a", "spark", begin=1000, end=2000, now_ms=NOW_MS)
+    fs.fail("sync_directory")
+    with pytest.raises(StoreFailed):
+        book.end("a")
+
+
 @pytest.mark.parametrize(
     "text",
     [

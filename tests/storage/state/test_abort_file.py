@@ -45,3 +45,6 @@ def test_a_mark_that_cannot_be_removed_is_an_error() -> None:
     with pytest.raises(StoreFailed):
         abort.remove()
     assert abort.exists()
+    fs.fail("sync_directory")  # it may come back
+    with pytest.raises(StoreFailed):
+        abort.remove()

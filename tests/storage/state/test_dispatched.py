@@ -101,6 +101,17 @@ def test_lowered() -> None:
     assert fs.descriptor_count == 0
 
 
+def test_what_another_has_noted_since_is_lowered_too() -> None:
+    fs = MemoryFileSystem()
+    file = opened(fs)
+    other = DispatchedFile(fs, PATH)
+    other.note(200, END)
+    other.close()
+    file.lower(100)
+    assert read_dispatched(fs, PATH) == DispatchedMark(2, 100, END)
+    file.close()
+
+
 def test_the_index_end_is_lowered_beside_whoever_has_the_file_open() -> None:
     fs = MemoryFileSystem()
     file = opened(fs)

@@ -81,6 +81,16 @@ def test_keys_of_a_log_that_was_deleted_are_left_alone() -> None:
     assert compare(fs, log=Span(LOG_BYTES, 2 * LOG_BYTES)) == []
 
 
+def test_a_file_of_another_length_has_no_keys() -> None:
+    fs = MemoryFileSystem()
+    directory = index_of(fs, "/found", 5).paths.index_directory
+    index_of(fs, "/expected", 5)
+    [name] = index_names(fs, directory)
+    write_file(fs, join(directory, name), read_file(fs, join(directory, name))[:-1])
+    [missing] = compare(fs)
+    assert (missing.affected_count, missing.reason) == (5, "keys of records are missing")
+
+
 def test_slots_that_lead_nowhere() -> None:
     fs = MemoryFileSystem()
     found = index_of(fs, "/found", 5)

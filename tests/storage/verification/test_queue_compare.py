@@ -62,6 +62,8 @@ def differences(found: list[bytes], expected: list[bytes]) -> list[QueueDifferen
             [A],
             QueueDifference(0, 1, 100, "another entry than the record's"),
         ),
+        # A place where the log has a record is no place of one that it has no more.
+        ([entry(10)], [A], QueueDifference(0, 1, 100, "another entry than the record's")),
         ([A] * 6, [A] * 5, QueueDifference(5, 1, 100, "entries of no record")),
     ],
 )

@@ -46,6 +46,26 @@ def test_a_shorter_file_differs(cut: int) -> None:
     assert not of(DATA, DATA[:-cut])[0]
 
 
+@pytest.mark.parametrize("length", [PIECE_BYTES, 2 * PIECE_BYTES])
+def test_zeros_are_not_what_is_missing_or_another_byte(length: int) -> None:
+    one, zeros = DATA[:PIECE_BYTES], bytes(LENGTH - PIECE_BYTES)
+    assert of(one, one + zeros, length)[0] == (length == PIECE_BYTES)
+    assert of(one + zeros, one, length)[0] == (length == PIECE_BYTES)
+    assert not of(DATA, one + zeros)[0]
+    assert not of(one + zeros, DATA)[0]
+
+
+def test_a_file_that_is_cut_meanwhile_differs() -> None:
+    class Cut(MemoryFileSystem):
+        def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
+            return 0
+
+    fs = Cut()
+    for path in ("/one", "/other"):
+        write_file(fs, path, DATA)
+    assert not same_bytes(fs, "/one", "/other", LENGTH)
+
+
 def test_a_file_that_is_missing_leaves_nothing_open() -> None:
     fs = MemoryFileSystem()
     write_file(fs, "/one", DATA)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import tempfile
@@ -11,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.paths import StorePaths
+from wakelog.storage.verification import scratch_files
 from wakelog.storage.verification.same_bytes import same_bytes
 from wakelog.storage.verification.scratch_files import ScratchFileSystem, Spans, store_twins
 
@@ -152,6 +155,51 @@ def test_a_file_with_another_name_is_whole(tmp_path: Path) -> None:
     fs.rename(path, str(tmp_path / "renamed"))
     assert (tmp_path / "renamed").read_bytes() == TWIN
     fs.unlink(str(tmp_path / "renamed"))
+
+
+def test_a_file_that_is_made_again_is_another(tmp_path: Path) -> None:
+    fs, path, fd = with_twin(tmp_path)
+    fs.pwrite(fd, TWIN, 0)
+    fs.close(fd)
+    fs.unlink(path)
+    fd = fs.open(path, create=True)
+    fs.allocate(fd, LENGTH)
+    assert fs.pread(fd, LENGTH, 0) == bytes(LENGTH)
+    fs.close(fd)
+
+
+def test_a_descriptor_that_is_closed_is_of_no_twin(tmp_path: Path) -> None:
+    """Its number comes again, with another file."""
+    fs, _, fd = with_twin(tmp_path)
+    assert fd in fs._by_fd
+    fs.close(fd)
+    assert not fs._by_fd
+
+
+def test_who_only_reads_needs_no_twin(tmp_path: Path) -> None:
+    """Twins of the index are given out one after the other."""
+    (tmp_path / "file").touch()
+    asked: list[str] = []
+    fs = ScratchFileSystem(asked.append)
+    fs.close(fs.open(str(tmp_path / "file"), read_only=True))
+    assert asked == []
+
+
+class Unreadable(RealFileSystem):
+    """A disk that gives nothing."""
+
+    def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_twin_that_the_disk_does_not_give_has_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs, path, fd = with_twin(tmp_path)
+    monkeypatch.setattr(scratch_files, "_FILES", Unreadable())
+    fs.pwrite(fd, TWIN, 0)
+    fs.close(fd)
+    assert Path(path).read_bytes() == TWIN
 
 
 @pytest.mark.parametrize("kind", ["missing", "directory"])

@@ -62,6 +62,28 @@ def test_two_log_folders_share_one_sequence(store: Path) -> None:
     assert found == [(f"two/{far.name}", "files from 12288 to 36864 are missing before it")]
 
 
+def test_folders_that_get_no_new_files_have_a_part_of_the_sequence(store: Path) -> None:
+    segment(store, 0, "frozen")
+    segment(store, 2, "frozen")
+    segment(store, 1)
+    assert look(store, store_paths_read_only=f"{store}/frozen") == ([], False)
+    (store / "frozen" / f"{2 * SEGMENT_BYTES:020d}").write_bytes(b"")
+    assert len(look(store, store_paths_read_only=f"{store}/frozen")[0]) == 1
+
+
+def test_a_short_file_in_front_of_others_is_mended_by_nobody(store: Path) -> None:
+    path = segment(store, 0)
+    path.write_bytes(bytes(10))
+    segment(store, 1)
+    assert look(store)[0] == [(f"commitlog/{path.name}", "10 bytes, configured are 4096")]
+
+
+def test_a_file_that_begins_within_another_misses_none(store: Path) -> None:
+    segment(store, 0)
+    segment(store, 1).rename(store / "commitlog" / f"{7:020d}")
+    assert look(store)[0] == [(f"commitlog/{7:020d}", "its name is no multiple of 4096")]
+
+
 def test_a_name_that_is_no_multiple_of_the_length(store: Path) -> None:
     path = segment(store, 0)
     path.rename(path.with_name(f"{7:020d}"))
