@@ -113,3 +113,17 @@ def test_only_queues_with_entries_are_remembered(fs: MemoryFileSystem, config: S
     assert fs.descriptor_count > 0
     queues.close()
     assert (len(queues), fs.descriptor_count) == (0, 0)
+
+
+def test_a_file_that_was_made_anew_is_not_read_through_the_old_descriptor(
+    fs: MemoryFileSystem, config: StoreConfig
+) -> None:
+    """Reput that begins anew removes a file of nothing but entries that nobody might see yet."""
+    append(fs, config, 0, 52)
+    queue = readable(fs, config)
+    assert queue.end(50 * RECORD_BYTES) == 50  # has looked into the second file
+    writer = open_queue_writer(fs, config, KEY)
+    assert writer.truncate_physical(50 * RECORD_BYTES)
+    writer.close()
+    append(fs, config, 0, 60)
+    assert queue.end(60 * RECORD_BYTES) == 60

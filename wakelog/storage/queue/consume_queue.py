@@ -256,8 +256,14 @@ class ConsumeQueue:
             self._files.refresh()
         places = Places(self, blocking)
         for file in reversed(self._files.files):
-            low = max(begin, file.start_offset // ENTRY_BYTES)
-            found = front_end(places, low, file.end_offset // ENTRY_BYTES, holds)
+            first = file.start_offset // ENTRY_BYTES
+            found = low = max(begin, first)
+            try:
+                found = front_end(places, low, file.end_offset // ENTRY_BYTES, holds)
+            finally:
+                if found == first:
+                    # While none of its entries counts, its writer may remove it and make it anew.
+                    file.release()
             if found > low:
                 return found
             if low == begin:
