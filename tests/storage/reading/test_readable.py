@@ -115,15 +115,18 @@ def test_only_queues_with_entries_are_remembered(fs: MemoryFileSystem, config: S
     assert (len(queues), fs.descriptor_count) == (0, 0)
 
 
-def test_a_file_that_was_made_anew_is_not_read_through_the_old_descriptor(
-    fs: MemoryFileSystem, config: StoreConfig
+@pytest.mark.parametrize("seen", [50, 51])
+def test_a_file_that_was_removed_and_made_anew_is_read_by_its_name(
+    fs: MemoryFileSystem, config: StoreConfig, seen: int
 ) -> None:
-    """Reput that begins anew removes a file of nothing but entries that nobody might see yet."""
+    """A Reput that begins anew removes one of nothing but entries that it has to make again."""
     append(fs, config, 0, 52)
     queue = readable(fs, config)
-    assert queue.end(50 * RECORD_BYTES) == 50  # has looked into the second file
+    assert queue.end(seen * RECORD_BYTES) == seen  # has looked into the second file
     writer = open_queue_writer(fs, config, KEY)
     assert writer.truncate_physical(50 * RECORD_BYTES)
     writer.close()
+    assert queue.end(52 * RECORD_BYTES) >= seen
     append(fs, config, 0, 60)
     assert queue.end(60 * RECORD_BYTES) == 60
+    assert queue.entries(50, 10, blocking=True) == queue.queue.entries(50, 10) != bytes(200)
