@@ -134,6 +134,29 @@ def test_a_call_that_fails_has_the_neighbour_attached_anew(
     run(main)
 
 
+def test_one_who_cannot_be_told_is_told_again_and_the_neighbour_not_left_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
+    refusals = [OSError(24, "Too many open files"), OSError(24, "Too many open files")]
+    told = asyncio.Event()
+
+    def refuse(*answers: object) -> None:
+        if refusals:
+            raise refusals.pop()
+        if answers:
+            told.set()
+
+    async def main() -> None:
+        neighbour = await attached_neighbour(FakeCaller(), on_attached=refuse, on_lost=refuse)
+        await told.wait()
+        assert neighbour.is_attached and neighbour.attached_count == 2
+        await neighbour.stop()
+
+    run(main)
+    assert caplog.text.count("told in vain") == 2
+
+
 def test_one_that_is_lost_again_and_again_is_attached_ever_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
