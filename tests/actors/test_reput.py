@@ -20,6 +20,9 @@ from wakelog.actors.plan import Transport
 from wakelog.actors.pull_hold import HoldNote
 from wakelog.actors.reput import ReputService
 from wakelog.storage.errors import StoreFull
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
+from wakelog.storage.state.failed_sync import FailedSyncMark
 from wakelog.storage.state.store_lock import StoreLock
 
 
@@ -263,6 +266,74 @@ def test_after_another_broker_replaced_the_page_it_does_nothing(
                 page.set(word, end)
             service._answer([])
             assert page.get(Word.DISPATCHED) == 0
+            service.release()
+            page.close()
+
+    asyncio.run(main())
+
+
+def test_what_has_to_be_dispatched_again_is_so_without_a_bell(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a failed sync the queues end below the word, and a broker may be idle from then on."""
+    monkeypatch.setattr("wakelog.actors.links.station.open_logs", lambda *_: None)
+    plan = service_plan(short_path, transport=Transport.BELLS, in_one_process=False)
+
+    async def main() -> None:
+        with open_plan_store(plan) as store:
+            end = fill(store, 3, properties_text="KEYS\x01k")
+            page = make_page(
+                plan.words_path,
+                UUID(STORE_ID),
+                epoch_min=EPOCH,
+                values=Watermarks(end, end, end, end, end, 0),
+            )
+            FailedSyncMark(RealFileSystem(), plan.settings.store.paths).set()
+            service = ReputService(plan.to_builtins())
+            known = known_of(store, committed=end, dispatched=end, dispatch_from=None)
+            assert service.attach(known)["position"] == 0
+            await asyncio.sleep(0)
+            assert service.statistics()["cursor"]["position"] == end
+            assert page.get(Word.DISPATCHED) == end
+            store.set_dispatched(end)
+            assert store.max_queue_offset("TopicTest", 0) == 3
+            service.release()
+            page.close()
+
+    asyncio.run(main())
+
+
+def test_what_readers_may_have_seen_stays_when_it_is_attached_with_an_older_word(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Broker may look at the word between the call to attach and the attaching."""
+    monkeypatch.setattr("wakelog.actors.links.station.open_logs", lambda *_: None)
+    plan = service_plan(short_path, transport=Transport.BELLS, in_one_process=False)
+
+    async def main() -> None:
+        with open_plan_store(plan) as store:
+            page = make_page(
+                plan.words_path,
+                UUID(STORE_ID),
+                epoch_min=EPOCH,
+                values=Watermarks(0, 0, 0, 0, 0, 0),
+            )
+            service = ReputService(plan.to_builtins())
+            service.attach(known_of(store))
+            end = fill(store, 3, properties_text="KEYS\x01k")
+            for word in (Word.APPENDED, Word.COMMITTED, Word.READABLE):
+                page.set(word, end)
+            older = known_of(store, dispatched=end // 3, dispatch_from=None)
+            service._answer([])
+            assert page.get(Word.DISPATCHED) == end
+            cut: list[int] = []
+            monkeypatch.setattr(
+                ConsumeQueueWriter,
+                "truncate_physical",
+                lambda _, physical_offset: cut.append(physical_offset),
+            )
+            service.attach(older)
+            assert min(cut) == end
             service.release()
             page.close()
 

@@ -208,7 +208,7 @@ def test_what_is_durable_gets_sums_beside(tmp_path: Path) -> None:
         watermark.close()
         assert service.statistics() == {}
         service.attach(known_of(store))
-        limit = time.monotonic() + 10
+        limit = time.monotonic() + 60
         while service.statistics()["compared_bytes"] == 0 and time.monotonic() < limit:
             time.sleep(0.01)
         found = service.statistics()

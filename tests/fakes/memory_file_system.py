@@ -140,6 +140,7 @@ class MemoryFileSystem:
         return len(self._open[fd].data)
 
     def name_count(self, fd: int) -> int:
+        self._count("name_count")
         return sum(inode is self._open[fd] for inode in self._disk.files.values())
 
     def next_data(self, fd: int, position: int) -> int | None:

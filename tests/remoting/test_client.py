@@ -87,6 +87,21 @@ def test_calls_at_once_share_a_connection_and_get_their_own_answers() -> None:
     run(scenario)
 
 
+def test_one_command_may_be_under_way_more_than_once_and_leaves_nothing_waiting() -> None:
+    """A broker registers so with each of its name servers."""
+
+    async def scenario(client: RemotingClient) -> None:
+        async with Peer(echo) as first, Peer(echo) as second:
+            shared = request(b"x")
+            addresses = (first.address, second.address, first.address)
+            calls = [client.invoke(address, shared, timeout_ms=5000) for address in addresses]
+            assert [one.body for one in await asyncio.gather(*calls)] == [b"x"] * 3
+            waiting = [channel.waiting_count for channel in client._channels.values()]
+            assert waiting == [0, 0]
+
+    run(scenario)
+
+
 def test_a_lost_connection_ends_its_calls_and_the_next_call_connects_again() -> None:
     hung_up = False
 

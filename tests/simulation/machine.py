@@ -81,7 +81,7 @@ class SimulatedDispatch(Dispatch):
 
     @staticmethod
     def _start_plugins(fs: FileSystem, config: StoreConfig, log_end: int) -> PluginThreads:
-        return PluginThreads([], {})
+        return PluginThreads("", [], {})
 
 
 class Machine:

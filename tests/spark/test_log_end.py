@@ -52,6 +52,21 @@ def test_an_empty_segment_behind_the_log_is_not_its_end(tmp_path: Path) -> None:
     assert end_of(folder) == end_of(folder, known=log.offsets[1]) == end
 
 
+@pytest.mark.parametrize("known", [0, 1])
+def test_an_empty_segment_that_a_broker_removes_as_it_stops_is_passed_over(
+    known: int, tmp_path: Path
+) -> None:
+    log = log_of(3)
+    end = log.end
+    log.roll()
+    folder = write_segments(tmp_path, log)
+    ahead = folder / f"{1 << 16:020d}"
+    ahead.write_bytes(bytes(1 << 16))
+    store = open_store(FS, str(folder))
+    ahead.unlink()
+    assert find_log_end(FS, store, no_walk, known=log.offsets[known]) == end
+
+
 def test_a_log_without_a_record_ends_where_it_begins(tmp_path: Path) -> None:
     assert end_of(write_segments(tmp_path, LogBytes(begin=8192))) == 8192
 

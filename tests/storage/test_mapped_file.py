@@ -104,6 +104,19 @@ def test_the_modification_time_is_the_files(fs: MemoryFileSystem, file: MappedFi
         file.modified_ms()
 
 
+def test_a_removed_file_is_told_by_its_descriptor(fs: MemoryFileSystem, file: MappedFile) -> None:
+    assert not file.is_removed()
+    file.read(0, 1)
+    assert not file.is_removed()
+    fs.unlink(file.path)
+    assert file.is_removed()
+    fs.fail("name_count")
+    with pytest.raises(StoreFailed):
+        file.is_removed()
+    file.release()
+    assert not file.is_removed()
+
+
 def test_the_least_recently_used_descriptor_is_closed(fs: MemoryFileSystem) -> None:
     open_files = OpenFiles(2)
     files = []

@@ -224,4 +224,4 @@ class Dispatch:
                     kernels=_LOADING.kernels,
                 )
             )
-        return PluginThreads(cursors, failures)
+        return PluginThreads(config.paths.root, cursors, failures)

@@ -75,6 +75,7 @@ class ReputService:
             lock_byte=LockByte.REPUT,
             answer=self._answer,
         )
+        known = _as_of_now(known, station)
         try:
             self._dispatch = Dispatch(
                 self._fs,
@@ -172,7 +173,8 @@ class ReputService:
         if page is None:
             return  # another Broker is starting: it will attach this service
         readable = page.get(Word.READABLE)
-        if readable <= page.get(Word.DISPATCHED):
+        # Behind a failed sync there is something to repeat, below the word, which does not fall.
+        if readable <= min(page.get(Word.DISPATCHED), self._dispatch.core.position):
             return
         loop = asyncio.get_running_loop()
         try:
@@ -232,6 +234,17 @@ class ReputService:
             # What the kernel holds of the files is unknown now; a new process reads them again.
             self._errors.error("derived files not durable", cause=str(error))
             os._exit(1)
+
+
+def _as_of_now(known: Attachment, station: Station) -> Attachment:
+    """Return an attachment with the word, which may have moved since the Broker looked at it.
+
+    The Broker lets readers see as much as soon as it looks again: that must not be cut.
+    """
+    word = 0 if station.page is None else station.page.get(Word.DISPATCHED)
+    return msgspec.structs.replace(
+        known, dispatched=max(known.dispatched, word), committed=max(known.committed, word)
+    )
 
 
 def _arrival_notes(arrivals: Iterable[Arrival]) -> Iterable[tuple[Any, ...]]:

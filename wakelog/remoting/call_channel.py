@@ -54,13 +54,14 @@ class CallChannel(asyncio.Protocol):
     async def call(self, command: RemotingCommand) -> RemotingCommand:
         """Write a command and return its answer; cancelling gives up. Raises: SendFailed."""
         answer: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
-        assert command.opaque not in self._waiting, command.opaque
+        opaque = command.opaque  # as it is sent: who sends it to others too gives it another then
+        assert opaque not in self._waiting, opaque
         self.send(command)
-        self._waiting[command.opaque] = answer
+        self._waiting[opaque] = answer
         try:
             return await answer
         finally:
-            self._waiting.pop(command.opaque, None)
+            self._waiting.pop(opaque, None)
 
     def data_received(self, data: bytes) -> None:
         """Give answers to their calls."""

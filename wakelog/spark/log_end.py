@@ -60,7 +60,10 @@ def find_log_end(
     for segment in reversed(store.segments):
         if segment.end <= known:
             break
-        file = OpenSegment(fs, segment)
+        try:
+            file = OpenSegment(fs, segment)
+        except FileNotFoundError:
+            continue  # made ahead, and removed since it was listed by a broker that stops
         try:
             search = _EndSearch(file, repeated=repeated, live=live)
             found = search.run(max(known, segment.begin), segment.end, walk_end)

@@ -193,6 +193,16 @@ class MappedFile:
         except OSError as error:
             raise store_failure(self.path, "read", error) from error
 
+    def is_removed(self) -> bool:
+        """Tell whether the descriptor, if there is one, is of a file without a name.
+
+        Raises: StoreFailed.
+        """
+        try:
+            return self._fd is not None and self._fs.name_count(self._fd) == 0
+        except OSError as error:
+            raise store_failure(self.path, "stat", error) from error
+
     def modified_ms(self) -> int:
         """Return the file's modification time. Raises: StoreFailed."""
         try:

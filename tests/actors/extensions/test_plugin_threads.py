@@ -61,16 +61,17 @@ def wait_until(look: Callable[[], bool]) -> None:
 
 
 def run(directory: Path, *plugins: Recorder, count: int) -> tuple[PluginThreads, int]:
-    """Run plug-ins over a log of so many messages; return its end, too."""
+    """Run plug-ins over a log with so many messages more; return its end, too."""
     plan = service_plan(directory)
     config = plan.settings.store
     with open_plan_store(plan) as store:
-        end = fill(store, count)
+        fill(store, count)
+        end = store.log.appended_offset
     cursors = [
         PluginCursor(FS, CommitLogReader(FS, config), one.name, one.made, config, log_end=end)
         for one in plugins
     ]
-    threads = PluginThreads(cursors, {"broken": "ImportError: no such thing"})
+    threads = PluginThreads(str(directory), cursors, {"broken": "ImportError: no such thing"})
     threads.readable(end)
     return threads, end
 
@@ -103,6 +104,36 @@ def test_one_that_hangs_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert time.monotonic() - began < 5
     assert threads.floor(end) == 0
     gate.set()
+
+
+def test_the_next_one_begins_behind_the_end_of_one_that_hung(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both would write the same files, and the place that is kept."""
+    monkeypatch.setattr(plugin_threads, "JOIN_SECONDS_MAX", 0.05)
+    gate, done = threading.Event(), list[str]()
+
+    def hang() -> None:
+        done.append("begun")
+        gate.wait()
+        done.append("ended")
+
+    first = Recorder("same", hang)
+    before, _ = run(tmp_path, first, count=3)
+    wait_until(lambda: bool(done))
+    before.stop()
+    next_one, other = Recorder("same", lambda: done.append("next")), Recorder("other")
+    after, _ = run(tmp_path, next_one, other, count=0)
+    wait_until(lambda: len(other.offsets) == 3)
+    assert done == ["begun"] and not next_one.offsets
+    after.stop()  # leaves one behind that waits for another
+    last = Recorder("same", lambda: done.append("last"))
+    threads, end = run(tmp_path, last, count=2)
+    gate.set()
+    wait_until(lambda: len(last.offsets) == 5)
+    assert done == ["begun", "ended", "last"] and first.flushed_count == 1
+    threads.stop()
+    assert threads.floor(end) == end
 
 
 def test_retention_goes_on_without_one_that_hangs_for_long(

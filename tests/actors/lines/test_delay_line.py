@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from unittest.mock import Mock
 
@@ -13,6 +13,7 @@ from tests.actors.links.fakes import EPOCH, Events, FakeCaller, attached_neighbo
 from wakelog.actors.lines import delay_line
 from wakelog.actors.lines.delay_line import DelayLine
 from wakelog.broker.schedule import DueMessage
+from wakelog.storage.errors import StoreFailed
 
 
 class FakeSchedule(FakeCaller):
@@ -68,6 +69,31 @@ def test_queues_that_grow_are_looked_at_now_and_then(monkeypatch: pytest.MonkeyP
             await asyncio.sleep(0.001)
         assert len(schedule.called("look")) <= 3
         await line.stop()
+
+    run(main)
+
+
+def test_a_disk_that_does_not_give_a_message_has_it_delivered_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(delay_line, "FAILED_SECONDS", 0.0)
+
+    class OnceFailing(Events):
+        async def deliver(self, due: Sequence[DueMessage]) -> Mapping[int, int]:
+            if refusals:
+                raise refusals.pop()
+            return await super().deliver(due)
+
+    refusals = [StoreFailed("/store", "read", OSError(5, "Input/output error"))]
+
+    async def main() -> None:
+        schedule, events = FakeSchedule(2), OnceFailing()
+        line = await line_to(schedule, events)
+        line.attached()
+        while len(events.delivered) < 2:
+            await asyncio.sleep(0)
+        await line.stop()
+        assert not refusals and line.statistics() == {"delivered_count": 2}
 
     run(main)
 

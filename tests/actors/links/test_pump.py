@@ -72,6 +72,27 @@ def test_an_error_ends_the_run_and_not_the_pump(caplog: pytest.LogCaptureFixture
     assert "work failed" in caplog.text
 
 
+def test_what_is_asked_during_a_run_that_fails_is_not_lost() -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+
+        async def work() -> bool:
+            if not gate.is_set():
+                await gate.wait()
+                raise OSError("no disk")
+            return False
+
+        pump = Pump("test", work)
+        pump.ask()
+        await asyncio.sleep(0)
+        pump.ask()
+        gate.set()
+        await pump.wait_idle()
+        assert pump.run_count == 2
+
+    run(main)
+
+
 def test_a_stop_gives_up_the_run_under_way() -> None:
     async def main() -> None:
         async def work() -> bool:

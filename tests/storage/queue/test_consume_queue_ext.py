@@ -11,6 +11,7 @@ import pytest
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.golden_stores import open_golden
+from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.paths import StorePaths
@@ -60,6 +61,29 @@ def test_units_of_two_files() -> None:
 
 
 @pytest.mark.golden
+def test_a_file_that_was_removed_since_it_was_listed_has_no_unit() -> None:
+    fs = MemoryFileSystem()
+    for number in range(2):
+        path = f"/ext/T/0/{number * FILE_BYTES:020d}"
+        write_file(fs, path, unit(number).ljust(FILE_BYTES, b"\0"))
+    ext = open_ext(fs)
+    assert ext.unit(BASE + FILE_BYTES) == ExtensionUnit(20, 1, 5, b"")
+    fs.unlink("/ext/T/0/" + "0" * 20)
+    assert ext.unit(BASE) is None
+    ext.close()
+
+
+def test_a_unit_that_the_disk_does_not_give_is_an_error() -> None:
+    fs = MemoryFileSystem()
+    write_file(fs, "/ext/T/0/" + "0" * 20, unit(1).ljust(FILE_BYTES, b"\0"))
+    ext = open_ext(fs)
+    assert ext.unit(BASE) is not None
+    fs.fail("pread")
+    with pytest.raises(StoreFailed):
+        ext.unit(BASE)
+    ext.close()
+
+
 def test_units_of_the_real_broker(tmp_path: Path) -> None:
     store, manifest = open_golden("filter_ext", tmp_path)
     fs, paths = RealFileSystem(), StorePaths(str(store))

@@ -113,3 +113,20 @@ def test_only_queues_with_entries_are_remembered(fs: MemoryFileSystem, config: S
     assert fs.descriptor_count > 0
     queues.close()
     assert (len(queues), fs.descriptor_count) == (0, 0)
+
+
+@pytest.mark.parametrize("seen", [50, 51])
+def test_a_file_that_was_removed_and_made_anew_is_read_by_its_name(
+    fs: MemoryFileSystem, config: StoreConfig, seen: int
+) -> None:
+    """A Reput that begins anew removes one of nothing but entries that it has to make again."""
+    append(fs, config, 0, 52)
+    queue = readable(fs, config)
+    assert queue.end(seen * RECORD_BYTES) == seen  # has looked into the second file
+    writer = open_queue_writer(fs, config, KEY)
+    assert writer.truncate_physical(50 * RECORD_BYTES)
+    writer.close()
+    assert queue.end(52 * RECORD_BYTES) >= seen
+    append(fs, config, 0, 60)
+    assert queue.end(60 * RECORD_BYTES) == 60
+    assert queue.entries(50, 10, blocking=True) == queue.queue.entries(50, 10) != bytes(200)

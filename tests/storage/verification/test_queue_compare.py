@@ -40,6 +40,26 @@ def differences(found: list[bytes], expected: list[bytes]) -> list[QueueDifferen
     return [result for result in results if not isinstance(result, int)]
 
 
+class Trimmed(MemoryFileSystem):
+    """Has what is looked at below /found removed by another process as soon as it was."""
+
+    def is_file(self, path: str) -> bool:
+        was_there = super().is_file(path)
+        if was_there and path.startswith("/found/"):
+            self.unlink(path)
+        return was_there
+
+
+def test_a_file_that_is_removed_meanwhile_has_no_entries() -> None:
+    """Of a store whose broker runs that is no damage; `verify` leaves it out."""
+    fs = Trimmed()
+    for directory in ("/found", "/expected"):
+        fs.make_directories(directory)
+        write_file(fs, f"{directory}/{0:020d}", (A + B).ljust(FILE_BYTES, b"\0"))
+    results = list(compare_queue(fs, "/found", "/expected", FILE_BYTES, LOG))
+    assert results == [0, QueueDifference(0, 2, 100, "no entry")]
+
+
 @pytest.mark.parametrize(
     ("found", "expected", "difference"),
     [

@@ -16,10 +16,32 @@ from wakelog.storage.verification.store_files import CONFIGURATION_BYTES_MAX, St
 SEGMENT_BYTES = 4096
 
 
-def look(store: Path, **values: str) -> tuple[list[tuple[str, str]], bool]:
+class Retained(RealFileSystem):
+    """Has the first file of a folder removed by another process once it was listed or looked at."""
+
+    def __init__(self, when: str) -> None:
+        super().__init__()
+        self._when = when
+
+    def list_directory(self, path: str) -> list[str]:
+        names = super().list_directory(path)
+        if self._when == "listed" and names and super().is_file(f"{path}/{names[0]}"):
+            self.unlink(f"{path}/{names[0]}")
+        return names
+
+    def is_file(self, path: str) -> bool:
+        was_there = super().is_file(path)
+        if self._when == "looked at" and was_there and path.endswith("0" * 17):
+            self.unlink(path)
+        return was_there
+
+
+def look(
+    store: Path, fs: RealFileSystem | None = None, **values: str
+) -> tuple[list[tuple[str, str]], bool]:
     findings = Findings()
     config = small_config(store_path_root=str(store), commit_log_file_bytes=SEGMENT_BYTES, **values)
-    files = StoreFiles(RealFileSystem(), config, findings)
+    files = StoreFiles(fs or RealFileSystem(), config, findings)
     files.check()
     return [(found.place, found.reason) for found in findings.kept], files.leads_outside
 
@@ -42,6 +64,18 @@ def test_a_sound_store(store: Path) -> None:
     for number in (3, 4):
         segment(store, number)
     assert look(store) == ([], False)
+
+
+@pytest.mark.parametrize("when", ["listed", "looked at"])
+def test_what_a_broker_that_runs_removes_meanwhile_is_no_damage(store: Path, when: str) -> None:
+    segment(store, 0)
+    segment(store, 1)
+    index = store / "index"
+    index.mkdir()
+    (index / ("0" * 17)).touch()
+    assert look(store, Retained(when)) == ([], False)
+    assert not list(index.iterdir())
+    assert [path.name for path in (store / "commitlog").iterdir()] == [f"{SEGMENT_BYTES:020d}"]
 
 
 def test_a_gap(store: Path) -> None:

@@ -1,7 +1,9 @@
 """Threads for the dispatchers of others: each runs at its own pace, and none holds Reput.
 
 A plug-in belongs to strangers. It may raise, which its cursor deals with, or hang, which costs this
-process one thread and nobody else anything: the thread is a daemon and is left behind.
+process one thread and nobody else anything: the thread is a daemon and is left behind. Should it go
+on, it ends the step it is in; so whoever runs the same plug-in for the same store next begins only
+behind that, since two would write the same files.
 
 Source: none upstream.
 """
@@ -24,13 +26,20 @@ FLUSH_SECONDS = 1.0
 JOIN_SECONDS_MAX = 1.0
 """How long a plug-in may take to end; one that hangs is left behind."""
 
+_left_behind: dict[tuple[str, str], threading.Thread] = {}
+"""The last thread of a store's root and a plug-in's name that did not end in time."""
+
 
 class PluginThread:
     """Runs one plug-in until `stop`."""
 
-    def __init__(self, cursor: PluginCursor) -> None:
-        """Start the thread; it has nothing to read yet."""
+    def __init__(self, cursor: PluginCursor, after: threading.Thread | None = None) -> None:
+        """Start the thread; it has nothing to read yet.
+
+        after: whose end it waits for before it does anything.
+        """
         self._cursor = cursor
+        self._after = after
         self._readable = 0
         self._rung = threading.Condition()
         self._stopping = False
@@ -70,10 +79,10 @@ class PluginThread:
             self._stopping = True
             self._rung.notify()
 
-    def join(self, seconds_max: float) -> bool:
-        """Wait for the thread's end; False if it hangs."""
+    def join(self, seconds_max: float) -> threading.Thread | None:
+        """Wait for the thread's end; return it if it hangs."""
         self._thread.join(seconds_max)
-        return not self._thread.is_alive()
+        return self._thread if self._thread.is_alive() else None
 
     def statistics(self) -> dict[str, Any]:
         """Return the cursor's counters."""
@@ -81,6 +90,8 @@ class PluginThread:
         return {**found, "left_behind": self._hold.left_behind}
 
     def _run(self) -> None:
+        if self._after is not None:
+            self._after.join()
         flushed_at = time.monotonic()
         seen = -1
         while True:
@@ -127,9 +138,13 @@ class PluginThread:
 class PluginThreads:
     """All plug-ins of one store."""
 
-    def __init__(self, cursors: list[PluginCursor], failures: dict[str, str]) -> None:
-        """Run every cursor; `failures` says why others could not be loaded."""
-        self._threads = {cursor.name: PluginThread(cursor) for cursor in cursors}
+    def __init__(self, root: str, cursors: list[PluginCursor], failures: dict[str, str]) -> None:
+        """Run every cursor over the store at `root`; `failures` says why others are not loaded."""
+        self._root = root
+        self._threads = {
+            cursor.name: PluginThread(cursor, _left_behind.pop((root, cursor.name), None))
+            for cursor in cursors
+        }
         self._failures = failures
 
     def readable(self, physical_offset: int) -> None:
@@ -149,7 +164,9 @@ class PluginThreads:
             thread.begin_stop()
         end = time.monotonic() + JOIN_SECONDS_MAX
         for name, thread in self._threads.items():
-            if not thread.join(max(0.0, end - time.monotonic())):
+            left = thread.join(max(0.0, end - time.monotonic()))
+            if left is not None:
+                _left_behind[self._root, name] = left
                 logger(Log.STORE).warning("plug-in hangs", plugin=name)
 
     def statistics(self) -> dict[str, Any]:

@@ -16,8 +16,12 @@ from wakelog.actors.links.neighbour import Neighbour, NeighbourLost
 from wakelog.actors.links.pump import Pump
 from wakelog.actors.schedule import Due
 from wakelog.broker.schedule import DueMessage
+from wakelog.storage.errors import StoreError
+from wakelog.telemetry.logs import Log, logger
 
 GROWN_SECONDS = 0.1
+FAILED_SECONDS = 1.0
+"""After a disk that did not give a message that is due: Schedule has it due again by then."""
 CLOCK_SECONDS = 1.0
 """How often the clock is looked at; a message is so late at most where it was set."""
 CLOCK_STEP_SECONDS_MIN = 0.02
@@ -58,6 +62,7 @@ class DelayLine:
         self._timer_at = 0.0
         self._clock_timer: asyncio.TimerHandle | None = None
         self._clock_ahead_seconds = 0.0
+        self._log = logger(Log.STORE_ERROR)
         self.delivered_count = 0
 
     def parked(self, log_end: int) -> None:
@@ -99,7 +104,12 @@ class DelayLine:
             return False  # a Schedule that starts anew begins at the Broker's positions
         listed, wait_ms = answer
         if listed:
-            self._positions = dict(await self._deliver([DueMessage(*one) for one in listed]))
+            try:
+                self._positions = dict(await self._deliver([DueMessage(*one) for one in listed]))
+            except StoreError as error:
+                self._log.error("delayed messages not delivered", cause=str(error))
+                self._look_in(FAILED_SECONDS)
+                return False
             self.delivered_count += len(listed)
             return True
         self._look_in(wait_ms / 1000)

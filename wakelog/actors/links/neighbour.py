@@ -136,7 +136,8 @@ class Neighbour:
         """Prepare; nothing is called yet.
 
         attachment: what to attach with, asked for anew at each try.
-        on_attached: told what the neighbour answered; calls may be made from now on.
+        on_attached: told what the neighbour answered; calls may be made from now on. If it raises
+            the neighbour is attached anew.
         on_lost: the neighbour has died; what is under way will not come back soon.
         """
         self.name = name
@@ -219,15 +220,25 @@ class Neighbour:
             self._died = loop.create_future()
             self.attached_count += 1
             self._attached.set()
-            self._on_attached(answer)
+            if not self._told(self._on_attached, answer):
+                self.lose()
             await wait_death(answer["process_id"], self._died)
             self._attached.clear()
             self._log.warning("neighbour lost", neighbour=self.name)
-            self._on_lost()
+            self._told(self._on_lost)
             if loop.time() >= attached_at + RETRY_SECONDS_MAX:
                 pause_seconds = RETRY_SECONDS
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, RETRY_SECONDS_MAX)
+
+    def _told(self, hook: Callable[..., None], *arguments: Any) -> bool:
+        """Tell whom it concerns; False if that failed, as without a descriptor left."""
+        try:
+            hook(*arguments)
+        except Exception as error:
+            self._log.error("told in vain", neighbour=self.name, exc_info=error)
+            return False
+        return True
 
 
 def take_in(result: asyncio.Future[Any]) -> None:

@@ -22,7 +22,7 @@ class Pump:
         """Run nothing yet.
 
         work: returns True to be run again at once. If it raises, that is logged, and it runs again
-            when somebody asks.
+            when somebody asks, or did so meanwhile.
         """
         self._name = name
         self._work = work
@@ -67,3 +67,5 @@ class Pump:
             self._log.error("work failed", work=self._name, exc_info=error)
         finally:
             self._task = None
+        if self._wanted:
+            self.ask()

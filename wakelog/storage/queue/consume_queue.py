@@ -256,8 +256,12 @@ class ConsumeQueue:
             self._files.refresh()
         places = Places(self, blocking)
         for file in reversed(self._files.files):
-            low = max(begin, file.start_offset // ENTRY_BYTES)
-            found = front_end(places, low, file.end_offset // ENTRY_BYTES, holds)
+            low, end = max(begin, file.start_offset // ENTRY_BYTES), file.end_offset // ENTRY_BYTES
+            found = front_end(places, low, end, holds)
+            if found == low and file.is_removed():
+                # Its writer may have begun anew, and made another of the name.
+                file.release()
+                found = front_end(Places(self, blocking), low, end, holds)
             if found > low:
                 return found
             if low == begin:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
+from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.mapped_file import OpenFiles
 from wakelog.storage.mapped_file_queue import MappedFileQueue
@@ -67,9 +68,18 @@ class ConsumeQueueExt:
         )
 
     def unit(self, address: int) -> ExtensionUnit | None:
-        """Return the unit at an address, None if there is none."""
+        """Return the unit at an address, None if there is none any more. Raises: StoreFailed."""
         if not is_extension_address(address):
             return None
+        try:
+            return self._unit(address)
+        except StoreFailed as error:
+            # Retention may remove a file between the look at the list and the open.
+            if isinstance(error.cause, FileNotFoundError):
+                return None
+            raise
+
+    def _unit(self, address: int) -> ExtensionUnit | None:
         offset = address - ADDRESS_BASE
         file = self._files.find(offset)
         if file is None and self._files.refresh():

@@ -15,6 +15,7 @@ Invariants: one file of each side is in memory at a time.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from enum import Enum
 from posixpath import join
@@ -93,7 +94,10 @@ def _same_entries(fs: FileSystem, found: str, expected: str, file_bytes: int) ->
         nonlocal count
         count += int((np.frombuffer(piece, dtype=ENTRY_DTYPE)["size"] > 0).sum())
 
-    return count if same_bytes(fs, found, expected, file_bytes, look) else None
+    try:
+        return count if same_bytes(fs, found, expected, file_bytes, look) else None
+    except FileNotFoundError:
+        return None  # a broker that runs has removed it since
 
 
 def _files(fs: FileSystem, directory: str) -> set[int]:
@@ -108,12 +112,13 @@ def _files(fs: FileSystem, directory: str) -> set[int]:
 def _entries(fs: FileSystem, path: str, file_bytes: int, exists: bool) -> Array:
     data = b""
     if exists:
-        fd = fs.open(path, read_only=True)
-        try:
-            with naming(path):
-                data = fs.pread(fd, file_bytes, 0)
-        finally:
-            fs.close(fd)
+        with contextlib.suppress(FileNotFoundError):  # a broker that runs has removed it since
+            fd = fs.open(path, read_only=True)
+            try:
+                with naming(path):
+                    data = fs.pread(fd, file_bytes, 0)
+            finally:
+                fs.close(fd)
     return np.frombuffer(data.ljust(file_bytes, b"\0"), dtype=ENTRY_DTYPE)
 
 

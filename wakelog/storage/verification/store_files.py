@@ -91,7 +91,9 @@ class StoreFiles:
             elif self._is_plain(path) and self._is_file(path):
                 starts.append((start, path))
         for index, (start, path) in enumerate(starts):
-            size = size_of(self._fs, path)
+            size = self._size(path)
+            if size is None:
+                continue
             if start % file_bytes:
                 self._damage(path, f"its name is no multiple of {file_bytes}")
             if size < file_bytes and index == len(starts) - 1:
@@ -109,8 +111,8 @@ class StoreFiles:
                 self._is_plain(path)
                 self._note(path, "belongs to nobody")
             elif self._is_plain(path) and self._is_file(path):
-                size = size_of(self._fs, path)
-                if size != file_bytes:
+                size = self._size(path)
+                if size not in (None, file_bytes):
                     self._damage(path, f"{size} bytes, configured are {file_bytes}")
 
     def _check_checkpoint(self) -> None:
@@ -187,8 +189,16 @@ class StoreFiles:
     def _is_file(self, path: str) -> bool:
         if self._fs.is_file(path):
             return True
-        self._damage(path, "no regular file")
+        if self._fs.exists(path):
+            self._damage(path, "no regular file")
         return False
+
+    def _size(self, path: str) -> int | None:
+        """Return a file's length, None if a broker that runs has removed it since it was listed."""
+        try:
+            return size_of(self._fs, path)
+        except FileNotFoundError:
+            return None
 
     def _note(self, path: str, reason: str) -> None:
         self._add(Severity.NOTE, "file", path, reason)
