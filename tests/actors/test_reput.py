@@ -14,8 +14,9 @@ from tests.actors.plans import service_plan
 from tests.actors.stores import fill, known_of, open_plan_store
 from wakelog.actors import reput
 from wakelog.actors.links.bells import Bell, Ringer
+from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.links.station import LockByte, Refused
-from wakelog.actors.links.words import Watermarks, Word, make_page
+from wakelog.actors.links.words import Watermarks, Word, WordsPage, make_page
 from wakelog.actors.plan import Transport
 from wakelog.actors.pull_hold import HoldNote
 from wakelog.actors.reput import ReputService
@@ -29,6 +30,24 @@ from wakelog.storage.state.store_lock import StoreLock
 def refuse(*_: object) -> None:
     """Do as a full disk does."""
     raise StoreFull("/store", "allocate", OSError(28, "No space left on device"))
+
+
+def bell_plan(directory: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> ServicePlan:
+    """Return a plan whose services ring each other, in this process."""
+    monkeypatch.setattr("wakelog.actors.links.station.open_logs", lambda *_: None)
+    return service_plan(directory, transport=Transport.BELLS, in_one_process=False, **settings)
+
+
+def page_of(plan: ServicePlan, end: int = 0) -> WordsPage:
+    """Make the page of a Broker whose log is dispatched up to `end`."""
+    values = Watermarks(end, end, end, end, end, 0)
+    return make_page(plan.words_path, UUID(STORE_ID), epoch_min=EPOCH, values=values)
+
+
+def make_readable(page: WordsPage, end: int) -> None:
+    """Do as a Broker that appended up to `end`."""
+    for word in (Word.APPENDED, Word.COMMITTED, Word.READABLE):
+        page.set(word, end)
 
 
 def test_a_step_dispatches_what_is_readable_and_says_what_arrived(tmp_path: Path) -> None:
@@ -204,26 +223,17 @@ def test_files_of_the_log_that_is_gone_are_removed(tmp_path: Path) -> None:
 def test_on_a_bell_it_dispatches_stores_the_word_and_tells_pull_hold(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wakelog.actors.links.station.open_logs", lambda *_: None)
     monkeypatch.setattr("wakelog.actors.dispatch.STEP_BYTES_MAX", 100)
-    plan = service_plan(
-        short_path, transport=Transport.BELLS, in_one_process=False, flushIntervalConsumeQueue=1
-    )
+    plan = bell_plan(short_path, monkeypatch, flushIntervalConsumeQueue=1)
 
     async def main() -> None:
         service = ReputService(plan.to_builtins())
         with open_plan_store(plan) as store:
-            page = make_page(
-                plan.words_path,
-                UUID(STORE_ID),
-                epoch_min=EPOCH,
-                values=Watermarks(0, 0, 0, 0, 0, 0),
-            )
+            page = page_of(plan)
             holds = Bell(plan.bell_path("pull_hold"))
             service.attach(known_of(store))
             end = fill(store, 20)
-            for word in (Word.APPENDED, Word.COMMITTED, Word.READABLE):
-                page.set(word, end)
+            make_readable(page, end)
             ringer = Ringer(plan.bell_path("reput"))
             ringer.ring()
             arrived: list[int] = []
@@ -251,19 +261,16 @@ def test_on_a_bell_it_dispatches_stores_the_word_and_tells_pull_hold(
 def test_after_another_broker_replaced_the_page_it_does_nothing(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wakelog.actors.links.station.open_logs", lambda *_: None)
-    plan = service_plan(short_path, transport=Transport.BELLS, in_one_process=False)
+    plan = bell_plan(short_path, monkeypatch)
 
     async def main() -> None:
         service = ReputService(plan.to_builtins())
-        values = Watermarks(0, 0, 0, 0, 0, 0)
         with open_plan_store(plan) as store:
-            page = make_page(plan.words_path, UUID(STORE_ID), epoch_min=EPOCH, values=values)
+            page = page_of(plan)
             service.attach(known_of(store))
             end = fill(store, 1)
-            make_page(plan.words_path, UUID(STORE_ID), epoch_min=EPOCH, values=values).close()
-            for word in (Word.APPENDED, Word.COMMITTED, Word.READABLE):
-                page.set(word, end)
+            page_of(plan).close()
+            make_readable(page, end)
             service._answer([])
             assert page.get(Word.DISPATCHED) == 0
             service.release()
@@ -276,18 +283,12 @@ def test_what_has_to_be_dispatched_again_is_so_without_a_bell(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a failed sync the queues end below the word, and a broker may be idle from then on."""
-    monkeypatch.setattr("wakelog.actors.links.station.open_logs", lambda *_: None)
-    plan = service_plan(short_path, transport=Transport.BELLS, in_one_process=False)
+    plan = bell_plan(short_path, monkeypatch)
 
     async def main() -> None:
         with open_plan_store(plan) as store:
             end = fill(store, 3, properties_text="KEYS\x01k")
-            page = make_page(
-                plan.words_path,
-                UUID(STORE_ID),
-                epoch_min=EPOCH,
-                values=Watermarks(end, end, end, end, end, 0),
-            )
+            page = page_of(plan, end)
             FailedSyncMark(RealFileSystem(), plan.settings.store.paths).set()
             service = ReputService(plan.to_builtins())
             known = known_of(store, committed=end, dispatched=end, dispatch_from=None)
@@ -307,22 +308,15 @@ def test_what_readers_may_have_seen_stays_when_it_is_attached_with_an_older_word
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The Broker may look at the word between the call to attach and the attaching."""
-    monkeypatch.setattr("wakelog.actors.links.station.open_logs", lambda *_: None)
-    plan = service_plan(short_path, transport=Transport.BELLS, in_one_process=False)
+    plan = bell_plan(short_path, monkeypatch)
 
     async def main() -> None:
         with open_plan_store(plan) as store:
-            page = make_page(
-                plan.words_path,
-                UUID(STORE_ID),
-                epoch_min=EPOCH,
-                values=Watermarks(0, 0, 0, 0, 0, 0),
-            )
+            page = page_of(plan)
             service = ReputService(plan.to_builtins())
             service.attach(known_of(store))
             end = fill(store, 3, properties_text="KEYS\x01k")
-            for word in (Word.APPENDED, Word.COMMITTED, Word.READABLE):
-                page.set(word, end)
+            make_readable(page, end)
             older = known_of(store, dispatched=end // 3, dispatch_from=None)
             service._answer([])
             assert page.get(Word.DISPATCHED) == end

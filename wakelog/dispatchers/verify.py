@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from posixpath import join, relpath
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from wakelog.dispatchers.parallel.turns import AT_ONCE, InTurn
 from wakelog.dispatchers.read_ahead import Pending, Worker
@@ -45,6 +45,8 @@ from wakelog.storage.verification.queue_compare import (
     compare_queue,
 )
 from wakelog.storage.verification.store_files import StoreFiles
+
+T = TypeVar("T")
 
 # Comparisons that were begun and not yet looked at: enough for any worker, however many queues.
 QUEUES_AT_ONCE_MAX: Final = 16
@@ -251,13 +253,8 @@ class _Comparison:
         self, key: QueueKey, compared: Pending[list[QueueDifference | int]]
     ) -> None:
         self.queues_count += 1
-        try:
-            results = compared.result()
-        except OSError as error:
-            place = self._place_unreadable(error, self._config.paths.consume_queue(*key))
-            self._findings.add(_unreadable("queue", place, *key))
-            return
-        for result in results:
+        directory = self._config.paths.consume_queue(*key)
+        for result in self._read(compared, "queue", directory, *key):
             if isinstance(result, int):
                 self.entries_count += result
             else:
@@ -308,13 +305,7 @@ class _Comparison:
 
     def index(self, compared: Pending[list[IndexDifference | int]]) -> None:
         """Take in what came of that."""
-        try:
-            results = compared.result()
-        except OSError as error:
-            place = self._place_unreadable(error, self._config.paths.index_directory)
-            self._findings.add(_unreadable("index", place))
-            return
-        for result in results:
+        for result in self._read(compared, "index", self._config.paths.index_directory):
             if isinstance(result, int):
                 self.keys_count += result
             elif not self._is_live:
@@ -331,16 +322,24 @@ class _Comparison:
                     )
                 )
 
-    def _place_unreadable(self, error: OSError, directory: str) -> str:
-        """Return which file of a folder the disk does not give; raise what is no such thing."""
-        path = str(error.filename)
-        if error.errno != errno.EIO or not path.startswith(join(directory, "")):
-            raise error
-        return relpath(path, self._config.paths.root)
-
-
-def _unreadable(
-    kind: str, place: str, topic: str | None = None, queue_id: int | None = None
-) -> Finding:
-    reason = "the disk does not give it: I/O error"
-    return Finding(Severity.DAMAGE, kind, place, reason, topic=topic, queue_id=queue_id)
+    def _read(
+        self,
+        compared: Pending[list[T]],
+        kind: str,
+        directory: str,
+        topic: str | None = None,
+        queue_id: int | None = None,
+    ) -> list[T]:
+        """Return what came of a comparison; what the disk does not give of the folder is damage."""
+        try:
+            return compared.result()
+        except OSError as error:
+            path = str(error.filename)
+            if error.errno != errno.EIO or not path.startswith(join(directory, "")):
+                raise
+            place = relpath(path, self._config.paths.root)
+            reason = "the disk does not give it: I/O error"
+            self._findings.add(
+                Finding(Severity.DAMAGE, kind, place, reason, topic=topic, queue_id=queue_id)
+            )
+            return []

@@ -17,9 +17,6 @@ from wakelog.protocol.codes import ResponseCode
 
 pytestmark = pytest.mark.slow
 
-ANSWER_SECONDS_MAX = 5.0
-"""syncFlushTimeout: whoever has waited so long is told that the disk took too long."""
-
 FAULTS = [
     pytest.param(NO_FAULTS, id="none"),
     pytest.param(BellFaults(drop_every=1), id="every bell"),
@@ -82,7 +79,7 @@ def test_a_synchronous_send_is_answered_in_time_whatever_is_lost(
                 began = time.monotonic()
                 answer = await running.client.send("t", b"%d" % number)
                 assert answer.code == ResponseCode.SUCCESS
-                assert time.monotonic() - began < ANSWER_SECONDS_MAX
+                assert time.monotonic() - began < 2
             watermarks = running.broker.statistics()["watermarks"]
             assert watermarks["flushed"] == watermarks["appended"] > 0
 
