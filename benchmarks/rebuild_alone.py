@@ -23,9 +23,9 @@ import numpy as np
 
 from wakelog.cli.log_work import make_files, verify
 from wakelog.dispatchers.sync_files import sync_tree
-from wakelog.storage.bulk.loader import compile_kernels
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.kernels.loader import compile_kernels
 
 TIMES_COUNT = 3
 COPY_BYTES = 512 << 20

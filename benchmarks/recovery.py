@@ -35,13 +35,13 @@ from typing import NamedTuple
 from wakelog.actors.dispatch import Dispatch
 from wakelog.actors.links.links import Attachment
 from wakelog.dispatchers.reput import FlushJob
-from wakelog.storage.append import MessageDraft
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.checkpoint import Checkpoint
+from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.flush import SegmentSync
+from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.log.flush import SegmentSync
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.state.checkpoint import Checkpoint
-from wakelog.storage.state.watermark import Watermark
 
 RESULTS = Path(__file__).resolve().parent / "results"
 GIGABYTE = 1_000_000_000

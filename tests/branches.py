@@ -21,19 +21,20 @@ from typing import Any, Final, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 
-FOLDERS: Final = ("wakelog/storage", "wakelog/dispatchers")
+FOLDERS: Final = ("wakelog/storage", "wakelog/dispatchers", "wakelog/audit")
 PERCENT_MIN: Final = 95.0
 
 EXCLUDED: Final[dict[tuple[str, str], str]] = {}
 """Path and line, as it stands there without the pragma, to the reason."""
 
-_ANY_LOG = "tests/dispatchers/parallel/test_index_merge.py::test_any_log_gives_the_same_files"
+_ANY_LOG = "tests/audit/parallel/test_index_merge.py::test_any_log_gives_the_same_files"
 
 PARTS: Final = (
-    ("tests/storage", "--ignore=tests/storage/bulk"),
+    ("tests/storage", "--ignore=tests/storage/kernels"),
     (
-        "tests/storage/bulk",
+        "tests/storage/kernels",
         "tests/dispatchers",
+        "tests/audit",
         # Whole stores and more of the same, which take no branch that the others do not.
         "--ignore=tests/dispatchers/test_golden_rebuild.py",
         "--ignore=tests/dispatchers/test_golden_recovery.py",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from wakelog.network.client import RemotingClient
 from wakelog.protocol.bodies import TopicRouteData
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.message_record import MessageRecord, decode_record
-from wakelog.remoting.client import RemotingClient
 
 TIMEOUT_MS = 20_000
 

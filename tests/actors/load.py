@@ -11,11 +11,11 @@ from pathlib import Path
 from tests.actors.client import Client, records
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
+from wakelog.network.call_errors import RemotingError
 from wakelog.protocol.codes import ResponseCode
-from wakelog.remoting.errors import RemotingError
-from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 
 QUEUES_COUNT = 4
 PAUSE_SECONDS = 0.02

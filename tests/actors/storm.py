@@ -22,8 +22,8 @@ from tests.actors.deployments import wait_until
 from tests.actors.load import PAUSE_SECONDS, QUEUES_COUNT, Account
 from tests.actors.supervised_brokers import ROLES, SupervisedBroker
 from wakelog.actors.cluster.group import BROKER
+from wakelog.network.call_errors import RemotingError
 from wakelog.protocol.codes import ResponseCode
-from wakelog.remoting.errors import RemotingError
 
 KILLS_COUNT = 10
 """Of each role, in one storm."""

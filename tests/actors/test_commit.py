@@ -10,7 +10,7 @@ from tests.actors.stores import known_of, open_plan_store
 from wakelog.actors.commit import CommitService
 from wakelog.actors.links.station import Refused
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.transient_pool import TransientPool
+from wakelog.storage.log.transient_pool import TransientPool
 
 
 def test_pieces_are_copied_and_copying_again_changes_nothing(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from wakelog.actors import dispatch as dispatch_module
 from wakelog.actors.dispatch import SWITCH_SECONDS, Dispatch, KernelLoading
 from wakelog.actors.links.links import Attachment
 from wakelog.dispatchers.reput import FlushJob
-from wakelog.storage.bulk.kernels import Kernels
+from wakelog.storage.durability.checkpoint import decode_checkpoint
+from wakelog.storage.durability.dispatched import read_dispatched
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.state.checkpoint import decode_checkpoint
-from wakelog.storage.state.dispatched import read_dispatched
+from wakelog.storage.kernels.kernels import Kernels
 
 KERNELS = Kernels(
     lambda: (0, 0, 0), lambda: (0, 0, 0, 0, 0), lambda: None, lambda: 0, lambda: 0, lambda: 0

@@ -20,7 +20,7 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.message_record import MessageRecord
 from wakelog.protocol.properties import decode_properties
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.queue.consume_queue import ConsumeQueue
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt, ExtensionUnit

@@ -20,11 +20,11 @@ from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.links.station import Refused
 from wakelog.actors.links.words import Watermarks, Word, make_page
 from wakelog.actors.plan import Transport
+from wakelog.storage.durability.checkpoint import decode_checkpoint
+from wakelog.storage.durability.watermark import Watermark, read_mark
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.state.checkpoint import decode_checkpoint
-from wakelog.storage.state.watermark import Watermark, read_mark
 
 
 def send(plan: ServicePlan, store: MessageStore) -> None:

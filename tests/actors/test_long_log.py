@@ -19,9 +19,9 @@ from tests.actors.load import QUEUES_COUNT, Load, doubled_count
 from tests.actors.programs import Up, running_up
 from tests.actors.strikes import read_back
 from tests.actors.supervised_brokers import BROKER_STALL_MS_MAX
-from wakelog.storage.append import MessageDraft
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.message_store import MessageStore
 
 pytestmark = [

@@ -20,11 +20,11 @@ from wakelog.actors.links.words import Watermarks, Word, WordsPage, make_page
 from wakelog.actors.plan import Transport
 from wakelog.actors.pull_hold import HoldNote
 from wakelog.actors.reput import ReputService
+from wakelog.storage.durability.failed_sync import FailedSyncMark
+from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreFull
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
-from wakelog.storage.state.failed_sync import FailedSyncMark
-from wakelog.storage.state.store_lock import StoreLock
 
 
 def refuse(*_: object) -> None:

@@ -16,12 +16,12 @@ from wakelog.actors.links.clocks import steady_ms, wall_ms
 from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.links.station import Refused
 from wakelog.actors.retention import RetentionOutcome, RetentionService
+from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.file_system import DiskUsage, RealFileSystem
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.retention.lease_file import read_leases
 from wakelog.storage.retention.leases import LEASE_MS
 from wakelog.storage.retention.snapshot import read_snapshot
-from wakelog.storage.state.watermark import Watermark
 
 EVERY_HOUR = ";".join(str(hour) for hour in range(24))
 

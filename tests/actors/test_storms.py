@@ -20,9 +20,9 @@ from tests.actors.load import Load, doubled_count, pull_all
 from tests.actors.storm import WHOLE_SECONDS_MAX, Strikers, followers
 from tests.actors.strikes import read_back
 from tests.actors.supervised_brokers import STORM_KINDS, SupervisedBroker
-from tests.dispatchers.test_verify import run
-from wakelog.dispatchers.rebuild import Rebuild
-from wakelog.dispatchers.verify import verify_store
+from tests.audit.test_verify import run
+from wakelog.audit.rebuild import Rebuild
+from wakelog.audit.verify import verify_store
 from wakelog.storage.file_system import RealFileSystem
 
 pytestmark = [

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from wakelog.protocol.message_record import MessageRecord, decode_record, encode_record
-from wakelog.storage.append import MessageDraft
 from wakelog.storage.errors import StoreError
+from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.paths import check_topic_name
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
 from wakelog.storage.results import GetResult, GetStatus, PutResult, PutStatus, QueryResult

@@ -9,7 +9,7 @@ from wakelog.broker.delayed_delivery import DelayedDelivery
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.message_record import MessageRecord
 from wakelog.protocol.properties import encode_properties
-from wakelog.storage.append import MessageDraft
+from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.results import PutStatus
 
 

@@ -10,13 +10,13 @@ import pytest
 from tests.compat.processes import free_port
 from wakelog.actors.errors import DeploymentFailed, PlanRefused
 from wakelog.cli.hello import AUTO_CREATE_TOPIC, Hello, greet
+from wakelog.network.client import RemotingClient
 from wakelog.protocol.bodies import BrokerData, TopicRouteData
 from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import FrameDecoder, encode_frame
 from wakelog.protocol.message_record import encode_record
-from wakelog.remoting.client import RemotingClient
 
 
 class Cluster:

@@ -12,8 +12,8 @@ from tests.cli.fakes import FakeDeployment
 from tests.golden_stores import open_golden
 from wakelog.cli import app, log_work
 from wakelog.cli.stop_signals import StopSignals
+from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.state.store_lock import StoreLock
 
 pytestmark = pytest.mark.golden
 

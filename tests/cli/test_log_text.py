@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 from tests.fakes.records import record
+from wakelog.audit.findings import FINDINGS_KEPT_MAX, Finding, Findings, Severity
+from wakelog.audit.rebuild import LogReport
+from wakelog.audit.verify import VerifyReport
 from wakelog.cli.log_text import record_json, record_line, report_json, report_lines
-from wakelog.dispatchers.rebuild import LogReport
-from wakelog.dispatchers.verify import VerifyReport
 from wakelog.protocol.message_record import decode_record
-from wakelog.storage.verification.findings import FINDINGS_KEPT_MAX, Finding, Findings, Severity
 
 LOG = LogReport(0, 1000, 1, 0, 0, (), 0, 0, ())
 NOTE = Finding(Severity.NOTE, "file", "commitlog/x", "belongs to nobody")

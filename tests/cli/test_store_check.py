@@ -14,9 +14,9 @@ from tests.cli.fakes import plan_in
 from wakelog.actors.errors import PreflightRefused
 from wakelog.actors.plan import Plan
 from wakelog.cli.store_check import FIRST_QUEUES_COUNT, SPARE_BYTES, check_stores
+from wakelog.storage.durability.store_identity import claim_identity
 from wakelog.storage.errors import StoreLocked, WrongStore
 from wakelog.storage.file_system import DiskUsage, RealFileSystem
-from wakelog.storage.state.store_identity import claim_identity
 
 NOBODY = 65_534
 SEGMENT_BYTES = 1 << 20
@@ -174,7 +174,7 @@ def test_a_store_that_another_process_runs_is_refused_with_its_id(tmp_path: Path
     program = (
         "import sys\n"
         "from wakelog.storage.file_system import RealFileSystem\n"
-        "from wakelog.storage.state.store_lock import StoreLock\n"
+        "from wakelog.storage.durability.store_lock import StoreLock\n"
         "lock = StoreLock(RealFileSystem(), sys.argv[1])\n"
         "print('locked', flush=True)\n"
         "sys.stdin.read()\n"

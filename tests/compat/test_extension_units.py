@@ -15,12 +15,12 @@ from tests.compat.clusters import Cluster, Starter, local_cluster, real_cluster
 from tests.compat.driver import JavaDriver, bodies, message, wait_until
 from tests.compat.store_reading import AGELESS
 from tests.golden_stores import open_golden
-from wakelog.dispatchers.rebuild import Rebuild
+from wakelog.audit.rebuild import Rebuild
 from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.filter_table import stored_filters
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.queue.consume_queue import ConsumeQueue
 from wakelog.storage.queue.consume_queue_ext import ADDRESS_BASE, ConsumeQueueExt

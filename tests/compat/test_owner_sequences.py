@@ -22,14 +22,14 @@ from tests.actors.client import Client
 from tests.actors.load import QUEUES_COUNT, doubled_count, pull_all
 from tests.compat.clusters import Wakelog
 from tests.compat.real_rocketmq import RealBroker, RealNameServer
-from wakelog.dispatchers.rebuild import Rebuild
+from wakelog.audit.rebuild import Rebuild
+from wakelog.network.call_errors import RemotingError
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.remoting.errors import RemotingError
-from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.checkpoint import read_times
 from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.recovery.durable import Durable, known_durable
-from wakelog.storage.state.checkpoint import read_times
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.storage.bulk.kernels import Kernels
-from wakelog.storage.bulk.loader import compile_kernels
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.loader import compile_kernels
 
 
 @pytest.fixture(scope="session")

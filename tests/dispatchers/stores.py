@@ -8,11 +8,11 @@ from tests.fakes.logs import read_file, small_config
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes
 from wakelog.dispatchers.dispatcher import DispatchBatch
-from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.log.scan import ScanSpan, scan_plain
 from wakelog.storage.queue.consume_queue import ENTRY
-from wakelog.storage.scan import ScanSpan, scan_plain
 
 NOW_MS = 1_700_000_000_000
 

@@ -6,7 +6,7 @@ from tests.dispatchers.stores import batch_of
 from tests.fakes.records import STORE_MS, LogBytes, properties
 from wakelog.dispatchers.arrivals import Arrival, TopicPuts, batch_arrivals, count_puts
 from wakelog.protocol.java import string_hash
-from wakelog.storage.bulk.kernels import Kernels
+from wakelog.storage.kernels.kernels import Kernels
 
 MULTI = properties(TAGS="m", INNER_MULTI_DISPATCH="%LMQ%x,Y", INNER_MULTI_QUEUE_OFFSET="4,5")
 

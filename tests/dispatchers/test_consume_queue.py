@@ -9,9 +9,9 @@ from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
 from wakelog.dispatchers.consume_queue import FILES_AHEAD_COUNT, ConsumeQueueDispatcher
-from wakelog.storage.bulk.kernels import Kernels
-from wakelog.storage.bulk.layout import ENTRY_BYTES
-from wakelog.storage.scan import SCHEDULE_TOPIC
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.layout import ENTRY_BYTES
+from wakelog.storage.log.scan import SCHEDULE_TOPIC
 
 CONFIG = dispatch_config()
 LMQ = dispatch_config(enable_multi_dispatch=True, enable_lmq=True)

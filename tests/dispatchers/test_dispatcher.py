@@ -2,9 +2,9 @@
 
 from tests.fakes.records import record
 from wakelog.dispatchers.dispatcher import DispatchBatch
-from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.loader import compile_kernels
-from wakelog.storage.scan import ScanSpan, scan_plain
+from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.kernels.loader import compile_kernels
+from wakelog.storage.log.scan import ScanSpan, scan_plain
 
 
 def test_both_forms_give_the_same_records() -> None:

@@ -14,11 +14,11 @@ from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.consumer_filters import ConsumerFilters, Wanted
 from wakelog.filter.filter_table import decode_filters, encode_filters
 from wakelog.filter.sql92 import TYPE
-from wakelog.storage.bulk.kernels import Kernels
-from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreFailed
-from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.log.commit_log_reader import CommitLogReader
+from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt
 
 PATH = "/store/wakelog.filters"

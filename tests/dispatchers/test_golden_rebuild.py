@@ -16,12 +16,12 @@ from tests.golden_stores import open_golden
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
 from wakelog.filter.filter_table import FilterTable, stored_filters
-from wakelog.storage.bulk.kernels import Kernels
-from wakelog.storage.bulk.loader import compile_kernels
-from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.record_check import CheckKind, check_record
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.loader import compile_kernels
+from wakelog.storage.log.commit_log_reader import CommitLogReader
+from wakelog.storage.log.record_check import CheckKind, check_record
 
 pytestmark = pytest.mark.golden
 

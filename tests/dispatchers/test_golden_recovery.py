@@ -15,12 +15,12 @@ from tests.golden_stores import open_golden
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
 from wakelog.filter.filter_table import stored_filters
-from wakelog.storage.bulk.kernels import Kernels
-from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.durability.checkpoint import CheckpointTimes, encode_checkpoint
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.index.index_service import IndexReader
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.recovery.steps import recover
-from wakelog.storage.state.checkpoint import CheckpointTimes, encode_checkpoint
 
 pytestmark = pytest.mark.golden
 

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit.test_verify import run
 from tests.dispatchers.test_golden_rebuild import config_of
-from tests.dispatchers.test_verify import run
 from tests.fakes.stores import open_store, put
 from tests.golden_stores import open_golden
+from wakelog.audit.rebuild import Rebuild
+from wakelog.audit.verify import VerifyReport, verify_store
 from wakelog.cli.log_work import verify
-from wakelog.dispatchers.rebuild import Rebuild
-from wakelog.dispatchers.verify import VerifyReport, verify_store
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem

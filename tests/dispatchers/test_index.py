@@ -10,11 +10,11 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
 from wakelog.dispatchers import index
 from wakelog.dispatchers.index import IndexDispatcher
-from wakelog.storage.bulk.kernels import Kernels
+from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd, read_dispatched
 from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.index.index_cut import SECTOR_BYTES
 from wakelog.storage.index.index_service import IndexReader, index_names
-from wakelog.storage.state.dispatched import DispatchedFile, IndexEnd, read_dispatched
+from wakelog.storage.kernels.kernels import Kernels
 
 CONFIG = dispatch_config()
 

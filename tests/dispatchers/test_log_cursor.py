@@ -11,8 +11,8 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, record
 from wakelog.dispatchers import log_cursor
 from wakelog.dispatchers.log_cursor import BadStretch, LogCursor
-from wakelog.storage.bulk.kernels import Kernels
-from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 
 SEGMENT_BYTES = 4096
 CONFIG = dispatch_config(commit_log_file_bytes=SEGMENT_BYTES)

@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.audit.test_verify import look
 from tests.dispatchers.test_golden_rebuild import config_of
-from tests.dispatchers.test_verify import look
 from tests.fakes.stores import MEMORY_BYTES, NOW_MS
 from tests.golden_stores import open_golden
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
 from wakelog.protocol.message_record import decode_record
-from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.index.index_file import HEADER, SLOT
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.message_store import MessageStore
 
 pytestmark = pytest.mark.golden

@@ -26,8 +26,8 @@ from wakelog.dispatchers.plugins import (
     find_plugins,
     own_plugins,
 )
-from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 
 CONFIG = dispatch_config()
 EVERYTHING = 1 << 40

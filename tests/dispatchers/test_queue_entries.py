@@ -7,9 +7,9 @@ from typing import Any
 from tests.dispatchers.stores import batch_of, dispatch_config
 from tests.fakes.records import LogBytes, properties
 from wakelog.dispatchers.queue_entries import EntryPlacement
-from wakelog.storage.bulk.kernels import Kernels
-from wakelog.storage.bulk.layout import ENTRY_BYTES
-from wakelog.storage.queue_offsets import QueueKey
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.layout import ENTRY_BYTES
+from wakelog.storage.log.queue_offsets import QueueKey
 
 
 class Noted:

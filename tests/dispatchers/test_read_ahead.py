@@ -7,8 +7,8 @@ import pytest
 from tests.dispatchers.workers import LaterWorker
 from tests.fakes.records import LogBytes
 from wakelog.dispatchers.read_ahead import ReadAhead
-from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.kernels import Kernels
+from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.kernels.kernels import Kernels
 
 SEGMENT_BYTES = 1 << 14
 BUFFER_BYTES = 1 << 10

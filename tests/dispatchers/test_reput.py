@@ -15,11 +15,11 @@ from wakelog.dispatchers import core_dispatchers, log_cursor
 from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch, FlushPart
 from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.dispatchers.reput import Reput
-from wakelog.storage.bulk.kernels import Kernels
-from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.errors import StoreFull
 from wakelog.storage.index.index_service import IndexReader
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 
 EVERYTHING = 1 << 40
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from wakelog.storage.allocate import InlineSegments
-from wakelog.storage.append import MessageDraft
-from wakelog.storage.commit_log import CommitLog, SegmentSource
-from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.transient_pool import TransientPool
+from wakelog.storage.log.allocate import InlineSegments
+from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.log.commit_log import CommitLog, SegmentSource
+from wakelog.storage.log.commit_log_reader import commit_log_files
+from wakelog.storage.log.transient_pool import TransientPool
 
 ROOT = "/store"
 SEGMENT_BYTES = 4096

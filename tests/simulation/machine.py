@@ -33,17 +33,17 @@ from wakelog.actors.links.links import Attachment
 from wakelog.dispatchers.reput import DispatchDecision
 from wakelog.protocol.message_record import encode_record
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, encode_properties
-from wakelog.storage.append import MessageDraft
 from wakelog.storage.config import FlushDiskType, StoreConfig
+from wakelog.storage.durability.checkpoint import Checkpoint
+from wakelog.storage.durability.config_files import ConfigFiles
+from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.flush import Flush, SegmentSync
+from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.log.flush import Flush, SegmentSync
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.results import PutStatus
 from wakelog.storage.retention.retention_files import remove_segment, retention_segments
-from wakelog.storage.state.checkpoint import Checkpoint
-from wakelog.storage.state.config_files import ConfigFiles
-from wakelog.storage.state.watermark import Watermark
 from wakelog.storage.store_parts import OpenOptions
 from wakelog.storage.sums.cover import Cover
 

@@ -20,13 +20,19 @@ from wakelog.dispatchers import consume_queue, index, reput
 from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
 from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.dispatchers.reput import FlushJob
-from wakelog.storage import allocate, message_store, store_parts
+from wakelog.storage import message_store, store_parts
+from wakelog.storage.durability import config_files, slot_file
+from wakelog.storage.durability.abort_file import AbortFile
+from wakelog.storage.durability.config_files import ConfigFiles
+from wakelog.storage.durability.dispatched import read_dispatched
+from wakelog.storage.durability.watermark import read_mark
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem, write_synced
-from wakelog.storage.flush import SegmentSync
 from wakelog.storage.index import index_cut
-from wakelog.storage.mapped_file import MappedFile
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log import allocate
+from wakelog.storage.log.flush import SegmentSync
+from wakelog.storage.log.mapped_file import MappedFile
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
 from wakelog.storage.recovery import durable, log_end, quarantine, search, steps
@@ -35,11 +41,6 @@ from wakelog.storage.recovery.log_end import LogEndSearch
 from wakelog.storage.recovery.plan import DurablePositions
 from wakelog.storage.recovery.queue_ends import QueueEnds
 from wakelog.storage.recovery.queue_repair import QueueRepair
-from wakelog.storage.state import config_files, slot_file
-from wakelog.storage.state.abort_file import AbortFile
-from wakelog.storage.state.config_files import ConfigFiles
-from wakelog.storage.state.dispatched import read_dispatched
-from wakelog.storage.state.watermark import read_mark
 
 
 class Replacement(NamedTuple):

@@ -16,7 +16,7 @@ from wakelog.protocol.message_record import MessageRecord, body_crc, decode_reco
 from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_NOT, transaction_type
 from wakelog.spark.records.record_walk import Damage
-from wakelog.storage.record_check import CheckKind, check_record
+from wakelog.storage.log.record_check import CheckKind, check_record
 
 TIME_MS_MAX = (2**63 - 1) // 1000
 Row = dict[str, Any]

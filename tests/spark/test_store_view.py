@@ -17,7 +17,7 @@ from wakelog.spark.reader import make_walk
 from wakelog.spark.records.record_walk import RecordWalk
 from wakelog.spark.store_view import QueueRange, StoreView
 from wakelog.spark.stores import open_store
-from wakelog.storage.state.watermark import Seal, Watermark
+from wakelog.storage.durability.watermark import Seal, Watermark
 
 pytestmark = pytest.mark.golden
 

@@ -20,9 +20,9 @@ from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
 from wakelog.protocol.message_record import decode_record
 from wakelog.protocol.tags import tags_code
-from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.results import GetStatus
 

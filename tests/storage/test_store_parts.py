@@ -10,12 +10,13 @@ from tests.fakes.logs import draft, read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, dispatch, put, store_config
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.checkpoint import Checkpoint, decode_checkpoint
 from wakelog.storage.errors import DamagedStore, StoreError, StoreLocked
 from wakelog.storage.file_system import Buffer
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.transient_pool import copy_range
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.reading.store_readers import StoreReaders
-from wakelog.storage.state.checkpoint import Checkpoint, decode_checkpoint
+from wakelog.storage.read.store_readers import StoreReaders
 from wakelog.storage.store_parts import (
     CLOCK_AHEAD_MS_MAX,
     OpenOptions,
@@ -23,7 +24,6 @@ from wakelog.storage.store_parts import (
     close_parts,
     open_parts,
 )
-from wakelog.storage.transient_pool import copy_range
 
 ABORT = "/store/abort"
 WATERMARK = "/store/wakelog.watermark"

@@ -13,9 +13,9 @@ import msgspec
 from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import LockByte, Refused, Station, attached
-from wakelog.storage.allocate import clean_unfinished, make_segment
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.log.allocate import clean_unfinished, make_segment
 
 SERVICE = "allocate_mapped_file"
 

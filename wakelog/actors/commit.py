@@ -18,7 +18,7 @@ from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import LockByte, Refused, Station, attached
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.transient_pool import CommitRange, copy_range
+from wakelog.storage.log.transient_pool import CommitRange, copy_range
 
 SERVICE = "commit"
 

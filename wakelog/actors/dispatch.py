@@ -24,16 +24,16 @@ from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterFile
 from wakelog.dispatchers.plugins import PluginCursor, find_plugins, own_plugins
 from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
-from wakelog.storage.bulk.kernels import Kernels
-from wakelog.storage.bulk.loader import KernelLoader, compile_kernels
-from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.checkpoint import Checkpoint
+from wakelog.storage.durability.dispatched import DispatchedFile
+from wakelog.storage.durability.failed_sync import FailedSyncMark
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.loader import KernelLoader, compile_kernels
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.recovery.steps import recover_derived
-from wakelog.storage.state.checkpoint import Checkpoint
-from wakelog.storage.state.dispatched import DispatchedFile
-from wakelog.storage.state.failed_sync import FailedSyncMark
 from wakelog.telemetry.histogram import Histogram
 
 STEP_BYTES_MAX = 8 << 20

@@ -25,11 +25,11 @@ from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.links.station import BROKER_SERVICE, LockByte, Refused, Station, attached
 from wakelog.actors.links.words import Word, WordsPage
+from wakelog.storage.durability.checkpoint import Checkpoint
+from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.flush import Flush, SegmentSync
-from wakelog.storage.state.checkpoint import Checkpoint
-from wakelog.storage.state.watermark import Watermark
+from wakelog.storage.log.flush import Flush, SegmentSync
 from wakelog.telemetry.histogram import Histogram
 from wakelog.telemetry.logs import Log, logger
 

@@ -14,7 +14,7 @@ from wakelog.actors.cluster.options import own_node_id
 from wakelog.actors.name_server_service import NameServerService
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.nameserver.config import NameServerConfig, NameServerSettings
-from wakelog.server.errors import ServerError
+from wakelog.network.server_errors import ServerError
 from wakelog.storage.errors import StoreError
 from wakelog.telemetry.logs import configure_logs
 

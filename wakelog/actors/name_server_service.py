@@ -25,19 +25,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 from wakelog.actors.links.clocks import wall_ms
+from wakelog.broker.lane_table import NAME_SERVER_LANE, name_server_lanes
 from wakelog.nameserver.config import NameServerSettings
 from wakelog.nameserver.decision import BrokerJoined, BrokerLeft, CloseChannel, Persist
 from wakelog.nameserver.name_server import NameServer
+from wakelog.network.connection import Connection
+from wakelog.network.handler import Channel, Reply
+from wakelog.network.lanes import Lanes
+from wakelog.network.limits import ServerLimits
+from wakelog.network.server import Server
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.server.connection import Connection
-from wakelog.server.handler import Channel, Reply
-from wakelog.server.lane_table import NAME_SERVER_LANE, name_server_lanes
-from wakelog.server.lanes import Lanes
-from wakelog.server.limits import ServerLimits
-from wakelog.server.server import Server
+from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.file_system import FileSystem, RealFileSystem
-from wakelog.storage.state.config_files import ConfigFiles
 from wakelog.telemetry.logs import Log, logger
 
 

@@ -25,7 +25,7 @@ from wakelog.actors.links.station import LockByte, Refused, Station, attached
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, RealFileSystem
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.retention.age_clock import AgeClock
 from wakelog.storage.retention.lease_file import LeaseBook
 from wakelog.storage.retention.retention import HOUR_MS, Retention, RetentionDecision

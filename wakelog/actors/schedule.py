@@ -21,14 +21,14 @@ from wakelog.actors.links.station import Refused, Station, attached
 from wakelog.broker.delay_level import DelayLevels
 from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.schedule import BATCH_MAX, Schedule
-from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, RealFileSystem
-from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.log.commit_log_reader import CommitLogReader
+from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.queue.consume_queue import ENTRY, ConsumeQueue
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt, is_extension_address
-from wakelog.storage.reading.readable import ReadableQueue
+from wakelog.storage.read.readable import ReadableQueue
 
 SERVICE = "schedule"
 

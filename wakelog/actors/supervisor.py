@@ -39,7 +39,7 @@ from wakelog.actors.cluster.group import (
 from wakelog.actors.cluster.options import end_actor
 from wakelog.actors.metrics_end import serve_metrics
 from wakelog.actors.services import SERVICES
-from wakelog.server.errors import PortUnavailable
+from wakelog.network.server_errors import PortUnavailable
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
 from wakelog.telemetry.logs import Log, configure_logs, logger

@@ -58,8 +58,8 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand, answer
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.message_record import MessageRecord
-from wakelog.storage.append import MessageDraft
 from wakelog.storage.errors import DamagedStore, StoreError
+from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.results import PutStatus
 

@@ -26,8 +26,8 @@ from wakelog.protocol.properties import (
     decode_properties,
     encode_properties,
 )
-from wakelog.storage.append import MessageDraft
 from wakelog.storage.errors import IllegalConfiguration
+from wakelog.storage.log.append import MessageDraft
 
 LEVELS_MAX = 1_024  # each level is a queue; 4.9.3 ships 18
 UNKNOWN_LEVEL_DELAY_MS = 1_000  # what 4.9.3 assumes for a queue without a level

@@ -29,7 +29,7 @@ from wakelog.protocol.command import make_request
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.storage.config import BrokerRole, FlushDiskType
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.reading.log_windows import LogWindows
+from wakelog.storage.read.log_windows import LogWindows
 
 
 class BrokerState:

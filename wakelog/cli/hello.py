@@ -20,6 +20,8 @@ from collections.abc import Callable
 import msgspec
 
 from wakelog.actors.errors import DeploymentFailed, PlanRefused
+from wakelog.network.call_errors import RemotingError
+from wakelog.network.client import RemotingClient
 from wakelog.protocol.bodies import BrokerData, TopicRouteData
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -34,8 +36,6 @@ from wakelog.protocol.headers import (
 )
 from wakelog.protocol.message_record import decode_record
 from wakelog.protocol.sys_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
-from wakelog.remoting.client import RemotingClient
-from wakelog.remoting.errors import RemotingError
 
 AUTO_CREATE_TOPIC = "TBW102"
 GROUP = "wakelog-hello"

@@ -102,10 +102,10 @@ def dump(
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON each.")] = False,
 ) -> int:
     """Print records of the log."""
+    from wakelog.audit.record_dump import Selection
     from wakelog.cli.log_settings import store_config
     from wakelog.cli.log_text import BODY_BYTES_SHOWN_MAX, record_json, record_line
     from wakelog.cli.log_work import records_of
-    from wakelog.dispatchers.record_dump import Selection
 
     if (limit or 0) < 0 or (body_bytes or 0) < 0:
         raise PlanRefused("a count below zero", "Give --limit and --body-bytes from 0 on.")

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from wakelog.dispatchers.verify import VerifyReport
+from wakelog.audit.findings import Finding, Severity
+from wakelog.audit.verify import VerifyReport
 from wakelog.protocol.message_record import Host, MessageRecord
 from wakelog.protocol.properties import decode_properties
-from wakelog.storage.verification.findings import Finding, Severity
 
 BODY_BYTES_SHOWN_MAX = 1_024
 """Of one body, unless asked otherwise: a screen of text."""

@@ -25,35 +25,35 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from wakelog.actors.errors import PlanRefused
-from wakelog.cli.log_text import MENDED
-from wakelog.cli.stop_signals import StopAsked, unbroken
-from wakelog.dispatchers.log_cursor import BadStretch
-from wakelog.dispatchers.read_ahead import Worker
-from wakelog.dispatchers.rebuild import LogReport, Rebuild
-from wakelog.dispatchers.record_dump import Selection, selected_records
-from wakelog.dispatchers.sync_files import sync_tree
-from wakelog.dispatchers.verify import VerifyReport, verify_files, verify_store
-from wakelog.filter.filter_table import FilterTable, stored_filters
-from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.message_record import MessageRecord
-from wakelog.storage.bulk.kernels import Kernels
-from wakelog.storage.bulk.loader import compile_kernels
-from wakelog.storage.commit_log_reader import CommitLogReader
-from wakelog.storage.config import StoreConfig
-from wakelog.storage.errors import DamagedStore, StoreError
-from wakelog.storage.file_system import FileSystem, RealFileSystem
-from wakelog.storage.paths import StorePaths
-from wakelog.storage.recovery.quarantine import QuarantinedPiece
-from wakelog.storage.recovery.steps import recover
-from wakelog.storage.recovery.swap import REBUILD_NAME, Move, swap_in, undo
-from wakelog.storage.state.config_files import ConfigFiles
-from wakelog.storage.state.start_guard import GUARDED, KEPT
-from wakelog.storage.state.store_lock import BROKER_BYTE, StoreLock, holder_pid
-from wakelog.storage.verification.scratch_files import (
+from wakelog.audit.rebuild import LogReport, Rebuild
+from wakelog.audit.record_dump import Selection, selected_records
+from wakelog.audit.scratch_files import (
     ScratchFileSystem,
     UnfinishedFileSystem,
     store_twins,
 )
+from wakelog.audit.swap import REBUILD_NAME, Move, swap_in, undo
+from wakelog.audit.verify import VerifyReport, verify_files, verify_store
+from wakelog.cli.log_text import MENDED
+from wakelog.cli.stop_signals import StopAsked, unbroken
+from wakelog.dispatchers.log_cursor import BadStretch
+from wakelog.dispatchers.read_ahead import Worker
+from wakelog.dispatchers.sync_files import sync_tree
+from wakelog.filter.filter_table import FilterTable, stored_filters
+from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.message_record import MessageRecord
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.config_files import ConfigFiles
+from wakelog.storage.durability.start_guard import GUARDED, KEPT
+from wakelog.storage.durability.store_lock import BROKER_BYTE, StoreLock, holder_pid
+from wakelog.storage.errors import DamagedStore, StoreError
+from wakelog.storage.file_system import FileSystem, RealFileSystem
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.loader import compile_kernels
+from wakelog.storage.log.commit_log_reader import CommitLogReader
+from wakelog.storage.paths import StorePaths
+from wakelog.storage.recovery.quarantine import QuarantinedPiece
+from wakelog.storage.recovery.steps import recover
 
 # Below, the plain scan is done before numba is imported.
 BULK_LOG_BYTES_MIN = 64 << 20

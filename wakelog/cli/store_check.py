@@ -16,11 +16,11 @@ from wakelog.actors.errors import PreflightRefused
 from wakelog.actors.plan import BrokerPlan, Plan
 from wakelog.cli.screen import size_text
 from wakelog.storage.config import PAGE_BYTES
+from wakelog.storage.durability.store_identity import read_identity
+from wakelog.storage.durability.store_lock import BROKER_BYTE, holder_pid
 from wakelog.storage.errors import StoreLocked
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import parse_offset_name
-from wakelog.storage.state.store_identity import read_identity
-from wakelog.storage.state.store_lock import BROKER_BYTE, holder_pid
 
 SPARE_BYTES = 16 * 1024 * 1024
 """What a store needs besides its large files: configuration, checkpoint, logs."""

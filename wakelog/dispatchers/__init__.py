@@ -23,9 +23,9 @@ from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
 from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterBitmap, FilterSource
 from wakelog.dispatchers.index import IndexDispatcher
-from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 
 __all__ = ["core_dispatchers"]
 

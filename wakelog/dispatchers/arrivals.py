@@ -15,8 +15,8 @@ from typing import NamedTuple
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.multi_dispatch import multi_targets
 from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_NOT, transaction_type
-from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.layout import (
+from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.kernels.layout import (
     PHYSICAL_OFFSET,
     QUEUE_OFFSET,
     REFINE,
@@ -25,7 +25,7 @@ from wakelog.storage.bulk.layout import (
     STORE_TIMESTAMP,
     TAGS_CODE,
 )
-from wakelog.storage.dispatch_request import DispatchRequest
+from wakelog.storage.log.dispatch_request import DispatchRequest
 
 _VISIBLE = frozenset({TRANSACTION_NOT, TRANSACTION_COMMIT})
 

@@ -23,16 +23,16 @@ from typing import Final
 from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
 from wakelog.dispatchers.queue_entries import EntryPlacement
 from wakelog.dispatchers.sync_files import sync_directories, sync_files
-from wakelog.storage.allocate import FilesAhead, clean_unfinished, make_segment
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.dispatched import read_dispatched
 from wakelog.storage.errors import IllegalName, store_failure
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.log.allocate import FilesAhead, clean_unfinished, make_segment
+from wakelog.storage.log.mapped_file import OpenFiles
+from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
-from wakelog.storage.queue_offsets import QueueKey
 from wakelog.storage.recovery.queue_repair import list_queues
-from wakelog.storage.state.dispatched import read_dispatched
 
 FILE_OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
 # What a topic's first messages need: clients make a new topic with four queues.

@@ -19,8 +19,8 @@ import zlib
 from posixpath import join
 from typing import Final
 
+from wakelog.storage.durability.slot_file import SEQUENCE_MAX
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.state.slot_file import SEQUENCE_MAX
 
 SLOT_BYTES: Final = 32
 _SLOT: Final = struct.Struct(">8sqq")

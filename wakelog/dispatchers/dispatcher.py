@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.dispatch_request import DispatchRequest
-from wakelog.storage.state.dispatched import IndexEnd
+from wakelog.storage.durability.dispatched import IndexEnd
+from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.log.dispatch_request import DispatchRequest
 
 __all__ = ["CoreDispatcher", "DispatchBatch", "DispatchRequest", "Dispatcher", "FlushPart"]
 

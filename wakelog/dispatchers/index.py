@@ -14,10 +14,10 @@ from typing import Final
 from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
 from wakelog.dispatchers.sync_files import sync_directories, sync_files
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.dispatched import IndexEnd, lower_index_end, read_dispatched
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_writer import IndexWriter
-from wakelog.storage.state.dispatched import IndexEnd, lower_index_end, read_dispatched
 
 # About a second of catching up: what a kill makes Reput do again. Each write back of a file of the
 # default size rewrites nearly all of its 20 MB of slots, since keys fall anywhere.

@@ -31,10 +31,10 @@ from typing import Final, NamedTuple, Protocol
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.read_ahead import Ahead, ReadAhead, Worker
 from wakelog.protocol.message_record import BLANK_BYTES, MAGIC_OFFSET, MESSAGE_MAGIC
-from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.kernels import Kernels
-from wakelog.storage.record_check import CheckKind, RecordCheck, check_record
-from wakelog.storage.scan import ScanSpan, scan_plain
+from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
+from wakelog.storage.log.scan import ScanSpan, scan_plain
 
 # From so many readable bytes on the compiled scan is used, if it is there: with some 16 records of
 # 1 KiB both take the same time.

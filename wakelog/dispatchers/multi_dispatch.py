@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from wakelog.protocol.java import LONG_MAX, LONG_MIN, parse_integer
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
-from wakelog.storage.queue_offsets import MULTI_DISPATCH_SEPARATOR, multi_dispatch_keys
+from wakelog.storage.log.queue_offsets import MULTI_DISPATCH_SEPARATOR, multi_dispatch_keys
 
 
 class MultiTarget(NamedTuple):

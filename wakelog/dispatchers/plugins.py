@@ -24,10 +24,10 @@ from typing import Final, NamedTuple
 from wakelog.dispatchers.cursor_file import CursorFile, is_dispatcher_name
 from wakelog.dispatchers.dispatcher import Dispatcher
 from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
-from wakelog.storage.bulk.kernels import Kernels
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.scan import delay_levels_ms
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.log.scan import delay_levels_ms
 
 ENTRY_POINT_GROUP: Final = "wakelog.dispatchers"
 CORE_NAMES: Final = frozenset({"bitmap_filter", "consume_queue", "index", "parquet"})

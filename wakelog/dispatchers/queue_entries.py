@@ -25,8 +25,10 @@ import numpy as np
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.multi_dispatch import multi_targets
 from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_NOT, transaction_type
-from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.layout import (
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.file_system import Buffer
+from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.kernels.layout import (
     ENTRY_BYTES,
     PHYSICAL_OFFSET,
     QUEUE_OFFSET,
@@ -35,10 +37,8 @@ from wakelog.storage.bulk.layout import (
     SIZE,
     TAGS_CODE,
 )
-from wakelog.storage.config import StoreConfig
-from wakelog.storage.dispatch_request import DispatchRequest
-from wakelog.storage.file_system import Buffer
-from wakelog.storage.queue_offsets import QueueKey
+from wakelog.storage.log.dispatch_request import DispatchRequest
+from wakelog.storage.log.queue_offsets import QueueKey
 
 Array = np.ndarray[Any, Any]
 _VISIBLE: Final = frozenset({TRANSACTION_NOT, TRANSACTION_COMMIT})

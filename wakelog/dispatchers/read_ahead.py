@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 
-from wakelog.storage.bulk.columns import Columns, ColumnScan
-from wakelog.storage.record_check import CheckKind
+from wakelog.storage.kernels.columns import Columns, ColumnScan
+from wakelog.storage.log.record_check import CheckKind
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -65,7 +65,7 @@ class Worker(Protocol):
 
 
 class Ahead(Protocol):
-    """Where a cursor has its columns from: `ReadAhead`, or `parallel/stretches.py`."""
+    """Where a cursor has its columns from: `ReadAhead`, or `audit/parallel/stretches.py`."""
 
     def fill(self, begin: int, end: int) -> Filled:
         """Return columns of some of [begin, end), all in one segment, good until the next call.

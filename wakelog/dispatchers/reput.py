@@ -34,12 +34,12 @@ from wakelog.dispatchers.dispatcher import CoreDispatcher, DispatchBatch
 from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReader
 from wakelog.dispatchers.read_ahead import Ahead, Worker
 from wakelog.dispatchers.sync_files import sync_directories, sync_files
-from wakelog.storage.bulk.kernels import Kernels
-from wakelog.storage.bulk.layout import STORE_TIMESTAMP
 from wakelog.storage.config import BrokerRole, StoreConfig
+from wakelog.storage.durability.dispatched import IndexEnd
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.scan import delay_levels_ms
-from wakelog.storage.state.dispatched import IndexEnd
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.layout import STORE_TIMESTAMP
+from wakelog.storage.log.scan import delay_levels_ms
 
 __all__ = ["Arrival", "DispatchDecision", "FlushJob", "Reput", "ReputStatistics", "TopicPuts"]
 
@@ -63,7 +63,7 @@ class FlushJob(NamedTuple):
     """Files and names to sync, in any thread, and what is durable after that.
 
     The two times are what a checkpoint may state as logicsMsgTimestamp and indexMsgTimestamp; the
-    position and the index's end are for `storage/state/dispatched.py`.
+    position and the index's end are for `storage/durability/dispatched.py`.
     """
 
     fs: FileSystem

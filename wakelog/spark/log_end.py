@@ -29,7 +29,7 @@ from wakelog.protocol.message_record import BLANK_BYTES, decode_record
 from wakelog.spark.records.record_walk import adds_up, next_sound
 from wakelog.spark.stores import OpenSegment, StoreLog, is_being_written
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.record_check import CheckKind, RecordCheck, check_record
+from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
 
 PIECE_BYTES: Final = 1 << 20
 """Read at once by the plain search; a record that is larger is read alone."""

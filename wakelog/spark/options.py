@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from wakelog.remoting.credentials import Credentials
-from wakelog.remoting.tls import Tls
+from wakelog.network.credentials import Credentials
+from wakelog.network.tls import Tls
 from wakelog.spark.bounds import Topics
 from wakelog.spark.columns import (
     DAMAGE_COLUMNS,

@@ -19,12 +19,12 @@ import msgspec
 from wakelog.spark.bounds import EVERYTHING, Bounds, Selection
 from wakelog.spark.errors import DataLost
 from wakelog.spark.stores import Segment, StoreLog
+from wakelog.storage.durability.store_identity import read_identity
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, size_of
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.retention.lease_file import read_leases
 from wakelog.storage.retention.snapshot import Snapshot, SnapshotRefused, read_snapshot
-from wakelog.storage.state.store_identity import read_identity
 
 _PARTS: Final = dict[str, Any] | list[dict[str, Any]]
 

@@ -27,7 +27,11 @@ from wakelog.spark.log_end import find_log_end
 from wakelog.spark.plan import ReadRange
 from wakelog.spark.records.record_walk import RecordWalk, Sound, adds_up
 from wakelog.spark.stores import OpenSegment, Segment, StoreLog, is_being_written
-from wakelog.storage.bulk.layout import (
+from wakelog.storage.durability.config_files import ConfigFiles
+from wakelog.storage.durability.watermark import read_mark
+from wakelog.storage.errors import StoreError
+from wakelog.storage.file_system import FileSystem, size_of
+from wakelog.storage.kernels.layout import (
     GROUP,
     PHYSICAL_OFFSET,
     QUEUE_ID,
@@ -36,20 +40,16 @@ from wakelog.storage.bulk.layout import (
     TOPIC_BEGIN,
     TOPIC_BYTES,
 )
-from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import FileSystem, size_of
-from wakelog.storage.mapped_file import OpenFiles
-from wakelog.storage.paths import parse_offset_name, parse_queue_id
-from wakelog.storage.queue.consume_queue import ConsumeQueue, QueueEntry
-from wakelog.storage.record_check import (
+from wakelog.storage.log.mapped_file import OpenFiles
+from wakelog.storage.log.record_check import (
     HEAD_BY_HOST_FLAGS,
     HOST_FLAGS,
     HOST_FLAGS_OFFSET,
     CheckKind,
     check_record,
 )
-from wakelog.storage.state.config_files import ConfigFiles
-from wakelog.storage.state.watermark import read_mark
+from wakelog.storage.paths import parse_offset_name, parse_queue_id
+from wakelog.storage.queue.consume_queue import ConsumeQueue, QueueEntry
 
 WALKED_SEGMENTS_MAX: Final = 8
 """A log without queues is walked to be cut while it is so short: more segments are tasks enough."""

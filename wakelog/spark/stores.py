@@ -30,10 +30,10 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from wakelog.spark.errors import OptionError, StoreUnreadable
+from wakelog.storage.durability.store_identity import read_identity
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import StorePaths, parse_offset_name
-from wakelog.storage.state.store_identity import read_identity
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 

@@ -48,8 +48,8 @@ from wakelog.spark.starts import read_bounds
 from wakelog.spark.store_view import StoreView
 from wakelog.spark.stores import StoreLog
 from wakelog.spark.tasks import LogPartition, read_messages
-from wakelog.storage.bulk.layout import PHYSICAL_OFFSET, SIZE
 from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.kernels.layout import PHYSICAL_OFFSET, SIZE
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,8 +18,8 @@ Read in this order:
     allocate.py flush.py commit.py transient_pool.py
                                                    what happens beside the writer
     record_check.py scan.py -> bulk/ queue/ index/ from records to queues and keys, and back
-    state/                                         the small files: who owns it, how it was left
-    recovery/ reading/ -> message_store.py         a store is opened and served
+    durability/                                     the small files: who owns it, how it was left
+    recovery/ read/    -> message_store.py         a store is opened and served
     retention/                                     what is deleted, and when
     sums/                                          what the log held when it was durable
 

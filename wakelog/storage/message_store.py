@@ -27,25 +27,25 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from wakelog.protocol.message_record import MessageRecord
-from wakelog.storage.append import MessageDraft
-from wakelog.storage.commit_log import CommitLog
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.log.commit_log import CommitLog
+from wakelog.storage.log.transient_pool import TransientPool
 from wakelog.storage.queue.consume_queue import ENTRY, ColdEntry, QueueEntry
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
-from wakelog.storage.reading.reader import (
+from wakelog.storage.read.reader import (
     GetRequest,
     LogView,
     Match,
     MatchRecord,
     MatchUnit,
 )
-from wakelog.storage.reading.store_readers import StoreReaders
+from wakelog.storage.read.store_readers import StoreReaders
 from wakelog.storage.recovery.queue_repair import list_queues
 from wakelog.storage.recovery.steps import RecoveryReport
 from wakelog.storage.results import GetResult, GetStatus, PutResult, PutStatus, QueryResult
 from wakelog.storage.store_parts import OpenOptions, StoreParts, close_parts, open_parts
-from wakelog.storage.transient_pool import TransientPool
 
 _NOT_AVAILABLE = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
 _DISK_FULL = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause="the broker's disk is full")

@@ -18,32 +18,32 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import Final, NamedTuple
 
-from wakelog.storage.allocate import InlineSegments, clean_unfinished
-from wakelog.storage.commit_log import CommitLog, SegmentSource
-from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.abort_file import AbortFile
+from wakelog.storage.durability.checkpoint import Checkpoint
+from wakelog.storage.durability.failed_sync import FailedSyncMark
+from wakelog.storage.durability.start_guard import StartGuard
+from wakelog.storage.durability.store_links import refuse_links_out
+from wakelog.storage.durability.store_lock import StoreLock
+from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file import MappedFile
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.allocate import InlineSegments, clean_unfinished
+from wakelog.storage.log.commit_log import CommitLog, SegmentSource
+from wakelog.storage.log.commit_log_reader import commit_log_files
+from wakelog.storage.log.mapped_file import MappedFile
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.transient_pool import (
+    CommitRange,
+    TransientPool,
+    copy_range,
+    restore_buffers,
+)
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.recovery.durable import seal_log, unseal_log
 from wakelog.storage.recovery.plan import first_store_timestamp_ms
 from wakelog.storage.recovery.quarantine import QuarantinedPiece, keep_aside
 from wakelog.storage.recovery.segments import sync_segments
 from wakelog.storage.recovery.steps import RECOVERY_OWNER, RecoveryReport, recover
-from wakelog.storage.state.abort_file import AbortFile
-from wakelog.storage.state.checkpoint import Checkpoint
-from wakelog.storage.state.failed_sync import FailedSyncMark
-from wakelog.storage.state.start_guard import StartGuard
-from wakelog.storage.state.store_links import refuse_links_out
-from wakelog.storage.state.store_lock import StoreLock
-from wakelog.storage.state.watermark import Watermark
-from wakelog.storage.transient_pool import (
-    CommitRange,
-    TransientPool,
-    copy_range,
-    restore_buffers,
-)
 
 BROKER_OWNER: Final = "broker"
 """In the names of unfinished segments that the log itself makes."""

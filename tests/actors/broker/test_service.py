@@ -19,12 +19,12 @@ from wakelog.actors.lines import broker_links
 from wakelog.actors.links.station import Refused
 from wakelog.actors.local import LocalBroker
 from wakelog.actors.pull_hold import PullHoldService
+from wakelog.network.server import Server
+from wakelog.network.server_errors import PortUnavailable
 from wakelog.protocol.codes import ResponseCode
-from wakelog.server.errors import PortUnavailable
-from wakelog.server.server import Server
+from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import DamagedStore, StoreFailed, StoreLocked
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.state.store_lock import StoreLock
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from wakelog.actors.broker.state_log import BEHIND_MS, WATER_MARK_MS, StateLog
-from wakelog.server.lanes import LaneStatistics
+from wakelog.network.lanes import LaneStatistics
 from wakelog.telemetry.logs import Log
 
 QUIET = LaneStatistics(0, 10, 0.0, 0, 0, 0, 0)

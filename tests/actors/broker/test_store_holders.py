@@ -13,15 +13,15 @@ import pytest
 from wakelog.actors.broker import store_holders
 from wakelog.actors.broker.store_holders import end_holders
 from wakelog.actors.links.station import LockByte
+from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.state.store_lock import StoreLock
 
 pytestmark = pytest.mark.process
 
 _HOLD = """
 import sys
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.state.store_lock import StoreLock
+from wakelog.storage.durability.store_lock import StoreLock
 lock = StoreLock(RealFileSystem(), sys.argv[1], int(sys.argv[2]))
 print("held", flush=True)
 sys.stdin.read()

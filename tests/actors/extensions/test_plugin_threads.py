@@ -16,9 +16,9 @@ from wakelog.actors.extensions.plugin_threads import PluginThreads
 from wakelog.dispatchers import plugins
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.plugins import PluginCursor
-from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 
 FS = RealFileSystem()
 WAIT_SECONDS_MAX = 10.0

@@ -12,9 +12,9 @@ from tests.fakes.logs import draft, open_log, small_config
 from wakelog.actors.commit import copy_piece
 from wakelog.actors.lines.commit_line import CommitLine
 from wakelog.actors.links.neighbour import Neighbour
-from wakelog.storage.commit_log import CommitLog
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.transient_pool import TransientPool
+from wakelog.storage.log.commit_log import CommitLog
+from wakelog.storage.log.transient_pool import TransientPool
 
 
 class Harness:

@@ -17,7 +17,7 @@ from wakelog.actors.lines.flush_line import BellFlush, OwnSync, ReferenceFlush
 from wakelog.actors.links.bells import Bell, NoteLine, Ringer
 from wakelog.actors.links.neighbour import Neighbour
 from wakelog.actors.links.words import Watermarks, Word, WordsPage, make_page
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 
 SEGMENT_BYTES = 4096
 

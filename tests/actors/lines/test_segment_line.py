@@ -10,8 +10,8 @@ from tests.fakes.logs import SEGMENT_BYTES, small_config
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.actors.lines.segment_line import SegmentLine
 from wakelog.actors.links import neighbour as neighbour_module
-from wakelog.storage.allocate import make_segment
-from wakelog.storage.commit_log_reader import commit_log_files
+from wakelog.storage.log.allocate import make_segment
+from wakelog.storage.log.commit_log_reader import commit_log_files
 
 
 class Harness:

@@ -10,7 +10,7 @@ from tests.broker.harness import subscription
 from wakelog.broker.processors import consume_queue_view
 from wakelog.broker.processors.consume_queue_view import bitmap_text, read_entries
 from wakelog.protocol.bodies import ConsumeQueueData, SubscriptionData
-from wakelog.storage.append import MessageDraft
+from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
 

@@ -20,14 +20,14 @@ from tests.fakes.records import LogBytes, properties, record
 from tests.golden_stores import open_golden, read_manifest
 from tests.spark.jobs.runners import LocalRunner
 from tests.spark.logs import write_segments
-from wakelog.dispatchers.rebuild import Rebuild
+from wakelog.audit.rebuild import Rebuild
 from wakelog.protocol.message_record import encode_blank
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.rebuild import UNFINISHED, RebuildReport, rebuild, rebuild_by
-from wakelog.storage.bulk.loader import compile_kernels
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore
 from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.kernels.loader import compile_kernels
 
 NOW_MS = 1_700_000_000_000
 SEGMENT_BYTES = 64 << 20

@@ -13,7 +13,7 @@ from wakelog.spark.records.bodiless_walk import BodilessWalk
 from wakelog.spark.records.record_walk import Sound
 from wakelog.spark.records.walk_kernel import find_records, keep_records
 from wakelog.spark.stores import OpenSegment, open_store
-from wakelog.storage.bulk.layout import PHYSICAL_OFFSET, PROPERTIES_BEGIN, PROPERTIES_BYTES
+from wakelog.storage.kernels.layout import PHYSICAL_OFFSET, PROPERTIES_BEGIN, PROPERTIES_BYTES
 
 
 def walked(folder: Path, log: LogBytes, walk: BodilessWalk) -> list[tuple[Sound, list[bytes]]]:

@@ -19,7 +19,7 @@ from wakelog.spark.records.record_walk import (
 )
 from wakelog.spark.records.walk_kernel import find_records, keep_records
 from wakelog.spark.stores import OpenSegment, open_store
-from wakelog.storage.bulk.layout import PHYSICAL_OFFSET
+from wakelog.storage.kernels.layout import PHYSICAL_OFFSET
 
 SEGMENT_BYTES = 1 << 16
 

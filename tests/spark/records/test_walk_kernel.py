@@ -9,8 +9,8 @@ from tests.fakes.records import LogBytes, properties
 from wakelog.protocol.java import LONG_MAX, LONG_MIN
 from wakelog.spark.bounds import Bounds
 from wakelog.spark.records.walk_kernel import walk_records, wanted_records
-from wakelog.storage.bulk.integers import Array
-from wakelog.storage.bulk.layout import (
+from wakelog.storage.kernels.integers import Array
+from wakelog.storage.kernels.layout import (
     GROUP,
     KEY_ROWS,
     NUMBER_FIELDS,
@@ -19,7 +19,7 @@ from wakelog.storage.bulk.layout import (
     STORE_TIMESTAMP,
     TAGS_CODE,
 )
-from wakelog.storage.bulk.scan_kernel import scan_records
+from wakelog.storage.kernels.scan_kernel import scan_records
 
 NOT_FILLED = [TAGS_CODE, REFINE]
 

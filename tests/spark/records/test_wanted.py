@@ -10,7 +10,7 @@ from wakelog.spark.bounds import Bounds, Selection, Topics
 from wakelog.spark.records.record_walk import RecordWalk, Sound
 from wakelog.spark.records.wanted import Wanted
 from wakelog.spark.stores import OpenSegment, open_store
-from wakelog.storage.bulk.layout import PHYSICAL_OFFSET
+from wakelog.storage.kernels.layout import PHYSICAL_OFFSET
 
 
 class Asked(Topics):

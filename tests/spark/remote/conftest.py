@@ -8,9 +8,9 @@ import pytest
 
 from tests.compat.clusters import Cluster
 from tests.spark.sink.messages import message
-from wakelog.remoting.credentials import Credentials
-from wakelog.remoting.signing import make_client
-from wakelog.remoting.tls import Tls
+from wakelog.network.credentials import Credentials
+from wakelog.network.signing import make_client
+from wakelog.network.tls import Tls
 from wakelog.spark.options import RemoteOptions
 from wakelog.spark.remote.calls import BrokerCalls
 from wakelog.spark.sink.options import WriteOptions

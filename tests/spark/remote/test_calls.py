@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from tests.spark.remote.clusters import NAME_SERVER, FakeCluster, messages
+from wakelog.network.call_errors import CallTimeout, ConnectFailed
 from wakelog.protocol.bodies import BrokerData, QueueData, TopicRouteData
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.remoting.errors import CallTimeout, ConnectFailed
 from wakelog.spark.options import RemoteOptions
 from wakelog.spark.remote.calls import open_calls, readable_queues
 from wakelog.spark.remote.plan import QueueAt

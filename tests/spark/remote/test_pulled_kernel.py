@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.records import record
 from wakelog.spark.remote.pulled_kernel import scan_pulled
-from wakelog.storage.bulk.layout import (
+from wakelog.storage.kernels.layout import (
     GROUP,
     NO_GROUP,
     NUMBER_FIELDS,

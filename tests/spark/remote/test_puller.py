@@ -16,7 +16,7 @@ from wakelog.spark.remote.plan import PulledRange, QueueAt
 from wakelog.spark.remote.pulled_kernel import scan_pulled
 from wakelog.spark.remote.pulled_walk import PulledWalk
 from wakelog.spark.remote.puller import Puller, PullLimits
-from wakelog.storage.bulk.layout import QUEUE_OFFSET
+from wakelog.storage.kernels.layout import QUEUE_OFFSET
 
 KEY = ("a", "T", 0)
 AT = QueueAt(*KEY, "a:10911")

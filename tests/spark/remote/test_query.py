@@ -7,7 +7,7 @@ import asyncio
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, LessThan
 
 from tests.spark.remote.clusters import FakeCluster, messages, options
-from wakelog.remoting.credentials import Credentials
+from wakelog.network.credentials import Credentials
 from wakelog.spark.bounds import Bounds, Selection
 from wakelog.spark.pushdown import push
 from wakelog.spark.remote.query import plan_by, remote_options

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from tests.spark.sink.messages import FakeCluster
+from wakelog.network.call_errors import ConnectFailed
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.remoting.errors import ConnectFailed
 from wakelog.spark.remote.routes import WireFailed, find_route, said
 
 SERVERS = ("gone:1", "names:9876")

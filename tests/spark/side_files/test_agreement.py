@@ -13,8 +13,8 @@ from tests.spark.side_files.stores import side_config
 from wakelog.spark.side_files.agreement import agreed_end
 from wakelog.spark.side_files.folder import SideFolder, Span
 from wakelog.spark.side_files.gather import Gatherer
-from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.paths import offset_name
 
 CONFIG = side_config()

@@ -26,9 +26,9 @@ from tests.spark.side_files.stores import (
 from wakelog.dispatchers.plugins import PluginCursor
 from wakelog.spark.side_files import dispatcher as dispatcher_module
 from wakelog.spark.side_files.dispatcher import ParquetDispatcher
-from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.paths import offset_name
 
 CONFIG = side_config()

@@ -16,7 +16,7 @@ from tests.spark.side_files import stores
 from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED, TRANSACTION_PREPARED
 from wakelog.spark.side_files import gather
 from wakelog.spark.side_files.gather import SCHEMA, Gatherer, LogShort, by_topic
-from wakelog.storage.commit_log_reader import CommitLogReader
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.paths import offset_name
 
 CONFIG = small_config()

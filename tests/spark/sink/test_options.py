@@ -2,8 +2,8 @@
 
 import pytest
 
-from wakelog.remoting.credentials import Credentials
-from wakelog.remoting.tls import Tls
+from wakelog.network.credentials import Credentials
+from wakelog.network.tls import Tls
 from wakelog.spark.errors import OptionError
 from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_options
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.spark.sink.messages import NAME_SERVER, READ, FakeCluster, message
+from wakelog.network.call_errors import CallTimeout, ConnectFailed
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.remoting.errors import CallTimeout, ConnectFailed
 from wakelog.spark.sink.options import WriteOptions
 from wakelog.spark.sink.packing import pack
 from wakelog.spark.sink.producer import Producer, WriteFailed

@@ -9,9 +9,6 @@ from hypothesis import strategies as st
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
-from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.kernels import Kernels
-from wakelog.storage.bulk.loader import compile_kernels
 from wakelog.storage.index import index_append
 from wakelog.storage.index.index_append import IndexFileWriter
 from wakelog.storage.index.index_file import (
@@ -23,6 +20,9 @@ from wakelog.storage.index.index_file import (
     IndexShape,
     index_key_hash,
 )
+from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.loader import compile_kernels
 
 SHAPE = IndexShape(slot_count=7, entry_count=12)
 PATH = "/store/index/20200101000000000"

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from tests.fakes.logs import read_file, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes, properties
-from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.kernels import Kernels
-from wakelog.storage.bulk.loader import compile_kernels
+from wakelog.storage.durability.dispatched import IndexEnd
 from wakelog.storage.index.index_file import HEADER, IndexHeader
 from wakelog.storage.index.index_service import IndexReader, index_names
 from wakelog.storage.index.index_writer import IndexWriter
-from wakelog.storage.scan import ScanSpan, scan_plain
-from wakelog.storage.state.dispatched import IndexEnd
+from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.loader import compile_kernels
+from wakelog.storage.log.scan import ScanSpan, scan_plain
 
 CONFIG = small_config(index_slot_count=5, index_entry_count=6)
 DIRECTORY = "/store/index"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import offset_name
 from wakelog.storage.queue import careful_end as module
 from wakelog.storage.queue.careful_end import careful_end

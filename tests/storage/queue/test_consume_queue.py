@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.errors import StoreFailed
-from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.paths import offset_name
 from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue, QueueEntry
 

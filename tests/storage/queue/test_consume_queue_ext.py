@@ -13,7 +13,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.golden_stores import open_golden
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.queue.consume_queue import ENTRY, ConsumeQueue
 from wakelog.storage.queue.consume_queue_ext import (

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.storage.allocate import make_segment
-from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.log.allocate import make_segment
+from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
 from wakelog.storage.queue.consume_queue_ext_writer import UNIT_BYTES_MAX, ConsumeQueueExtWriter
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.storage.allocate import make_segment
 from wakelog.storage.errors import StoreFailed, StoreFull
-from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.log.allocate import make_segment
+from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.paths import offset_name
 from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit

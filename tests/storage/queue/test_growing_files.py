@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.errors import StoreFailed
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.queue.growing_files import GrowingFiles
 
 FILE_BYTES = 8

@@ -10,14 +10,14 @@ from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
 from wakelog.protocol.message_record import encode_record
-from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import BrokerRole, StoreConfig
+from wakelog.storage.durability.abort_file import AbortFile
+from wakelog.storage.durability.checkpoint import Checkpoint, CheckpointTimes, read_times
+from wakelog.storage.durability.watermark import Watermark, read_mark
 from wakelog.storage.errors import DamagedStore, StoreFailed
+from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.recovery.durable import Durable, known_durable, seal_of, unseal_log
 from wakelog.storage.recovery.steps import recover
-from wakelog.storage.state.abort_file import AbortFile
-from wakelog.storage.state.checkpoint import Checkpoint, CheckpointTimes, read_times
-from wakelog.storage.state.watermark import Watermark, read_mark
 
 CONFIG = store_config(commit_log_file_bytes=4096)
 SEGMENT = "/store/commitlog/00000000000000000000"

@@ -12,7 +12,7 @@ from tests.fakes.logs import draft, open_log
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, store_config
 from wakelog.protocol.message_record import MAGIC_OFFSET, encode_blank
-from wakelog.storage.commit_log import CommitLog
+from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.recovery.log_end import LogEnd, LogEndSearch
 from wakelog.storage.recovery.queue_ends import QueueEnds
 

@@ -9,12 +9,12 @@ import pytest
 
 from tests.fakes.logs import write_file
 from tests.storage.recovery.test_steps import BYTES, CONFIG, CrashedStore, dispatched_offset, noted
+from wakelog.storage.durability.abort_file import AbortFile
+from wakelog.storage.durability.failed_sync import FailedSyncMark
+from wakelog.storage.durability.watermark import Watermark, read_mark
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.recovery import steps
 from wakelog.storage.recovery.queue_repair import QueueRepair
-from wakelog.storage.state.abort_file import AbortFile
-from wakelog.storage.state.failed_sync import FailedSyncMark
-from wakelog.storage.state.watermark import Watermark, read_mark
 from wakelog.storage.sums.cover import Cover
 from wakelog.storage.sums.sum_file import sum_names
 

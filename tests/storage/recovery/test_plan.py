@@ -6,6 +6,7 @@ import pytest
 
 from tests.fakes.stores import NOW_MS
 from tests.storage.recovery.test_steps import BYTES, CONFIG, CrashedStore
+from wakelog.storage.durability.checkpoint import CheckpointTimes
 from wakelog.storage.recovery.plan import (
     DurablePositions,
     Plan,
@@ -15,7 +16,6 @@ from wakelog.storage.recovery.plan import (
     plan_after_crash,
 )
 from wakelog.storage.recovery.segments import load_segments
-from wakelog.storage.state.checkpoint import CheckpointTimes
 
 TIMES = CheckpointTimes(NOW_MS + 12_000, NOW_MS + 12_000, 0)
 

@@ -13,7 +13,7 @@ from tests.fakes.stores import dispatch, open_store
 from tests.storage.recovery.test_steps import BYTES as SEGMENT_BYTES
 from tests.storage.recovery.test_steps import CONFIG, KEY, CrashedStore
 from wakelog.storage.errors import StoreFailed, StoreFull
-from wakelog.storage.mapped_file import MappedFile
+from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.recovery.quarantine import BLOCK_BYTES, keep_aside
 
 BYTES = 4 * BLOCK_BYTES

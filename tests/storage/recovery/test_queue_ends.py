@@ -9,9 +9,9 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, store_config
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH
 from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from wakelog.storage.append import MessageDraft
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.queue_offsets import QueueKey
+from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.recovery.queue_ends import QueueEnds
 
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.storage.recovery.test_steps import BYTES, CONFIG, KEY, CrashedStore
+from wakelog.storage.durability.checkpoint import CheckpointTimes
 from wakelog.storage.recovery.plan import DurablePositions
 from wakelog.storage.recovery.queue_repair import QueueRepair
 from wakelog.storage.recovery.search import (
@@ -15,7 +16,6 @@ from wakelog.storage.recovery.search import (
     search_after_crash,
 )
 from wakelog.storage.recovery.segments import load_segments
-from wakelog.storage.state.checkpoint import CheckpointTimes
 
 
 def searched_store(crashed: CrashedStore) -> SearchedStore:

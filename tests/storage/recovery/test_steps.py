@@ -11,6 +11,10 @@ from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
 from wakelog.storage.config import BrokerRole, StoreConfig
+from wakelog.storage.durability.checkpoint import CheckpointTimes, encode_checkpoint
+from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd, read_dispatched
+from wakelog.storage.durability.failed_sync import FailedSyncMark
+from wakelog.storage.durability.watermark import Watermark, read_mark
 from wakelog.storage.errors import DamagedStore, StoreError, StoreFull
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.recovery import steps
@@ -18,10 +22,6 @@ from wakelog.storage.recovery.steps import (
     RecoveryReport,
     recover,
 )
-from wakelog.storage.state.checkpoint import CheckpointTimes, encode_checkpoint
-from wakelog.storage.state.dispatched import DispatchedFile, IndexEnd, read_dispatched
-from wakelog.storage.state.failed_sync import FailedSyncMark
-from wakelog.storage.state.watermark import Watermark, read_mark
 from wakelog.storage.sums.compare import compare_sums
 from wakelog.storage.sums.cover import Cover
 

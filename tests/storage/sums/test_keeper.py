@@ -7,7 +7,7 @@ import errno
 from tests.fakes.logs import SEGMENT_BYTES, small_config
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.storage.sums.segments import CONFIG, change, segment_path, segments
-from wakelog.storage.state.watermark import Watermark
+from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.sums.keeper import (
     COVER_PAUSE_MS,
     FAILED_PAUSE_MS,

@@ -18,9 +18,9 @@ from tests.storage.sums.segments import (
     segments,
     sum_path,
 )
-from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.sums.sum_file import (
     SECTOR_BYTES,

@@ -17,7 +17,7 @@ from wakelog.actors.cluster.options import find_actor, own_node_id
 from wakelog.actors.links.neighbour import ActorCaller
 from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.start_outcome import describe_failure, started
-from wakelog.server.errors import ServerError
+from wakelog.network.server_errors import ServerError
 from wakelog.storage.errors import StoreError
 
 FIND_SECONDS = 0.05

@@ -12,7 +12,7 @@ from collections import deque
 from typing import NamedTuple
 
 from wakelog.broker.decision import AwaitFlush
-from wakelog.server.handler import Reply
+from wakelog.network.handler import Reply
 
 
 class _Waiter(NamedTuple):

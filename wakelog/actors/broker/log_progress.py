@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 from wakelog.actors.broker.flush_waiters import FlushWaiters
 from wakelog.actors.links.links import DispatchLine, FlushLine
 from wakelog.broker.decision import AwaitFlush
-from wakelog.server.handler import Reply
+from wakelog.network.handler import Reply
 
 
 class CommitEnd(Protocol):

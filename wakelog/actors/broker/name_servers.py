@@ -18,10 +18,10 @@ from functools import partial
 from wakelog.actors.links.pump import Pump
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import BrokerConfig
+from wakelog.network.call_errors import RemotingError
+from wakelog.network.client import RemotingClient
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
-from wakelog.remoting.client import RemotingClient
-from wakelog.remoting.errors import RemotingError
 from wakelog.telemetry.logs import Log, logger
 
 UNREGISTER_MS_MAX = 1_000

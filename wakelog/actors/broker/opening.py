@@ -15,10 +15,10 @@ from wakelog.actors.broker.store_holders import end_holders
 from wakelog.actors.links.clocks import wall_ms
 from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.links.station import BROKER_SERVICE, open_logs
+from wakelog.storage.durability.store_identity import claim_identity, read_identity
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.state.store_identity import claim_identity, read_identity
 from wakelog.storage.store_parts import MakeSegmentSource, OpenOptions
 
 

@@ -26,7 +26,7 @@ from wakelog.broker.processors import PROCESSORS
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.sys_flag import PULL_SUSPEND
-from wakelog.storage.reading.reader import SCAN_COUNT_MIN
+from wakelog.storage.read.reader import SCAN_COUNT_MIN
 
 WAIT_MS_MAX = 50
 """Reput that runs needs a few; somebody who asks is not kept longer from what is there."""

@@ -52,9 +52,9 @@ from wakelog.broker.decision import (
 )
 from wakelog.broker.error_answer import error_answer
 from wakelog.broker.processors import PROCESSORS
+from wakelog.network.handler import Channel, Reply
+from wakelog.network.server import Server
 from wakelog.protocol.command import RemotingCommand
-from wakelog.server.handler import Channel, Reply
-from wakelog.server.server import Server
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.message_store import MessageStore
 from wakelog.telemetry.logs import LineBudget, Log, logger

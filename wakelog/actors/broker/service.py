@@ -44,15 +44,15 @@ from wakelog.broker.broker import Broker
 from wakelog.broker.config import PORTS_BELOW
 from wakelog.broker.decision import HoldPull
 from wakelog.broker.error_answer import error_answer
+from wakelog.broker.lane_table import broker_lanes
 from wakelog.broker.processors import PROCESSORS
 from wakelog.broker.processors.queue_progress import measure
 from wakelog.broker.schedule import DueMessage
+from wakelog.network.connection import Connection
+from wakelog.network.lanes import Lanes
+from wakelog.network.limits import ServerLimits
+from wakelog.network.server import Server
 from wakelog.protocol.codes import RequestCode
-from wakelog.server.connection import Connection
-from wakelog.server.lane_table import broker_lanes
-from wakelog.server.lanes import Lanes
-from wakelog.server.limits import ServerLimits
-from wakelog.server.server import Server
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.telemetry.logs import Log, logger

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from wakelog.broker.decision import Lane
-from wakelog.server.lanes import LaneStatistics
+from wakelog.network.lanes import LaneStatistics
 from wakelog.telemetry.logs import Log, logger
 
 WATER_MARK_MS: Final = 1_000

@@ -18,9 +18,9 @@ import time
 from contextlib import suppress
 
 from wakelog.actors.links.station import LockByte
+from wakelog.storage.durability.store_lock import BROKER_BYTE, StoreLock
 from wakelog.storage.errors import StoreLocked
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.state.store_lock import BROKER_BYTE, StoreLock
 from wakelog.telemetry.logs import Log, logger
 
 RELEASE_SECONDS_MAX = 1.0

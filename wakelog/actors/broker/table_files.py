@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from wakelog.broker.broker import Broker
+from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import StorePaths
-from wakelog.storage.state.config_files import ConfigFiles
 from wakelog.telemetry.logs import Log, logger
 
 

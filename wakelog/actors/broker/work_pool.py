@@ -20,9 +20,9 @@ from functools import partial
 from typing import Any
 
 from wakelog.broker.decision import Outcome, RunInPool
+from wakelog.network.turn import YIELD_SECONDS
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.server.turn import YIELD_SECONDS
 
 THREADS_COUNT = 4
 WAITING_MAX = 10_000  # sendThreadPoolQueueCapacity, the smallest of 4.9.3's

@@ -40,10 +40,10 @@ from wakelog.actors.links.neighbour import Caller, Neighbour, NeighbourLost, tak
 from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.links.station import BROKER_SERVICE, LockByte
 from wakelog.actors.links.words import Watermarks, WordsPage, make_page
+from wakelog.storage.durability.store_lock import holder_pid
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.state.store_lock import holder_pid
 
 RELEASE_SECONDS_MAX = 10.0
 """How long a neighbour may take to make its files durable when the Broker stops."""

@@ -14,12 +14,12 @@ from wakelog.actors.links.clocks import steady_ms
 from wakelog.actors.links.links import LinkEvents
 from wakelog.actors.links.neighbour import Neighbour, NeighbourLost
 from wakelog.actors.links.pump import Pump
-from wakelog.storage.commit import Commit
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.mapped_file_queue import MappedFileQueue
-from wakelog.storage.transient_pool import TransientPool
+from wakelog.storage.log.commit import Commit
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.transient_pool import TransientPool
 from wakelog.telemetry.logs import Log, logger
 
 COMMIT_SECONDS_MAX = 2.0

@@ -35,8 +35,8 @@ from wakelog.actors.links.pump import Pump
 from wakelog.actors.links.words import Word, WordsPage
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.flush import SegmentSync
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.flush import SegmentSync
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 
 STALL_SECONDS = 0.5
 """Who waits for a flush waits so long for Flush; a sync of a full buffer of a slow disk takes

@@ -12,10 +12,10 @@ import asyncio
 from typing import Any
 
 from wakelog.actors.links.neighbour import Neighbour, NeighbourLost
-from wakelog.storage.allocate import Allocate, InlineSegments
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.allocate import Allocate, InlineSegments
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.store_parts import BROKER_OWNER
 

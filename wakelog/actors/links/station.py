@@ -26,9 +26,9 @@ from wakelog.actors.links.links import Attachment
 from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.links.words import NoPage, WordsPage
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.store_lock import BROKER_BYTE, StoreLock
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.state.store_lock import BROKER_BYTE, StoreLock
 from wakelog.telemetry.logs import configure_logs
 
 BROKER_SERVICE = "broker"

@@ -13,7 +13,7 @@ from wakelog.protocol.bodies import OffsetMovedEvent, encode_body
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.headers import PullMessageRequestHeader
 from wakelog.protocol.properties import DELAY, KEYS, TAGS, encode_properties
-from wakelog.storage.append import MessageDraft
+from wakelog.storage.log.append import MessageDraft
 
 
 def write_offset_moved_event(

@@ -40,7 +40,7 @@ from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers import PullMessageRequestHeader, read_header
 from wakelog.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND, is_readable
-from wakelog.storage.reading.log_windows import WINDOW_BYTES
+from wakelog.storage.read.log_windows import WINDOW_BYTES
 from wakelog.storage.results import GetResult, GetStatus
 
 SUSPEND_MS_MAX = 600_000  # clients ask for 15 to 20 s and give up after 30 s

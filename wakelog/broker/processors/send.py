@@ -47,7 +47,7 @@ from wakelog.protocol.sys_flag import (
     MESSAGE_STORE_HOST_V6,
     TRANSACTION_MASK,
 )
-from wakelog.storage.append import MessageDraft, batch_drafts
+from wakelog.storage.log.append import MessageDraft, batch_drafts
 from wakelog.storage.results import PutResult, PutStatus
 
 DLQ_QUEUE_COUNT = 1

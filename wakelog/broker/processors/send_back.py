@@ -33,7 +33,7 @@ from wakelog.protocol.properties import (
     encode_properties,
 )
 from wakelog.protocol.sys_flag import TOPIC_UNIT_SUB, is_writeable
-from wakelog.storage.append import MessageDraft
+from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.results import PutStatus
 
 FIRST_DELAY_LEVEL = 3  # 10 s with 4.9.3's levels

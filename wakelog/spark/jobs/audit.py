@@ -24,6 +24,8 @@ from functools import partial
 from os.path import isdir, join
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from wakelog.audit.index_compare import compare_index
+from wakelog.audit.queue_compare import Span, compare_queue
 from wakelog.protocol.java import LONG_MAX
 from wakelog.spark.jobs.rebuild import rebuild_by
 from wakelog.spark.jobs.run import Runner, SparkRunner
@@ -31,11 +33,9 @@ from wakelog.spark.jobs.tables import ALL_TOPICS, read_log, source_path
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.index.index_service import index_shape
+from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.paths import StorePaths
-from wakelog.storage.queue_offsets import QueueKey
 from wakelog.storage.recovery.queue_repair import list_queues
-from wakelog.storage.verification.index_compare import compare_index
-from wakelog.storage.verification.queue_compare import Span, compare_queue
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

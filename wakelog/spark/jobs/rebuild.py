@@ -5,7 +5,7 @@
     keys of all          -> one index file              a task each, beside those
 
 The result is what `wakelog log rebuild` makes and what a broker makes that starts over the copied
-log, in a new folder with consumequeue/ and index/ in it; `dispatchers/parallel` says how. Until all
+log, in a new folder with consumequeue/ and index/ in it; `audit/parallel` says how. Until all
 of it is durable it lies in `<target>.unfinished`; a rebuild that was killed is started again and
 removes what the one before has left there.
 
@@ -29,22 +29,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from wakelog.audit.parallel.index_merge import IndexPart, make_index_part, plan_index
+from wakelog.audit.parallel.pieces import BUCKETS_COUNT, KeyFile
+from wakelog.audit.parallel.queue_merge import MergeSummary, merge_queues
+from wakelog.audit.parallel.segment_scan import SegmentSummary, scan_segment
 from wakelog.dispatchers.log_cursor import BadStretch
-from wakelog.dispatchers.parallel.index_merge import IndexPart, make_index_part, plan_index
-from wakelog.dispatchers.parallel.pieces import BUCKETS_COUNT, KeyFile
-from wakelog.dispatchers.parallel.queue_merge import MergeSummary, merge_queues
-from wakelog.dispatchers.parallel.segment_scan import SegmentSummary, scan_segment
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.run import Runner, SparkRunner
-from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.paths import StorePaths, offset_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from wakelog.storage.bulk.kernels import Kernels
+    from wakelog.storage.kernels.kernels import Kernels
 
 UNFINISHED: Final = ".unfinished"
 BULK_LOG_BYTES_MIN: Final = 64 << 20
@@ -204,7 +204,7 @@ def _index_tasks(
 
 @cache
 def _compiled() -> Kernels:
-    from wakelog.storage.bulk.loader import compile_kernels
+    from wakelog.storage.kernels.loader import compile_kernels
 
     return compile_kernels()
 

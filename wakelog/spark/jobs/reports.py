@@ -22,9 +22,9 @@ from wakelog.spark.columns import nearest
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.tables import ALL_TOPICS, read_log, read_times
 from wakelog.spark.stores import StoreLog, find_stores
+from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.state.config_files import ConfigFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

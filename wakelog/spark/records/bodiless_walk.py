@@ -32,7 +32,7 @@ from wakelog.spark.records.record_walk import (
     Sound,
     WalkRecords,
 )
-from wakelog.storage.bulk.layout import NUMBER_FIELDS, PHYSICAL_OFFSET
+from wakelog.storage.kernels.layout import NUMBER_FIELDS, PHYSICAL_OFFSET
 
 KeepRecords = Callable[..., tuple[int, int, int]]
 

@@ -10,7 +10,7 @@ import numpy as np
 from wakelog.spark.records.fields import FIELDS
 from wakelog.spark.records.record_walk import RecordWalk, SegmentFile, Sound
 from wakelog.spark.records.row_kernel import check_bodies, read_fields
-from wakelog.storage.bulk.layout import PHYSICAL_OFFSET, SIZE
+from wakelog.storage.kernels.layout import PHYSICAL_OFFSET, SIZE
 
 
 def last_sound_end(walk: RecordWalk, file: SegmentFile, begin: int, end: int) -> int | None:

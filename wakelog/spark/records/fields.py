@@ -1,7 +1,7 @@
 """The columns of `row_kernel.read_fields`, apart from numba so that they can be read without it.
 
-What `storage/bulk/layout.py` is to a scan: one int64 row a record, begins and ends are positions in
-the walk's buffer. A property that a record lacks has an empty span.
+What `storage/kernels/layout.py` is to a scan: one int64 row a record, begins and ends are positions
+in the walk's buffer. A property that a record lacks has an empty span.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ see: a sound record is a row; a record whose parts do not add up is passed over 
 it; of anything else the next sound record is looked for; a blank ends the segment. What is passed
 over is returned too, as `Damage`.
 
-The columns are the arrays of `storage/bulk/layout.py`; they, and the buffer, are filled again by
+The columns are the arrays of `storage/kernels/layout.py`; they, and the buffer, are filled again by
 each step.
 
 Invariants:
@@ -30,8 +30,8 @@ from wakelog.protocol.message_record import (
     MESSAGE_MAGIC,
     TOPIC_BYTES_MAX,
 )
-from wakelog.storage.bulk.layout import NUMBER_FIELDS
-from wakelog.storage.record_check import (
+from wakelog.storage.kernels.layout import NUMBER_FIELDS
+from wakelog.storage.log.record_check import (
     HEAD_BY_HOST_FLAGS,
     HOST_FLAGS,
     HOST_FLAGS_OFFSET,
@@ -117,7 +117,7 @@ class RecordWalk:
     """See the module. One owner, one thread.
 
     buffer: the bytes last read; `shift` is the physical offset of the first of them.
-    numbers: int64[records, NUMBER_FIELDS], the first `count` of them; see `bulk/layout.py`.
+    numbers: int64[records, NUMBER_FIELDS], the first `count` of them; see `kernels/layout.py`.
     group_firsts: the first record of each of `group_count` queues.
     """
 

@@ -36,17 +36,17 @@ from wakelog.spark.records.fields import (
     UNIQ_END,
 )
 from wakelog.spark.records.walk_kernel import HEAD_BYTES, hosts_bytes
-from wakelog.storage.bulk.compilation import inlined, kernel, making
-from wakelog.storage.bulk.crc_kernel import CRC_MASK, crc_of
-from wakelog.storage.bulk.integers import Array, Int, byte_at, i32_at, i64_at, same_bytes
-from wakelog.storage.bulk.layout import (
+from wakelog.storage.kernels.compilation import inlined, kernel, making
+from wakelog.storage.kernels.crc_kernel import CRC_MASK, crc_of
+from wakelog.storage.kernels.integers import Array, Int, byte_at, i32_at, i64_at, same_bytes
+from wakelog.storage.kernels.layout import (
     PROPERTIES_BEGIN,
     PROPERTIES_BYTES,
     SIZE,
     SYS_FLAG,
     TOPIC_BEGIN,
 )
-from wakelog.storage.bulk.text_kernel import PLACES_COUNT, find_properties, next_separator
+from wakelog.storage.kernels.text_kernel import PLACES_COUNT, find_properties, next_separator
 
 _INT32_MASK: Final = 0xFFFFFFFF
 _DIGITS: Final = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)

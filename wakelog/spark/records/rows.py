@@ -62,7 +62,7 @@ from wakelog.spark.records.record_walk import (
     Scanned,
 )
 from wakelog.spark.records.wanted import Wanted
-from wakelog.storage.bulk.layout import (
+from wakelog.storage.kernels.layout import (
     PHYSICAL_OFFSET,
     PREPARED_OFFSET,
     PROPERTIES_BEGIN,

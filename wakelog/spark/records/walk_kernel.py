@@ -1,7 +1,7 @@
 """The compiled loops of a walk: which records are sound, of which queue, and which are wanted.
 
-What Reput's scan (`storage/bulk/scan_kernel.py`) does beside that, the hashes of tags and of index
-keys, no table needs; without it a walk takes half as long. To import this module is to import
+What Reput's scan (`storage/kernels/scan_kernel.py`) does beside that, the hashes of tags and of
+index keys, no table needs; without it a walk takes half as long. To import this module is to import
 numba.
 
 Invariants:
@@ -18,9 +18,9 @@ from typing import Final
 import numpy as np
 
 from wakelog.protocol.java import LONG_MAX
-from wakelog.storage.bulk.compilation import inlined, kernel, making
-from wakelog.storage.bulk.integers import Array, Int, byte_at, same_bytes
-from wakelog.storage.bulk.layout import (
+from wakelog.storage.kernels.compilation import inlined, kernel, making
+from wakelog.storage.kernels.integers import Array, Int, byte_at, same_bytes
+from wakelog.storage.kernels.layout import (
     GROUP,
     NO_GROUP,
     NUMBER_FIELDS,
@@ -35,7 +35,7 @@ from wakelog.storage.bulk.layout import (
     TOPIC_BEGIN,
     TOPIC_BYTES,
 )
-from wakelog.storage.bulk.scan_kernel import sound_size, take_record
+from wakelog.storage.kernels.scan_kernel import sound_size, take_record
 
 HEAD_BYTES: Final = 88  # from a record's begin to its body, with two v4 hosts
 _TRANSACTION: Final = 12  # of the flags; 0 and 8, a committed one, are seen by consumers

@@ -10,7 +10,7 @@ import numpy as np
 from wakelog.protocol.java import LONG_MAX, LONG_MIN
 from wakelog.spark.bounds import Bounds, Selection
 from wakelog.spark.records.record_walk import Array, Scanned
-from wakelog.storage.bulk.layout import QUEUE_ID, TOPIC_BEGIN, TOPIC_BYTES
+from wakelog.storage.kernels.layout import QUEUE_ID, TOPIC_BEGIN, TOPIC_BYTES
 
 _NOTHING = Bounds(1, 0, 1, 0)
 

@@ -18,6 +18,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from wakelog.network.call_errors import RemotingError
+from wakelog.network.signing import make_client
 from wakelog.protocol.bodies import TopicList, TopicRouteData
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -36,8 +38,6 @@ from wakelog.protocol.headers import (
     SearchOffsetResponseHeader,
     UpdateConsumerOffsetRequestHeader,
 )
-from wakelog.remoting.errors import RemotingError
-from wakelog.remoting.signing import make_client
 from wakelog.spark.options import RemoteOptions
 from wakelog.spark.remote.plan import QueueAt
 from wakelog.spark.remote.routes import (

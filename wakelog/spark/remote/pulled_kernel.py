@@ -14,9 +14,9 @@ from typing import Final
 
 import numpy as np
 
-from wakelog.storage.bulk.compilation import making
-from wakelog.storage.bulk.integers import Array, Int, i64_at, same_bytes
-from wakelog.storage.bulk.layout import (
+from wakelog.storage.kernels.compilation import making
+from wakelog.storage.kernels.integers import Array, Int, i64_at, same_bytes
+from wakelog.storage.kernels.layout import (
     GROUP,
     NO_GROUP,
     QUEUE_ID,
@@ -24,7 +24,7 @@ from wakelog.storage.bulk.layout import (
     TOPIC_BEGIN,
     TOPIC_BYTES,
 )
-from wakelog.storage.bulk.scan_kernel import sound_size, take_record
+from wakelog.storage.kernels.scan_kernel import sound_size, take_record
 
 _PLACE: Final = 28  # where a record says its physical offset
 _TRANSACTION: Final = 12  # of the flags; 0 and 8, a committed one, are seen by consumers
@@ -35,7 +35,7 @@ def scan_pulled(buffer: Array, topic: Array, queue_id: Int, numbers: Array) -> t
     """Scan sound records; return how many, and where it stopped.
 
     topic, queue_id: whose records are group 0; others, which light queues have, are in none.
-    numbers: int64[records_max, NUMBER_FIELDS], see `bulk/layout.py`.
+    numbers: int64[records_max, NUMBER_FIELDS], see `kernels/layout.py`.
     """
     parts = np.zeros(4, dtype=np.int64)
     row, at = 0, 0

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from wakelog.spark.records.record_walk import Array
-from wakelog.storage.bulk.layout import GROUP, NO_GROUP, NUMBER_FIELDS
+from wakelog.storage.kernels.layout import GROUP, NO_GROUP, NUMBER_FIELDS
 
 ScanPulled = Callable[[Array, Array, int, Array], tuple[int, int]]
 

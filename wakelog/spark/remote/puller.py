@@ -31,7 +31,7 @@ from wakelog.spark.errors import DataLost
 from wakelog.spark.remote.calls import BrokerCalls, Pulled
 from wakelog.spark.remote.plan import PulledRange
 from wakelog.spark.remote.pulled_walk import PulledWalk
-from wakelog.storage.bulk.layout import QUEUE_OFFSET
+from wakelog.storage.kernels.layout import QUEUE_OFFSET
 
 REMOVING: Final = "MESSAGE_WAS_REMOVING"
 

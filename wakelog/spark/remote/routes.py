@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from wakelog.network.call_errors import RemotingError, SendFailed, TlsFailed
 from wakelog.protocol.bodies import TopicRouteData
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -15,7 +16,6 @@ from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.ext_fields import to_ext_fields
 from wakelog.protocol.headers import GetRouteInfoRequestHeader
-from wakelog.remoting.errors import RemotingError, SendFailed, TlsFailed
 from wakelog.spark.errors import SourceError
 
 _NAMES = {code.value: code.name for code in ResponseCode}

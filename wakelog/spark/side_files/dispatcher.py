@@ -28,9 +28,9 @@ from wakelog.spark.side_files.agreement import agreed_end
 from wakelog.spark.side_files.folder import SideFolder, Span
 from wakelog.spark.side_files.gather import ROWS_MAX, Gathered, Gatherer
 from wakelog.spark.stores import own_name
-from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem, RealFileSystem
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 
 
 def make_dispatcher(config: StoreConfig) -> ParquetDispatcher:

@@ -21,8 +21,8 @@ from wakelog.spark.reader import make_walk
 from wakelog.spark.records.arrow_types import arrow_schema_of
 from wakelog.spark.records.record_walk import FILE_ENDS, Damage, RecordWalk
 from wakelog.spark.records.rows import RowOptions, Rows
-from wakelog.storage.commit_log_reader import CommitLogReader
 from wakelog.storage.errors import IllegalName
+from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.paths import check_topic_name
 
 SCHEMA: Final = arrow_schema_of(MESSAGE_COLUMNS)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from wakelog.remoting.credentials import Credentials
-from wakelog.remoting.tls import Tls
+from wakelog.network.credentials import Credentials
+from wakelog.network.tls import Tls
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import OptionError
 from wakelog.spark.option_texts import (

@@ -23,13 +23,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from wakelog.broker.names import AUTO_CREATE_TOPIC_KEY_TOPIC
+from wakelog.network.call_errors import RemotingError
 from wakelog.protocol.bodies import TopicRouteData
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.ext_fields import to_ext_fields
 from wakelog.protocol.headers import SendMessageRequestHeaderV2
 from wakelog.protocol.java import string_hash
-from wakelog.remoting.errors import RemotingError
 from wakelog.spark.remote.routes import Client, WireFailed, find_route, said, tls_remedy
 from wakelog.spark.sink.options import WriteOptions
 from wakelog.spark.sink.packing import Request

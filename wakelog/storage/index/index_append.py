@@ -21,13 +21,6 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from wakelog.protocol.java import INT_MAX, LONG_MIN
-from wakelog.storage.bulk.layout import (
-    ENTRY_BYTES,
-    KEY_HASH,
-    KEY_RECORD,
-    PHYSICAL_OFFSET,
-    STORE_TIMESTAMP,
-)
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import (
     ENTRY,
@@ -39,6 +32,13 @@ from wakelog.storage.index.index_file import (
     IndexHeader,
     IndexShape,
     decode_header,
+)
+from wakelog.storage.kernels.layout import (
+    ENTRY_BYTES,
+    KEY_HASH,
+    KEY_RECORD,
+    PHYSICAL_OFFSET,
+    STORE_TIMESTAMP,
 )
 
 Array = np.ndarray[Any, Any]
@@ -54,7 +54,7 @@ WRITE_PIECE_SLOTS: Final = (256 << 10) // SLOT_BYTES
 
 
 class KeyColumns(Protocol):
-    """Keys in columns: what is needed of `storage/bulk/columns.py`."""
+    """Keys in columns: what is needed of `storage/kernels/columns.py`."""
 
     @property
     def keys(self) -> Array:

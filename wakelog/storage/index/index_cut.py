@@ -1,8 +1,8 @@
 """Cut an index file back to entries that are known to be durable, whatever lies behind them.
 
 `index_repair.py` has to look at every entry of a file: 400 MB of a full one, after each crash. Here
-it is known from `state/dispatched.py` that the entries in front of a number are durable, and that
-the slots were, too, as they stood then. Since then slots can only have come to point to entries
+it is known from `durability/dispatched.py` that the entries in front of a number are durable, and
+that the slots were, too, as they stood then. Since then slots can only point to entries
 behind; each of those names the one before it in its chain, so that following a few chains gives
 back what the slots were. Entries behind are not believed: dispatch makes them anew.
 
@@ -25,7 +25,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from wakelog.storage.bulk.layout import ENTRY_BYTES
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
@@ -41,6 +40,7 @@ from wakelog.storage.index.index_repair import (
     newest_by_slot,
     write_cut,
 )
+from wakelog.storage.kernels.layout import ENTRY_BYTES
 
 Array = np.ndarray[Any, Any]
 SECTOR_BYTES: Final = 512

@@ -34,8 +34,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from wakelog.protocol.java import INT_MAX, INT_MIN, string_hash
-from wakelog.storage.bulk.layout import ENTRY_BYTES
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.kernels.layout import ENTRY_BYTES
 
 HEADER: Final = struct.Struct(">4q2i")
 SLOT: Final = struct.Struct(">i")

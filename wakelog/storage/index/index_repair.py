@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from wakelog.storage.bulk.layout import ENTRY_BYTES
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
@@ -27,7 +26,8 @@ from wakelog.storage.index.index_file import (
     IndexShape,
     decode_header,
 )
-from wakelog.storage.mapped_file_queue import zero_from
+from wakelog.storage.kernels.layout import ENTRY_BYTES
+from wakelog.storage.log.mapped_file_queue import zero_from
 
 Array = np.ndarray[Any, Any]
 ENTRY_DTYPE: Final = np.dtype(

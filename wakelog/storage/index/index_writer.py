@@ -22,11 +22,8 @@ import numpy as np
 
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.sys_flag import TRANSACTION_ROLLBACK, transaction_type
-from wakelog.storage.allocate import FilesAhead
-from wakelog.storage.bulk.columns import Columns
-from wakelog.storage.bulk.layout import PHYSICAL_OFFSET
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.dispatch_request import DispatchRequest
+from wakelog.storage.durability.dispatched import IndexEnd
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_append import IndexFileWriter
 from wakelog.storage.index.index_cut import cut_index_file, first_entry_at
@@ -44,7 +41,10 @@ from wakelog.storage.index.index_service import (
     remove_index_files_before,
 )
 from wakelog.storage.index.new_index_file import UNFINISHED_OWNER, make_index_file
-from wakelog.storage.state.dispatched import IndexEnd
+from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.kernels.layout import PHYSICAL_OFFSET
+from wakelog.storage.log.allocate import FilesAhead
+from wakelog.storage.log.dispatch_request import DispatchRequest
 
 _NO_HEADER: Final = IndexHeader(0, 0, 0, 0, 0, ENTRY_FIRST)
 

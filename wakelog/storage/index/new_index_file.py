@@ -8,11 +8,11 @@ from __future__ import annotations
 from posixpath import join
 from typing import Final
 
-from wakelog.storage.allocate import sync_name
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import HEADER
 from wakelog.storage.index.index_service import index_shape
+from wakelog.storage.log.allocate import sync_name
 
 UNFINISHED_OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
 

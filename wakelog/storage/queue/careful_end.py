@@ -3,8 +3,8 @@
 A crash may have torn what was not durable, in any order: the first place that has no entry ends the
 queue, as in 4.9.3, and dispatch makes anew what follows. So does an entry of what is not behind the
 record of the one before, which 4.9.3 takes: a cut that was torn has left its size. But entries of
-records below a position are known to have been durable (`state/dispatched.py`), and dispatch does
-not begin below it. What is no entry there was spoilt since, and ends nothing.
+records below a position are known to have been durable (`durability/dispatched.py`), and dispatch
+does not begin below it. What is no entry there was spoilt since, and ends nothing.
 
 Source: org.apache.rocketmq.store.ConsumeQueue.recover (4.9.3).
 """
@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from wakelog.storage.bulk.layout import ENTRY_BYTES
-from wakelog.storage.mapped_file import MappedFile
+from wakelog.storage.kernels.layout import ENTRY_BYTES
+from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.queue.consume_queue import PADDING_SIZE
 
 RECOVER_PIECE_BYTES: Final = 10_000 * ENTRY_BYTES

@@ -28,11 +28,11 @@ import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from wakelog.storage.bulk.layout import ENTRY_BYTES
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file import MappedFile, OpenFiles
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.kernels.layout import ENTRY_BYTES
+from wakelog.storage.log.mapped_file import MappedFile, OpenFiles
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.queue.entry_search import (
     NEAR_COUNT,
     PAGE_BYTES,

@@ -24,8 +24,8 @@ from typing import Final, NamedTuple
 
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file import OpenFiles
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.mapped_file import OpenFiles
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 
 EXTENSION_ADDRESS_MAX: Final = -(1 << 31) - 1
 """The greatest address. Smaller numbers are addresses, all others tags codes; on disk for good."""

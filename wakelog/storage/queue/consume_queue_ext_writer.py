@@ -29,7 +29,7 @@ from collections.abc import Callable
 from typing import Final
 
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.queue.consume_queue_ext import (
     ADDRESS_BASE,
     EXTENSION_ADDRESS_MAX,

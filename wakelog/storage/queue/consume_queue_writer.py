@@ -38,10 +38,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from wakelog.storage.bulk.layout import ENTRY_BYTES
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import Buffer, FileSystem
-from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.kernels.layout import ENTRY_BYTES
+from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.queue.careful_end import ENTRY_DTYPE, careful_end
 from wakelog.storage.queue.consume_queue import (
     ENTRY,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from wakelog.storage.bulk.layout import ENTRY_BYTES
+from wakelog.storage.kernels.layout import ENTRY_BYTES
 
 PAGE_BYTES: Final = 4096
 NEAR_COUNT: Final = 2 * PAGE_BYTES // ENTRY_BYTES

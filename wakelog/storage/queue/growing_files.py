@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import Buffer, FileSystem
-from wakelog.storage.mapped_file import MappedFile
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.mapped_file import MappedFile
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 
 
 class GrowingFiles:

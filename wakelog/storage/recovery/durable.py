@@ -5,7 +5,7 @@ below it, and written there what it never synced. It leaves traces, and then the
 believed: recovery does without, and a new one begins where it ends.
 
     left by us       what shows that another broker had the store
-    either way       it has written its text into the lock file (`state/store_lock.py`)
+    either way       it has written its text into the lock file (`durability/store_lock.py`)
     in order         the checkpoint differs; or the last segment was written later, and either the
                      abort mark is there, which we had removed, or a message stands where we ended
     by a crash       the abort mark is gone, which a stop in order does; or the checkpoint's first
@@ -26,15 +26,15 @@ from contextlib import closing
 from typing import NamedTuple
 
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.abort_file import AbortFile
+from wakelog.storage.durability.checkpoint import CHECKPOINT_BYTES, CheckpointTimes
+from wakelog.storage.durability.store_lock import was_another_brokers
+from wakelog.storage.durability.watermark import Mark, Seal, Watermark, checkpoint_digest, read_mark
 from wakelog.storage.errors import DamagedStore, store_failure
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file_queue import MappedFileQueue
-from wakelog.storage.record_check import CheckKind
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.record_check import CheckKind
 from wakelog.storage.recovery.segments import check_at
-from wakelog.storage.state.abort_file import AbortFile
-from wakelog.storage.state.checkpoint import CHECKPOINT_BYTES, CheckpointTimes
-from wakelog.storage.state.store_lock import was_another_brokers
-from wakelog.storage.state.watermark import Mark, Seal, Watermark, checkpoint_digest, read_mark
 
 
 class Durable(NamedTuple):

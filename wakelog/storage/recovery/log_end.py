@@ -36,9 +36,9 @@ from wakelog.protocol.message_record import (
     TOPIC_BYTES_MAX,
 )
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file import MappedFile
-from wakelog.storage.mapped_file_queue import MappedFileQueue
-from wakelog.storage.record_check import (
+from wakelog.storage.log.mapped_file import MappedFile
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.record_check import (
     HEAD_BY_HOST_FLAGS,
     HOST_FLAGS,
     HOST_FLAGS_OFFSET,

@@ -17,9 +17,9 @@ from __future__ import annotations
 from typing import Final
 
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file import MappedFile
-from wakelog.storage.mapped_file_queue import MappedFileQueue
-from wakelog.storage.record_check import CheckKind
+from wakelog.storage.log.mapped_file import MappedFile
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.record_check import CheckKind
 from wakelog.storage.recovery.segments import check_at, next_sound_in
 
 LOOK_BYTES: Final = 64 << 10

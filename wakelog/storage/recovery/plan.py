@@ -21,10 +21,10 @@ from typing import Final, NamedTuple
 from wakelog.protocol.message_record import MESSAGE_MAGIC, RECORD_BYTES_MIN, V6_EXTRA_BYTES
 from wakelog.protocol.sys_flag import MESSAGE_BORN_HOST_V6
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.mapped_file import MappedFile
-from wakelog.storage.mapped_file_queue import MappedFileQueue
-from wakelog.storage.record_check import HEAD_BY_HOST_FLAGS, HOST_FLAGS_OFFSET
-from wakelog.storage.state.checkpoint import CheckpointTimes
+from wakelog.storage.durability.checkpoint import CheckpointTimes
+from wakelog.storage.log.mapped_file import MappedFile
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.record_check import HEAD_BY_HOST_FLAGS, HOST_FLAGS_OFFSET
 
 # A clean stop leaves everything durable; 4.9.3 looks at this many segments all the same.
 SEGMENTS_CHECKED_AFTER_CLEAN_EXIT: Final = 3

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file import MappedFile
+from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.paths import QUARANTINE_NAME, offset_name
 
 # Zeros are found and left out in blocks of this size.

@@ -14,12 +14,17 @@ from wakelog.protocol.properties import (
     decode_properties,
 )
 from wakelog.protocol.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from wakelog.storage.queue_offsets import (
+from wakelog.storage.log.queue_offsets import (
     MULTI_DISPATCH_SEPARATOR,
     QueueKey,
     multi_dispatch_keys,
 )
-from wakelog.storage.record_check import HEAD_BY_HOST_FLAGS, HOST_FLAGS, HOST_FLAGS_OFFSET, Buffer
+from wakelog.storage.log.record_check import (
+    HEAD_BY_HOST_FLAGS,
+    HOST_FLAGS,
+    HOST_FLAGS_OFFSET,
+    Buffer,
+)
 
 # These records are in no queue and carry queue offset 0 (fact 15).
 _NOT_CONSUMED = frozenset({TRANSACTION_PREPARED, TRANSACTION_ROLLBACK})

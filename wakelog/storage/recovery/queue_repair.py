@@ -15,10 +15,10 @@ from posixpath import join
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalName, store_failure
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file import OpenFiles
+from wakelog.storage.log.mapped_file import OpenFiles
+from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.paths import StorePaths, parse_queue_id
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
-from wakelog.storage.queue_offsets import QueueKey
 
 
 class QueueRepair:

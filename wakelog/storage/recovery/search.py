@@ -19,8 +19,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.checkpoint import CheckpointTimes
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.recovery.log_end import LogEnd, LogEndSearch
 from wakelog.storage.recovery.look_below import store_time_below
 from wakelog.storage.recovery.plan import (
@@ -32,7 +33,6 @@ from wakelog.storage.recovery.plan import (
 from wakelog.storage.recovery.queue_ends import QueueEnds
 from wakelog.storage.recovery.queue_repair import QueueRepair
 from wakelog.storage.recovery.segments import read_anew
-from wakelog.storage.state.checkpoint import CheckpointTimes
 
 LOST_NAMED_MAX: Final = 3
 

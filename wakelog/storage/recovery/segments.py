@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import Final
 
 from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC
-from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore, store_failure
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file import MappedFile
-from wakelog.storage.mapped_file_queue import MappedFileQueue
-from wakelog.storage.record_check import CheckKind, RecordCheck, check_record
+from wakelog.storage.log.commit_log_reader import commit_log_files
+from wakelog.storage.log.mapped_file import MappedFile
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
 
 _PIECE_BYTES: Final = 8 << 20
 # Most records are shorter; a longer one is read once more.

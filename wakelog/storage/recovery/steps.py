@@ -36,8 +36,12 @@ from contextlib import closing
 from posixpath import join
 from typing import Final, NamedTuple
 
-from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.abort_file import AbortFile
+from wakelog.storage.durability.checkpoint import Checkpoint, CheckpointTimes
+from wakelog.storage.durability.dispatched import IndexEnd, lower_dispatched, read_dispatched
+from wakelog.storage.durability.failed_sync import FailedSyncMark
+from wakelog.storage.durability.watermark import Seal, Watermark
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import IndexFileReader
@@ -46,9 +50,10 @@ from wakelog.storage.index.index_service import (
     index_shape,
     remove_index_files_after,
 )
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.commit_log_reader import commit_log_files
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.paths import StorePaths
-from wakelog.storage.queue_offsets import QueueKey
 from wakelog.storage.recovery.durable import Durable, known_durable, seal_of
 from wakelog.storage.recovery.log_end import DamagedStretch, LogEnd
 from wakelog.storage.recovery.plan import DurablePositions, plan_after_crash
@@ -61,11 +66,6 @@ from wakelog.storage.recovery.search import (
     search_after_crash,
 )
 from wakelog.storage.recovery.segments import load_segments, sync_segments
-from wakelog.storage.state.abort_file import AbortFile
-from wakelog.storage.state.checkpoint import Checkpoint, CheckpointTimes
-from wakelog.storage.state.dispatched import IndexEnd, lower_dispatched, read_dispatched
-from wakelog.storage.state.failed_sync import FailedSyncMark
-from wakelog.storage.state.watermark import Seal, Watermark
 from wakelog.storage.sums.sum_file import drop_sums_from, drop_sums_of_changed
 
 RECOVERY_OWNER: Final = "recovery"

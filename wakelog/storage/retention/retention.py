@@ -35,7 +35,7 @@ import msgspec
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.file_system import DiskUsage
-from wakelog.storage.mapped_file_queue import DIRECTORY_FULL_PERCENT
+from wakelog.storage.log.mapped_file_queue import DIRECTORY_FULL_PERCENT
 
 # System properties of 4.9.3 that are no keys of its configuration.
 DISK_FULL_PERCENT: Final = 90

@@ -12,10 +12,10 @@ from __future__ import annotations
 import contextlib
 from typing import Final
 
-from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import DiskUsage, FileSystem
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.commit_log_reader import commit_log_files
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.retention.retention import RetentionLook, Segment
 
 # What one cut of a removed segment gives back: about 15 ms of a disk and of its journal.

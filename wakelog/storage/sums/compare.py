@@ -10,11 +10,11 @@ from posixpath import basename, join
 from typing import NamedTuple
 from zlib import crc32
 
-from wakelog.storage.commit_log_reader import commit_log_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file import MappedFile
+from wakelog.storage.log.commit_log_reader import commit_log_files
+from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.sums.sum_file import (
     SECTOR_SUMS,
     blocks_of,

@@ -19,9 +19,9 @@ from collections import deque
 from typing import Final, NamedTuple
 
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.watermark import read_mark
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.state.watermark import read_mark
 from wakelog.storage.sums.compare import ChangedBlock, Scrub
 from wakelog.storage.sums.cover import Cover
 

@@ -29,7 +29,7 @@ from zlib import crc32
 
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import StorePaths, parse_offset_name
 
 BLOCK_BYTES_MAX: Final = 64 << 10

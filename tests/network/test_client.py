@@ -1,0 +1,171 @@
+"""Calls by address against a real loopback server: answers, limits, ends."""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from wakelog.network.call_errors import CallTimeout, ConnectFailed, SendFailed
+from wakelog.network.client import RemotingClient
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer, make_request
+from wakelog.protocol.frame import FrameDecoder, encode_frame
+
+Answers = Callable[[RemotingCommand], bytes | None]
+"""What a peer writes for a request; None hangs up."""
+
+
+class Peer:
+    """A server that answers as it is told to, or hangs up."""
+
+    def __init__(self, answers: Answers, tls: ssl.SSLContext | None = None) -> None:
+        self._answers = answers
+        self._tls = tls
+        self.requests: list[RemotingCommand] = []
+        self.connections_count = 0
+        self._writers: list[asyncio.StreamWriter] = []
+        self._tasks: list[asyncio.Task[None] | None] = []
+
+    async def __aenter__(self) -> "Peer":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
+        host, port = self._server.sockets[0].getsockname()
+        self.address = f"{host}:{port}"
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        self._server.close()
+        for writer in self._writers:
+            writer.close()
+        await asyncio.gather(*(task for task in self._tasks if task is not None))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections_count += 1
+        self._writers.append(writer)
+        self._tasks.append(asyncio.current_task())
+        decoder = FrameDecoder()
+        while data := await reader.read(65536):
+            for request in decoder.feed(data):
+                self.requests.append(request)
+                written = self._answers(request)
+                if written is None:
+                    writer.close()
+                    return
+                writer.write(written)
+
+
+def echo(request: RemotingCommand) -> bytes:
+    return encode_frame(answer(request, ResponseCode.SUCCESS, body=request.body))
+
+
+def request(body: bytes = b"") -> RemotingCommand:
+    return make_request(RequestCode.GET_BROKER_CLUSTER_INFO, {}, body, opaque=0)
+
+
+def run(scenario: Callable[[RemotingClient], Awaitable[None]]) -> None:
+    async def with_client() -> None:
+        client = RemotingClient()
+        try:
+            await scenario(client)
+        finally:
+            await client.close()
+            assert client.calls_count == 0
+
+    asyncio.run(with_client())
+
+
+def test_calls_at_once_share_a_connection_and_get_their_own_answers() -> None:
+    async def scenario(client: RemotingClient) -> None:
+        async with Peer(echo) as peer:
+            bodies = [str(index).encode() for index in range(50)]
+            calls = [client.invoke(peer.address, request(b), timeout_ms=5000) for b in bodies]
+            answers = await asyncio.gather(*calls)
+            assert [response.body for response in answers] == bodies
+            assert peer.connections_count == 1
+            assert len({seen.opaque for seen in peer.requests}) == 50
+
+    run(scenario)
+
+
+def test_one_command_may_be_under_way_more_than_once_and_leaves_nothing_waiting() -> None:
+    """A broker registers so with each of its name servers."""
+
+    async def scenario(client: RemotingClient) -> None:
+        async with Peer(echo) as first, Peer(echo) as second:
+            shared = request(b"x")
+            addresses = (first.address, second.address, first.address)
+            calls = [client.invoke(address, shared, timeout_ms=5000) for address in addresses]
+            assert [one.body for one in await asyncio.gather(*calls)] == [b"x"] * 3
+            waiting = [channel.waiting_count for channel in client._channels.values()]
+            assert waiting == [0, 0]
+
+    run(scenario)
+
+
+def test_a_lost_connection_ends_its_calls_and_the_next_call_connects_again() -> None:
+    hung_up = False
+
+    def hang_up_once(command: RemotingCommand) -> bytes | None:
+        nonlocal hung_up
+        first, hung_up = not hung_up, True
+        return None if first else echo(command)
+
+    async def scenario(client: RemotingClient) -> None:
+        async with Peer(hang_up_once) as peer:
+            with pytest.raises(SendFailed, match="the connection was lost"):
+                await client.invoke(peer.address, request(), timeout_ms=5000)
+            response = await client.invoke(peer.address, request(b"x"), timeout_ms=5000)
+            assert response.body == b"x"
+            assert peer.connections_count == 2
+
+    run(scenario)
+
+
+def test_an_answer_that_does_not_come_is_a_timeout_and_leaves_nothing_waiting() -> None:
+    async def scenario(client: RemotingClient) -> None:
+        async with Peer(lambda _request: b"") as silent:
+            with pytest.raises(CallTimeout, match="no answer within 20 ms"):
+                await client.invoke(silent.address, request(), timeout_ms=20)
+            await client.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:no", "no-such-host.invalid:9876"])
+def test_an_address_without_a_server_is_said_to_have_none(address: str) -> None:
+    async def scenario(client: RemotingClient) -> None:
+        with pytest.raises(ConnectFailed) as caught:
+            await client.invoke(address, request(), timeout_ms=5000)
+        assert caught.value.address == address
+
+    run(scenario)
+
+
+def test_a_oneway_request_has_the_flag_and_nobody_waits() -> None:
+    async def scenario(client: RemotingClient) -> None:
+        async with Peer(echo) as peer:
+            await client.invoke_oneway(peer.address, request(b"one way"))
+            await client.invoke(peer.address, request(b"behind it"), timeout_ms=5000)
+            assert [seen.is_oneway for seen in peer.requests] == [True, False]
+
+    run(scenario)
+
+
+def test_a_bad_frame_ends_the_connection_and_its_calls() -> None:
+    async def scenario(client: RemotingClient) -> None:
+        async with Peer(lambda _request: b"\xff" * 64) as peer:
+            with pytest.raises(SendFailed, match="bad frame"):
+                await client.invoke(peer.address, request(), timeout_ms=5000)
+
+    run(scenario)
+
+
+def test_a_closed_client_calls_nobody() -> None:
+    async def scenario(client: RemotingClient) -> None:
+        async with Peer(echo) as peer:
+            await client.close()
+            with pytest.raises(SendFailed, match="closed"):
+                await client.invoke(peer.address, request(), timeout_ms=5000)
+            assert peer.connections_count == 0
+
+    run(scenario)

@@ -1,0 +1,204 @@
+"""One connection over a transport driven by hand: decoding, pausing, bounds, closing."""
+
+import pytest
+
+from tests.network.fakes import FakeClock, FakeTransport, connect
+from wakelog.network.connection import Connection
+from wakelog.network.idle import CloseReason, verdict
+from wakelog.network.limits import ServerLimits
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.frame import encode_frame
+
+LIMITS = ServerLimits(write_buffer_bytes_high=1_000, write_buffer_bytes_max=10_000)
+
+
+class FakeOwner:
+    """Remembers what a connection told it."""
+
+    def __init__(self, verdict: CloseReason | None = None) -> None:
+        self.verdict = verdict
+        self.delivered: list[tuple[list[int], int]] = []
+        self.ended: list[tuple[CloseReason, str]] = []
+        self.pushed: list[RemotingCommand] = []
+
+    def opened(self, connection: Connection) -> CloseReason | None:
+        return self.verdict
+
+    def deliver(
+        self, connection: Connection, commands: list[RemotingCommand], size_bytes: int
+    ) -> None:
+        self.delivered.append(([command.opaque for command in commands], size_bytes))
+
+    def push_to(self, connection: Connection, command: RemotingCommand) -> bool:
+        self.pushed.append(command)
+        return True
+
+    def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
+        self.ended.append((reason, detail))
+
+
+class Bench:
+    """A connection, its owner, its clock and its transport."""
+
+    def __init__(self, peer: tuple[str, int] = ("10.0.0.9", 4711)) -> None:
+        self.owner = FakeOwner()
+        self.clock = FakeClock()
+        self.connection = Connection(self.owner, LIMITS, refused_codes=(), clock_seconds=self.clock)
+        self.transport: FakeTransport = connect(self.connection, peer)
+
+    def verdict_after(self, seconds: float) -> CloseReason | None:
+        self.clock.seconds += seconds
+        self.connection.observe(self.clock())
+        return verdict(self.connection.activity, self.clock(), LIMITS)
+
+
+def frame(opaque: int, body: bytes = b"") -> bytes:
+    return encode_frame(RemotingCommand(10, opaque, body=body))
+
+
+@pytest.mark.parametrize("step", [1, 3, 7, 64, 1000])
+def test_frames_are_delivered_however_they_are_cut(step: int) -> None:
+    bench = Bench()
+    data = frame(1) + frame(2, b"x" * 50) + frame(3)
+    for begin in range(0, len(data), step):
+        bench.connection.data_received(data[begin : begin + step])
+    assert [opaque for opaques, _ in bench.owner.delivered for opaque in opaques] == [1, 2, 3]
+    assert sum(size for _, size in bench.owner.delivered) == len(data)
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [("10.0.0.9", "10.0.0.9"), ("::ffff:10.0.0.9", "10.0.0.9"), ("fe80::1", "fe80::1")],
+)
+def test_the_peer_is_named_by_its_numeric_address(address: str, host: str) -> None:
+    bench = Bench((address, 80))
+    assert (bench.connection.remote_host, bench.connection.remote_port) == (host, 80)
+    assert bench.connection.peer == f"{host}:80"
+
+
+def test_ids_are_never_used_twice() -> None:
+    assert Bench().connection.id != Bench().connection.id
+
+
+def test_a_bad_frame_closes_after_the_sound_ones_before_it() -> None:
+    bench = Bench()
+    bench.connection.data_received(frame(1) + b"\xff\xff\xff\xff" + frame(2))
+    assert [opaques for opaques, _ in bench.owner.delivered] == [[1]]
+    ((reason, detail),) = bench.owner.ended
+    assert reason is CloseReason.BAD_FRAME
+    assert "malformed frame" in detail
+    assert bench.connection.closed
+
+
+def test_who_may_not_stay_goes_at_once() -> None:
+    owner = FakeOwner(CloseReason.TOO_MANY)
+    connection = Connection(owner, LIMITS, refused_codes=(), clock_seconds=FakeClock())
+    transport = connect(connection)
+    assert transport.is_closing()
+    assert owner.ended == [(CloseReason.TOO_MANY, "")]
+
+
+def test_gathered_frames_are_one_write() -> None:
+    bench = Bench()
+    assert bench.connection.buffer(RemotingCommand(0, 1))
+    assert not bench.connection.buffer(RemotingCommand(0, 2))
+    written_bytes = bench.connection.flush()
+    assert bench.transport.write_calls == 1
+    assert written_bytes == len(bench.transport.taken)
+    assert [one.opaque for one in bench.transport.answers()] == [1, 2]
+    assert bench.connection.buffer(RemotingCommand(0, 3))
+
+
+def test_a_large_body_arrives_whole() -> None:
+    limits = ServerLimits()
+    connection = Connection(FakeOwner(), limits, refused_codes=(), clock_seconds=FakeClock())
+    transport = connect(connection)
+    connection.buffer(RemotingCommand(0, 1, body=b"a" * 100_000))
+    connection.buffer(RemotingCommand(0, 2, body=b"b"))
+    connection.flush()
+    assert transport.write_calls == 1
+    assert [(one.opaque, len(one.body)) for one in transport.answers()] == [(1, 100_000), (2, 1)]
+
+
+def test_a_peer_that_does_not_read_is_not_read_and_then_closed() -> None:
+    bench = Bench()
+    bench.transport.peer_reads = False
+    bench.connection.buffer(RemotingCommand(0, 1, body=b"x" * 2_000))
+    bench.connection.flush()
+    assert not bench.transport.reading
+    bench.connection.buffer(RemotingCommand(0, 2, body=b"x" * 9_000))
+    assert bench.connection.flush() == 0
+    assert bench.owner.ended[0][0] is CloseReason.WRITE_BUFFER
+
+
+def test_reading_goes_on_when_every_reason_to_pause_is_gone() -> None:
+    bench = Bench()
+    bench.transport.peer_reads = False
+    bench.connection.pause_for_lane()
+    bench.connection.buffer(RemotingCommand(0, 1, body=b"x" * 2_000))
+    bench.connection.flush()
+    bench.transport.let_peer_read()
+    assert not bench.transport.reading
+    bench.connection.resume_for_lane()
+    assert bench.transport.reading
+    bench.connection.resume_for_lane()
+    assert bench.transport.reading
+
+
+def test_a_stalled_peer_is_found_and_a_slow_one_stays() -> None:
+    bench = Bench()
+    bench.connection.data_received(frame(1))
+    bench.transport.peer_reads = False
+    bench.connection.buffer(RemotingCommand(0, 1, body=b"x" * 5_000))
+    bench.connection.flush()
+    assert bench.verdict_after(29) is None
+    bench.transport.let_peer_read(1)
+    assert bench.verdict_after(29) is None
+    assert bench.verdict_after(30) is CloseReason.WRITE_STALL
+
+
+def test_a_frame_begun_has_to_end() -> None:
+    bench = Bench()
+    bench.connection.data_received(frame(1) + frame(2)[:5])
+    assert bench.verdict_after(15) is None
+    bench.connection.data_received(frame(2)[5:7])
+    assert bench.verdict_after(5) is CloseReason.SLOW_FRAME
+
+
+def test_the_time_of_a_frame_stands_still_while_nobody_reads() -> None:
+    bench = Bench()
+    bench.connection.data_received(frame(1) + frame(2)[:5])
+    bench.connection.pause_for_lane()
+    assert bench.verdict_after(25) is None
+    bench.connection.resume_for_lane()
+    assert bench.verdict_after(19) is None
+    assert bench.verdict_after(1) is CloseReason.SLOW_FRAME
+
+
+def test_idle_is_neither_read_nor_written() -> None:
+    bench = Bench()
+    bench.connection.data_received(frame(1))
+    assert bench.verdict_after(119) is None
+    bench.connection.buffer(RemotingCommand(0, 1))
+    bench.connection.flush()
+    assert bench.verdict_after(119) is None
+    assert bench.verdict_after(1) is CloseReason.IDLE
+
+
+def test_close_writes_what_was_gathered_and_abort_does_not() -> None:
+    closed, aborted = Bench(), Bench()
+    for bench in (closed, aborted):
+        bench.connection.buffer(RemotingCommand(0, 1))
+    closed.connection.close(CloseReason.REQUESTED)
+    aborted.connection.abort(CloseReason.SERVER_STOPPED)
+    assert [one.opaque for one in closed.transport.answers()] == [1]
+    assert aborted.transport.taken == b""
+    assert closed.owner.ended == [(CloseReason.REQUESTED, "")]
+    assert aborted.owner.ended == [(CloseReason.SERVER_STOPPED, "")]
+    assert aborted.connection.flush() == 0
+
+
+def test_a_push_goes_through_the_owner() -> None:
+    bench = Bench()
+    assert bench.connection.push(RemotingCommand(40, 9))
+    assert [command.opaque for command in bench.owner.pushed] == [9]

@@ -1,0 +1,358 @@
+"""A server on real loopback sockets, on both loops: ports, bad peers, caps, ordered stop."""
+
+import asyncio
+import contextlib
+import socket
+import struct
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import uvloop
+
+from tests.network.fakes import FakeClock, FakeHandler
+from wakelog.broker.lane_table import NAME_SERVER_LANE, name_server_lanes
+from wakelog.network.connection import Connection
+from wakelog.network.lanes import Lanes
+from wakelog.network.limits import ServerLimits
+from wakelog.network.server import Server
+from wakelog.network.server_errors import PortUnavailable
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import SERIALIZE_ROCKETMQ, RemotingCommand, answer
+from wakelog.protocol.frame import FrameDecoder, encode_frame
+
+HOST = "127.0.0.1"
+
+Run = Callable[[Callable[[], Awaitable[None]]], None]
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Run a coroutine function on one kind of loop."""
+    factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+
+    def run_on_loop(main: Callable[[], Awaitable[None]]) -> None:
+        async def bounded() -> None:
+            async with asyncio.timeout(10):
+                await main()
+
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(bounded())
+
+    return run_on_loop
+
+
+def make_server(handler: FakeHandler, limits: ServerLimits | None = None, **options: Any) -> Server:
+    limits = limits or ServerLimits()
+    lanes: Lanes[Connection] = Lanes(
+        name_server_lanes(),
+        lane_of_code={},
+        default_lane=NAME_SERVER_LANE,
+        bytes_max=limits.lane_bytes_max,
+    )
+    return Server(handler, lanes, limits=limits, **options)
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    handler: FakeHandler, limits: ServerLimits | None = None, **options: Any
+) -> AsyncIterator[tuple[Server, int]]:
+    """A listening server and its port, closed in order at the end."""
+    server = make_server(handler, limits, **options)
+    port = server.bind(HOST, 0)
+    await server.start_listening()
+    try:
+        yield server, port
+    finally:
+        await server.close(grace_seconds=1)
+
+
+class Peer:
+    """A client that speaks frames."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self._decoder = FrameDecoder()
+        self._commands: list[RemotingCommand] = []
+
+    @classmethod
+    async def connect(cls, port: int) -> "Peer":
+        return cls(*await asyncio.open_connection(HOST, port))
+
+    async def receive(self) -> RemotingCommand:
+        while not self._commands:
+            data = await self.reader.read(65_536)
+            assert data, "closed by the server"
+            self._commands += self._decoder.feed(data)
+        return self._commands.pop(0)
+
+    async def ask(self, code: int, opaque: int) -> RemotingCommand:
+        self.writer.write(encode_frame(RemotingCommand(code, opaque)))
+        return await self.receive()
+
+    async def is_closed(self) -> bool:
+        with contextlib.suppress(ConnectionError):
+            return await self.reader.read() == b""
+        return True
+
+    async def close(self) -> None:
+        self.writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+
+def test_a_bound_port_accepts_only_once_it_listens(run: Run) -> None:
+    async def main() -> None:
+        server = make_server(FakeHandler())
+        port = server.bind(HOST, 0)
+        with pytest.raises(ConnectionRefusedError):
+            await Peer.connect(port)
+        await server.start_listening()
+        peer = await Peer.connect(port)
+        assert (await peer.ask(1, 5)).opaque == 5
+        await peer.close()
+        await server.close()
+        with pytest.raises(ConnectionRefusedError):
+            await Peer.connect(port)
+
+    run(main)
+
+
+def test_a_taken_port_is_one_clear_error(run: Run) -> None:
+    async def main() -> None:
+        with socket.create_server((HOST, 0)) as other:
+            port = other.getsockname()[1]
+            with pytest.raises(PortUnavailable, match="another process uses this port"):
+                make_server(FakeHandler()).bind(HOST, port)
+        with pytest.raises(PortUnavailable, match="no such address"):
+            make_server(FakeHandler()).bind("192.0.2.1", 0)
+        with pytest.raises(PortUnavailable):
+            make_server(FakeHandler()).bind("no-such-host.invalid", 0)
+
+    run(main)
+
+
+def test_two_servers_that_bound_one_port_do_not_both_listen(run: Run) -> None:
+    async def main() -> None:
+        first, second = make_server(FakeHandler()), make_server(FakeHandler())
+        port = first.bind(HOST, 0)
+        assert second.bind(HOST, port) == port
+        await first.start_listening()
+        with pytest.raises(PortUnavailable):
+            await second.start_listening()
+        await first.close()
+        await second.close()
+
+    run(main)
+
+
+def test_pipelined_requests_are_all_answered(run: Run) -> None:
+    async def main() -> None:
+        handler = FakeHandler()
+        async with serving(handler) as (server, port):
+            peer = await Peer.connect(port)
+            peer.writer.write(
+                b"".join(encode_frame(RemotingCommand(7, opaque)) for opaque in range(1_000))
+            )
+            opaques = [(await peer.receive()).opaque for _ in range(1_000)]
+            assert opaques == list(range(1_000))
+            assert server.statistics().turn.requests_count == 1_000
+            assert handler.turns_ended < 1_000
+            await peer.close()
+
+    run(main)
+
+
+def test_the_second_port_does_not_serve_pulls(run: Run) -> None:
+    async def main() -> None:
+        server = make_server(FakeHandler())
+        ports = [server.bind(HOST, 0), server.bind(HOST, 0, refused_codes={11})]
+        await server.start_listening()
+        codes = []
+        for port in ports:
+            peer = await Peer.connect(port)
+            codes.append([(await peer.ask(code, 1)).code for code in (10, 11)])
+            await peer.close()
+        assert codes == [[0, 0], [0, ResponseCode.REQUEST_CODE_NOT_SUPPORTED]]
+        await server.close()
+
+    run(main)
+
+
+def raw_frame(header: bytes, *, kind: int = 0, header_bytes: int | None = None) -> bytes:
+    """A frame of exactly these header bytes, honest about its own length."""
+    declared = len(header) if header_bytes is None else header_bytes
+    return struct.pack(">II", 4 + len(header), kind << 24 | declared) + header
+
+
+def binary_header(*, remark_bytes: int = 0, ext_bytes: int = 0, tail: bytes = b"") -> bytes:
+    """A ROCKETMQ header whose two length fields may lie."""
+    fixed = struct.pack(">hBhii", 10, 0, 399, 1, 0)
+    return fixed + struct.pack(">i", remark_bytes) + struct.pack(">i", ext_bytes) + tail
+
+
+MALFORMED = {
+    "length over the limit": struct.pack(">I", 16 * 1024 * 1024 + 1) + b"x",
+    "length negative": struct.pack(">i", -1) + b"x",
+    "length zero": struct.pack(">I", 0) + b"xxxx",
+    "length below the header word": struct.pack(">I", 3) + b"xxxx",
+    "header longer than the frame": raw_frame(b"{}", header_bytes=100),
+    "header of 16 MiB in a small frame": raw_frame(b"{}", header_bytes=0xFFFFFF),
+    "bad JSON": raw_frame(b'{"code":'),
+    "JSON that is no object": raw_frame(b"[1,2]"),
+    "JSON code of a wrong type": raw_frame(b'{"code":{},"opaque":1}'),
+    "invalid UTF-8 for JSON": raw_frame(b'{"code":10,\xff\xfe}'),
+    "unknown serialise type": raw_frame(b"{}", kind=7),
+    "binary header cut": raw_frame(b"\x00\x0a\x00", kind=SERIALIZE_ROCKETMQ),
+    "binary remark negative": raw_frame(binary_header(remark_bytes=-5), kind=SERIALIZE_ROCKETMQ),
+    "binary remark too long": raw_frame(
+        binary_header(remark_bytes=2_000_000_000), kind=SERIALIZE_ROCKETMQ
+    ),
+    "binary extFields negative": raw_frame(binary_header(ext_bytes=-1), kind=SERIALIZE_ROCKETMQ),
+    "binary value of 2 GiB": raw_frame(
+        binary_header(ext_bytes=7, tail=b"\x00\x01k\x7f\xff\xff\xff"), kind=SERIALIZE_ROCKETMQ
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_frame_closes_that_one_connection(name: str, run: Run) -> None:
+    async def main() -> None:
+        async with serving(FakeHandler()) as (server, port):
+            bad, good = await Peer.connect(port), await Peer.connect(port)
+            assert (await good.ask(1, 1)).opaque == 1
+            bad.writer.write(MALFORMED[name])
+            assert await bad.is_closed()
+            assert (await good.ask(1, 2)).opaque == 2
+            closed = server.statistics().connections.closed_count
+            assert closed["badFrame"] == 1
+            await bad.close()
+            await good.close()
+
+    run(main)
+
+
+def test_a_lie_about_length_allocates_nothing() -> None:
+    async def main() -> None:
+        async with serving(FakeHandler()) as (_, port):
+            peers = [await Peer.connect(port) for _ in range(20)]
+            tracemalloc.start()
+            for peer in peers:
+                peer.writer.write(struct.pack(">II", 16 * 1024 * 1024 - 8, 0xFFFF) + b"x" * 100)
+            watcher = await Peer.connect(port)
+            assert (await watcher.ask(1, 1)).code == 0
+            _, peak_bytes = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert peak_bytes < 2_000_000
+            for peer in (*peers, watcher):
+                await peer.close()
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_never_reads_is_cut_off(run: Run) -> None:
+    async def main() -> None:
+        handler = FakeHandler(lambda request: answer(request, 0, body=b"x" * 1_000_000))
+        limits = ServerLimits(write_buffer_bytes_high=1 << 20, write_buffer_bytes_max=8 << 20)
+        async with serving(handler, limits) as (server, port):
+            deaf, good = await Peer.connect(port), await Peer.connect(port)
+            deaf.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            deaf.writer.write(
+                b"".join(encode_frame(RemotingCommand(7, opaque)) for opaque in range(100))
+            )
+            while not server.statistics().connections.closed_count["writeBuffer"]:
+                await asyncio.sleep(0)
+            assert len((await good.ask(7, 1)).body) == 1_000_000
+            deaf.writer.transport.abort()
+            await good.close()
+
+    run(main)
+
+
+def test_connections_over_the_cap_are_closed_at_once(run: Run) -> None:
+    async def main() -> None:
+        limits = ServerLimits(connections_max=2, connections_per_host_max=2)
+        async with serving(FakeHandler(), limits) as (server, port):
+            first, second = await Peer.connect(port), await Peer.connect(port)
+            assert (await second.ask(1, 1)).code == 0
+            third = await Peer.connect(port)
+            assert await third.is_closed()
+            assert (await first.ask(1, 2)).code == 0
+            assert server.statistics().connections.closed_count["tooMany"] == 1
+            for peer in (first, second, third):
+                await peer.close()
+
+    run(main)
+
+
+def test_a_sweep_closes_who_is_idle_and_tells_the_handler(run: Run) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        handler = FakeHandler()
+        async with serving(handler, clock_seconds=clock) as (server, port):
+            peer = await Peer.connect(port)
+            await peer.ask(1, 1)
+            clock.seconds += 119
+            server.sweep()
+            await peer.ask(1, 2)
+            clock.seconds += 120
+            server.sweep()
+            assert await peer.is_closed()
+            while not handler.closed:
+                await asyncio.sleep(0)
+            assert handler.closed == [handler.channels[0].id]
+            assert server.statistics().connections.closed_count["idle"] == 1
+            await peer.close()
+
+    run(main)
+
+
+def test_a_channel_is_reached_by_its_number(run: Run) -> None:
+    async def main() -> None:
+        handler = FakeHandler()
+        async with serving(handler) as (server, port):
+            peer = await Peer.connect(port)
+            await peer.ask(1, 1)
+            number = handler.channels[0].id
+            assert handler.channels[0].remote_host == HOST
+            assert server.push(number, RemotingCommand(40, 77))
+            assert (await peer.receive()).code == 40
+            assert not server.push(number + 1_000_000, RemotingCommand(40, 78))
+            server.close_channel(number)
+            assert await peer.is_closed()
+            await peer.close()
+
+    run(main)
+
+
+def test_close_answers_what_waits_and_closes_everything(run: Run) -> None:
+    async def main() -> None:
+        handler = FakeHandler()
+        server = make_server(handler)
+        port = server.bind(HOST, 0)
+        await server.start_listening()
+        busy, idle = await Peer.connect(port), await Peer.connect(port)
+        await idle.ask(1, 1)
+        busy.writer.write(b"".join(encode_frame(RemotingCommand(7, n)) for n in range(50)))
+        assert (await busy.receive()).opaque == 0
+        await server.close()
+        assert len(handler.closed) == 2
+        assert server.statistics().connections.open_count == 0
+        for peer in (busy, idle):
+            await peer.close()
+
+    run(main)
+
+
+def test_a_turn_can_be_asked_for(run: Run) -> None:
+    async def main() -> None:
+        handler = FakeHandler()
+        async with serving(handler) as (server, _):
+            server.schedule_turn()
+            server.schedule_turn()
+            await asyncio.sleep(0)
+            assert handler.turns_ended == 1
+
+    run(main)

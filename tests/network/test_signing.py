@@ -1,0 +1,104 @@
+"""Requests as a broker with access control checks them: it signs what it got once more."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+from pathlib import Path
+
+import pytest
+
+from tests.compat.clusters import real_cluster
+from tests.network.test_client import Peer, echo
+from tests.spark.remote.conftest import SEEN_SECONDS_MAX
+from tests.spark.sink.messages import message
+from wakelog.network.credentials import Credentials
+from wakelog.network.signing import SigningClient, sign
+from wakelog.protocol.codes import RequestCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.spark.options import RemoteOptions
+from wakelog.spark.remote.calls import BrokerCalls
+from wakelog.spark.sink.options import WriteOptions
+from wakelog.spark.sink.packing import pack
+from wakelog.spark.sink.producer import Producer, WriteFailed
+
+PULL = RemotingCommand(
+    int(RequestCode.PULL_MESSAGE),
+    ext_fields={"topic": "T", "queueId": "0", "Zeta": "ö", "consumerGroup": "g"},
+    body=b"body",
+)
+
+
+@pytest.mark.parametrize("token", ["", "token"])
+def test_all_values_in_the_order_of_their_names_and_the_body_are_signed(token: str) -> None:
+    signed = sign(PULL, Credentials("who", "hush", token))
+    fields = signed.ext_fields
+    # Capital letters come first, as in Java.
+    content = f"who{token}ög0T"
+    expected = hmac.new(b"hush", content.encode() + b"body", hashlib.sha1).digest()
+    assert base64.b64decode(fields.pop("Signature")) == expected
+    assert fields.pop("AccessKey") == "who"
+    assert fields.pop("SecurityToken", "") == token
+    assert fields == PULL.ext_fields
+    assert (signed.code, signed.body) == (PULL.code, PULL.body)
+
+
+def test_without_an_access_key_nothing_is_added() -> None:
+    assert sign(PULL, Credentials()) is PULL
+
+
+def test_what_a_client_sends_is_signed() -> None:
+    credentials = Credentials("who", "hush")
+
+    async def scenario() -> None:
+        client = SigningClient(credentials)
+        async with Peer(echo) as peer:
+            found = await client.invoke(peer.address, PULL, timeout_ms=5000)
+            await client.close()
+        assert found.body == PULL.body
+        [sent] = peer.requests
+        assert sent.ext_fields == sign(PULL, credentials).ext_fields
+
+    asyncio.run(scenario())
+
+
+ACCOUNTS = """
+accounts:
+- accessKey: wakelog-who
+  secretKey: wakelog-hush
+  admin: true
+"""
+
+
+@pytest.mark.java
+@pytest.mark.process
+@pytest.mark.slow
+def test_the_real_broker_takes_what_is_signed_and_nothing_else(tmp_path: Path) -> None:
+    accounts = tmp_path / "broker" / "conf" / "plain_acl.yml"
+    accounts.parent.mkdir(parents=True)
+    accounts.write_text(ACCOUNTS)
+    known = Credentials("wakelog-who", "wakelog-hush")
+    messages = [message(b"%d" % i, topic="signed") for i in range(3)]
+
+    async def send(name_server: str, credentials: Credentials) -> int:
+        client = SigningClient(credentials)
+        try:
+            options = WriteOptions((name_server,), credentials=credentials)
+            await Producer(client, options).send(pack(messages, bytes_max=1 << 20, rows_max=50))
+            calls = BrokerCalls(client, RemoteOptions((name_server,), credentials=credentials))
+            queues = await calls.queues("signed") or []
+            async with asyncio.timeout(SEEN_SECONDS_MAX):  # by the queues, a moment later
+                while sum([await calls.max_offset(queue) for queue in queues]) < len(messages):
+                    await asyncio.sleep(0.02)
+            pulled = [await calls.pull(queue, 0, 32) for queue in queues]
+            return sum(bool(each.body) for each in pulled)
+        finally:
+            await client.close()
+
+    with real_cluster(tmp_path, settings={"aclEnable": "true"}) as cluster:
+        assert asyncio.run(send(cluster.name_server, known)) > 0
+        for wrong in (Credentials(), Credentials("wakelog-who", "guessed")):
+            with pytest.raises(WriteFailed, match="AclException"):
+                asyncio.run(send(cluster.name_server, wrong))

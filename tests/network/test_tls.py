@@ -1,0 +1,205 @@
+"""TLS as who calls has it: whom it trusts, what is said where nothing comes about, 4.9.3's brokers.
+
+The certificates are for 127.0.0.1, of one signer, for a hundred years; the key of `client` has the
+password `hush`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.compat.clusters import Cluster
+from tests.compat.real_rocketmq import RealBroker, RealNameServer, class_options
+from tests.network.test_client import Peer, echo, request
+from tests.spark.remote.conftest import numbered, send
+from wakelog.network.call_errors import ConnectFailed, SendFailed, TlsFailed
+from wakelog.network.credentials import Credentials
+from wakelog.network.signing import make_client
+from wakelog.network.tls import Tls, TlsRefused, make_context
+from wakelog.protocol.frame import FrameDecoder
+
+FILES = Path(__file__).parent / "certificates"
+SIGNER, SERVER, SERVER_KEY, CLIENT, CLIENT_KEY = (
+    str(FILES / name)
+    for name in ("signer.pem", "server.pem", "server.key", "client.pem", "client.key")
+)
+TRUSTING = Tls(SIGNER)
+KNOWN = Tls(SIGNER, CLIENT, CLIENT_KEY, "hush")
+
+
+def serving(*, asks: bool = False) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(SERVER, SERVER_KEY)
+    if asks:
+        context.load_verify_locations(SIGNER)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def call(tls: Tls | None, server: ssl.SSLContext | None, *, host: str = "127.0.0.1") -> bytes:
+    """Ask a peer that answers with what it was sent; return that."""
+
+    async def scenario() -> bytes:
+        async with Peer(echo, server) as peer:
+            client = make_client(Credentials(), tls)
+            try:
+                address = f"{host}:{peer.address.rpartition(':')[2]}"
+                answer = await client.invoke(address, request(b"hello"), timeout_ms=5000)
+                return bytes(answer.body)
+            finally:
+                await client.close()
+
+    return asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("tls", "asks", "host"),
+    [
+        (TRUSTING, False, "127.0.0.1"),
+        (KNOWN, True, "127.0.0.1"),
+        (Tls(SIGNER, checks_host=False), False, "localhost"),
+        (Tls(checks_server=False), False, "localhost"),
+    ],
+)
+def test_a_server_that_may_be_trusted_is_called(tls: Tls, asks: bool, host: str) -> None:
+    assert call(tls, serving(asks=asks), host=host) == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("tls", "host", "reason"),
+    [
+        (Tls(), "127.0.0.1", "its certificate is not trusted: unable to get local issuer"),
+        (Tls(CLIENT), "127.0.0.1", "its certificate is not trusted: unable to get"),
+        (TRUSTING, "localhost", "its certificate is not trusted: Hostname mismatch"),
+    ],
+)
+def test_nobody_else_is_told_anything(tls: Tls, host: str, reason: str) -> None:
+    with pytest.raises(TlsFailed, match=reason):
+        call(tls, serving(), host=host)
+
+
+def test_a_server_that_asks_who_calls_ends_what_it_does_not_know() -> None:
+    # With TLS 1.3 the server says so after the handshake.
+    with pytest.raises((TlsFailed, SendFailed)):
+        call(TRUSTING, serving(asks=True))
+
+
+def test_tls_and_the_clear_do_not_meet() -> None:
+    with pytest.raises(SendFailed):
+        call(None, serving())
+
+    async def scenario() -> None:
+        async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1)
+            writer.close()
+
+        async with await asyncio.start_server(end, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            client = make_client(Credentials(), TRUSTING)
+            with pytest.raises(TlsFailed, match="ended the connection before TLS was agreed on"):
+                await client.invoke(f"127.0.0.1:{port}", request(), timeout_ms=5000)
+            await client.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_server_that_does_not_part_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wakelog.network.client.PARTING_SECONDS_MAX", 0.05)
+    ended = threading.Event()
+
+    def serve(listening: socket.socket) -> None:
+        plain, _ = listening.accept()
+        with serving().wrap_socket(plain, server_side=True) as connection:
+            [asked] = FrameDecoder().feed(connection.recv(65536))
+            connection.sendall(echo(asked))
+            ended.wait(10)
+
+    async def scenario(address: str) -> None:
+        client = make_client(Credentials(), TRUSTING)
+        await client.invoke(address, request(), timeout_ms=5000)
+        await client.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = threading.Thread(target=serve, args=(listening,))
+        server.start()
+        started = time.monotonic()
+        asyncio.run(scenario(f"127.0.0.1:{listening.getsockname()[1]}"))
+        assert time.monotonic() - started < 10
+        ended.set()
+        server.join()
+
+
+def test_a_port_where_nobody_is_has_nothing_to_do_with_tls() -> None:
+    async def scenario() -> None:
+        client = make_client(Credentials(), TRUSTING)
+        with pytest.raises(ConnectFailed) as caught:
+            await client.invoke("127.0.0.1:1", request(), timeout_ms=5000)
+        assert not isinstance(caught.value, TlsFailed)
+        await client.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("tls", "words"),
+    [
+        (Tls("/nowhere.pem"), "/nowhere.pem cannot be read as certificates: No such file"),
+        (Tls(CLIENT_KEY), "client.key cannot be read as certificates: no certificate"),
+        (Tls(SIGNER, CLIENT, CLIENT_KEY, "guessed"), "client.key cannot be read as a certificate"),
+        (Tls(SIGNER, CLIENT, CLIENT_KEY), "client.key cannot be read as a certificate and its key"),
+        (Tls(SIGNER, CLIENT, SERVER_KEY), "key values mismatch"),
+        (Tls(SIGNER, SERVER), "server.pem cannot be read as a certificate and its key"),
+    ],
+)
+def test_files_that_cannot_be_used_are_named(tls: Tls, words: str) -> None:
+    with pytest.raises(TlsRefused, match=words):
+        make_context(tls)
+
+
+def test_a_password_is_not_shown() -> None:
+    assert "hush" not in repr(KNOWN) and "client.pem" in repr(KNOWN)
+
+
+@pytest.mark.java
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_real_broker_that_takes_nothing_but_tls_is_written_to_and_read(tmp_path: Path) -> None:
+    both = (
+        *class_options(),
+        "-Dtls.test.mode.enable=false",
+        f"-Dtls.server.certPath={SERVER}",
+        f"-Dtls.server.keyPath={SERVER_KEY}",
+    )
+    name_server = RealNameServer(classes=[*both, "-Dtls.server.mode=permissive"])
+    try:
+        options = [
+            *both,
+            "-Dtls.server.mode=enforcing",
+            "-Dtls.server.need.client.auth=require",
+            "-Dtls.server.authClient=true",
+            f"-Dtls.server.trustCertPath={SIGNER}",
+        ]
+        broker = RealBroker(
+            tmp_path / "broker",
+            tmp_path / "store",
+            name_server=name_server.address,
+            classes=options,
+        )
+        broker.start()
+        try:
+            cluster = Cluster(name_server.address, broker.address, broker.store)
+            messages = numbered("secret", range(100))
+            send(cluster, messages, tls=KNOWN)
+            with pytest.raises(Exception, match="TLS"):
+                send(cluster, messages)
+        finally:
+            broker.kill()
+    finally:
+        name_server.kill()

@@ -1,0 +1,470 @@
+"""One turn of the loop, with a clock and a loop driven by hand."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.network.fakes import FakeClock, FakeHandler, FakeLoop, FakeTransport, connect
+from wakelog.network import refusals
+from wakelog.network.connection import Connection
+from wakelog.network.handler import AnswerError, Channel, Reply
+from wakelog.network.idle import CloseReason
+from wakelog.network.lanes import Lanes, LaneSpec
+from wakelog.network.limits import ServerLimits
+from wakelog.network.loop_lag import LoopLag
+from wakelog.network.turn import Turn
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand, answer
+from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.frame import encode_frame
+
+SEND, PULL = 10, 11
+
+
+class Bench:
+    """A turn with its lanes, and the owner that its connections report to."""
+
+    def __init__(
+        self,
+        handler: FakeHandler,
+        *,
+        capacity: int = 100,
+        crowded: int = 1000,
+        answer_error: AnswerError = refusals.failed,
+        poll_seconds: float = 0.0,
+    ) -> None:
+        self.clock = FakeClock()
+        self.loop = FakeLoop()
+        self.handler = handler
+        self.limits = ServerLimits(turn_budget_seconds=0.002, poll_seconds=poll_seconds)
+        self.deferred: list[tuple[Any, Reply]] = []
+        self.lag = LoopLag(self.clock())
+        self.lanes: Lanes[Connection] = Lanes(
+            [
+                LaneSpec(
+                    name="send",
+                    capacity_count=capacity,
+                    weight=32,
+                    crowded_count=crowded,
+                    wait_seconds_max=0.2,
+                ),
+                LaneSpec(
+                    name="pull", capacity_count=100, weight=32, crowded_count=1000, yields=True
+                ),
+            ],
+            lane_of_code={SEND: "send"},
+            default_lane="pull",
+            bytes_max=1_000_000,
+        )
+        self.turn = Turn(
+            handler,
+            self.lanes,
+            loop_lag=self.lag,
+            limits=self.limits,
+            on_deferred=self.keep,
+            answer_error=answer_error,
+            call_soon=self.loop.call_soon,
+            clock_seconds=self.clock,
+            wall_ms=self.clock.wall_ms,
+        )
+
+    def keep(self, outcome: Any, request: RemotingCommand, channel: Channel, reply: Reply) -> None:
+        self.deferred.append((outcome, reply))
+
+    def opened(self, connection: Connection) -> CloseReason | None:
+        return None
+
+    def deliver(
+        self, connection: Connection, commands: list[RemotingCommand], size_bytes: int
+    ) -> None:
+        self.turn.deliver(connection, commands, size_bytes)
+
+    def push_to(self, connection: Connection, command: RemotingCommand) -> bool:
+        return self.turn.push(connection, command)
+
+    def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
+        self.turn.channel_closed(connection)
+
+    def connection(self, refused: frozenset[int] = frozenset()) -> tuple[Connection, FakeTransport]:
+        made = Connection(self, self.limits, refused_codes=refused, clock_seconds=self.clock)
+        return made, connect(made)
+
+    def pass_time(self, seconds: float) -> None:
+        self.clock.seconds += seconds
+        self.lag.expect(self.clock())
+
+
+def frames(*opaques: int, code: int = SEND, flag: int = 0) -> bytes:
+    return b"".join(encode_frame(RemotingCommand(code, opaque, flag)) for opaque in opaques)
+
+
+def opaques_of(transport: FakeTransport) -> list[int]:
+    return [command.opaque for command in transport.answers()]
+
+
+def test_what_arrived_together_is_answered_by_one_write_a_connection() -> None:
+    bench = Bench(FakeHandler())
+    first, first_transport = bench.connection()
+    second, second_transport = bench.connection()
+    first.data_received(frames(1, 2))
+    second.data_received(frames(3))
+    first.data_received(frames(4))
+    assert bench.handler.processed == []
+    bench.loop.turn_over()
+    assert opaques_of(first_transport) == [1, 2, 4]
+    assert opaques_of(second_transport) == [3]
+    assert (first_transport.write_calls, second_transport.write_calls) == (1, 1)
+    assert bench.handler.turns_ended == 1
+    assert not bench.loop.ready
+
+
+def test_no_answer_leaves_before_the_end_of_the_turn() -> None:
+    bench = Bench(FakeHandler())
+    connection, transport = bench.connection()
+    seen: list[int] = []
+    bench.handler.end_of_turn = lambda: seen.append(len(transport.taken))  # type: ignore[method-assign]
+    connection.data_received(frames(1, 2))
+    bench.loop.turn_over()
+    assert seen == [0]
+    assert opaques_of(transport) == [1, 2]
+
+
+def test_a_failed_end_of_turn_fails_every_answer_of_it() -> None:
+    bench = Bench(FakeHandler())
+    bench.handler.end_error = OSError(28, "No space left on device")
+    connection, transport = bench.connection()
+    connection.data_received(frames(1, 2))
+    bench.loop.turn_over()
+    assert [(one.opaque, one.code) for one in transport.answers()] == [(1, 1), (2, 1)]
+    assert "No space left on device" in (transport.answers()[0].remark or "")
+    assert bench.turn.statistics().failures_count == 1
+
+
+def test_a_shell_may_say_how_errors_are_answered() -> None:
+    bench = Bench(FakeHandler(), answer_error=lambda request, error: answer(request, 14, "full"))
+    bench.handler.end_error = OSError(28, "No space left on device")
+    connection, transport = bench.connection()
+    connection.data_received(frames(1))
+    bench.loop.turn_over()
+    (only,) = transport.answers()
+    assert (only.opaque, only.code, only.remark) == (1, 14, "full")
+
+
+def test_the_budget_ends_a_turn_and_the_rest_comes_behind_the_reads() -> None:
+    bench = Bench(FakeHandler())
+    connection, transport = bench.connection()
+
+    def slow(request: RemotingCommand) -> RemotingCommand:
+        bench.clock.seconds += 0.001
+        return answer(request, 0)
+
+    bench.handler.rule = slow
+    connection.data_received(frames(1, 2, 3, 4, 5))
+    bench.loop.turn_over()
+    assert bench.handler.processed == [1, 2]
+    assert opaques_of(transport) == [1, 2]
+    connection.data_received(frames(6))
+    bench.loop.run_until_quiet()
+    assert opaques_of(transport) == [1, 2, 3, 4, 5, 6]
+    assert bench.handler.processed_at_end == [2, 4, 6]
+
+
+def test_a_send_waits_for_few_pulls_and_not_for_all_that_came_before_it() -> None:
+    bench = Bench(FakeHandler())
+    consumer, pulled = bench.connection()
+    producer, sent = bench.connection()
+
+    def slow(request: RemotingCommand) -> RemotingCommand:
+        bench.clock.seconds += 0.00015
+        return answer(request, 0)
+
+    bench.handler.rule = slow
+    consumer.data_received(frames(1, 2, 3, 4, 5, code=PULL))
+    bench.loop.turn_over()
+    producer.data_received(frames(9))
+    assert opaques_of(pulled) == [1, 2]
+    bench.loop.turn_over()
+    assert opaques_of(sent) == [9]
+    assert opaques_of(pulled) == [1, 2, 3, 4]
+    bench.loop.run_until_quiet()
+    assert opaques_of(pulled) == [1, 2, 3, 4, 5]
+
+
+def test_who_sent_is_answered_before_the_pulls_behind_are_looked_at() -> None:
+    bench = Bench(FakeHandler())
+    consumer, _ = bench.connection()
+    producer, sent = bench.connection()
+    seen: list[tuple[int, list[int], int]] = []
+
+    def look(request: RemotingCommand) -> RemotingCommand:
+        seen.append((request.opaque, opaques_of(sent), bench.handler.turns_ended))
+        return answer(request, 0)
+
+    bench.handler.rule = look
+    consumer.data_received(frames(1, 2, code=PULL))
+    producer.data_received(frames(8, 9))
+    bench.loop.turn_over()
+    assert seen == [(8, [], 0), (9, [], 0), (1, [8, 9], 1), (2, [8, 9], 1)]
+    assert bench.handler.turns_ended == 2
+
+
+def test_pulls_get_as_much_of_a_turn_as_sends() -> None:
+    bench = Bench(FakeHandler())
+    consumer, pulled = bench.connection()
+    producer, sent = bench.connection()
+
+    def slow(request: RemotingCommand) -> RemotingCommand:
+        bench.clock.seconds += 0.0001
+        return answer(request, 0)
+
+    bench.handler.rule = slow
+    producer.data_received(frames(*range(100, 106)))
+    consumer.data_received(frames(*range(10), code=PULL))
+    bench.loop.turn_over()
+    assert len(opaques_of(sent)) == len(opaques_of(pulled)) == 6
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        lambda request: answer(request, 0),
+        lambda request: "deferred",
+        lambda request: 1 / 0,
+    ],
+)
+def test_a_oneway_request_is_never_answered(outcome: Callable[[RemotingCommand], Any]) -> None:
+    bench = Bench(FakeHandler(outcome), capacity=2)
+    connection, transport = bench.connection(refused=frozenset({PULL}))
+    connection.data_received(frames(1, 2, 3, flag=ONEWAY_FLAG))
+    connection.data_received(frames(4, code=PULL, flag=ONEWAY_FLAG))
+    bench.loop.run_until_quiet()
+    for _, reply in bench.deferred:
+        reply(RemotingCommand(0))
+    bench.loop.run_until_quiet()
+    assert bench.handler.processed == [1, 2]
+    assert transport.taken == b""
+
+
+def test_none_is_no_answer() -> None:
+    bench = Bench(FakeHandler(lambda request: None))
+    connection, transport = bench.connection()
+    connection.data_received(frames(1))
+    bench.loop.run_until_quiet()
+    assert bench.handler.processed == [1]
+    assert transport.taken == b""
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "remark"),
+    [
+        (ValueError("no such thing"), 1, "builtins.ValueError: no such thing"),
+        (RemoteProtocolError(16, "not allowed"), 16, "not allowed"),
+    ],
+)
+def test_an_exception_becomes_an_answer_and_the_connection_stays(
+    error: Exception, code: int, remark: str
+) -> None:
+    def rule(request: RemotingCommand) -> RemotingCommand:
+        if request.opaque == 1:
+            raise error
+        return answer(request, 0)
+
+    bench = Bench(FakeHandler(rule))
+    connection, transport = bench.connection()
+    connection.data_received(frames(1, 2))
+    bench.loop.run_until_quiet()
+    first, second = transport.answers()
+    assert (first.opaque, first.code, first.remark) == (1, code, remark)
+    assert (second.opaque, second.code) == (2, 0)
+    assert not connection.closed
+    assert bench.turn.statistics().failures_count == 1
+
+
+def test_over_the_capacity_says_overload_with_the_measured_wait() -> None:
+    bench = Bench(FakeHandler(), capacity=2)
+    connection, transport = bench.connection()
+    bench.lag.due_seconds = bench.clock() - 0.125  # the loop was away for 125 ms
+    connection.data_received(frames(1, 2, 3))
+    bench.loop.run_until_quiet()
+    by_opaque = {one.opaque: one for one in transport.answers()}
+    assert [by_opaque[opaque].code for opaque in (1, 2, 3)] == [0, 0, ResponseCode.SYSTEM_BUSY]
+    assert by_opaque[3].remark == (
+        "[OVERLOAD]system busy, start flow control for a while, "
+        "period in queue: 125ms, size of queue: 2"
+    )
+
+
+def test_a_request_that_waited_too_long_is_refused_and_not_processed() -> None:
+    bench = Bench(FakeHandler())
+    connection, transport = bench.connection()
+    connection.data_received(frames(1))
+    bench.pass_time(0.1)
+    connection.data_received(frames(2))
+    bench.pass_time(0.15)
+    bench.loop.run_until_quiet()
+    assert bench.handler.processed == [2]
+    by_opaque = {one.opaque: one for one in transport.answers()}
+    assert by_opaque[1].code == ResponseCode.SYSTEM_BUSY
+    assert by_opaque[1].remark == (
+        "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
+        "period in queue: 250ms, size of queue: 1"
+    )
+
+
+def test_the_lag_of_the_loop_counts_as_waiting() -> None:
+    bench = Bench(FakeHandler())
+    connection, transport = bench.connection()
+    bench.lag.due_seconds = bench.clock() - 0.5
+    connection.data_received(frames(1) + frames(2, code=PULL))
+    bench.loop.run_until_quiet()
+    assert bench.handler.processed == [2]
+    assert "period in queue: 500ms" in (transport.answers()[0].remark or "")
+
+
+def test_a_port_refuses_codes_that_it_does_not_serve() -> None:
+    bench = Bench(FakeHandler())
+    connection, transport = bench.connection(refused=frozenset({PULL}))
+    connection.data_received(frames(1, code=PULL) + frames(2))
+    bench.loop.run_until_quiet()
+    refused, served = transport.answers()
+    assert (refused.opaque, refused.code) == (1, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+    assert refused.remark == " request type 11 not supported"
+    assert (served.opaque, served.code) == (2, 0)
+
+
+def test_a_deferred_request_is_answered_later_and_once() -> None:
+    bench = Bench(FakeHandler(lambda request: "until flushed"))
+    connection, transport = bench.connection()
+    connection.data_received(frames(1))
+    bench.loop.run_until_quiet()
+    assert transport.taken == b""
+    ((outcome, reply),) = bench.deferred
+    assert outcome == "until flushed"
+    reply(answer(RemotingCommand(SEND, 1), 0))
+    assert transport.taken == b""
+    bench.loop.run_until_quiet()
+    assert opaques_of(transport) == [1]
+    with pytest.raises(AssertionError):
+        reply(answer(RemotingCommand(SEND, 1), 0))
+
+
+def test_a_deferred_answer_after_the_connection_is_gone_is_dropped() -> None:
+    bench = Bench(FakeHandler(lambda request: "until flushed"))
+    connection, transport = bench.connection()
+    connection.data_received(frames(1))
+    bench.loop.run_until_quiet()
+    transport.abort()
+    bench.deferred[0][1](answer(RemotingCommand(SEND, 1), 0))
+    bench.loop.run_until_quiet()
+    assert transport.taken == b""
+    assert bench.turn.statistics().answers_dropped_count == 1
+    assert bench.handler.closed == [connection.id]
+
+
+def test_a_closed_channel_is_reported_after_its_last_request() -> None:
+    bench = Bench(FakeHandler())
+    connection, transport = bench.connection()
+    told: list[str] = []
+
+    def rule(request: RemotingCommand) -> None:
+        told.append(f"request {request.opaque}")
+        bench.clock.seconds += 1
+
+    bench.handler.rule = rule
+    bench.handler.channel_closed = lambda channel, now_ms: told.append("closed")  # type: ignore[method-assign]
+    connection.data_received(frames(1, 2, code=PULL))
+    transport.close()
+    bench.loop.run_until_quiet()
+    assert told == ["request 1", "request 2", "closed"]
+
+
+def test_a_push_leaves_with_the_turn_and_not_after_the_end() -> None:
+    bench = Bench(FakeHandler())
+    connection, transport = bench.connection()
+    assert connection.push(RemotingCommand(40, 5))
+    assert transport.taken == b""
+    bench.loop.run_until_quiet()
+    assert [(one.code, one.opaque) for one in transport.answers()] == [(40, 5)]
+    transport.abort()
+    assert not connection.push(RemotingCommand(40, 6))
+
+
+def test_answers_of_a_peer_are_counted_and_dropped() -> None:
+    bench = Bench(FakeHandler())
+    connection, _ = bench.connection()
+    connection.data_received(frames(1, flag=RESPONSE_FLAG))
+    bench.loop.run_until_quiet()
+    assert bench.handler.processed == []
+    assert bench.turn.statistics().unsolicited_responses_count == 1
+
+
+def test_an_answer_that_cannot_be_written_becomes_code_1() -> None:
+    bench = Bench(FakeHandler(lambda request: answer(request, 0, ext_fields={"k": "v"}, body=b"")))
+    connection, transport = bench.connection()
+
+    def rule(request: RemotingCommand) -> RemotingCommand:
+        response = answer(request, 0)
+        response.opaque = request.opaque
+        response.ext_fields = {"key": object()}  # type: ignore[dict-item]
+        return response
+
+    bench.handler.rule = rule
+    connection.data_received(frames(7))
+    bench.loop.run_until_quiet()
+    (only,) = transport.answers()
+    assert (only.opaque, only.code) == (7, ResponseCode.SYSTEM_ERROR)
+
+
+def test_a_crowded_lane_stops_the_reading_until_half_is_done() -> None:
+    bench = Bench(FakeHandler(), crowded=4)
+    connection, transport = bench.connection()
+
+    def slow(request: RemotingCommand) -> RemotingCommand:
+        bench.clock.seconds += 0.002
+        bench.lag.expect(bench.clock())
+        return answer(request, 0)
+
+    bench.handler.rule = slow
+    connection.data_received(frames(1, 2, 3, 4))
+    assert not transport.reading
+    bench.loop.turn_over()
+    assert not transport.reading
+    bench.loop.turn_over()
+    assert transport.reading
+    bench.loop.run_until_quiet()
+    assert opaques_of(transport) == [1, 2, 3, 4]
+
+
+def test_statistics_count_bytes_of_both_ways() -> None:
+    bench = Bench(FakeHandler())
+    connection, transport = bench.connection()
+    data = frames(1, 2, 3)
+    connection.data_received(data)
+    bench.loop.run_until_quiet()
+    statistics = bench.turn.statistics()
+    assert statistics.received_bytes == len(data)
+    assert statistics.written_bytes == len(transport.taken)
+    assert (statistics.requests_count, statistics.answers_count) == (3, 3)
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+@pytest.mark.parametrize(("code", "polls"), [(SEND, True), (PULL, False)])
+def test_the_loop_stays_awake_behind_answers_but_to_pulls(
+    code: int, polls: bool, deferred: bool
+) -> None:
+    rule = (lambda _: "deferred") if deferred else (lambda request: answer(request, 0))
+    bench = Bench(FakeHandler(rule), poll_seconds=0.0002)
+    connection, transport = bench.connection()
+    for opaque in (1, 2):
+        connection.data_received(frames(opaque, code=code))
+        bench.loop.turn_over()
+        for _, reply in bench.deferred:
+            reply(RemotingCommand(0, opaque, RESPONSE_FLAG))
+            bench.loop.turn_over()
+        bench.deferred.clear()
+    assert opaques_of(transport) == [1, 2]
+    assert bool(bench.loop.ready) is polls
+    bench.pass_time(0.001)
+    bench.loop.turn_over()
+    assert not bench.loop.ready

@@ -1,0 +1,213 @@
+"""The compiled scan and the plain one agree on any bytes, damaged ones included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fakes.records import STORE_MS, LogBytes, properties, record
+from wakelog.protocol.properties import split_keys
+from wakelog.protocol.sys_flag import transaction_type
+from wakelog.storage.index.index_file import index_key_hash
+from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.layout import KEY_HASH, KEY_RECORD
+from wakelog.storage.log.dispatch_request import DispatchRequest
+from wakelog.storage.log.scan import SCHEDULE_TOPIC, PlainScan, ScanSpan, scan_plain
+from wakelog.storage.queue.consume_queue import ENTRY
+
+DELAYS_MS = (1000, 5000)
+BUFFER_BYTES = 1 << 14
+
+NAMES = ("KEYS", "TAGS", "UNIQ_KEY", "DELAY", "INNER_MULTI_DISPATCH", "KEY", "tags", "", "ÄTAGS")
+VALUES = ("", "a", "a b", "  a  b ", "ä", "😀", "1", "x" * 40, "%LMQ%a,%LMQ%b", "a\x01b")
+
+pairs = st.tuples(st.sampled_from(NAMES), st.sampled_from(VALUES))
+texts = st.lists(pairs, max_size=6).map(
+    lambda found: "\x02".join(f"{name}\x01{value}" for name, value in found).encode()
+) | st.binary(max_size=40)
+records = st.fixed_dictionaries(
+    {
+        "properties": texts,
+        "topic": st.sampled_from(["T", "Other", "Tö", SCHEDULE_TOPIC, "%RETRY%g"]),
+        "queue_id": st.integers(0, 2) | st.just(-1),
+        "queue_offset": st.integers(0, 3),
+        "sys_flag": st.sampled_from([0, 1, 4, 8, 12]),
+        "store_timestamp_ms": st.sampled_from([0, STORE_MS, (1 << 63) - 1]),
+        "born_host": st.sampled_from([("1.2.3.4", 1), ("::1", 1)]),
+        "store_host": st.sampled_from([("1.2.3.4", 1), ("::1", 1)]),
+        "body": st.sampled_from([b"", b"body"]),
+    }
+)
+damages = st.lists(st.tuples(st.integers(0, 1 << 13), st.binary(min_size=1, max_size=8)))
+
+
+def make(found: list[dict[str, Any]]) -> LogBytes:
+    log = LogBytes(segment_bytes=BUFFER_BYTES)
+    for values in found:
+        text = values.pop("properties")
+        if log.end + 500 < BUFFER_BYTES:
+            log.add(text, **values)
+    return log
+
+
+def damaged_bytes(found: list[dict[str, Any]], damage: list[tuple[int, bytes]], cut: int) -> bytes:
+    """Return a log with bytes written over others, and without its last ones."""
+    log = make(found)
+    for at, data in damage:
+        if at + len(data) <= len(log.data):
+            log.damage(at, data)
+    return bytes(log.data[: max(len(log.data) - cut, 0)])
+
+
+def columns_of(kernels: Kernels, **values: Any) -> Columns:
+    return Columns(kernels, DELAYS_MS, **{"buffer_bytes": BUFFER_BYTES, "records_max": 64} | values)
+
+
+def plain_of(data: bytes) -> PlainScan:
+    return scan_plain(ScanSpan(data, 0, len(data), 0, BUFFER_BYTES), DELAYS_MS)
+
+
+def words_of(request: DispatchRequest) -> list[str]:
+    """Return the index words of a record, as the plain way takes them."""
+    if transaction_type(request.sys_flag) == 12:
+        return []
+    return ([request.uniq_key] if request.uniq_key else []) + split_keys(request.keys or "")
+
+
+def keys_of(columns: Columns) -> list[tuple[int, int]]:
+    """Return (physical offset, hash) of each index key, the plain way's records between."""
+    found = []
+    for begin, end, request in columns.key_runs():
+        for key in range(begin, end):
+            row = columns.request(int(columns.keys[KEY_RECORD, key]))
+            found.append((row.physical_offset, int(columns.keys[KEY_HASH, key])))
+        if request is not None:
+            for word in words_of(request):
+                found.append((request.physical_offset, index_key_hash(request.topic, word)))
+    return found
+
+
+@pytest.mark.slow
+@settings(
+    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(found=st.lists(records, max_size=20), damage=damages, cut=st.integers(0, 200))
+def test_agrees_with_the_plain_scan(
+    kernels: Kernels, found: list[dict[str, Any]], damage: list[tuple[int, bytes]], cut: int
+) -> None:
+    data = damaged_bytes(found, damage, cut)
+    columns = columns_of(kernels)
+    columns.buffer[: len(data)] = data
+    scan = columns.scan(begin=0, end=len(data), physical_offset=0, segment_end=BUFFER_BYTES)
+    plain = plain_of(data)
+
+    assert columns.requests() == plain.requests
+    assert (scan.next_position, scan.stopped_by) == (plain.next_physical_offset, plain.stopped_by)
+    assert keys_of(columns) == [
+        (request.physical_offset, index_key_hash(request.topic, word))
+        for request in plain.requests
+        for word in words_of(request)
+    ]
+    check_groups(columns, plain.requests)
+
+
+def check_groups(columns: Columns, requests: list[DispatchRequest]) -> None:
+    expected: dict[tuple[str, int], list[bytes]] = {}
+    of_queue: dict[tuple[str, int], list[DispatchRequest]] = {}
+    for request in requests:
+        if transaction_type(request.sys_flag) in (0, 8):
+            entry = ENTRY.pack(request.physical_offset, request.size_bytes, request.tags_code)
+            expected.setdefault((request.topic, request.queue_id), []).append(entry)
+            of_queue.setdefault((request.topic, request.queue_id), []).append(request)
+    for group in columns.groups():
+        found = of_queue[group.topic, group.queue_id]
+        first, last = found[0], found[-1]
+        offsets = [one.queue_offset for one in found]
+        assert group.unbroken == (offsets == [first.queue_offset + i for i in range(len(found))])
+        assert (group.queue_offset, group.physical_offset, group.physical_offset_end) == (
+            first.queue_offset,
+            first.physical_offset,
+            last.physical_offset + last.size_bytes,
+        )
+    assert {
+        (group.topic, group.queue_id): [
+            columns.entries.tobytes()[20 * place : 20 * place + 20]
+            for place in range(group.begin, group.end)
+        ]
+        for group in columns.groups()
+    } == expected
+
+
+def test_full_columns_end_a_scan_without_a_reason(kernels: Kernels) -> None:
+    log = LogBytes(segment_bytes=BUFFER_BYTES)
+    for _ in range(5):
+        log.add()
+    columns = columns_of(kernels, records_max=3)
+    columns.buffer[: log.end] = log.data
+    first = columns.scan(begin=0, end=log.end, physical_offset=0, segment_end=BUFFER_BYTES)
+    assert (columns.count, first.next_position, first.stopped_by) == (3, log.offsets[3], None)
+    second = columns.scan(
+        begin=first.next_position,
+        end=log.end,
+        physical_offset=first.next_position,
+        segment_end=BUFFER_BYTES,
+    )
+    assert (columns.count, second.next_position, second.stopped_by) == (2, log.end, None)
+
+
+@pytest.mark.parametrize("count", [64, 65, 1000])
+def test_endless_keys_go_the_plain_way(kernels: Kernels, count: int) -> None:
+    words = " ".join(f"k{i}" for i in range(count))
+    log = LogBytes(segment_bytes=BUFFER_BYTES)
+    log.add(properties(KEYS="first"))
+    log.add(properties(KEYS=words))
+    log.add(properties(KEYS="last"))
+    columns = columns_of(kernels)
+    columns.buffer[: log.end] = log.data
+    columns.scan(begin=0, end=log.end, physical_offset=0, segment_end=BUFFER_BYTES)
+    assert columns.count == 3
+    assert columns.key_count == (count + 2 if count <= 64 else 2)
+    assert [key for _, key in keys_of(columns)] == [
+        index_key_hash("T", word) for word in ["first", *words.split(" "), "last"]
+    ]
+
+
+def test_key_runs_from_a_record_on(kernels: Kernels) -> None:
+    log = LogBytes(segment_bytes=BUFFER_BYTES)
+    for text in ("a", "ä", "b", "ö", "c"):
+        log.add(properties(KEYS=text))
+    columns = columns_of(kernels)
+    columns.buffer[: log.end] = log.data
+    columns.scan(begin=0, end=log.end, physical_offset=0, segment_end=BUFFER_BYTES)
+    runs = [
+        (end - begin, request.keys if request else None)
+        for begin, end, request in columns.key_runs(2)
+    ]
+    assert runs == [(1, "ö"), (1, None)]
+
+
+def test_groups_of_equal_hash_stay_apart(kernels: Kernels) -> None:
+    # "Aa" and "BB" have one Java hash.
+    log = LogBytes(segment_bytes=BUFFER_BYTES)
+    for topic in ("Aa", "BB", "Aa", "BB"):
+        log.add(topic=topic)
+    columns = columns_of(kernels)
+    columns.buffer[: log.end] = log.data
+    columns.scan(begin=0, end=log.end, physical_offset=0, segment_end=BUFFER_BYTES)
+    assert [(group.topic, group.end - group.begin) for group in columns.groups()] == [
+        ("Aa", 2),
+        ("BB", 2),
+    ]
+
+
+def test_a_scan_replaces_the_one_before(kernels: Kernels) -> None:
+    columns = columns_of(kernels)
+    for topic in ("One", "Two"):
+        data = record(0, topic=topic)
+        columns.buffer[: len(data)] = data
+        columns.scan(begin=0, end=len(data), physical_offset=0, segment_end=BUFFER_BYTES)
+        assert [group.topic for group in columns.groups()] == [topic]

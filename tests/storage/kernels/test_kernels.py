@@ -1,0 +1,17 @@
+"""Who only names the compiled functions does not wait for numba, nor for arrays."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_naming_the_kernels_brings_nothing_in() -> None:
+    look = (
+        "import sys, wakelog.storage.kernels.kernels; print(*{'numba', 'numpy'} & {*sys.modules})"
+    )
+    command = [sys.executable, "-c", look]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout.split() == []

@@ -1,0 +1,83 @@
+"""The kernels come when they are ready, and never make anyone wait."""
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from wakelog.storage.kernels.columns import Columns
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.loader import KernelLoader, compile_kernels
+
+
+def test_starts_once_and_answers_at_once(kernels: Kernels) -> None:
+    waiting: list[Callable[[], None]] = []
+    loader = KernelLoader(waiting.append, lambda: kernels)
+    assert waiting == []
+    assert loader.kernels() is None
+    assert loader.kernels() is None
+    assert len(waiting) == 1
+    waiting[0]()
+    assert loader.kernels() is kernels
+    assert loader.failure == ""
+
+
+def test_a_failure_leaves_the_plain_way(kernels: Kernels) -> None:
+    def fail() -> Kernels:
+        raise OSError("no cache directory")
+
+    loader = KernelLoader(lambda work: work(), fail)
+    assert loader.kernels() is None
+    assert loader.failure == "OSError: no cache directory"
+    assert loader.kernels() is None
+
+
+def test_code_that_reads_otherwise_is_refused(
+    kernels: Kernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Columns, "requests", lambda columns: [])
+    with pytest.raises(RuntimeError, match="another version"):
+        compile_kernels()
+
+
+AGREEMENTS = {
+    "scan_records": ("tests/storage/kernels/test_columns.py", "test_agrees_with_the_plain_scan"),
+    "scan_window": (
+        "tests/storage/kernels/test_window_columns.py",
+        "test_agrees_with_columns_of_all_bytes",
+    ),
+    "check_bodies": (
+        "tests/storage/kernels/test_crc_kernel.py",
+        "test_bodies_are_judged_as_the_plain_way_does",
+    ),
+    "crc_of_all": ("tests/storage/kernels/test_crc_kernel.py", "test_any_bytes"),
+    "encode_groups": ("tests/storage/kernels/test_columns.py", "test_agrees_with_the_plain_scan"),
+    "link_keys": (
+        "tests/storage/index/test_index_append.py",
+        "test_over_damaged_slots_columns_are_the_same_as_one_by_one",
+    ),
+}
+"""Which test holds a kernel against plain Python over generated input, damaged input included."""
+
+
+def test_every_kernel_is_held_against_plain_python() -> None:
+    root = Path(__file__).resolve().parents[3]
+    called = set()
+    for path in (root / "wakelog" / "storage").rglob("*.py"):
+        for function in functions(path):
+            if decorators(function) in ("kernel", "making"):  # the others are inlined into these
+                called.add(function.name)
+    assert called == AGREEMENTS.keys() == set(Kernels._fields)
+    for path_name, name in AGREEMENTS.values():
+        (found,) = (one for one in functions(root / path_name) if one.name == name)
+        assert "given(" in decorators(found)
+
+
+def functions(path: Path) -> list[ast.FunctionDef]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+
+
+def decorators(function: ast.FunctionDef) -> str:
+    return " ".join(map(ast.unparse, function.decorator_list))

@@ -1,0 +1,78 @@
+"""Where a record fits, how a batch is split, and which bytes a draft becomes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.logs import draft
+from wakelog.protocol.batch import BatchedMessage
+from wakelog.protocol.message_record import decode_record
+from wakelog.storage.log.append import batch_drafts, encode_draft, encode_properties_text, fits
+
+
+@pytest.mark.parametrize(
+    ("position", "size", "answer"), [(0, 92, True), (0, 93, False), (50, 42, True), (50, 43, False)]
+)
+def test_a_record_leaves_room_for_a_blank(position: int, size: int, answer: bool) -> None:
+    assert fits(position, size, 100) is answer
+
+
+def test_a_draft_becomes_the_record_with_what_the_log_gave() -> None:
+    message = draft(
+        b"payload",
+        topic="Orders",
+        queue_id=3,
+        properties_text="TAGS\x01a",
+        flag=7,
+        sys_flag=8,
+        reconsume_times=2,
+        prepared_transaction_offset=99,
+        store_host=("::1", 10_911),
+    )
+    record = decode_record(encode_draft(message, b"TAGS\x01a", 41, 4_096, 1_234))
+    assert (record.topic, record.queue_id, record.body) == ("Orders", 3, b"payload")
+    assert (record.queue_offset, record.physical_offset) == (41, 4_096)
+    assert (record.born_timestamp_ms, record.store_timestamp_ms) == (1_000, 1_234)
+    assert (record.born_host, record.store_host) == (("127.0.0.1", 40_000), ("::1", 10_911))
+    assert (record.flag, record.sys_flag) == (7, 8 | 0x20)
+    assert (record.reconsume_times, record.prepared_transaction_offset) == (2, 99)
+    assert record.properties_text == "TAGS\x01a"
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "stored"),
+    [
+        (b"TAGS\x01a", "CLUSTER\x01c", b"TAGS\x01a\x02CLUSTER\x01c"),
+        (b"TAGS\x01a\x02", "CLUSTER\x01c", b"TAGS\x01a\x02CLUSTER\x01c"),
+        (b"", "CLUSTER\x01c", b"CLUSTER\x01c"),
+        (b"WAIT\x01true", "WAIT\x01true", b"WAIT\x01true\x02WAIT\x01true"),
+        (b"TAGS\x01\x02\xff\xfe\x01x", "", b"TAGS\x01\x02\xff\xfe\x01x"),
+    ],
+)
+def test_batch_properties_stay_as_the_client_wrote_them(
+    inner: bytes, outer: str, stored: bytes
+) -> None:
+    """Fact 13 of the specification: a separator only where the inner block lacks it."""
+    [one] = batch_drafts(draft(properties_text=outer), [BatchedMessage(0, b"x", inner)])
+    assert encode_properties_text(one.properties_text) == stored
+
+
+def test_a_batch_shares_everything_but_flag_body_and_properties() -> None:
+    outer = draft(b"whole", queue_id=4, flag=1, reconsume_times=2, prepared_transaction_offset=9)
+    parts = [BatchedMessage(5, b"one", b""), BatchedMessage(6, b"two", b"")]
+    drafts = batch_drafts(outer, parts)
+    assert [(d.flag, d.body) for d in drafts] == [(5, b"one"), (6, b"two")]
+    assert {(d.topic, d.queue_id, d.reconsume_times) for d in drafts} == {("TopicTest", 4, 2)}
+    assert {d.prepared_transaction_offset for d in drafts} == {0}
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("KEYS\x01é", "KEYS\x01é".encode()),
+        ("a\x01\udcff", b"a\x01\xff"),
+        ("a\x01\ud800", b"a\x01?"),
+    ],
+)
+def test_any_text_can_be_stored(text: str, stored: bytes) -> None:
+    assert encode_properties_text(text) == stored

@@ -1,0 +1,213 @@
+"""Reading by physical offset while another process appends and removes."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from tests.fakes.logs import SEGMENT_BYTES, draft, open_log, small_config, write_file
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.protocol.message_record import decode_record
+from wakelog.storage.errors import StoreFailed
+from wakelog.storage.log import commit_log_reader
+from wakelog.storage.log.commit_log import CommitLog
+from wakelog.storage.log.commit_log_reader import CommitLogReader, commit_log_files
+from wakelog.storage.paths import offset_name
+
+CONFIG = small_config()
+
+
+@pytest.fixture
+def fs() -> MemoryFileSystem:
+    return MemoryFileSystem()
+
+
+@pytest.fixture
+def log(fs: MemoryFileSystem) -> CommitLog:
+    return open_log(fs, CONFIG)
+
+
+def test_it_follows_a_writer_in_another_process(fs: MemoryFileSystem, log: CommitLog) -> None:
+    reader = CommitLogReader(fs.other_process(), CONFIG)
+    assert reader.read(0, 1) is None
+    bodies = [bytes([i]) * 1500 for i in range(6)]
+    results = [log.append(draft(body), 1) for body in bodies]
+    log.write_pending()
+    for result, body in zip(results, bodies, strict=True):
+        data = reader.read(result.physical_offset, result.size_bytes)
+        assert data is not None and decode_record(data).body == body
+    assert (reader.min_offset, reader.max_file_end) == (0, 3 * SEGMENT_BYTES)
+
+
+def test_directories_are_listed_only_when_something_is_missing(
+    fs: MemoryFileSystem, log: CommitLog
+) -> None:
+    log.append(draft(), 1)
+    log.write_pending()
+    other = fs.other_process()
+    reader = CommitLogReader(other, CONFIG)
+    listed = other.calls["list_directory"]
+    for _ in range(5):
+        assert reader.read(0, 50) is not None
+    assert other.calls["list_directory"] == listed
+    assert reader.read(SEGMENT_BYTES, 50) is None
+    assert other.calls["list_directory"] == listed + 1
+
+
+def test_what_crosses_a_segment_is_no_record(log: CommitLog, fs: MemoryFileSystem) -> None:
+    for _ in range(4):
+        log.append(draft(b"x" * 1500), 1)
+    log.write_pending()
+    reader = CommitLogReader(fs.other_process(), CONFIG)
+    assert reader.read(SEGMENT_BYTES - 10, 20) is None
+    assert len(reader.read_span(SEGMENT_BYTES - 10, 20)) == 10
+    assert reader.read_nowait(SEGMENT_BYTES - 10, 20) is None
+    for blocking in (True, False):
+        assert reader.look(SEGMENT_BYTES - 10, 20, blocking=blocking) is None
+        assert reader.look(SEGMENT_BYTES - 10, 10, blocking=blocking) is not None
+    buffer = bytearray(20)
+    assert reader.read_span_into(buffer, SEGMENT_BYTES - 10) == 10
+    assert reader.segment_end(SEGMENT_BYTES - 10) == SEGMENT_BYTES
+    assert reader.segment_end(SEGMENT_BYTES) == 2 * SEGMENT_BYTES
+
+
+@pytest.mark.parametrize("offset", [-1, -SEGMENT_BYTES, 5 * SEGMENT_BYTES])
+def test_offsets_outside_the_log_are_absent(
+    fs: MemoryFileSystem, log: CommitLog, offset: int
+) -> None:
+    log.append(draft(), 1)
+    log.write_pending()
+    reader = CommitLogReader(fs.other_process(), CONFIG)
+    assert reader.read(offset, 8) is None
+    assert reader.read_nowait(offset, 8) is None
+    assert reader.look(offset, 8) is None
+    assert reader.read_span(offset, 8) == b""
+    assert reader.read_span_into(bytearray(8), offset) == 0
+
+
+def test_a_segment_removed_under_it_is_absent(fs: MemoryFileSystem, log: CommitLog) -> None:
+    for _ in range(4):
+        log.append(draft(b"x" * 1500), 1)
+    log.write_pending()
+    readers = [CommitLogReader(fs.other_process(), CONFIG) for _ in range(6)]
+    fs.unlink("/store/commitlog/" + offset_name(0))
+    assert readers[0].read(0, 8) is None
+    assert readers[1].read_nowait(0, 8) is None
+    assert readers[2].read_span(0, 8) == b""
+    assert readers[3].read_span_into(bytearray(8), 0) == 0
+    assert readers[4].look(0, 8) is None
+    assert readers[5].look(0, 8, blocking=False) is None
+    assert [reader.min_offset for reader in readers] == [SEGMENT_BYTES] * 6
+    assert readers[0].read(SEGMENT_BYTES, 8) is not None
+
+
+def test_an_open_segment_is_read_until_it_is_let_go(fs: MemoryFileSystem, log: CommitLog) -> None:
+    for _ in range(4):
+        log.append(draft(b"x" * 1500), 1)
+    log.write_pending()
+    reader = CommitLogReader(fs.other_process(), CONFIG)
+    assert reader.read(0, 8) is not None
+    fs.unlink("/store/commitlog/" + offset_name(0))
+    assert reader.read(0, 8) is not None
+    assert reader.refresh()
+    assert reader.read(0, 8) is None
+
+
+def test_a_read_error_is_not_an_absent_record(fs: MemoryFileSystem, log: CommitLog) -> None:
+    log.append(draft(), 1)
+    log.write_pending()
+    other = fs.other_process()
+    reader = CommitLogReader(other, CONFIG)
+    other.fail("pread", number=errno.EIO)
+    with pytest.raises(StoreFailed):
+        reader.read(0, 8)
+
+
+def test_in_the_writers_process_it_reads_the_writers_files(
+    fs: MemoryFileSystem, log: CommitLog
+) -> None:
+    reader = CommitLogReader(fs, CONFIG, log.files)
+    result = log.append(draft(b"shared"), 1)
+    log.write_pending()
+    data = reader.read_nowait(0, result.size_bytes)
+    assert data is not None and decode_record(data).body == b"shared"
+    assert not reader.refresh()
+    reader.close()
+    assert log.files.last is not None
+
+
+def test_nothing_cold_is_waited_for(fs: MemoryFileSystem, log: CommitLog) -> None:
+    log.append(draft(), 1)
+    log.write_pending()
+    other = fs.other_process()
+    reader = CommitLogReader(other, CONFIG)
+    other.cold = True
+    assert reader.read_nowait(0, 8) is None
+    assert reader.look(0, 8, blocking=False) is None
+    assert reader.read(0, 8) is not None
+    assert reader.look(0, 8) is not None
+    reader.close()
+    assert other.descriptor_count == 0
+
+
+def test_the_logs_files_are_as_configured(fs: MemoryFileSystem) -> None:
+    config = small_config(store_path_commit_log="/a,/b", store_paths_read_only="/b")
+    files = commit_log_files(fs, config)
+    assert files.path_for(SEGMENT_BYTES).startswith("/a/")
+    assert files.file_size_bytes == SEGMENT_BYTES
+
+
+def test_what_is_read_ahead_ends_with_its_segment(fs: MemoryFileSystem, log: CommitLog) -> None:
+    log.append(draft(), 1)
+    log.write_pending()
+    other = fs.other_process()
+    reader = CommitLogReader(other, CONFIG)
+    reader.read_ahead(SEGMENT_BYTES // 2, 10 * SEGMENT_BYTES)
+    reader.read_ahead(5 * SEGMENT_BYTES, SEGMENT_BYTES)  # no such segment, and nobody waits
+    assert other.calls["read_ahead"] == 1
+
+
+def test_zeros_are_skipped_up_to_where_a_record_may_begin(fs: MemoryFileSystem) -> None:
+    directory = CONFIG.paths.commit_log_directories[0]
+    first = (bytes(600) + b"\0\0\1\2").ljust(SEGMENT_BYTES, b"\0")
+    write_file(fs, f"{directory}/{offset_name(0)}", first)
+    reader = CommitLogReader(fs, CONFIG)
+    # A size may begin with zeros, the magic behind it does not.
+    assert reader.skip_zeros(0) == 598
+    assert reader.skip_zeros(601) == 601
+    assert reader.skip_zeros(604) == SEGMENT_BYTES
+    assert reader.skip_zeros(3 * SEGMENT_BYTES + 5) == 3 * SEGMENT_BYTES + 5
+    reader.close()
+    assert fs.descriptor_count == 0
+
+
+def test_a_segment_that_cannot_be_looked_into_is_a_failure(fs: MemoryFileSystem) -> None:
+    directory = CONFIG.paths.commit_log_directories[0]
+    write_file(fs, f"{directory}/{offset_name(0)}", bytes(SEGMENT_BYTES))
+    reader = CommitLogReader(fs, CONFIG)
+    fs.fail("next_data")
+    with pytest.raises(StoreFailed, match="seek"):
+        reader.skip_zeros(0)
+    fs.unlink(f"{directory}/{offset_name(0)}")
+    reader.close()
+    assert reader.skip_zeros(7) == 7
+
+
+def test_a_look_holds_until_the_next_one(
+    fs: MemoryFileSystem, log: CommitLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for body in (b"first", b"other"):
+        log.append(draft(body), 1)
+    log.write_pending()
+    reader = CommitLogReader(fs.other_process(), CONFIG)
+    size_bytes = log.committed_offset // 2
+    first = reader.look(0, size_bytes)
+    assert first is not None and decode_record(bytes(first)).body == b"first"
+    reader.look(size_bytes, size_bytes, blocking=False)
+    assert decode_record(bytes(first)).body == b"other"
+    monkeypatch.setattr(commit_log_reader, "LOOK_BYTES_KEPT_MAX", size_bytes - 1)
+    large = reader.look(0, size_bytes)
+    assert large is not None
+    reader.look(size_bytes, size_bytes)
+    assert decode_record(bytes(large)).body == b"first"

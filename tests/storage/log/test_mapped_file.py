@@ -1,0 +1,139 @@
+"""One file of fixed length: positions, descriptors, refusals of the system."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+import pytest
+
+from tests.fakes.logs import write_file
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.storage.errors import StoreFailed, StoreFull
+from wakelog.storage.log.mapped_file import MappedFile, OpenFiles
+
+
+@pytest.fixture
+def fs() -> MemoryFileSystem:
+    return MemoryFileSystem()
+
+
+@pytest.fixture
+def file(fs: MemoryFileSystem) -> MappedFile:
+    write_file(fs, "/q/00000000000000000200", bytes(100))
+    return MappedFile(fs, "/q/00000000000000000200", start_offset=200, size_bytes=100)
+
+
+def test_it_covers_its_offsets(file: MappedFile) -> None:
+    assert file.end_offset == 300
+    assert (file.position_of(200), file.position_of(250), file.position_of(300)) == (0, 50, 100)
+    with pytest.raises(AssertionError):
+        file.position_of(199)
+
+
+def test_reads_are_cut_at_the_end(file: MappedFile) -> None:
+    file.write(90, b"0123456789")
+    assert file.read(95, 50) == b"56789"
+    assert file.read(100, 50) == b""
+    assert file.read_nowait(90, 10) == b"0123456789"
+    buffer = bytearray(20)
+    assert file.read_into(buffer, 92) == 8
+    assert buffer[:8] == b"23456789"
+
+
+def test_a_cold_page_is_not_waited_for(fs: MemoryFileSystem, file: MappedFile) -> None:
+    fs.cold = True
+    assert file.read_nowait(0, 10) is None
+
+
+def test_gathered_writes_lie_behind_each_other(file: MappedFile) -> None:
+    file.write_all(10, [b"one", b"two", b"three"])
+    assert file.read(10, 11) == b"onetwothree"
+    file.datasync()
+
+
+def test_nothing_is_written_outside(file: MappedFile) -> None:
+    with pytest.raises(AssertionError):
+        file.write(95, b"0123456")
+    with pytest.raises(AssertionError):
+        file.write_all(95, [b"0123", b"45"])
+
+
+def test_the_descriptor_is_opened_on_use_and_let_go(fs: MemoryFileSystem, file: MappedFile) -> None:
+    assert fs.descriptor_count == 0
+    file.read(0, 1)
+    file.read(0, 1)
+    assert fs.descriptor_count == 1
+    file.release()
+    file.release()
+    assert fs.descriptor_count == 0
+    assert file.read(0, 1) == b"\0"
+
+
+@pytest.mark.parametrize(
+    ("operation", "number", "kind", "call"),
+    [
+        ("pwrite", errno.ENOSPC, StoreFull, lambda file: file.write(0, b"x")),
+        ("pwritev", errno.EIO, StoreFailed, lambda file: file.write_all(0, [b"x"])),
+        ("pread", errno.EIO, StoreFailed, lambda file: file.read(0, 1)),
+        ("pread_into_nowait", errno.EIO, StoreFailed, lambda file: file.read_nowait(0, 1)),
+        ("pread_into", errno.EIO, StoreFailed, lambda file: file.read_into(bytearray(1), 0)),
+        ("datasync", errno.EIO, StoreFailed, lambda file: file.datasync()),
+        ("open", errno.EMFILE, StoreFailed, lambda file: file.fd),
+    ],
+)
+def test_refusals_become_store_errors(
+    fs: MemoryFileSystem,
+    file: MappedFile,
+    operation: str,
+    number: int,
+    kind: type[StoreFailed],
+    call: Callable[[MappedFile], object],
+) -> None:
+    fs.fail(operation, number=number)
+    with pytest.raises(kind) as caught:
+        call(file)
+    assert caught.value.path == file.path
+
+
+def test_the_modification_time_is_the_files(fs: MemoryFileSystem, file: MappedFile) -> None:
+    fs.set_modified_ms(file.path, 123_456)
+    assert file.modified_ms() == 123_456
+    fs.unlink(file.path)
+    with pytest.raises(StoreFailed):
+        file.modified_ms()
+
+
+def test_a_removed_file_is_told_by_its_descriptor(fs: MemoryFileSystem, file: MappedFile) -> None:
+    assert not file.is_removed()
+    file.read(0, 1)
+    assert not file.is_removed()
+    fs.unlink(file.path)
+    assert file.is_removed()
+    fs.fail("name_count")
+    with pytest.raises(StoreFailed):
+        file.is_removed()
+    file.release()
+    assert not file.is_removed()
+
+
+def test_the_least_recently_used_descriptor_is_closed(fs: MemoryFileSystem) -> None:
+    open_files = OpenFiles(2)
+    files = []
+    for i in range(3):
+        write_file(fs, f"/q{i}/file", bytes(10))
+        path = f"/q{i}/file"
+        files.append(MappedFile(fs, path, start_offset=0, size_bytes=10, open_files=open_files))
+    files[0].write(0, b"0")
+    files[1].write(0, b"1")
+    files[0].read(0, 1)
+    opened = fs.calls["open"]
+    files[2].write(0, b"2")  # closes files[1]
+    assert (fs.descriptor_count, len(open_files)) == (2, 2)
+    assert files[0].read(0, 1) == b"0"
+    assert fs.calls["open"] == opened + 1
+    assert files[1].read(0, 1) == b"1"
+    assert fs.calls["open"] == opened + 2
+    for file in files:
+        file.release()
+    assert (fs.descriptor_count, len(open_files)) == (0, 0)

@@ -1,0 +1,66 @@
+"""The next offset of each queue, and of the queues that multi dispatch names."""
+
+from __future__ import annotations
+
+import pytest
+
+from wakelog.protocol.properties import decode_properties
+from wakelog.storage.errors import IllegalName
+from wakelog.storage.log.queue_offsets import QueueOffsets, multi_dispatch_keys
+
+
+def test_a_queue_starts_at_zero_and_advances() -> None:
+    offsets = QueueOffsets({("T", 0): 7}, enable_lmq=False)
+    assert offsets.open(("T", 0)) == 7
+    assert offsets.open(("T", 1)) == 0
+    offsets.advance(("T", 1), 3)
+    assert offsets.get(("T", 1)) == 3
+    assert offsets.get(("U", 0)) is None
+    offsets.forget("T")
+    assert len(offsets) == 0
+
+
+@pytest.mark.parametrize("key", [("../etc", 0), ("T", -1), ("", 0)])
+def test_a_name_that_must_not_be_a_path_opens_no_queue(key: tuple[str, int]) -> None:
+    offsets = QueueOffsets({}, enable_lmq=False)
+    with pytest.raises(IllegalName):
+        offsets.open(key)
+    assert len(offsets) == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "enable_lmq", "keys"),
+    [
+        ("%LMQ%a,%LMQ%b", True, [("%LMQ%a", 0), ("%LMQ%b", 0)]),
+        ("%LMQ%a,other", True, [("%LMQ%a", 0), ("other", 3)]),
+        ("%LMQ%a", False, [("%LMQ%a", 3)]),
+        ("a,,b,,", True, [("a", 3), ("", 3), ("b", 3)]),
+    ],
+)
+def test_only_light_queues_have_queue_zero(
+    names: str, enable_lmq: bool, keys: list[tuple[str, int]]
+) -> None:
+    assert multi_dispatch_keys(names, 3, enable_lmq=enable_lmq) == keys
+
+
+def test_offsets_are_noted_in_the_order_of_the_names() -> None:
+    offsets = QueueOffsets({("%LMQ%a", 0): 5, ("%LMQ%b", 0): 11}, enable_lmq=True)
+    text = "WAIT\x01true\x02INNER_MULTI_DISPATCH\x01%LMQ%b,%LMQ%new,%LMQ%a\x02TAGS\x01t"
+    stored, keys = offsets.wrap(text, 2)
+    assert decode_properties(stored) == {
+        "INNER_MULTI_DISPATCH": "%LMQ%b,%LMQ%new,%LMQ%a",
+        "INNER_MULTI_QUEUE_OFFSET": "11,0,5",
+        "TAGS": "t",
+    }
+    assert keys == {("%LMQ%a", 0), ("%LMQ%b", 0), ("%LMQ%new", 0)}
+    assert offsets.get(("%LMQ%a", 0)) == 5  # placing the message moves it, not this
+
+
+@pytest.mark.parametrize("text", ["", "TAGS\x01INNER_MULTI_DISPATCH", "INNER_MULTI_DISPATCH\x01 "])
+def test_a_message_without_further_queues_is_left_alone(text: str) -> None:
+    assert QueueOffsets({}, enable_lmq=True).wrap(text, 0) == (text, set())
+
+
+def test_an_illegal_further_queue_is_refused() -> None:
+    with pytest.raises(IllegalName):
+        QueueOffsets({}, enable_lmq=True).wrap("INNER_MULTI_DISPATCH\x01%LMQ%a/b", 0)

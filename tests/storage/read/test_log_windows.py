@@ -1,0 +1,47 @@
+"""LogWindows: who reads along has the next window read ahead, and nobody else."""
+
+import pytest
+
+from wakelog.storage.read.log_windows import WINDOW_BYTES, WINDOWS_MAX, LogWindows
+
+FAR = 100 * WINDOW_BYTES
+
+
+def wanted(windows: LogWindows, *entered: int) -> list[int | None]:
+    """Return which windows are wanted when the given ones are entered, one after the other."""
+    found = (windows.next_wanted(number * WINDOW_BYTES + 5, FAR) for number in entered)
+    return [None if place is None else place // WINDOW_BYTES for place in found]
+
+
+@pytest.mark.parametrize(
+    ("entered", "expected"),
+    [
+        ((7,), [None]),
+        ((7, 7, 7), [None, None, None]),
+        ((7, 8, 8, 9, 10), [None, 9, None, 10, 11]),
+        ((7, 90, 30, 60), [None, None, None, None]),  # who jumps about
+        ((8, 7), [None, None]),
+        ((7, 8, 7, 8, 9), [None, 9, None, None, 10]),  # queues that lie side by side
+        ((7, 50, 8, 51), [None, None, 9, 52]),  # two that read along, at different places
+        ((7, 8, 9, 7, 8, 9), [None, 9, 10, None, None, None]),  # what was read lately
+    ],
+)
+def test_who_goes_on_into_the_next_window_wants_the_one_behind(
+    entered: tuple[int, ...], expected: list[int | None]
+) -> None:
+    assert wanted(LogWindows(), *entered) == expected
+
+
+def test_nothing_is_wanted_near_the_end_of_the_log() -> None:
+    windows = LogWindows()
+    assert windows.next_wanted(0, FAR) is None
+    assert windows.next_wanted(WINDOW_BYTES, 2 * WINDOW_BYTES - 1) is None
+    assert windows.next_wanted(WINDOW_BYTES, 2 * WINDOW_BYTES) == 2 * WINDOW_BYTES
+
+
+def test_a_bounded_number_of_windows_is_remembered() -> None:
+    windows = LogWindows()
+    assert wanted(windows, 0, 1) == [None, 2]
+    wanted(windows, *range(1_000, 1_000 + 2 * WINDOWS_MAX, 2))
+    assert len(windows) == WINDOWS_MAX
+    assert wanted(windows, 0, 1) == [None, 2]

@@ -1,0 +1,194 @@
+"""Holds one consume queue against a rebuild of it: both ways, entry by entry.
+
+Entries of messages that the log does not hold any more are left alone: nothing proves them.
+
+An entry may have the address of an extension unit in the place of its tags code. Addresses say
+nothing by themselves: of both sides the tags codes in the units are compared, and the store times.
+A store that was written without units for a while may lack one. Without extensions to look into, an
+entry with an address is compared by its place alone.
+
+A bitmap is right if it has all bits that the message has to have; what filters were known besides
+when it was made nothing tells any more. The rebuilt unit has just those bits.
+
+Invariants: one file of each side is in memory at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from enum import Enum
+from posixpath import join
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wakelog.audit.same_bytes import same_bytes
+from wakelog.storage.file_system import FileSystem, naming
+from wakelog.storage.kernels.layout import ENTRY_BYTES
+from wakelog.storage.paths import parse_offset_name
+from wakelog.storage.queue.careful_end import ENTRY_DTYPE
+from wakelog.storage.queue.consume_queue import PADDING_SIZE
+from wakelog.storage.queue.consume_queue_ext import (
+    EXTENSION_ADDRESS_MAX,
+    ConsumeQueueExt,
+    is_extension_address,
+)
+
+Array = np.ndarray[Any, Any]
+
+assert ENTRY_DTYPE.itemsize == ENTRY_BYTES
+
+
+class Span(NamedTuple):
+    """What the log holds: physical offsets [begin, end)."""
+
+    begin: int
+    end: int
+
+
+class QueueDifference(NamedTuple):
+    """`affected_count` places from `queue_offset` on, and the record of the first."""
+
+    queue_offset: int
+    affected_count: int
+    physical_offset: int
+    reason: str
+
+
+class Extensions(NamedTuple):
+    """The units of both sides of one queue."""
+
+    found: ConsumeQueueExt
+    expected: ConsumeQueueExt
+
+
+def compare_queue(
+    fs: FileSystem,
+    found: str,
+    expected: str,
+    file_bytes: int,
+    log: Span,
+    extensions: Extensions | None = None,
+) -> Iterator[QueueDifference | int]:
+    """Yield differences of two queue folders and, for each file, how many entries were compared."""
+    found_files, expected_files = _files(fs, found), _files(fs, expected)
+    for start in sorted(found_files | expected_files):
+        paths = [join(directory, f"{start:020d}") for directory in (found, expected)]
+        if extensions is None and start in found_files & expected_files:
+            count = _same_entries(fs, paths[0], paths[1], file_bytes)
+            if count is not None:
+                yield count
+                continue
+        theirs = _entries(fs, paths[0], file_bytes, start in found_files)
+        ours = _entries(fs, paths[1], file_bytes, start in expected_files)
+        yield int((theirs["size"] > 0).sum())
+        yield from _differences(theirs, ours, start // ENTRY_BYTES, log, extensions)
+
+
+def _same_entries(fs: FileSystem, found: str, expected: str, file_bytes: int) -> int | None:
+    """Return how many entries both files have if they are the same, byte for byte."""
+    count = 0
+
+    def look(piece: bytearray) -> None:
+        nonlocal count
+        count += int((np.frombuffer(piece, dtype=ENTRY_DTYPE)["size"] > 0).sum())
+
+    try:
+        return count if same_bytes(fs, found, expected, file_bytes, look) else None
+    except FileNotFoundError:
+        return None  # a broker that runs has removed it since
+
+
+def _files(fs: FileSystem, directory: str) -> set[int]:
+    try:
+        names = fs.list_directory(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+    starts = {parse_offset_name(name) for name in names if fs.is_file(join(directory, name))}
+    return {start for start in starts if start is not None}
+
+
+def _entries(fs: FileSystem, path: str, file_bytes: int, exists: bool) -> Array:
+    data = b""
+    if exists:
+        with contextlib.suppress(FileNotFoundError):  # a broker that runs has removed it since
+            fd = fs.open(path, read_only=True)
+            try:
+                with naming(path):
+                    data = fs.pread(fd, file_bytes, 0)
+            finally:
+                fs.close(fd)
+    return np.frombuffer(data.ljust(file_bytes, b"\0"), dtype=ENTRY_DTYPE)
+
+
+def _differences(
+    theirs: Array, ours: Array, queue_offset: int, log: Span, extensions: Extensions | None
+) -> Iterator[QueueDifference]:
+    has, wanted = theirs["size"] > 0, ours["size"] > 0
+    ours_padded = (ours["size"] == PADDING_SIZE) & (ours["physical_offset"] == 0)
+    old = has & (theirs["physical_offset"] < log.begin)
+    same_place = (theirs["physical_offset"] == ours["physical_offset"]) & (
+        theirs["size"] == ours["size"]
+    )
+    has_unit = theirs["tags_code"] <= EXTENSION_ADDRESS_MAX
+    has_units = has_unit | (ours["tags_code"] <= EXTENSION_ADDRESS_MAX)
+    same_tags = (theirs["tags_code"] == ours["tags_code"]) | has_units
+    same = (same_place & same_tags) | (old & (ours_padded | ~wanted))
+    beyond = has & ~same & (theirs["physical_offset"] >= log.end)
+    lost, wrong = np.zeros_like(has), np.zeros_like(has)
+    if extensions is not None:
+        for i in np.flatnonzero(has & wanted & same_place & has_units & ~old).tolist():
+            outcome = _compare_units(
+                int(theirs["tags_code"][i]), int(ours["tags_code"][i]), extensions
+            )
+            lost[i], wrong[i] = outcome is _Unit.LOST, outcome is _Unit.WRONG
+    reasons = (
+        ("no entry", ~has & wanted & ~ours_padded, ours),
+        ("entries of records behind the log's end", beyond, theirs),
+        ("entries of no record", has & ~wanted & ~old & ~beyond, theirs),
+        ("another entry than the record's", has & wanted & ~same & ~beyond, ours),
+        ("no extension unit where the entry points to", lost, ours),
+        ("another extension unit than the record's", wrong, ours),
+    )
+    for reason, places, source in reasons:
+        for begin, end in _runs(places):
+            yield QueueDifference(
+                queue_offset + begin, end - begin, int(source["physical_offset"][begin]), reason
+            )
+
+
+class _Unit(Enum):
+    SAME = "same"
+    LOST = "lost"
+    WRONG = "wrong"
+
+
+def _compare_units(found: int, expected: int, extensions: Extensions) -> _Unit:
+    """Compare what two tags codes mean, of which one at least is an address."""
+    theirs = extensions.found.unit(found)
+    if theirs is None and is_extension_address(found):
+        return _Unit.LOST
+    ours = extensions.expected.unit(expected)
+    tags_code = expected if ours is None else ours.tags_code
+    if (found if theirs is None else theirs.tags_code) != tags_code:
+        return _Unit.WRONG
+    if theirs is None or ours is None:
+        return _Unit.SAME
+    if theirs.store_timestamp_ms != ours.store_timestamp_ms:
+        return _Unit.WRONG
+    return _Unit.SAME if _has_bits(theirs.bitmap, ours.bitmap) else _Unit.WRONG
+
+
+def _has_bits(bitmap: bytes, needed: bytes) -> bool:
+    # Pulls do not ask a bitmap of another length than their own filters have.
+    if len(bitmap) != len(needed):
+        return True
+    bits = int.from_bytes(needed)
+    return int.from_bytes(bitmap) & bits == bits
+
+
+def _runs(places: Array) -> list[tuple[int, int]]:
+    """Return [begin, end) of each stretch of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], places, [False]))))
+    return [(int(edges[i]), int(edges[i + 1])) for i in range(0, len(edges), 2)]

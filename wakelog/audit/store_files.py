@@ -1,0 +1,210 @@
+"""Names, kinds and lengths of a store's files: what is wrong before anything is opened.
+
+    what lies there                         verdict
+    a name that belongs to nobody           note: 4.9.3 and wakelog pass over it
+    a link that stays inside the store      note, and taken for what it leads to
+    a link that leads outside               damage: nothing of its folder is read
+    a directory with the name of a file     damage
+    another length than the configured      damage; a short or empty last segment: recovery mends it
+    files missing between others            damage
+
+    a configuration that is no JSON         damage, if its .bak is none either
+
+Invariants: no link is followed before it is known to stay inside; of log, queues and index nothing
+is read.
+
+Source: org.apache.rocketmq.store.MappedFileQueue#load (4.9.3), which refuses a wrong length and
+does not see a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from posixpath import join, relpath
+from typing import Final
+
+from wakelog.audit.findings import Finding, Findings, Severity
+from wakelog.protocol.fastjson import loads
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.checkpoint import CHECKPOINT_BYTES
+from wakelog.storage.durability.start_guard import GUARDED
+from wakelog.storage.durability.store_links import leads_out
+from wakelog.storage.file_system import FileSystem, size_of
+from wakelog.storage.index.index_service import index_shape
+from wakelog.storage.paths import is_index_name, parse_offset_name, parse_queue_id
+
+# A million topics or offsets; what is longer was not written by a broker.
+CONFIGURATION_BYTES_MAX: Final = 256 << 20
+
+
+class StoreFiles:
+    """Looks at every folder of one store."""
+
+    def __init__(self, fs: FileSystem, config: StoreConfig, findings: Findings) -> None:
+        """Keep where findings go."""
+        self._fs = fs
+        self._config = config
+        self._paths = config.paths
+        self._findings = findings
+        self.leads_outside = False
+
+    def check(self) -> None:
+        """Look at log, queues and index; `leads_outside` says that reading on is not safe."""
+        paths = self._paths
+        logs = *paths.commit_log_directories, *self._config.read_only_directories
+        self._check_sequence(logs, self._config.commit_log_file_bytes)
+        for topic in self._folders(paths.consume_queue_root):
+            for queue in self._folders(topic, lambda name: parse_queue_id(name) is not None):
+                self._check_sequence([queue], self._config.consume_queue_bytes)
+        for topic in self._folders(paths.consume_queue_extension_root):
+            for queue in self._folders(topic, lambda name: parse_queue_id(name) is not None):
+                self._check_sequence([queue], self._config.consume_queue_extension_file_bytes)
+        self._check_index()
+        self._check_checkpoint()
+        self._check_configuration()
+        for path in (paths.abort, paths.lock, paths.watermark, paths.dispatched):
+            if self._is_plain(path) and self._fs.exists(path):
+                self._is_file(path)
+        self._is_plain(paths.sums_directory)
+
+    def _check_sequence(self, directories: Sequence[str], file_bytes: int) -> None:
+        """Look at files that follow one another, in one directory or shared by several."""
+        starts: list[tuple[int, str]] = []
+        for directory in directories:
+            starts += self._check_lengths(directory, file_bytes)
+        starts.sort()
+        for (before, _), (start, path) in pairwise(starts):
+            expected = before + file_bytes
+            if start > expected:
+                self._damage(path, f"files from {expected} to {start} are missing before it")
+
+    def _check_lengths(self, directory: str, file_bytes: int) -> list[tuple[int, str]]:
+        """Return the first offsets of a directory's files, with their paths."""
+        starts = []
+        for name in self._names(directory):
+            start = parse_offset_name(name)
+            path = join(directory, name)
+            if start is None:
+                self._is_plain(path)
+                self._note(path, "belongs to nobody")
+            elif self._is_plain(path) and self._is_file(path):
+                starts.append((start, path))
+        for index, (start, path) in enumerate(starts):
+            size = self._size(path)
+            if size is None:
+                continue
+            if start % file_bytes:
+                self._damage(path, f"its name is no multiple of {file_bytes}")
+            if size < file_bytes and index == len(starts) - 1:
+                self._damage(path, f"{size} of {file_bytes} bytes; a start of the broker mends it")
+            elif size != file_bytes:
+                self._damage(path, f"{size} bytes, configured are {file_bytes}")
+        return starts
+
+    def _check_index(self) -> None:
+        directory = self._paths.index_directory
+        file_bytes = index_shape(self._config).file_bytes
+        for name in self._names(directory):
+            path = join(directory, name)
+            if not is_index_name(name):
+                self._is_plain(path)
+                self._note(path, "belongs to nobody")
+            elif self._is_plain(path) and self._is_file(path):
+                size = self._size(path)
+                if size not in (None, file_bytes):
+                    self._damage(path, f"{size} bytes, configured are {file_bytes}")
+
+    def _check_checkpoint(self) -> None:
+        path = self._paths.checkpoint
+        if self._is_plain(path) and self._fs.exists(path) and self._is_file(path):
+            size = size_of(self._fs, path)
+            if size != CHECKPOINT_BYTES:
+                self._note(path, f"{size} of {CHECKPOINT_BYTES} bytes; recovery begins early")
+
+    def _check_configuration(self) -> None:
+        directory = self._paths.config_directory
+        for name in self._names(directory):
+            path = join(directory, name)
+            if name.removesuffix(".bak") == GUARDED and self._fs.read_link(path) is not None:
+                continue  # of a broker of ours that runs or was killed; nobody reads through it
+            if not self._is_plain(path) or not self._is_file(path) or not name.endswith(".json"):
+                continue
+            if not self._is_json(path):
+                if self._fs.is_file(path + ".bak") and self._is_json(path + ".bak"):
+                    self._note(path, "no JSON; its .bak holds")
+                else:
+                    self._damage(path, "no JSON, and no .bak that is")
+
+    def _is_json(self, path: str) -> bool:
+        fd = self._fs.open(path, read_only=True)
+        try:
+            size = self._fs.size(fd)
+            if size > CONFIGURATION_BYTES_MAX:
+                return False
+            loads(self._fs.pread(fd, size, 0))
+        except ValueError:
+            return False
+        finally:
+            self._fs.close(fd)
+        return True
+
+    def _folders(self, root: str, fits: Callable[[str], bool] = lambda name: True) -> list[str]:
+        found = []
+        for name in self._names(root):
+            path = join(root, name)
+            if not self._is_plain(path):
+                continue
+            if self._fs.is_file(path):
+                self._note(path, "a file where a folder belongs")
+            elif not fits(name):
+                self._note(path, "belongs to nobody")
+            else:
+                found.append(path)
+        return found
+
+    def _names(self, directory: str) -> list[str]:
+        if not self._is_plain(directory):
+            return []
+        try:
+            return self._fs.list_directory(directory)
+        except FileNotFoundError:
+            return []
+        except NotADirectoryError:
+            self._damage(directory, "a file where a folder belongs")
+            return []
+
+    def _is_plain(self, path: str) -> bool:
+        """Tell whether a path may be read: no link, or one that stays inside, which is noted."""
+        target = self._fs.read_link(path)
+        if target is None:
+            return True
+        if not leads_out(self._fs, self._paths.root, path):
+            self._add(Severity.NOTE, "link", path, f"a link to {target}")
+            return True
+        self.leads_outside = True
+        self._add(Severity.DAMAGE, "link", path, f"a link out of the store, to {target}")
+        return False
+
+    def _is_file(self, path: str) -> bool:
+        if self._fs.is_file(path):
+            return True
+        if self._fs.exists(path):
+            self._damage(path, "no regular file")
+        return False
+
+    def _size(self, path: str) -> int | None:
+        """Return a file's length, None if a broker that runs has removed it since it was listed."""
+        try:
+            return size_of(self._fs, path)
+        except FileNotFoundError:
+            return None
+
+    def _note(self, path: str, reason: str) -> None:
+        self._add(Severity.NOTE, "file", path, reason)
+
+    def _damage(self, path: str, reason: str) -> None:
+        self._add(Severity.DAMAGE, "file", path, reason)
+
+    def _add(self, severity: Severity, kind: str, path: str, reason: str) -> None:
+        self._findings.add(Finding(severity, kind, relpath(path, self._paths.root), reason))

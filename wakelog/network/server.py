@@ -1,0 +1,260 @@
+"""Server: the ports of a broker or a name server, and the life of their connections.
+
+It puts the parts together: listening sockets make Connections, Connections deliver to the Turn, the
+Turn drives the handler, and two timers watch (loop lag, connections that have to go). It runs on
+the loop on which it is made and every method is for that thread.
+
+Life: make it, ``bind`` each port early (a bound port refuses connections but is nobody else's),
+``start_listening`` once the owner is ready to be found, ``stop_listening``, ``close``.
+
+Source: org.apache.rocketmq.remoting.netty.NettyRemotingServer (4.9.3).
+"""
+
+import asyncio
+import resource
+import socket
+import time
+from collections.abc import Callable, Collection
+from functools import partial
+
+import msgspec
+
+from wakelog.network import refusals
+from wakelog.network.connection import Connection
+from wakelog.network.connection_table import ConnectionStatistics, ConnectionTable
+from wakelog.network.handler import AnswerError, Handler, OnDeferred, refuse_deferred
+from wakelog.network.idle import CloseReason, verdict
+from wakelog.network.lanes import Lanes, LaneStatistics
+from wakelog.network.limits import ServerLimits
+from wakelog.network.loop_lag import PROBE_SECONDS, LoopLag, LoopLagStatistics
+from wakelog.network.server_errors import PortUnavailable
+from wakelog.network.turn import Turn, TurnStatistics
+from wakelog.protocol.command import RemotingCommand
+from wakelog.telemetry.logs import LineBudget, Log, logger
+
+SWEEP_SECONDS = 5.0
+"""How often connections are looked at; it adds to every limit on their time."""
+
+QUIET_REASONS = frozenset({CloseReason.PEER, CloseReason.REQUESTED, CloseReason.SERVER_STOPPED})
+"""Ends of connections that are nobody's fault and not worth a warning."""
+
+
+class ServerStatistics(msgspec.Struct, frozen=True):
+    """Everything a server can be asked."""
+
+    connections: ConnectionStatistics
+    lanes: dict[str, LaneStatistics]
+    turn: TurnStatistics
+    loop_lag: LoopLagStatistics
+
+
+class Server:
+    """Ports, connections and turns of one handler."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        lanes: Lanes[Connection],
+        *,
+        limits: ServerLimits,
+        on_deferred: OnDeferred = refuse_deferred,
+        answer_error: AnswerError = refusals.failed,
+        clock_seconds: Callable[[], float] = time.monotonic,
+        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """Take no port yet; a loop must be running."""
+        self._loop = asyncio.get_running_loop()
+        self._limits = limits
+        self._clock_seconds = clock_seconds
+        self._lanes = lanes
+        self._loop_lag = LoopLag(clock_seconds())
+        self._turn = Turn(
+            handler,
+            lanes,
+            loop_lag=self._loop_lag,
+            limits=limits,
+            on_deferred=on_deferred,
+            answer_error=answer_error,
+            call_soon=self._loop.call_soon,
+            clock_seconds=clock_seconds,
+            wall_ms=wall_ms,
+        )
+        descriptors_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        allowed = limits.connections_allowed(descriptors_max)
+        self._table: ConnectionTable[Connection] = ConnectionTable(
+            connections_max=allowed,
+            connections_per_host_max=min(allowed, limits.connections_per_host_max),
+        )
+        self._bound: list[tuple[socket.socket, Collection[int]]] = []
+        self._listening: list[asyncio.Server] = []
+        self._probe_timer: asyncio.TimerHandle | None = None
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._emptied = asyncio.Event()
+        self._log = logger(Log.REMOTING)
+        self._line_budget = LineBudget()
+
+    def bind(self, host: str, port: int, *, refused_codes: Collection[int] = ()) -> int:
+        """Take a port without listening on it and return its number; 0 means any.
+
+        Requests with one of ``refused_codes`` get code 3 on this port, as PULL_MESSAGE does on the
+        broker's second port.
+
+        Raises: PortUnavailable.
+        """
+        try:
+            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, kind, protocol, _, address = infos[0]
+            sock = socket.socket(family, kind, protocol)
+        except OSError as error:
+            raise PortUnavailable(host, port, error) from error
+        try:
+            # A broker that comes back must not wait for connections in TIME_WAIT.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+        except OSError as error:
+            sock.close()
+            raise PortUnavailable(host, port, error) from error
+        self._bound.append((sock, frozenset(int(code) for code in refused_codes)))
+        return int(sock.getsockname()[1])
+
+    async def start_listening(self) -> None:
+        """Accept connections on every bound port.
+
+        Raises: PortUnavailable, if another process listens on a port bound at the same moment.
+        """
+        self._sweep_timer = self._loop.call_later(SWEEP_SECONDS, self._sweep_again)
+        while self._bound:
+            sock, refused_codes = self._bound.pop(0)
+            host, port = sock.getsockname()[:2]
+            make = partial(
+                Connection,
+                self,
+                self._limits,
+                refused_codes=refused_codes,
+                clock_seconds=self._clock_seconds,
+            )
+            try:
+                # Here and not in create_server: uvloop's swallows the error of a taken port.
+                sock.listen(self._limits.backlog)
+            except OSError as error:
+                sock.close()
+                raise PortUnavailable(host, port, error) from error
+            listening = await self._loop.create_server(
+                make, sock=sock, backlog=self._limits.backlog
+            )
+            self._listening.append(listening)
+
+    def stop_listening(self) -> None:
+        """Accept no more connections; those that are open go on."""
+        for listening in self._listening:
+            listening.close()
+        self._listening.clear()
+        for sock, _ in self._bound:
+            sock.close()
+        self._bound.clear()
+
+    async def close(self, *, grace_seconds: float = 5.0) -> None:
+        """Answer what waits, close every connection, and return when they are gone.
+
+        Whoever does not take its answers within ``grace_seconds`` is cut off.
+        """
+        self.stop_listening()
+        deadline_seconds = self._clock_seconds() + grace_seconds
+        while self._lanes.waiting_count and self._clock_seconds() < deadline_seconds:
+            await asyncio.sleep(0)
+        for connection in self._table:
+            connection.close(CloseReason.SERVER_STOPPED)
+        try:
+            async with asyncio.timeout(max(0.0, deadline_seconds - self._clock_seconds())):
+                await self._wait_empty()
+        except TimeoutError:
+            for connection in self._table:
+                connection.abort(CloseReason.SERVER_STOPPED)
+            await self._wait_empty()
+        while self._turn.is_scheduled:
+            # The handler has yet to hear of the last closed connection.
+            await asyncio.sleep(0)
+        for timer in (self._probe_timer, self._sweep_timer):
+            if timer is not None:
+                timer.cancel()
+
+    async def _wait_empty(self) -> None:
+        while len(self._table):
+            self._emptied.clear()
+            await self._emptied.wait()
+
+    def schedule_turn(self) -> None:
+        """Ask for a turn, so that ``end_of_turn`` and a flush happen without a request."""
+        self._turn.schedule()
+
+    def push(self, channel_id: int, command: RemotingCommand) -> bool:
+        """Send a request of ours to a connection; False if it is gone."""
+        connection = self._table.get(channel_id)
+        return connection is not None and connection.push(command)
+
+    def close_channel(self, channel_id: int) -> None:
+        """Close a connection, if it is still there."""
+        connection = self._table.get(channel_id)
+        if connection is not None:
+            connection.close(CloseReason.REQUESTED)
+
+    def push_to(self, connection: Connection, command: RemotingCommand) -> bool:
+        """Send a request of ours to this connection (ConnectionOwner)."""
+        return self._turn.push(connection, command)
+
+    def opened(self, connection: Connection) -> CloseReason | None:
+        """Take in a connection, or say why it has to go (ConnectionOwner)."""
+        return self._table.add(connection)
+
+    def deliver(
+        self, connection: Connection, commands: list[RemotingCommand], size_bytes: int
+    ) -> None:
+        """Hand a chunk's commands to the turn (ConnectionOwner)."""
+        self._loop_lag.note_read()
+        if self._probe_timer is None:
+            self._loop_lag.expect(self._clock_seconds())
+            self._probe_timer = self._loop.call_later(PROBE_SECONDS, self._probe)
+        self._turn.deliver(connection, commands, size_bytes)
+
+    def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
+        """Forget a connection (ConnectionOwner)."""
+        was_taken_in = self._table.remove(connection, reason)
+        if reason not in QUIET_REASONS and self._line_budget.allows(self._clock_seconds()):
+            self._log.warning(
+                "connection closed", peer=connection.peer, reason=reason.value, detail=detail
+            )
+        if was_taken_in:
+            self._turn.channel_closed(connection)
+            if not len(self._table):
+                self._emptied.set()
+
+    def _probe(self) -> None:
+        """Measure how late the loop is, again and again while requests come."""
+        self._loop_lag.fire(self._clock_seconds())
+        # The first call_soon still runs before this iteration reads sockets, the second after.
+        self._loop.call_soon(self._loop.call_soon, self._loop_lag.settle)
+        self._probe_timer = None
+        if self._loop_lag.is_wanted:
+            self._probe_timer = self._loop.call_later(PROBE_SECONDS, self._probe)
+
+    def _sweep_again(self) -> None:
+        self.sweep()
+        self._sweep_timer = self._loop.call_later(SWEEP_SECONDS, self._sweep_again)
+
+    def sweep(self) -> None:
+        """Close the connections that have to go; a timer calls it each ``SWEEP_SECONDS``."""
+        now_seconds = self._clock_seconds()
+        for connection in self._table:
+            connection.observe(now_seconds)
+            reason = verdict(connection.activity, now_seconds, self._limits)
+            if reason is not None:
+                connection.abort(reason)
+
+    def statistics(self) -> ServerStatistics:
+        """Return the counts of every part as one value."""
+        return ServerStatistics(
+            connections=self._table.statistics(),
+            lanes=self._lanes.statistics(self._clock_seconds()),
+            turn=self._turn.statistics(),
+            loop_lag=self._loop_lag.statistics(),
+        )

@@ -1,0 +1,308 @@
+"""What a compiled scan found, in columns: the bulk form of a list of dispatch requests.
+
+One `Columns` object belongs to one Reput and is filled again by each scan: its arrays are reused,
+and so is the buffer into which the log is read. Nothing of it may be kept beyond the next scan.
+
+    numbers   int64[records, NUMBER_FIELDS] one row a record, see `layout.py`
+    keys      int32[2, keys]                hash and record number of each index key
+    order     int32[records]                record numbers sorted by queue
+    entries   uint8[20 * records]           consume queue entries in that order
+
+Invariants:
+- `requests()` equals what `scan.scan_plain` returns for the same bytes.
+- Records with a bit in REFINE have their tags code corrected, and no key in `keys` where the bit
+  says so: `keyless` lists them for the plain way.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from wakelog.protocol.properties import KEYS, UNIQ_KEY, decode_properties
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.layout import (
+    ENTRY_BYTES,
+    KEY_RECORD,
+    KEY_ROWS,
+    NUMBER_FIELDS,
+    PHYSICAL_OFFSET,
+    PREPARED_OFFSET,
+    PROPERTIES_BEGIN,
+    PROPERTIES_BYTES,
+    QUEUE_ID,
+    QUEUE_OFFSET,
+    RECORD_KEYS_MAX,
+    REFINE,
+    REFINE_DELAY,
+    REFINE_KEYS,
+    REFINE_TEXT,
+    SIZE,
+    STORE_TIMESTAMP,
+    SYS_FLAG,
+    TAGS_CODE,
+    TOPIC_BEGIN,
+    TOPIC_BYTES,
+)
+from wakelog.storage.log.dispatch_request import DispatchRequest
+from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
+from wakelog.storage.log.scan import entry_tags_code
+
+Array = np.ndarray[Any, Any]
+
+# Reads of the log in bulk: the page cache gives its best from a few megabytes on, and a step has
+# to end within some milliseconds.
+SCAN_BUFFER_BYTES: Final = 8 << 20
+# Records of one scan: enough for that buffer with records of 256 bytes; smaller ones take two.
+SCAN_RECORDS_MAX: Final = 1 << 15
+_KEYS_PER_RECORD: Final = 4
+
+
+class ColumnScan(NamedTuple):
+    """How far a scan came; stopped_by None: `end` was reached, or the columns are full."""
+
+    next_position: int
+    stopped_by: RecordCheck | None
+
+
+class QueueGroup(NamedTuple):
+    """The entries of one queue: places [begin, end) of `order` and of `entries`.
+
+    unbroken: their queue offsets go up by one; then the three numbers say all about them.
+    """
+
+    topic: str
+    queue_id: int
+    begin: int
+    end: int
+    unbroken: bool
+    queue_offset: int  # of the first
+    physical_offset: int  # of the first
+    physical_offset_end: int  # of the last
+
+
+def _room(shape: tuple[int, ...], dtype: type[np.generic]) -> Array:
+    """Return an array of zeros that takes memory page by page, as it is written.
+
+    Sizes are for the smallest records, usual ones fill a tenth. NumPy's own arrays ask for huge
+    pages, of which the first element takes 2 MiB and the time to clear them.
+    """
+    size_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(memory, dtype=dtype).reshape(shape)
+
+
+class Columns:
+    """A buffer for the log's bytes and the columns that a compiled scan of them fills."""
+
+    def __init__(
+        self,
+        kernels: Kernels,
+        delays_ms: tuple[int, ...] = (),
+        *,
+        buffer_bytes: int = SCAN_BUFFER_BYTES,
+        records_max: int = SCAN_RECORDS_MAX,
+    ) -> None:
+        """Allocate everything once; `delays_ms` is of `scan.delay_levels_ms`."""
+        self._kernels = kernels
+        self._delays_ms = delays_ms
+        self.buffer = bytearray(buffer_bytes)
+        self._bytes = np.frombuffer(self.buffer, dtype=np.uint8)
+        keys_max = max(_KEYS_PER_RECORD * records_max, 2 * RECORD_KEYS_MAX)
+        self.numbers = _room((records_max, NUMBER_FIELDS), np.int64)
+        self.keys = _room((KEY_ROWS, keys_max), np.int32)
+        self.order = _room((records_max,), np.int32)
+        self.entries = _room((ENTRY_BYTES * records_max,), np.uint8)
+        self._table = _room((2, 1 << (2 * records_max).bit_length()), np.int32)
+        self._group_firsts = _room((records_max + 1,), np.int32)
+        self._group_ends = _room((records_max + 1,), np.int32)
+        self._group_unbroken = _room((records_max,), np.bool_)
+        self._index_entries = _room((ENTRY_BYTES * keys_max,), np.uint8)
+        self.count = 0
+        self.key_count = 0
+        self.refined: list[int] = []
+        self._scanned = 0, 0
+        self._groups: list[QueueGroup] | None = None
+
+    def scan(self, *, begin: int, end: int, physical_offset: int, segment_end: int) -> ColumnScan:
+        """Scan `buffer[begin:end]`, as `scan.scan_plain` does; replaces what was in the columns."""
+        self._clear_groups()
+        self.refined = []
+        self._scanned = begin, physical_offset
+        self.count, self.key_count, stop = self._kernels.scan_records(
+            self._bytes,
+            begin,
+            end,
+            physical_offset,
+            self.numbers,
+            self.keys,
+            self._table,
+            self._group_firsts,
+        )
+        self._refine()
+        stopped_by = None
+        if stop < end:
+            check = check_record(
+                self.buffer, stop, physical_offset + stop - begin, end, segment_end=segment_end
+            )
+            if check.kind is not CheckKind.SOUND:
+                stopped_by = check
+        return ColumnScan(stop, stopped_by)
+
+    def _clear_groups(self) -> None:
+        # Of a large table the few places that have something.
+        places, groups = self._table
+        places[groups[: self._group_firsts[-1]]] = 0
+        self._group_firsts[-1] = 0
+        self._groups = None
+
+    def damaged_bodies(self) -> list[DispatchRequest]:
+        """Return the records whose body has another CRC than they state."""
+        return [self.request(row) for row in self._damaged_rows(0, *self._scanned)]
+
+    def _damaged_rows(self, first: int, begin: int, physical_offset: int) -> list[int]:
+        damaged: Array = np.empty(self.count - first, dtype=np.int32)
+        damaged_count = self._kernels.check_bodies(
+            self._bytes, begin, physical_offset, self.numbers, first, self.count, damaged
+        )
+        rows: list[int] = damaged[:damaged_count].tolist()
+        return rows
+
+    def _refine(self, first: int = 0) -> list[int]:
+        """Do what the kernel left to Python, from a record on; return the records in question."""
+        marked = self.numbers[first : self.count, REFINE]
+        rows: list[int] = (first + np.flatnonzero(marked)).tolist() if marked.any() else []
+        self.refined += rows
+        for row in rows:
+            if self.numbers[row, REFINE] & (REFINE_TEXT | REFINE_DELAY):
+                properties = decode_properties(self.properties_text(row))
+                self.numbers[row, TAGS_CODE] = entry_tags_code(
+                    self.topic(row),
+                    properties,
+                    int(self.numbers[row, STORE_TIMESTAMP]),
+                    self._delays_ms,
+                )
+        return rows
+
+    def topic(self, row: int) -> str:
+        """Return the topic of a record."""
+        begin = self.numbers[row, TOPIC_BEGIN]
+        return str(self.buffer[begin : begin + self.numbers[row, TOPIC_BYTES]], "utf-8", "replace")
+
+    def properties_text(self, row: int) -> str:
+        """Return the properties string of a record."""
+        begin = self.numbers[row, PROPERTIES_BEGIN]
+        end = begin + self.numbers[row, PROPERTIES_BYTES]
+        return str(self.buffer[begin:end], "utf-8", "replace")
+
+    def request(self, row: int) -> DispatchRequest:
+        """Return a record as a value."""
+        numbers = self.numbers[row].tolist()
+        properties = decode_properties(self.properties_text(row))
+        return DispatchRequest(
+            self.topic(row),
+            numbers[QUEUE_ID],
+            numbers[QUEUE_OFFSET],
+            numbers[PHYSICAL_OFFSET],
+            numbers[SIZE],
+            numbers[TAGS_CODE],
+            numbers[STORE_TIMESTAMP],
+            numbers[SYS_FLAG],
+            numbers[PREPARED_OFFSET],
+            properties.get(KEYS),
+            properties.get(UNIQ_KEY),
+            properties,
+        )
+
+    def requests(self) -> list[DispatchRequest]:
+        """Return all records as values."""
+        return [self.request(row) for row in range(self.count)]
+
+    def groups(self) -> list[QueueGroup]:
+        """Sort the records by queue, encode their entries, and return where each queue's lie."""
+        if self._groups is not None:
+            return self._groups
+        count = int(self._group_firsts[-1])
+        self._kernels.encode_groups(
+            self.numbers,
+            self.count,
+            self._group_firsts,
+            self.order,
+            self._group_ends,
+            self._group_unbroken,
+            self.entries,
+        )
+        firsts, ends = self._group_firsts[:count], self._group_ends[:count]
+        lasts = self.numbers[self.order[ends - 1]]
+        groups = []
+        begin = 0
+        for topic, row, end, unbroken, last in zip(
+            self._group_topics(),
+            self.numbers[firsts].tolist(),
+            ends.tolist(),
+            self._group_unbroken[:count].tolist(),
+            (lasts[:, PHYSICAL_OFFSET] + lasts[:, SIZE]).tolist(),
+            strict=True,
+        ):
+            groups.append(
+                QueueGroup(
+                    topic,
+                    row[QUEUE_ID],
+                    begin,
+                    end,
+                    unbroken,
+                    row[QUEUE_OFFSET],
+                    row[PHYSICAL_OFFSET],
+                    last,
+                )
+            )
+            begin = end
+        self._groups = groups
+        return groups
+
+    def _group_topics(self) -> list[str]:
+        return [self.topic(row) for row in self._group_firsts[: self._group_firsts[-1]].tolist()]
+
+    def key_runs(self, first_row: int = 0) -> Iterator[tuple[int, int, DispatchRequest | None]]:
+        """Yield index work from record `first_row` on: keys [begin, end), then a record, if any.
+
+        The record is one whose keys the kernel left to the plain way; it comes behind these keys.
+        """
+        records = self.keys[KEY_RECORD, : self.key_count]
+        begin = int(np.searchsorted(records, first_row)) if first_row else 0
+        for row in self.refined:
+            if row >= first_row and self.numbers[row, REFINE] & (REFINE_TEXT | REFINE_KEYS):
+                end = int(np.searchsorted(records, row))
+                yield begin, end, self.request(row)
+                begin = end
+        yield begin, self.key_count, None
+
+    def link_keys(
+        self,
+        slots: Array,
+        *,
+        entry_next: int,
+        begin_timestamp_ms: int,
+        begin: int,
+        end: int,
+    ) -> tuple[int, memoryview]:
+        """Chain keys [begin, end) into an index file's slots; see `entry_kernel.link_keys`.
+
+        Returns: how many slots were empty before, and the bytes of the new entries, good until
+            the next call.
+        """
+        used = self._kernels.link_keys(
+            slots,
+            entry_next,
+            begin_timestamp_ms,
+            self.keys,
+            begin,
+            end,
+            self.numbers,
+            self._index_entries,
+        )
+        return used, self._index_entries.data[: ENTRY_BYTES * (end - begin)]

@@ -1,0 +1,133 @@
+"""The compiled way to encode many entries: of consume queues by group, of an index file chained.
+
+The plain ways are `consume_queue_writer.py` and `index_append.py`; both give the same bytes.
+Imported with numba by `loader.py` alone, as `scan_kernel.py` is.
+
+Source: org.apache.rocketmq.store.ConsumeQueue#putMessagePositionInfo,
+org.apache.rocketmq.store.index.IndexFile#putKey (4.9.3).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from wakelog.storage.kernels.compilation import inlined, kernel
+from wakelog.storage.kernels.instructions import prefetch
+from wakelog.storage.kernels.integers import Array, Int
+from wakelog.storage.kernels.layout import (
+    ENTRY_BYTES,
+    GROUP,
+    KEY_HASH,
+    KEY_RECORD,
+    PHYSICAL_OFFSET,
+    QUEUE_OFFSET,
+    SIZE,
+    STORE_TIMESTAMP,
+    TAGS_CODE,
+)
+
+# Slots fall anywhere in 20 MB. So many keys before it is needed a slot is asked for: the memory
+# answers some dozens of such questions at once, and one takes as long as some keys.
+_KEYS_AHEAD: Final = 24
+
+
+@inlined
+def put_i64(out: Array, at: Int, value: Int) -> None:
+    """Write a big-endian long."""
+    for i in range(8):
+        out[at + i] = (value >> (56 - 8 * i)) & 0xFF
+
+
+@inlined
+def put_i32(out: Array, at: Int, value: Int) -> None:
+    """Write a big-endian int."""
+    for i in range(4):
+        out[at + i] = (value >> (24 - 8 * i)) & 0xFF
+
+
+@kernel
+def encode_groups(
+    numbers: Array,
+    count: Int,
+    firsts: Array,
+    order: Array,
+    ends: Array,
+    unbroken: Array,
+    entries: Array,
+) -> None:
+    """Sort records by group, in log order inside each, and encode their consume queue entries.
+
+    firsts: of `scan_records`.
+    order: gets record numbers, those without a group left out; group g is
+        order[ends[g - 1]:ends[g]], and its entries lie at 20 times these places in `entries`.
+    unbroken: gets for each group whether its queue offsets go up by one.
+    """
+    group_count = np.int64(firsts[-1])
+    ends[: group_count + 1] = 0
+    for row in range(count):
+        group = numbers[row, GROUP]
+        if group >= 0:
+            ends[group + 1] += 1
+    for group in range(group_count):
+        ends[group + 1] += ends[group]
+    for row in range(count):
+        group = numbers[row, GROUP]
+        if group >= 0:
+            place = np.int64(ends[group])
+            if row == firsts[group]:
+                unbroken[group] = True
+            elif numbers[row, QUEUE_OFFSET] != numbers[order[place - 1], QUEUE_OFFSET] + 1:
+                unbroken[group] = False
+            ends[group] += 1
+            order[place] = row
+            put_i64(entries, ENTRY_BYTES * place, numbers[row, PHYSICAL_OFFSET])
+            put_i32(entries, ENTRY_BYTES * place + 8, numbers[row, SIZE])
+            put_i64(entries, ENTRY_BYTES * place + 12, numbers[row, TAGS_CODE])
+
+
+@kernel
+def link_keys(
+    slots: Array,
+    entry_next: Int,
+    begin_timestamp_ms: Int,
+    keys: Array,
+    begin: Int,
+    end: Int,
+    numbers: Array,
+    entries: Array,
+) -> Int:
+    """Chain keys [begin, end) into `slots`, encode their index entries; return slots newly used.
+
+    slots: int32, in memory; entry numbers go up from `entry_next`.
+    entries: gets 20 bytes a key.
+    """
+    newly_used = 0
+    count = np.uint64(len(slots))
+    soon = min(begin + _KEYS_AHEAD, end)
+    for key in range(begin, soon):
+        prefetch(slots, np.uint64(keys[KEY_HASH, key]) % count)
+    for key in range(begin, end):
+        if soon < end:
+            prefetch(slots, np.uint64(keys[KEY_HASH, soon]) % count)
+            soon += 1
+        row = keys[KEY_RECORD, key]
+        key_hash = np.int64(keys[KEY_HASH, key])
+        slot = np.uint64(key_hash) % count
+        previous: Int = np.int64(slots[slot])
+        if previous <= 0 or previous > entry_next:
+            previous = 0
+            newly_used += 1
+        elapsed = numbers[row, STORE_TIMESTAMP] - begin_timestamp_ms
+        seconds = 0
+        if begin_timestamp_ms > 0 and elapsed > 0:
+            seconds = min(elapsed // 1000, (1 << 31) - 1)
+        at = ENTRY_BYTES * (key - begin)
+        put_i32(entries, at, key_hash)
+        put_i64(entries, at + 4, numbers[row, PHYSICAL_OFFSET])
+        put_i32(entries, at + 12, seconds)
+        put_i32(entries, at + 16, previous)
+        slots[slot] = entry_next
+        entry_next += 1
+    return newly_used

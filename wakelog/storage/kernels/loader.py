@@ -1,0 +1,117 @@
+"""Brings the compiled kernels in without making anyone wait for them.
+
+Importing numba takes about a second and compiling some five, once for each version (numba keeps
+the result beside the source). A broker that starts has nothing to catch up with and never needs
+either, so both happen beside the main work, when Reput first sees much to read. Until `kernels`
+returns something, the plain scan does the work.
+
+Invariants: `kernels` never waits, and what it returns is compiled and tried. A failure (no
+writeable cache, an unknown processor) leaves the plain scan in place for good; `failure` tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from wakelog.protocol.message_record import encode_record
+from wakelog.storage.kernels.columns import Columns, QueueGroup
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.window_columns import WindowColumns
+from wakelog.storage.log.scan import ScanSpan, scan_plain
+
+_OTHER_VERSION: Final = "compiled code from another version: remove numba's cache"
+
+
+def compile_kernels(*, windows: bool = False) -> Kernels:
+    """Import and compile now, and try the result on one record. Waits.
+
+    windows: those of `window_columns.py` too, which otherwise the first use compiles.
+
+    Raises: RuntimeError if the compiled scan reads that record otherwise than the plain one.
+    """
+    from wakelog.storage.kernels.crc_kernel import check_bodies, crc_of_all
+    from wakelog.storage.kernels.entry_kernel import encode_groups, link_keys
+    from wakelog.storage.kernels.scan_kernel import scan_records, scan_window
+
+    kernels = Kernels(scan_records, scan_window, encode_groups, link_keys, check_bodies, crc_of_all)
+    record = _record()
+    columns = Columns(kernels, buffer_bytes=len(record), records_max=1)
+    columns.buffer[:] = record
+    columns.scan(begin=0, end=len(record), physical_offset=0, segment_end=len(record))
+    columns.groups()
+    columns.link_keys(
+        np.zeros(1, dtype=np.int32),
+        entry_next=1,
+        begin_timestamp_ms=0,
+        begin=0,
+        end=columns.key_count,
+    )
+    span = ScanSpan(record, 0, len(record), 0, len(record))
+    if columns.requests() != scan_plain(span, ()).requests or columns.key_count != 2:
+        raise RuntimeError(_OTHER_VERSION)
+    if windows:
+        _try_windows(kernels, record, columns.groups())
+    return kernels
+
+
+def _try_windows(kernels: Kernels, record: bytes, groups: list[QueueGroup]) -> None:
+    window = WindowColumns(kernels, records_max=1, check_bodies=True)
+
+    def read(buffer: memoryview, physical_offset: int) -> int:
+        buffer[:] = record[physical_offset:]
+        return len(buffer)
+
+    window.scan_stretch(read, begin=0, end=len(record), segment_end=len(record))
+    if window.groups() != groups or window.damaged_bodies():
+        raise RuntimeError(_OTHER_VERSION)
+
+
+def _record() -> bytes:
+    return encode_record(
+        queue_id=1,
+        flag=2,
+        queue_offset=3,
+        physical_offset=0,
+        sys_flag=4,
+        born_timestamp_ms=5,
+        born_host=("127.0.0.1", 6),
+        store_timestamp_ms=7,
+        store_host=("::1", 8),
+        reconsume_times=9,
+        prepared_transaction_offset=10,
+        body=b"body",
+        topic="topic",
+        properties=b"UNIQ_KEY\x01u\x02TAGS\x01t\x02KEYS\x01k",
+    )
+
+
+class KernelLoader:
+    """Compiles once, when first asked, wherever `spawn` puts it."""
+
+    def __init__(
+        self,
+        spawn: Callable[[Callable[[], None]], object],
+        compile_now: Callable[[], Kernels] = compile_kernels,
+    ) -> None:
+        """Keep `spawn`, which runs a function elsewhere: in a thread, in a test at once."""
+        self._spawn = spawn
+        self._compile_now = compile_now
+        self._started = False
+        self._kernels: Kernels | None = None
+        self.failure = ""
+
+    def kernels(self) -> Kernels | None:
+        """Return the kernels if they are ready; the first call starts the work."""
+        if not self._started:
+            self._started = True
+            self._spawn(self._run)
+        return self._kernels
+
+    def _run(self) -> None:
+        try:
+            self._kernels = self._compile_now()
+        except Exception as error:  # whatever a compiler does: the plain way still works
+            self.failure = f"{type(error).__name__}: {error}"

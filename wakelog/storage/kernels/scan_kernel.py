@@ -1,0 +1,336 @@
+"""The compiled way of `scan.py`: loops over the log's bytes that fill columns.
+
+Functions take and return arrays and numbers only; `columns.py` gives them their shape. To
+import this module is to import numba, which takes about a second: `loader.py` does it, and
+compiles, in a thread and only when there is much to read.
+
+The kernel follows `record_check.check_record` and `scan.scan_plain` line by line. What is rare it
+leaves to Python by a bit in `REFINE`: text that is not ASCII, delayed messages, messages for
+several queues, endless keys.
+
+Invariants:
+- No index is formed before it is known to lie in the buffer: numba checks none.
+- A record that stops the scan has left nothing behind in any column.
+
+Source: org.apache.rocketmq.store.CommitLog#checkMessageAndReturnSize, java.lang.String#hashCode,
+org.apache.rocketmq.store.index.IndexFile#indexKeyHashMethod (4.9.3).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from wakelog.storage.kernels.compilation import inlined, making
+from wakelog.storage.kernels.integers import (
+    Array,
+    Int,
+    byte_at,
+    i32_at,
+    i64_at,
+    same_bytes,
+    u32_at,
+)
+from wakelog.storage.kernels.layout import (
+    GROUP,
+    KEY_HASH,
+    KEY_RECORD,
+    NAME_BYTES_MAX,
+    NO_GROUP,
+    PHYSICAL_OFFSET,
+    PREPARED_OFFSET,
+    PROPERTIES_BEGIN,
+    PROPERTIES_BYTES,
+    QUEUE_ID,
+    QUEUE_OFFSET,
+    RECORD_KEYS_MAX,
+    REFINE,
+    REFINE_DELAY,
+    REFINE_KEYS,
+    REFINE_MULTI,
+    REFINE_TEXT,
+    SIZE,
+    STORE_TIMESTAMP,
+    SYS_FLAG,
+    TAGS_CODE,
+    TOPIC_BEGIN,
+    TOPIC_BYTES,
+)
+from wakelog.storage.kernels.text_kernel import (
+    PLACES_COUNT,
+    equals,
+    find_properties,
+    java_hash,
+    next_match,
+)
+from wakelog.storage.kernels.vectors import CHUNK_BYTES
+
+_MAGIC: Final = 0xDAA320A7
+_INT32_MASK: Final = 0xFFFFFFFF
+_SPACE: Final = 32
+_HEAD_BYTES: Final = 88  # with two v4 hosts
+
+
+@inlined
+def sound_size(buffer: Array, at: Int, end: Int, physical_offset: Int, parts: Array) -> Int:
+    """Return the size of a sound record, else 0; `parts` gets head, topic and properties places."""
+    if end - at < _HEAD_BYTES + 3:
+        return 0
+    size = i32_at(buffer, at)
+    if u32_at(buffer, at + 4) != _MAGIC or i64_at(buffer, at + 28) != physical_offset:
+        return 0
+    born = 12 if byte_at(buffer, at + 39) & 0x10 else 0
+    hosts = born + (12 if byte_at(buffer, at + 39) & 0x20 else 0)
+    record_end = at + size
+    if record_end > end or at + _HEAD_BYTES + hosts + 3 > record_end:
+        return 0
+    body_end = at + _HEAD_BYTES + hosts + max(i32_at(buffer, at + 84 + hosts), 0)
+    if body_end + 3 > record_end or byte_at(buffer, body_end) > 127:
+        return 0
+    topic_end = body_end + 1 + byte_at(buffer, body_end)
+    if topic_end + 2 > record_end:
+        return 0
+    properties_bytes: Int = (byte_at(buffer, topic_end) << 8) | byte_at(buffer, topic_end + 1)
+    if properties_bytes >= 1 << 15:
+        properties_bytes = 0
+    if topic_end + 2 + properties_bytes != record_end:
+        return 0
+    parts[0] = at + 56 + born
+    parts[1] = at + 76 + hosts
+    parts[2] = body_end + 1
+    parts[3] = topic_end
+    return size
+
+
+@inlined
+def _positive(value: Int) -> Int:
+    """Return abs of a Java int, 0 for the one that has none."""
+    if value >= 1 << 31:
+        value = (1 << 32) - value
+        if value == 1 << 31:
+            return 0
+    return value
+
+
+@inlined
+def _hash_keys(
+    buffer: Array, found: Array, prefix: Int, keys: Array, key_count: Int
+) -> tuple[Int, Int]:
+    """Append the hashes of a record's keys; return the new count and REFINE bits."""
+    first = key_count
+    seen = 0
+    if found[5] > found[4]:
+        value, seen = java_hash(buffer, found[4], found[5], prefix)
+        keys[KEY_HASH, key_count] = _positive(value)
+        key_count += 1
+    at = found[0]
+    chunk, spaces = at - CHUNK_BYTES, np.uint64(0)
+    while at < found[1]:
+        stop, chunk, spaces = next_match(buffer, found[1], _SPACE, _SPACE, chunk, spaces)
+        if stop > at:
+            if key_count - first == RECORD_KEYS_MAX:
+                return first, REFINE_KEYS
+            value, bits = java_hash(buffer, at, stop, prefix)
+            seen |= bits
+            keys[KEY_HASH, key_count] = _positive(value)
+            key_count += 1
+        at = stop + 1
+    if seen:
+        return first, REFINE_TEXT
+    return key_count, 0
+
+
+@inlined
+def _group_of(
+    buffer: Array,
+    numbers: Array,
+    row: Int,
+    topic_hash: Int,
+    table: Array,
+    firsts: Array,
+    names: Array,
+    name_begins: Array,
+    names_end: Int,
+) -> tuple[Int, Int]:
+    """Return the number of a record's (topic, queue id), and the new end of `names`.
+
+    firsts[-1] counts those seen. A topic that was not seen is put into `names`; at an end of -1
+    nothing is put: the buffer, which `names` is then, still has the topics of all rows.
+    """
+    mask = table.shape[1] - 1
+    begin = numbers[row, TOPIC_BEGIN]
+    length = numbers[row, TOPIC_BYTES]
+    queue_id = numbers[row, QUEUE_ID]
+    place = (topic_hash * 0x9E3779B1 + queue_id * 0x85EBCA6B) >> 7 & mask
+    while table[0, place] > 0:
+        group = np.int64(table[0, place]) - 1
+        other = firsts[group]
+        if numbers[other, QUEUE_ID] == queue_id and numbers[other, TOPIC_BYTES] == length:
+            there = np.int64(name_begins[group]) if names_end >= 0 else numbers[other, TOPIC_BEGIN]
+            if same_bytes(names, there, buffer, begin, length):
+                return group, names_end
+        place = (place + 1) & mask
+    group = np.int64(firsts[-1])
+    table[0, place] = group + 1
+    table[1, group] = place
+    firsts[group] = row
+    firsts[-1] += 1
+    if names_end >= 0:
+        name_begins[group] = names_end
+        for i in range(length):
+            names[names_end + i] = buffer[begin + i]
+        names_end += length
+    return group, names_end
+
+
+@inlined
+def take_record(buffer: Array, at: Int, size: Int, parts: Array, numbers: Array, row: Int) -> None:
+    """Fill one row of `numbers` with what stands at fixed places."""
+    numbers[row, PHYSICAL_OFFSET] = i64_at(buffer, at + 28)
+    numbers[row, SIZE] = size
+    numbers[row, QUEUE_ID] = i32_at(buffer, at + 12)
+    numbers[row, QUEUE_OFFSET] = i64_at(buffer, at + 20)
+    numbers[row, SYS_FLAG] = i32_at(buffer, at + 36)
+    numbers[row, STORE_TIMESTAMP] = i64_at(buffer, parts[0])
+    numbers[row, PREPARED_OFFSET] = i64_at(buffer, parts[1])
+    numbers[row, TOPIC_BEGIN] = parts[2]
+    numbers[row, TOPIC_BYTES] = parts[3] - parts[2]
+    numbers[row, PROPERTIES_BEGIN] = parts[3] + 2
+    numbers[row, PROPERTIES_BYTES] = at + size - parts[3] - 2
+
+
+@inlined
+def _scan(
+    buffer: Array,
+    begin: Int,
+    end: Int,
+    physical_offset: Int,
+    numbers: Array,
+    keys: Array,
+    table: Array,
+    firsts: Array,
+    names: Array,
+    name_begins: Array,
+    row: Int,
+    key_count: Int,
+    names_end: Int,
+    parts: Array,
+    found: Array,
+) -> tuple[Int, Int, Int, Int, Int]:
+    """Scan as `scan_records` and `scan_window` do; also return all REFINE bits or-ed."""
+    refined = 0
+    names_room = max(len(names) - NAME_BYTES_MAX, 0)
+    at = begin
+    while at < end and row < numbers.shape[0] and key_count + RECORD_KEYS_MAX < keys.shape[1]:
+        if names_end > names_room:
+            break
+        size = sound_size(buffer, at, end, physical_offset + at - begin, parts)
+        if size == 0:
+            break
+        take_record(buffer, at, size, parts, numbers, row)
+        topic_hash, seen = java_hash(buffer, parts[2], parts[3], 0)
+        find_properties(buffer, parts[3] + 2, at + size, found)
+        tags, tags_seen = java_hash(buffer, found[2], found[3], 0)
+        refine = REFINE_TEXT if seen | tags_seen else 0
+        if found[9] > found[8]:
+            refine |= REFINE_MULTI
+        if found[7] > found[6] and equals(buffer, parts[2], parts[3], b"SCHEDULE_TOPIC_XXXX"):
+            refine |= REFINE_DELAY
+        transaction = numbers[row, SYS_FLAG] & 0xC
+        if transaction != 0xC and not refine & REFINE_TEXT:
+            prefix = (topic_hash * 31 + 35) & _INT32_MASK
+            first = key_count
+            key_count, bits = _hash_keys(buffer, found, prefix, keys, key_count)
+            keys[KEY_RECORD, first:key_count] = row
+            refine |= bits
+        numbers[row, TAGS_CODE] = tags - (1 << 32) if tags >= 1 << 31 else tags
+        numbers[row, REFINE] = refine
+        refined |= refine
+        numbers[row, GROUP] = NO_GROUP
+        if transaction == 0 or transaction == 8:
+            numbers[row, GROUP], names_end = _group_of(
+                buffer, numbers, row, topic_hash, table, firsts, names, name_begins, names_end
+            )
+        row += 1
+        at += size
+    return row, key_count, at, names_end, refined
+
+
+@making
+def scan_records(
+    buffer: Array,
+    begin: Int,
+    end: Int,
+    physical_offset: Int,
+    numbers: Array,
+    keys: Array,
+    table: Array,
+    firsts: Array,
+) -> tuple[Int, Int, Int]:
+    """Scan sound records; return how many, how many keys, and where it stopped.
+
+    numbers: int64[records_max, NUMBER_FIELDS].
+    keys: int32[2, keys_max]: hash and record number of each index key, in the order of putting.
+    table: int32[2, a power of two above twice records_max]: by place, a group's number and 1, 0
+        where there is none; by group, its place.
+    firsts: int32[records_max + 1]: first record of each group, and their count at the end, 0.
+    """
+    row, key_count, at, _, _ = _scan(
+        buffer,
+        begin,
+        end,
+        physical_offset,
+        numbers,
+        keys,
+        table,
+        firsts,
+        buffer,
+        firsts,
+        0,
+        0,
+        -1,
+        np.zeros(4, dtype=np.int64),
+        np.zeros(PLACES_COUNT, dtype=np.int64),
+    )
+    return row, key_count, at
+
+
+@making
+def scan_window(
+    buffer: Array,
+    end: Int,
+    physical_offset: Int,
+    numbers: Array,
+    keys: Array,
+    table: Array,
+    firsts: Array,
+    names: Array,
+    name_begins: Array,
+    row: Int,
+    key_count: Int,
+    names_end: Int,
+) -> tuple[Int, Int, Int, Int, Int]:
+    """Go on with a scan in a buffer that was filled anew, behind what the columns hold already.
+
+    names, name_begins: topics of the groups, kept as the buffer is not, and where each begins.
+    Returns: the new counts of records and keys, where it stopped, the new end of `names`, and all
+        REFINE bits of the new records or-ed.
+    """
+    return _scan(
+        buffer,
+        0,
+        end,
+        physical_offset,
+        numbers,
+        keys,
+        table,
+        firsts,
+        names,
+        name_begins,
+        row,
+        key_count,
+        names_end,
+        np.zeros(4, dtype=np.int64),
+        np.zeros(PLACES_COUNT, dtype=np.int64),
+    )

@@ -1,0 +1,142 @@
+"""Columns of a long stretch of the log, of whose bytes one window at a time is in memory.
+
+The log's bytes are wanted once. Read into a buffer that fits the cache of one core, they are
+scanned and their bodies checked from there; a buffer of the stretch's length would send each byte
+to memory and back. What outlives a window is in the columns: numbers, keys, the topics of the
+groups, and as values the few records that the plain way has to see.
+
+Invariants:
+- What `groups`, `key_runs`, `link_keys` and `damaged_bodies` return equals what `Columns` returns
+  for the same bytes at once.
+- `request` knows the records in `refined` and those with a damaged body, no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from wakelog.storage.kernels.columns import SCAN_BUFFER_BYTES, Array, Columns, ColumnScan
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.layout import TOPIC_BYTES
+from wakelog.storage.log.dispatch_request import DispatchRequest
+from wakelog.storage.log.record_check import CheckKind, check_record
+
+Read = Callable[[memoryview, int], int]
+"""Fills a buffer from a physical offset on, and returns how much of it."""
+
+# A second-level cache of today. Half of it is as good for the bytes, but each window costs two
+# turns at the interpreter's lock; twice as much sends the bytes to memory and back.
+WINDOW_BYTES: Final = 1 << 20
+# Of one stretch of 16 MiB, with records of 128 bytes; memory that longer ones never touch.
+STRETCH_RECORDS_MAX: Final = 1 << 17
+# Topics of one stretch's queues: some thousands of them.
+NAMES_BYTES: Final = 256 << 10
+
+
+class WindowColumns(Columns):
+    """See the module."""
+
+    def __init__(
+        self,
+        kernels: Kernels,
+        delays_ms: tuple[int, ...] = (),
+        *,
+        window_bytes: int = WINDOW_BYTES,
+        records_max: int = STRETCH_RECORDS_MAX,
+        names_bytes: int = NAMES_BYTES,
+        check_bodies: bool = False,
+    ) -> None:
+        """Allocate everything once; `delays_ms` is of `scan.delay_levels_ms`."""
+        super().__init__(kernels, delays_ms, buffer_bytes=window_bytes, records_max=records_max)
+        self._check_bodies = check_bodies
+        self._names: Array = np.zeros(names_bytes, dtype=np.uint8)
+        self._names_end = 0
+        self._name_begins: Array = np.zeros(records_max, dtype=np.int32)
+        self._kept: dict[int, DispatchRequest] = {}
+        self._damaged: list[DispatchRequest] = []
+
+    def scan_stretch(
+        self, read: Read, *, begin: int, end: int, segment_end: int
+    ) -> ColumnScan | None:
+        """Read and scan [begin, end), all in one segment; replaces what was in the columns.
+
+        Returns: where it stopped, from `begin`; None if nothing can be read there.
+        Raises: StoreFailed.
+        """
+        self._clear()
+        at = begin
+        while at < end:
+            length = read(memoryview(self.buffer)[: end - at], at)
+            if length == 0:
+                return ColumnScan(at - begin, None) if at > begin else None
+            stop = self._scan_window(length, at)
+            read_end, at = at + length, at + stop
+            if stop == length or (stop > 0 and read_end < end):
+                continue  # what is behind, a cut record mostly, is looked at in a window of its own
+            check = check_record(self.buffer, stop, at, length, segment_end=segment_end)
+            if check.kind is CheckKind.SOUND:
+                break  # the columns are full
+            if check.kind is not CheckKind.INCOMPLETE or read_end == end:
+                return ColumnScan(at - begin, check)
+            if not self._grown(check.size_bytes):
+                return ColumnScan(at - begin, check)
+        return ColumnScan(at - begin, None)
+
+    def request(self, row: int) -> DispatchRequest:
+        """Return a record that was kept as a value."""
+        return self._kept[row]
+
+    def damaged_bodies(self) -> list[DispatchRequest]:
+        """Return the records with a damaged body; none, if bodies were not to be checked."""
+        return self._damaged
+
+    def _clear(self) -> None:
+        self.count = self.key_count = self._names_end = 0
+        self.refined, self._kept, self._damaged = [], {}, []
+        self._clear_groups()
+
+    def _scan_window(self, length: int, physical_offset: int) -> int:
+        first = self.count
+        self.count, self.key_count, stop, self._names_end, refined = self._kernels.scan_window(
+            self._bytes,
+            length,
+            physical_offset,
+            self.numbers,
+            self.keys,
+            self._table,
+            self._group_firsts,
+            self._names,
+            self._name_begins,
+            first,
+            self.key_count,
+            self._names_end,
+        )
+        if refined:
+            for row in self._refine(first):
+                self._kept[row] = super().request(row)
+        if self._check_bodies:
+            for row in self._damaged_rows(first, 0, physical_offset):
+                self._kept[row] = super().request(row)
+                self._damaged.append(self._kept[row])
+        return stop
+
+    def _grown(self, size_bytes: int) -> bool:
+        """Make the window as large as a whole record needs; False if that is not for a buffer."""
+        if not len(self.buffer) < size_bytes <= SCAN_BUFFER_BYTES:
+            return False
+        self.buffer = bytearray(SCAN_BUFFER_BYTES)
+        self._bytes = np.frombuffer(self.buffer, dtype=np.uint8)
+        return True
+
+    def _group_topics(self) -> list[str]:
+        firsts = self._group_firsts[: self._group_firsts[-1]]
+        begins = self._name_begins[: len(firsts)]
+        ends = begins + self.numbers[firsts, TOPIC_BYTES]
+        names = self._names[: self._names_end].tobytes()
+        return [
+            str(names[begin:end], "utf-8", "replace")
+            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+        ]

@@ -1,0 +1,415 @@
+"""The commit log: the one place where messages are appended, by one process, in one thread.
+
+Between the broker's processors and the disk. `append` encodes a record at the log's end and
+gathers it; `write_pending`, called once a turn, writes what gathered with one system call a file.
+No lock is needed: the physical offset, the queue offset and the store time are known when the
+record is encoded. No answer may leave before `write_pending` returned.
+
+With a transient pool the bytes go to a buffer file first and to the segment when they are
+committed (`transient_pool.py`, `commit.py`); the log is the same otherwise.
+
+Invariants:
+- min_offset <= appended_offset <= end_offset; what lies between the last two is pending.
+- Bytes of the log are written once, in order, by this object alone.
+- After a failed write the log takes no message until a recovery has looked at the disk: what the
+  disk holds behind `appended_offset` is not known any more.
+- Store times do not fall within a segment, so that a search by time can halve.
+
+Source: org.apache.rocketmq.store.CommitLog.asyncPutMessage, asyncPutMessages (4.9.3). Other than
+there, the blank is written only once the next segment is had: a full disk leaves the log as it
+was, and it goes on by itself when space is freed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from posixpath import basename, dirname
+from typing import Protocol
+
+import msgspec
+
+from wakelog.protocol.errors import ProtocolError
+from wakelog.protocol.message_record import BLANK_BYTES, encode_blank
+from wakelog.protocol.properties import INNER_MULTI_DISPATCH, PROPERTIES_BYTES_MAX
+from wakelog.protocol.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import (
+    IllegalName,
+    NotWriteable,
+    StoreError,
+    StoreFailed,
+    store_failure,
+)
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log.append import MessageDraft, encode_draft, encode_properties_text, fits
+from wakelog.storage.log.mapped_file import MappedFile
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.queue_offsets import QueueKey, QueueOffsets
+from wakelog.storage.log.transient_pool import TransientPool
+from wakelog.storage.results import PutResult, PutStatus
+
+# Messages that consumers never see: they carry queue offset 0 and move no queue.
+_NOT_CONSUMED = frozenset({TRANSACTION_PREPARED, TRANSACTION_ROLLBACK})
+
+_ILLEGAL = PutResult(PutStatus.MESSAGE_ILLEGAL)
+_PROPERTIES_TOO_LONG = PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
+# 4.9.3 throws where a batch is too long, and its client sees a system error: so it does here.
+_BATCH_TOO_LONG = PutResult(PutStatus.UNKNOWN_ERROR)
+
+
+class SegmentSource(Protocol):
+    """Who makes the next segment: the log itself, or an actor that was asked ahead of need."""
+
+    def take(self, start_offset: int) -> str | None:
+        """Return the path of a ready, full-length segment; None if it cannot be had now."""
+        ...
+
+    @property
+    def failure(self) -> StoreError | None:
+        """Why the last one could not be had, None if it could, or nobody knows."""
+        ...
+
+
+class CommitLogStatistics(msgspec.Struct, frozen=True):
+    """What the log did since it was opened."""
+
+    appended_offset: int
+    min_offset: int
+    message_count: int
+    write_count: int
+    roll_count: int
+    queue_count: int
+    failure: str | None
+
+
+class CommitLog:
+    """Appends records to the last segment and rolls to the next. The only writer of the log."""
+
+    __slots__ = (
+        "_end",
+        "_failure",
+        "_file_end",
+        "_files",
+        "_fs",
+        "_message_bytes_max",
+        "_message_count",
+        "_multi_dispatch",
+        "_offsets",
+        "_pending",
+        "_pending_offset",
+        "_pool",
+        "_roll_count",
+        "_rolled",
+        "_segments",
+        "_store_timestamp_ms",
+        "_target",
+        "_write_count",
+        "_written",
+    )
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        config: StoreConfig,
+        files: MappedFileQueue,
+        *,
+        end_offset: int,
+        queue_offsets: dict[QueueKey, int],
+        segments: SegmentSource,
+        pool: TransientPool | None = None,
+        last_store_ms: int = 0,
+    ) -> None:
+        """Continue a recovered log.
+
+        files: the segments, loaded and truncated; the log owns them from here on.
+        end_offset: the physical offset behind the last sound record.
+        queue_offsets: the next queue offset of each (topic, queue id), LMQ queues included; owned
+            by the log from here on.
+        segments: asked for the next segment when the last one is full.
+        pool: buffers that take the writes of segments begun from now on.
+        last_store_ms: of the log's last message, behind which times do not fall within its segment.
+        """
+        last = files.last
+        assert last is not None or end_offset % files.file_size_bytes == 0, end_offset
+        assert last is None or last.start_offset <= end_offset <= last.end_offset, end_offset
+        self._fs = fs
+        self._files = files
+        self._segments = segments
+        self._pool = pool
+        self._offsets = QueueOffsets(queue_offsets, enable_lmq=config.enable_lmq)
+        self._message_bytes_max = config.message_bytes_max
+        self._multi_dispatch = config.enable_multi_dispatch
+        self._target: MappedFile | None = last
+        self._file_end = end_offset if last is None else last.end_offset
+        self._end = self._written = self._pending_offset = end_offset
+        self._pending: list[bytes] = []
+        self._rolled: list[tuple[MappedFile, int, list[bytes]]] = []
+        self._store_timestamp_ms = last_store_ms if end_offset < self._file_end else 0
+        self._failure: str | None = None
+        self._message_count = self._write_count = self._roll_count = 0
+
+    def append(self, draft: MessageDraft, now_ms: int) -> PutResult:
+        """Place one message behind the others; its bytes wait for `write_pending`."""
+        if self._failure is not None:
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self._failure)
+        try:
+            return self._place(draft, now_ms)
+        except (IllegalName, ProtocolError):
+            return _ILLEGAL
+
+    def append_batch(self, drafts: Sequence[MessageDraft], now_ms: int) -> PutResult:
+        """Place messages of one topic and queue one behind the other in one file, all or none."""
+        if self._failure is not None:
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self._failure)
+        if not drafts or any(draft.sys_flag & TRANSACTION_MASK for draft in drafts):
+            return _ILLEGAL
+        key = (drafts[0].topic, drafts[0].queue_id)
+        assert all((draft.topic, draft.queue_id) == key for draft in drafts)
+        properties = [encode_properties_text(draft.properties_text) for draft in drafts]
+        if max(map(len, properties)) > PROPERTIES_BYTES_MAX:
+            return _PROPERTIES_TOO_LONG
+        timestamp_ms = self._store_timestamp_ms = max(now_ms, self._store_timestamp_ms)
+        try:
+            queue_offset = self._offsets.open(key)
+            records = self._encode_batch(drafts, properties, queue_offset, timestamp_ms)
+            size = sum(map(len, records))
+            if size > self._message_bytes_max:
+                return _BATCH_TOO_LONG
+            if not fits(0, size, self._files.file_size_bytes):
+                return _ILLEGAL
+            if not fits(self._end, size, self._file_end):
+                if not self._roll(now_ms):
+                    return self._no_segment()
+                timestamp_ms = now_ms
+                records = self._encode_batch(drafts, properties, queue_offset, timestamp_ms)
+        except (IllegalName, ProtocolError):
+            return _ILLEGAL
+        physical_offsets = []
+        for record in records:
+            physical_offsets.append(self._end)
+            self._end += len(record)
+        self._pending += records
+        self._message_count += len(records)
+        self._offsets.advance(key, len(records))
+        return PutResult(
+            PutStatus.PUT_OK,
+            physical_offsets[0],
+            size,
+            queue_offset,
+            timestamp_ms,
+            tuple(physical_offsets),
+        )
+
+    def write_pending(self) -> int:
+        """Write what was placed since the last call; return `appended_offset`.
+
+        Raises: NotWriteable. Nothing placed since the last call then counts as appended, and the
+        log takes no more.
+        """
+        if self._failure is not None:
+            raise NotWriteable(self._failure)
+        if self._end == self._written:
+            return self._written
+        try:
+            for target, offset, buffers in self._rolled:
+                target.write_all(target.position_of(offset), buffers)
+                self._write_count += 1
+            if self._pending:
+                assert self._target is not None
+                position = self._target.position_of(self._pending_offset)
+                self._target.write_all(position, self._pending)
+                self._write_count += 1
+            if self._pool is not None:
+                self._pool.note_appended(self._end)
+        except StoreFailed as error:
+            self._failure = str(error)
+            raise NotWriteable(self._failure) from error
+        finally:
+            self._rolled.clear()
+            self._pending = []
+        self._written = self._pending_offset = self._end
+        return self._written
+
+    @property
+    def appended_offset(self) -> int:
+        """The physical offset behind the last written record (in the pool, if one is in use)."""
+        return self._written
+
+    @property
+    def end_offset(self) -> int:
+        """The physical offset behind the last placed record, written or pending."""
+        return self._end
+
+    @property
+    def committed_offset(self) -> int:
+        """How far the segments hold the log: `appended_offset`, or what the pool has given."""
+        return self._written if self._pool is None else self._pool.committed_offset(self._written)
+
+    @property
+    def min_offset(self) -> int:
+        """The first physical offset that is still there."""
+        return self._files.min_offset
+
+    @property
+    def files(self) -> MappedFileQueue:
+        """The segments, for readers in this process and for Flush's descriptors."""
+        return self._files
+
+    @property
+    def failure(self) -> str | None:
+        """Why the log takes no messages, None while it does."""
+        return self._failure
+
+    def fail(self, cause: str) -> None:
+        """Take no more messages: a sync failed, or a neighbour saw damage."""
+        self._failure = self._failure or cause
+
+    def next_queue_offset(self, topic: str, queue_id: int) -> int:
+        """Return the queue offset that the next message of a queue will get."""
+        return self._offsets.get((topic, queue_id)) or 0
+
+    def forget_queues(self, topic: str) -> None:
+        """Drop a deleted topic's queue offsets: should it come back, it starts at 0."""
+        self._offsets.forget(topic)
+
+    def forget_before(self, physical_offset: int) -> None:
+        """Let go the segments that retention removed below `physical_offset`."""
+        self._files.forget_before(physical_offset)
+
+    def statistics(self) -> CommitLogStatistics:
+        """Return the log's positions and counts."""
+        return CommitLogStatistics(
+            appended_offset=self._written,
+            min_offset=self.min_offset,
+            message_count=self._message_count,
+            write_count=self._write_count,
+            roll_count=self._roll_count,
+            queue_count=len(self._offsets),
+            failure=self._failure,
+        )
+
+    def close(self) -> None:
+        """Write what is pending, remove segments made ahead and never used, let go the files.
+
+        An unused segment would be harmless, but 4.9.3 removes it on a clean stop, and so do we.
+        """
+        try:
+            if self._failure is None:
+                self.write_pending()
+                self._remove_unused()
+        finally:
+            self._files.close()
+
+    def validate(self) -> None:
+        """Assert the invariants; for tests."""
+        assert self.min_offset <= self._written <= self._end <= self._file_end
+        placed = sum(map(len, self._pending))
+        assert self._failure is not None or self._pending_offset + placed == self._end
+
+    def _place(self, draft: MessageDraft, now_ms: int) -> PutResult:
+        key = (draft.topic, draft.queue_id)
+        properties_text = draft.properties_text
+        if len(draft.body) > self._message_bytes_max or len(properties_text) > PROPERTIES_BYTES_MAX:
+            return _ILLEGAL
+        next_offset = self._offsets.open(key)
+        advanced: set[QueueKey] = set()
+        if self._multi_dispatch and INNER_MULTI_DISPATCH in properties_text:
+            properties_text, advanced = self._offsets.wrap(properties_text, draft.queue_id)
+        properties = encode_properties_text(properties_text)
+        if len(properties) > PROPERTIES_BYTES_MAX:
+            return _PROPERTIES_TOO_LONG
+        consumed = draft.sys_flag & TRANSACTION_MASK not in _NOT_CONSUMED
+        queue_offset = next_offset if consumed else 0
+        timestamp_ms = self._store_timestamp_ms = max(now_ms, self._store_timestamp_ms)
+        record = encode_draft(draft, properties, queue_offset, self._end, timestamp_ms)
+        size = len(record)
+        if size > self._message_bytes_max or not fits(0, size, self._files.file_size_bytes):
+            return _ILLEGAL
+        if not fits(self._end, size, self._file_end):
+            if not self._roll(now_ms):
+                return self._no_segment()
+            timestamp_ms = now_ms
+            record = encode_draft(draft, properties, queue_offset, self._end, timestamp_ms)
+        physical_offset = self._end
+        self._pending.append(record)
+        self._end = physical_offset + size
+        self._message_count += 1
+        if consumed:
+            self._offsets.advance(key)
+            # A message that names its own queue again does not move it twice, as in 4.9.3.
+            for other in advanced - {key}:
+                self._offsets.advance(other)
+        return PutResult(
+            PutStatus.PUT_OK, physical_offset, size, queue_offset, timestamp_ms, (physical_offset,)
+        )
+
+    def _roll(self, now_ms: int) -> bool:
+        """Go on in the next segment; False, with nothing changed, if there is none to be had."""
+        start_offset = self._file_end
+        path = self._segments.take(start_offset)
+        if path is None:
+            return False
+        file = self._take_file(path, start_offset)
+        if file is None:
+            return False
+        remaining = start_offset - self._end
+        # Every record leaves room for a blank. A foreign log may not have; then none is needed,
+        # since no record starts in less than its own size.
+        if remaining >= BLANK_BYTES:
+            self._pending.append(encode_blank(remaining))
+        if self._pending:
+            assert self._target is not None
+            self._rolled.append((self._target, self._pending_offset, self._pending))
+        buffer = None if self._pool is None else self._pool.lend(start_offset)
+        self._target = buffer or file
+        self._pending = []
+        self._end = self._pending_offset = start_offset
+        self._file_end = file.end_offset
+        self._store_timestamp_ms = now_ms
+        self._roll_count += 1
+        return True
+
+    def _no_segment(self) -> PutResult:
+        """Refuse a message for which there is no segment, with the reason if there is one."""
+        cause = self._failure or self._segments.failure
+        return PutResult(
+            PutStatus.CREATE_MAPPED_FILE_FAILED, cause=None if cause is None else str(cause)
+        )
+
+    def _take_file(self, path: str, start_offset: int) -> MappedFile | None:
+        """Open the next segment and see that it is unused; None, with nothing changed, if not."""
+        file = self._files.add(path, start_offset)
+        try:
+            if not file.read(0, BLANK_BYTES).strip(b"\0"):
+                return file
+            # Records of another life: to write over them would leave their rest to be found.
+            self.fail(f"the next segment {path} holds records already")
+        except StoreFailed:
+            pass  # no descriptor left, say: it may be had later
+        self._files.forget_last()
+        return None
+
+    def _encode_batch(
+        self,
+        drafts: Sequence[MessageDraft],
+        properties: Sequence[bytes],
+        queue_offset: int,
+        timestamp_ms: int,
+    ) -> list[bytes]:
+        records = []
+        end = self._end
+        for i, draft in enumerate(drafts):
+            record = encode_draft(draft, properties[i], queue_offset + i, end, timestamp_ms)
+            end += len(record)
+            records.append(record)
+        return records
+
+    def _remove_unused(self) -> None:
+        path = self._files.path_for(self._file_end)
+        try:
+            while self._fs.exists(path):
+                self._fs.unlink(path)
+                self._fs.sync_directory(dirname(path))
+                path = self._files.path_for(int(basename(path)) + self._files.file_size_bytes)
+        except OSError as error:
+            raise store_failure(path, "remove", error) from error

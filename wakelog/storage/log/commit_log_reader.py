@@ -1,0 +1,238 @@
+"""Reading the commit log by physical offset, in the Broker's process or in any other.
+
+Between the log's files and whoever needs records: the pull reader, Reput, queries, Spark. In the
+Broker's process it reads through the writer's own descriptors. Elsewhere it has files of its own
+and follows: a segment it does not know makes it look at the directories again, and one that
+was removed under it is an absent one.
+
+How far the log is written is not known here: a segment has its full length from the start, so
+bytes behind the end read as zeros. Callers bound their reads by a watermark or check records.
+
+A segment that is missing in front of written ones reads as zeros, so that what is behind is served.
+
+Invariants: what is returned lies in one segment; a record never crosses one.
+
+Source: org.apache.rocketmq.store.CommitLog.getMessage, getData (4.9.3).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wakelog.protocol.message_record import MAGIC_OFFSET
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import StoreFailed
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log.mapped_file import MappedFile, OpenFiles
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+from wakelog.storage.log.record_check import HEAD_BY_HOST_FLAGS, HOST_FLAGS, HOST_FLAGS_OFFSET
+
+LOOK_BYTES_KEPT_MAX: Final = 256 * 1024
+"""Of a reader's looks so much stays allocated: a full answer, with what lies between its messages.
+Beyond a few pages the allocator asks the kernel for each, which takes longer than the reading."""
+
+
+def commit_log_files(
+    fs: FileSystem,
+    config: StoreConfig,
+    *,
+    read_only: bool = False,
+    open_files: OpenFiles | None = None,
+) -> MappedFileQueue:
+    """Return the log's files as configured, not loaded yet."""
+    return MappedFileQueue(
+        fs,
+        config.paths.commit_log_directories,
+        config.commit_log_file_bytes,
+        read_only_directories=config.read_only_directories,
+        read_only=read_only,
+        open_files=open_files,
+        bridges_gaps=True,
+    )
+
+
+class CommitLogReader:
+    """Reads records and spans of the log; follows segments that others make and remove."""
+
+    __slots__ = ("_file_bytes", "_files", "_follows", "_kept", "_last")
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        config: StoreConfig,
+        files: MappedFileQueue | None = None,
+        *,
+        open_files: OpenFiles | None = None,
+    ) -> None:
+        """Read through `files` of the writer in this process, or else through files of its own.
+
+        open_files: bounds the descriptors of its own files.
+        """
+        self._follows = files is None
+        if files is None:
+            files = commit_log_files(fs, config, read_only=True, open_files=open_files)
+        self._files = files
+        self._file_bytes = config.commit_log_file_bytes
+        self._last: MappedFile | None = None
+        self._kept = memoryview(b"")
+        if self._follows:
+            self._files.refresh()
+
+    def read(self, physical_offset: int, size_bytes: int) -> bytes | None:
+        """Return exactly [physical_offset, +size_bytes), None if the log does not hold it all.
+
+        Raises: StoreFailed.
+        """
+        file = self._find(physical_offset)
+        if file is None:
+            return None
+        try:
+            data = file.read(physical_offset - file.start_offset, size_bytes)
+        except StoreFailed as error:
+            self._absent(error)
+            return None
+        return data if len(data) == size_bytes else None
+
+    def read_nowait(self, physical_offset: int, size_bytes: int) -> bytes | None:
+        """Do what `read` does if no disk is needed, else return None. Raises: StoreFailed."""
+        view = self.look(physical_offset, size_bytes, blocking=False)
+        return None if view is None else bytes(view)
+
+    def look(
+        self, physical_offset: int, size_bytes: int, *, blocking: bool = True
+    ) -> memoryview | None:
+        """Do what `read` or `read_nowait` does, but copy nothing: it holds until the next look.
+
+        Raises: StoreFailed.
+        """
+        file = self._find(physical_offset)
+        if file is None:
+            return None
+        view = self._room(size_bytes)
+        position = physical_offset - file.start_offset
+        try:
+            if blocking:
+                return view if file.read_into(view, position) == size_bytes else None
+            return view if file.read_into_nowait(view, position) else None
+        except StoreFailed as error:
+            self._absent(error)
+            return None
+
+    def _room(self, size_bytes: int) -> memoryview:
+        """Return so many bytes to read into: those of the last look, if they are enough."""
+        if size_bytes > LOOK_BYTES_KEPT_MAX:
+            return memoryview(bytearray(size_bytes))
+        if size_bytes > len(self._kept):
+            self._kept = memoryview(bytearray(LOOK_BYTES_KEPT_MAX))
+        return self._kept[:size_bytes]
+
+    def read_span(self, physical_offset: int, length_max: int) -> bytes:
+        """Return up to `length_max` bytes, cut at the segment's end; empty if there are none.
+
+        Raises: StoreFailed.
+        """
+        file = self._find(physical_offset)
+        if file is None:
+            return b""
+        try:
+            return file.read(physical_offset - file.start_offset, length_max)
+        except StoreFailed as error:
+            self._absent(error)
+            return b""
+
+    def read_span_into(self, buffer: bytearray | memoryview, physical_offset: int) -> int:
+        """Fill `buffer` from `physical_offset`, cut at the segment's end; return the count.
+
+        Raises: StoreFailed.
+        """
+        file = self._find(physical_offset)
+        if file is None:
+            return 0
+        try:
+            return file.read_into(buffer, physical_offset - file.start_offset)
+        except StoreFailed as error:
+            self._absent(error)
+            return 0
+
+    def skip_zeros(self, physical_offset: int) -> int:
+        """Return where a record may begin at or after an offset, at the latest the segment's end.
+
+        What was allocated and never written holds none. Raises: StoreFailed.
+        """
+        file = self._find(physical_offset)
+        if file is None:
+            return physical_offset
+        try:
+            data = file.start_offset + file.next_data(physical_offset - file.start_offset)
+        except StoreFailed as error:
+            self._absent(error)
+            return physical_offset
+        # In front of its magic a record may begin with zeros.
+        return data if data == file.end_offset else max(physical_offset, data - MAGIC_OFFSET)
+
+    def read_ahead(self, physical_offset: int, length: int) -> None:
+        """Have the disk read a stretch, cut at the segment's end. Raises: StoreFailed."""
+        file = self._find(physical_offset)
+        if file is None:
+            return
+        try:
+            file.read_ahead(physical_offset - file.start_offset, length)
+        except StoreFailed as error:
+            self._absent(error)
+
+    def store_time(self, physical_offset: int) -> int:
+        """Return the store time that the record at a place states, unchecked; -1 without one.
+
+        Raises: StoreFailed.
+        """
+        head = self.read_span(physical_offset, HEAD_BY_HOST_FLAGS[HOST_FLAGS].size)
+        if len(head) < HEAD_BY_HOST_FLAGS[HOST_FLAGS].size:
+            return -1
+        fields = HEAD_BY_HOST_FLAGS[head[HOST_FLAGS_OFFSET] & HOST_FLAGS].unpack_from(head)
+        return int(fields[6])
+
+    def segment_end(self, physical_offset: int) -> int:
+        """Return the offset behind the segment that `physical_offset` falls into."""
+        return physical_offset - physical_offset % self._file_bytes + self._file_bytes
+
+    @property
+    def min_offset(self) -> int:
+        """The first offset of the first segment seen so far, 0 if there is none."""
+        return self._files.min_offset
+
+    @property
+    def max_file_end(self) -> int:
+        """The offset behind the last segment seen so far, 0 if there is none."""
+        return self._files.max_file_end
+
+    def missing_stretches(self) -> list[tuple[int, int]]:
+        """Return [begin, end) of the log where segments are missing between others, in order."""
+        return self._files.missing_stretches()
+
+    def refresh(self) -> bool:
+        """Look at the directories again; True if segments came or went. Raises: StoreFailed."""
+        self._last = None
+        return self._follows and self._files.refresh()
+
+    def close(self) -> None:
+        """Close the descriptors if they are this reader's own."""
+        self._last = None
+        if self._follows:
+            self._files.close()
+
+    def _find(self, physical_offset: int) -> MappedFile | None:
+        # Readers mostly go on in the segment they were in.
+        last = self._last
+        if last is not None and last.start_offset <= physical_offset < last.end_offset:
+            return last
+        file = self._files.find(physical_offset)
+        if file is None and self._follows and physical_offset >= 0 and self._files.refresh():
+            file = self._files.find(physical_offset)
+        self._last = file if self._follows else None
+        return file
+
+    def _absent(self, error: StoreFailed) -> None:
+        """Take a segment that was removed since it was seen for an absent one; raise the rest."""
+        if not isinstance(error.cause, FileNotFoundError):
+            raise error
+        self.refresh()

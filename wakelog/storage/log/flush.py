@@ -1,0 +1,209 @@
+"""When to sync the log, up to where, and the syncing itself.
+
+Between the log (or Commit, with a transient pool), which writes segments, and whoever waits for
+durability. `Flush` decides on positions and a clock it is told. `SegmentSync` calls fdatasync on
+the segments' descriptors, oldest first.
+
+- Asynchronous flush: every `interval_ms` look; flush if at least `least_pages` pages gathered, or a
+  segment is full, or `thorough_interval_ms` passed since the last thorough flush.
+- Synchronous flush (group commit): flush at once whatever gathered while the last one ran.
+
+Invariants:
+- flushed <= committed <= appended.
+- One flush is under way at a time.
+- After a failed sync `flushed` never moves again: Linux reports a write-back error once and then
+  calls the pages clean, so a second sync that succeeds proves nothing.
+
+Source: org.apache.rocketmq.store.CommitLog.FlushRealTimeService, GroupCommitService, MappedFile
+.isAbleToFlush (4.9.3). 4.9.3 moves its flushed position after a failed force(), and acknowledges.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import NotWriteable, store_failure
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log.commit import enough_gathered
+
+
+class FlushDecision(msgspec.Struct, frozen=True):
+    """Sync up to `flush_to` now, or nothing if None; step again at `next_step_ms` at latest.
+
+    `next_step_ms` is None when only a new position or the end of a flush gives cause.
+    """
+
+    flush_to: int | None
+    next_step_ms: int | None
+
+
+class FlushStatistics(msgspec.Struct, frozen=True):
+    """What Flush did since it was made."""
+
+    flushed_offset: int
+    flush_count: int
+    failure: str | None
+
+
+class Flush:
+    """The decisions of the flush service. No clock, no file."""
+
+    __slots__ = (
+        "_failure",
+        "_flush_count",
+        "_flushed",
+        "_interval_ms",
+        "_least_pages",
+        "_next_step_ms",
+        "_segment_bytes",
+        "_synchronous",
+        "_thorough_interval_ms",
+        "_thorough_ms",
+        "_under_way",
+    )
+
+    def __init__(self, config: StoreConfig, flushed_offset: int, now_ms: int) -> None:
+        """Start from what is known to be durable."""
+        self._synchronous = config.synchronous_flush
+        self._interval_ms = config.flush_interval_commit_log_ms
+        self._least_pages = config.flush_commit_log_least_pages
+        self._thorough_interval_ms = config.flush_commit_log_thorough_interval_ms
+        self._segment_bytes = config.commit_log_file_bytes
+        self._flushed = flushed_offset
+        self._under_way: int | None = None
+        self._failure: str | None = None
+        self._thorough_ms = now_ms
+        self._next_step_ms = now_ms
+        self._flush_count = 0
+
+    @property
+    def flushed_offset(self) -> int:
+        """The physical offset below which every byte is durable."""
+        return self._flushed
+
+    @property
+    def failure(self) -> str | None:
+        """Why nothing will be flushed any more, None while all is well."""
+        return self._failure
+
+    def step(
+        self, *, committed_offset: int, appended_offset: int, now_ms: int, force: bool = False
+    ) -> FlushDecision:
+        """Decide what to do at `now_ms`.
+
+        committed_offset: how far the segments hold the log; without a pool, `appended_offset`.
+        force: flush now whatever gathered, as a stop does.
+        """
+        assert self._flushed <= committed_offset <= appended_offset, (
+            self._flushed,
+            committed_offset,
+            appended_offset,
+        )
+        if self._failure is not None or self._under_way is not None:
+            return FlushDecision(None, None)
+        if self._synchronous or force:
+            return self._begin(committed_offset, None)
+        if now_ms < self._next_step_ms:
+            return FlushDecision(None, self._next_step_ms)
+        self._next_step_ms = now_ms + self._interval_ms
+        thorough = now_ms >= self._thorough_ms + self._thorough_interval_ms
+        if thorough:
+            self._thorough_ms = now_ms
+        least_pages = 0 if thorough else self._least_pages
+        if enough_gathered(
+            self._flushed, committed_offset, self._segment_bytes, least_pages=least_pages
+        ):
+            return self._begin(committed_offset, self._next_step_ms)
+        return FlushDecision(None, self._next_step_ms)
+
+    def known_durable(self, physical_offset: int) -> None:
+        """Note that somebody else made the log durable up to here: there is less to flush."""
+        if self._failure is None:
+            assert self._under_way is None
+            self._flushed = max(self._flushed, physical_offset)
+
+    def succeeded(self, physical_offset: int) -> None:
+        """Note that the flush under way ended well."""
+        assert self._under_way == physical_offset and self._failure is None
+        self._under_way = None
+        self._flushed = physical_offset
+        self._flush_count += 1
+
+    def failed(self, cause: str) -> None:
+        """Note that a flush failed, or that its outcome is unknown, which counts as failed."""
+        self._under_way = None
+        self._failure = self._failure or cause
+
+    def statistics(self) -> FlushStatistics:
+        """Return the position and counts."""
+        return FlushStatistics(self._flushed, self._flush_count, self._failure)
+
+    def _begin(self, committed_offset: int, next_step_ms: int | None) -> FlushDecision:
+        if committed_offset == self._flushed:
+            return FlushDecision(None, next_step_ms)
+        self._under_way = committed_offset
+        return FlushDecision(committed_offset, next_step_ms)
+
+
+class SegmentSync:
+    """Syncs segments through descriptors it was given, oldest first.
+
+    The descriptors must be the writer's own file descriptions, or duplicates of them: Linux
+    reports a write-back error once for each description, and one opened later may never hear.
+    """
+
+    __slots__ = ("_failure", "_fds", "_fs", "_segment_bytes")
+
+    def __init__(self, fs: FileSystem, segment_bytes: int) -> None:
+        """Start without descriptors."""
+        self._fs = fs
+        self._segment_bytes = segment_bytes
+        self._fds: dict[int, int] = {}
+        self._failure: str | None = None
+
+    @property
+    def start_offsets(self) -> list[int]:
+        """The segments whose descriptors are held, ascending."""
+        return sorted(self._fds)
+
+    def adopt(self, start_offset: int, fd: int) -> None:
+        """Take the descriptor of the segment that starts at `start_offset`, to be closed here."""
+        assert start_offset % self._segment_bytes == 0, start_offset
+        self.release(start_offset)
+        self._fds[start_offset] = fd
+
+    def release(self, start_offset: int) -> None:
+        """Close a segment's descriptor if there is one."""
+        fd = self._fds.pop(start_offset, None)
+        if fd is not None:
+            self._fs.close(fd)
+
+    def sync(self, begin_offset: int, end_offset: int) -> None:
+        """Make [begin, end) of the log durable.
+
+        Segments below `begin_offset` are released: they were synced before and are never written
+        again. Raises: StoreFailed when a sync fails, NotWriteable ever after.
+        """
+        if self._failure is not None:
+            raise NotWriteable(self._failure)
+        if begin_offset >= end_offset:
+            return
+        first = begin_offset - begin_offset % self._segment_bytes
+        for start_offset in self.start_offsets:
+            if start_offset < first:
+                self.release(start_offset)
+        for start_offset in range(first, end_offset, self._segment_bytes):
+            fd = self._fds.get(start_offset)
+            assert fd is not None, f"no descriptor of the segment at {start_offset}"
+            try:
+                self._fs.datasync(fd)
+            except OSError as error:
+                failure = store_failure(f"segment {start_offset}", "sync", error)
+                self._failure = str(failure)
+                raise failure from error
+
+    def close(self) -> None:
+        """Close every descriptor."""
+        for start_offset in self.start_offsets:
+            self.release(start_offset)

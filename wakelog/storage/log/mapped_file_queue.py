@@ -1,0 +1,452 @@
+"""Files of one length in sequence: the segments of the log, the pieces of one queue.
+
+`load` reads the directories; `find` turns an offset into a file; `truncate` and `remove_before`
+cut the two ends. A reader in another process than the writer's calls `refresh` when `find` fails.
+
+The log may lie in several directories: a new file goes to the sorted writeable ones in turn, by
+its number, as 4.9.3 places them. One whose disk is nearly full gets none while another has room.
+
+Invariants:
+- Files are sorted, of equal length, and without a gap; `load` reports what breaks this and leaves
+  the broken part out. Of a sequence that bridges gaps a `MissingFile` stands in for each file that
+  is missing in front of one that was written.
+- After `truncate(offset)` every byte from `offset` on is zero on the disk, not only in memory, so
+  that no old record comes back after the next crash.
+
+Source: org.apache.rocketmq.store.MappedFileQueue, MultiPathMappedFileQueue (4.9.3). 4.9.3 refuses
+any file of another length, does not look for gaps, and truncates by moving positions in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from posixpath import join
+from typing import Final
+
+import msgspec
+
+from wakelog.storage.errors import DamagedStore, store_failure
+from wakelog.storage.file_system import FileSystem, size_of
+from wakelog.storage.log.mapped_file import MappedFile, MissingFile, OpenFiles
+from wakelog.storage.paths import offset_name, parse_offset_name
+
+# A tail is looked at, and cleared, in pieces of this size; larger writes gain nothing.
+ZERO_PIECE_BYTES = 1 << 16
+# What is written begins with a size and a magic.
+HEAD_BYTES: Final = 8
+# 4.9.3's rocketmq.broker.diskSpaceCleanForciblyRatio, from which on it deletes as well.
+DIRECTORY_FULL_PERCENT: Final = 85
+# 4 TB of segments of the default size. Whoever is so far behind was given its name by hand, and to
+# stand in for all that is missing would take more memory than there is.
+GAP_FILES_MAX: Final = 4096
+
+
+class LoadReport(msgspec.Struct, frozen=True):
+    """What `load` saw beside sound files.
+
+    `unknown` are names that are no offset, left alone. `short_last` is a last file shorter than
+    the others, left out: a half-made or half-copied one. `gap_after` is the end offset of the file
+    behind which some are missing; the files behind the gap are left out and listed in `beyond_gap`.
+    """
+
+    unknown: tuple[str, ...] = ()
+    short_last: str | None = None
+    gap_after: int | None = None
+    beyond_gap: tuple[str, ...] = ()
+
+
+class MappedFileQueue:
+    """A growing sequence of fixed-size files over one or several directories."""
+
+    __slots__ = (
+        "_bridges_gaps",
+        "_chosen",
+        "_directories",
+        "_file_size_bytes",
+        "_files",
+        "_fs",
+        "_open_files",
+        "_read_only",
+        "_read_only_directories",
+    )
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directories: Sequence[str],
+        file_size_bytes: int,
+        *,
+        read_only_directories: Sequence[str] = (),
+        read_only: bool = False,
+        open_files: OpenFiles | None = None,
+        bridges_gaps: bool = False,
+    ) -> None:
+        """Describe the sequence; nothing is read before `load`.
+
+        `read_only_directories` are searched and never get a file. `read_only` opens every file
+        for reading alone. `open_files` bounds the descriptors over many queues. `bridges_gaps`
+        has `refresh` go on behind files that are missing in front of written ones.
+        """
+        assert file_size_bytes > 0 and directories
+        self._fs = fs
+        self._directories = tuple(directories)
+        self._read_only_directories = tuple(read_only_directories)
+        self._file_size_bytes = file_size_bytes
+        self._read_only = read_only
+        self._open_files = open_files
+        self._bridges_gaps = bridges_gaps
+        self._files: list[MappedFile] = []
+        self._chosen: dict[int, str] = {}
+
+    @property
+    def files(self) -> Sequence[MappedFile]:
+        """The files in order; a view for iteration, not to be changed."""
+        return self._files
+
+    @property
+    def file_size_bytes(self) -> int:
+        """The length of every file."""
+        return self._file_size_bytes
+
+    @property
+    def first(self) -> MappedFile | None:
+        """The file with the lowest offsets, None without files."""
+        return self._files[0] if self._files else None
+
+    @property
+    def last(self) -> MappedFile | None:
+        """The file with the highest offsets, None without files."""
+        return self._files[-1] if self._files else None
+
+    @property
+    def min_offset(self) -> int:
+        """The first offset that a file covers, 0 without files."""
+        return self._files[0].start_offset if self._files else 0
+
+    @property
+    def max_file_end(self) -> int:
+        """The offset behind the last file, 0 without files; how far it is written is not known."""
+        return self._files[-1].end_offset if self._files else 0
+
+    def missing_stretches(self) -> list[tuple[int, int]]:
+        """Return [begin, end) where files are missing between others, in order."""
+        found: list[tuple[int, int]] = []
+        for file in self._files:
+            if not file.is_missing:
+                continue
+            if found and found[-1][1] == file.start_offset:
+                found[-1] = found[-1][0], file.end_offset
+            else:
+                found.append((file.start_offset, file.end_offset))
+        return found
+
+    def load(self, *, bridge: bool = False) -> LoadReport:
+        """Read the directories and take every sound file in order.
+
+        bridge: take those behind a gap too, however they look; `gap_after` is then None.
+
+        Raises: DamagedStore when a file other than the last, or a longer one, has a length that
+        differs from the configured one, two directories hold the same file, or a gap is too long
+        for a bridge.
+        """
+        self.close()
+        found, unknown = self._scan()
+        report = LoadReport(unknown=tuple(unknown))
+        offsets = sorted(found)
+        for i, offset in enumerate(offsets):
+            path = found[offset]
+            if bridge:
+                self._bridge_to(offset, path)
+            if self._files and offset != self.max_file_end:
+                beyond = tuple(found[later] for later in offsets[i:])
+                return msgspec.structs.replace(
+                    report, gap_after=self.max_file_end, beyond_gap=beyond
+                )
+            size = self._size(path)
+            if size < self._file_size_bytes and i == len(offsets) - 1:
+                return msgspec.structs.replace(report, short_last=path)
+            if size != self._file_size_bytes:
+                raise DamagedStore(
+                    path,
+                    f"its length is {size}, configured are {self._file_size_bytes}",
+                    "configure the file size the store was written with, or restore the file",
+                )
+            self._files.append(self._mapped(path, offset))
+        return report
+
+    def refresh(self) -> bool:
+        """Take files that another process made and let go those it removed; True if any changed.
+
+        Files of another length are not taken: one may be growing under a foreign writer.
+        """
+        found, _ = self._scan()
+        before = self._files
+        there = [file for file in before if found.get(file.start_offset) == file.path]
+        known = {file.start_offset: file for file in there if not file.is_missing}
+        for file in before:
+            if known.get(file.start_offset) is not file:
+                file.release()
+        files: list[MappedFile] = []
+        expected = min(known or found, default=0)
+        bridged_end = -1
+        while True:
+            kept, path = known.get(expected), found.get(expected)
+            if kept is not None:
+                files.append(kept)
+            elif path is not None and self._size(path) == self._file_size_bytes:
+                files.append(self._mapped(path, expected))
+            else:
+                if path is None and self._bridges_gaps and expected > bridged_end:
+                    bridged_end = self._gap_end(found, expected)
+                if path is not None or expected >= bridged_end:
+                    break
+                files.append(self._missing(expected))
+            expected += self._file_size_bytes
+        self._files = files  # at once: another thread may be looking at them
+        return _named(before) != _named(self._files)
+
+    def find(self, offset: int) -> MappedFile | None:
+        """Return the file that covers `offset`, None where there is none."""
+        files = self._files
+        if not files:
+            return None
+        index = (offset - files[0].start_offset) // self._file_size_bytes
+        return files[index] if 0 <= index < len(files) else None
+
+    def path_for(self, start_offset: int) -> str:
+        """Return where the file that starts at `start_offset` is or belongs.
+
+        The answer stays, however full the disks become: who asks may have another process make it.
+        """
+        assert start_offset % self._file_size_bytes == 0, start_offset
+        writeable = [d for d in self._directories if d not in self._read_only_directories]
+        name = offset_name(start_offset)
+        if len(writeable) == 1:
+            return join(writeable[0], name)
+        path = self._chosen.get(start_offset)
+        if path is None:
+            there = (join(d, name) for d in writeable if self._fs.exists(join(d, name)))
+            path = next(there, None) or self._next_place(start_offset, writeable)
+            self._chosen[start_offset] = path
+        return path
+
+    def add(self, path: str, start_offset: int) -> MappedFile:
+        """Take a file that was just made behind the last one."""
+        assert not self._files or start_offset == self.max_file_end, (start_offset, path)
+        file = self._mapped(path, start_offset)
+        self._files.append(file)
+        self._chosen = {x: where for x, where in self._chosen.items() if x > start_offset}
+        return file
+
+    def extend_short_last(self, path: str) -> MappedFile:
+        """Give a short last file its full length, zeros behind what it holds, and take it."""
+        start_offset = parse_offset_name(path.rpartition("/")[2])
+        assert start_offset is not None, path
+        try:
+            fd = self._fs.open(path)
+            try:
+                self._fs.allocate(fd, self._file_size_bytes)
+                self._fs.sync(fd)
+            finally:
+                self._fs.close(fd)
+        except OSError as error:
+            raise store_failure(path, "allocate", error) from error
+        return self.add(path, start_offset)
+
+    def truncate(self, offset: int, *, keep_empty: bool = False) -> list[str]:
+        """Remove everything from `offset` on, durably; return the paths of the removed files.
+
+        Later files go first, the last one before the others: a crash in between leaves a shorter
+        sequence without a gap, and the same truncation follows again.
+
+        keep_empty: let a file that begins at `offset` stay, zeroed, to say that the sequence goes
+            on there.
+        """
+        removed = []
+        kept_from = offset + 1 if keep_empty else offset
+        while self._files and self._files[-1].start_offset >= kept_from:
+            removed.append(self._remove(self._files.pop()))
+        last = self.last
+        if last is not None and offset < last.end_offset:
+            self._zero_tail(last, last.position_of(offset))
+        return removed
+
+    def remove_before(self, offset: int) -> list[str]:
+        """Remove files that end at or before `offset`, oldest first, never the last one."""
+        removed = []
+        while len(self._files) > 1 and self._files[0].end_offset <= offset:
+            removed.append(self._remove(self._files.pop(0)))
+        return removed
+
+    def forget_before(self, offset: int) -> None:
+        """Let go files that end at or before `offset`, which another process has removed."""
+        while len(self._files) > 1 and self._files[0].end_offset <= offset:
+            self._files.pop(0).release()
+
+    def forget_last(self) -> None:
+        """Let go the last file; it stays on the disk."""
+        self._files.pop().release()
+
+    def remove_all(self) -> list[str]:
+        """Remove every file, the last one first."""
+        removed = []
+        while self._files:
+            removed.append(self._remove(self._files.pop()))
+        return removed
+
+    def close(self) -> None:
+        """Close every descriptor and forget the files."""
+        for file in self._files:
+            file.release()
+        self._files = []
+
+    def _next_place(self, start_offset: int, directories: Sequence[str]) -> str:
+        """Choose among those directories that have room; among all of them where none has."""
+        roomy = [d for d in directories if not self._is_full(d)] or directories
+        number = start_offset // self._file_size_bytes
+        return join(roomy[number % len(roomy)], offset_name(start_offset))
+
+    def _is_full(self, directory: str) -> bool:
+        try:
+            percent = self._fs.disk_usage(directory).used_percent
+        except OSError:
+            return False  # it may not be there yet; whoever makes the file will say
+        return percent is not None and percent > DIRECTORY_FULL_PERCENT
+
+    def _mapped(self, path: str, start_offset: int) -> MappedFile:
+        frozen = any(path.startswith(d + "/") for d in self._read_only_directories)
+        return MappedFile(
+            self._fs,
+            path,
+            start_offset=start_offset,
+            size_bytes=self._file_size_bytes,
+            read_only=self._read_only or frozen,
+            open_files=self._open_files,
+        )
+
+    def _bridge_to(self, offset: int, path: str) -> None:
+        if self._files and self._is_too_far(self.max_file_end, offset):
+            raise DamagedStore(
+                path,
+                f"the files before it are missing from {self.max_file_end} on: more than any log"
+                " can have lost",
+                "move the file away",
+            )
+        while self._files and self.max_file_end < offset:
+            self._files.append(self._missing(self.max_file_end))
+
+    def _missing(self, start_offset: int) -> MissingFile:
+        name = offset_name(start_offset)
+        return MissingFile(
+            self._fs,
+            join(self._directories[0], name),
+            start_offset=start_offset,
+            size_bytes=self._file_size_bytes,
+            read_only=True,
+        )
+
+    def _gap_end(self, found: dict[int, str], offset: int) -> int:
+        """Return where files go on behind a gap at `offset`; `offset` where the sequence ends.
+
+        Files made ahead of need are blank, and may lack one between.
+        """
+        behind = [start for start in found if start > offset]
+        if any(not self._begins_blank(found[start]) for start in behind):
+            end = min(behind)
+            if not self._is_too_far(offset, end):
+                return end
+        return offset
+
+    def _is_too_far(self, begin: int, end: int) -> bool:
+        return end - begin > GAP_FILES_MAX * self._file_size_bytes
+
+    def _begins_blank(self, path: str) -> bool:
+        try:
+            fd = self._fs.open(path, read_only=True)
+            try:
+                return not self._fs.pread(fd, HEAD_BYTES, 0).strip(b"\0")
+            finally:
+                self._fs.close(fd)
+        except OSError as error:
+            raise store_failure(path, "read", error) from error
+
+    def _scan(self) -> tuple[dict[int, str], list[str]]:
+        """Return the files that are named as offsets, and the paths of other names."""
+        found: dict[int, str] = {}
+        unknown: list[str] = []
+        for directory in dict.fromkeys((*self._directories, *self._read_only_directories)):
+            try:
+                names = self._fs.list_directory(directory)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise store_failure(directory, "list", error) from error
+            for name in names:
+                path = join(directory, name)
+                offset = parse_offset_name(name)
+                if offset is None or not self._fs.is_file(path):
+                    unknown.append(path)
+                elif offset in found:
+                    raise DamagedStore(path, f"{found[offset]} too", "remove one of the two")
+                elif offset % self._file_size_bytes:
+                    raise DamagedStore(
+                        path,
+                        f"its offset is no multiple of the file size {self._file_size_bytes}",
+                        "configure the file size the store was written with",
+                    )
+                else:
+                    found[offset] = path
+        return found, unknown
+
+    def _size(self, path: str) -> int:
+        try:
+            return size_of(self._fs, path)
+        except OSError as error:
+            raise store_failure(path, "open", error) from error
+
+    def _remove(self, file: MappedFile) -> str:
+        file.release()
+        try:
+            self._fs.unlink(file.path)
+            self._fs.sync_directory(file.path.rpartition("/")[0])
+        except FileNotFoundError:
+            pass  # another process removed it already: that is what was wanted
+        except OSError as error:
+            raise store_failure(file.path, "remove", error) from error
+        return file.path
+
+    def _zero_tail(self, file: MappedFile, position: int) -> None:
+        """Zero what may not be zero from `position` on, from the front, and sync."""
+        fd = file.fd
+        try:
+            zero_from(self._fs, fd, position, file.size_bytes)
+            self._fs.datasync(fd)
+        except OSError as error:
+            raise store_failure(file.path, "truncate", error) from error
+
+
+def _named(files: Sequence[MappedFile]) -> list[tuple[str, bool]]:
+    return [(file.path, file.is_missing) for file in files]
+
+
+def zero_from(fs: FileSystem, fd: int, position: int, size_bytes: int) -> None:
+    """Make [position, size_bytes) of a file zero, from the front; not durable yet.
+
+    What was never written is not read: thousands of queues have megabytes of it. All pieces are
+    found before the first is read, because a page that was read, or read ahead, counts as data
+    from then on.
+
+    Raises: OSError.
+    """
+    pieces = []
+    begin = fs.next_data(fd, position)
+    while begin is not None and begin < size_bytes:
+        end = min(begin - begin % ZERO_PIECE_BYTES + ZERO_PIECE_BYTES, size_bytes)
+        pieces.append((begin, end))
+        begin = fs.next_data(fd, end)
+    zeros = bytes(ZERO_PIECE_BYTES)
+    for begin, end in pieces:
+        # A comparison runs at memory speed; most of a tail is zero already.
+        piece_zeros = zeros[: end - begin]
+        if fs.pread(fd, len(piece_zeros), begin) != piece_zeros:
+            fs.pwrite(fd, piece_zeros, begin)

@@ -1,0 +1,431 @@
+"""The transient pool: files in shared memory that take the log's writes before its segments do.
+
+With `transientStorePoolEnable` a message is answered once it is in a buffer; `commit.py` copies
+buffers to segments every 200 ms. A buffer is a file as long as a segment, in a memory file system,
+made when the broker starts and owned by the broker's process. It outlives every process: what was
+not committed when the broker died is committed by the next one before its first append. Only the
+machine's death loses it. Where another broker had the store in between, and wrote there itself or
+removed the segment, it is kept aside.
+
+A small header file beside the buffers says which buffer holds which segment, and how much of it
+(big endian, 8-byte fields written by one call each; a killed process tears none of them):
+
+    offset  width  field
+    0       8      magic "WAKEPOOL"
+    8       8      version, 1
+    16      8      count of buffers
+    24      8      bytes of a segment
+    32+24i  8      buffer i: start offset of its segment, -1 while it is free
+    40+24i  8      buffer i: physical offset up to which the segment holds it
+    48+24i  8      buffer i: physical offset up to which the buffer is written
+
+The directory is named after the store's id, which a copy of a store has as well: so whoever uses it
+holds a record lock on the file `owner` in it, which nobody else of the process opens.
+
+Invariants:
+- start <= committed <= appended <= start + segment bytes, for each buffer in use.
+- Bytes reach the buffer before `appended` covers them, and the segment before `committed` does.
+- Buffers in use are ordered by start offset; what lies below the first one is committed.
+
+Source: org.apache.rocketmq.store.TransientStorePool, MappedFile.commit0 (4.9.3), whose buffers die
+with the process.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from posixpath import join
+
+import msgspec
+
+from wakelog.storage.errors import DamagedStore, StoreFailed, store_failure
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log.mapped_file import MappedFile
+
+_MAGIC = b"WAKEPOOL"
+_VERSION = 1
+_HEADER = struct.Struct(">8sqqq")
+_SLOT = struct.Struct(">qqq")
+_WORD = struct.Struct(">q")
+_FREE = -1
+_HEADER_NAME = "pool"
+_BUFFER_PREFIX = "buffer-"
+_OWNER_NAME = "owner"
+
+# Bytes copied by one read and one write: large enough to amortise the calls, small enough that a
+# commit of a whole segment never holds more than this in memory.
+COPY_PIECE_BYTES = 4 << 20
+
+
+class CommitRange(msgspec.Struct, frozen=True):
+    """Bytes [begin, end) of the log that one buffer holds and its segment does not yet."""
+
+    buffer_path: str
+    segment_start_offset: int
+    begin: int
+    end: int
+
+
+class _Slot(msgspec.Struct):
+    """One buffer in use."""
+
+    index: int
+    file: MappedFile
+    committed: int
+    appended: int
+
+
+class TransientPool:
+    """The broker's buffers: lent to segments as the log rolls, taken back once committed."""
+
+    __slots__ = ("_directory", "_free", "_fs", "_header_fd", "_owner_fd", "_segment_bytes", "_used")
+
+    def __init__(self, fs: FileSystem, directory: str, *, count: int, segment_bytes: int) -> None:
+        """Make `count` empty buffers in `directory`; run `restore_buffers` before this.
+
+        Raises: StoreFull when the memory does not suffice, StoreFailed; DamagedStore when a broker
+        that runs has the directory.
+        """
+        self._fs = fs
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._used: list[_Slot] = []
+        self._free = list(range(count))
+        header = _HEADER.pack(_MAGIC, _VERSION, count, segment_bytes)
+        header += _SLOT.pack(_FREE, 0, 0) * count
+        try:
+            fs.make_directories(directory)
+            self._owner_fd = _own(fs, directory)
+            for index in range(count):
+                fd = fs.open(_buffer_path(directory, index), create=True)
+                try:
+                    fs.allocate(fd, segment_bytes)
+                finally:
+                    fs.close(fd)
+            self._header_fd = fs.open(join(directory, _HEADER_NAME), create=True)
+            fs.truncate(self._header_fd, 0)
+            fs.pwrite(self._header_fd, header, 0)
+        except OSError as error:
+            raise store_failure(directory, "allocate", error) from error
+
+    @property
+    def free_count(self) -> int:
+        """How many buffers are free."""
+        return len(self._free)
+
+    def lend(self, start_offset: int) -> MappedFile | None:
+        """Return an empty buffer for the segment that starts at `start_offset`; None if all lent.
+
+        The buffer stands for the segment: same start offset, same length. Without one, and so where
+        the header cannot be written, the log writes to the segment itself.
+        """
+        assert not self._used or start_offset > self._used[-1].file.start_offset
+        if not self._free or not self._note_lent(self._free[0], start_offset):
+            return None
+        index = self._free.pop(0)
+        file = MappedFile(
+            self._fs,
+            _buffer_path(self._directory, index),
+            start_offset=start_offset,
+            size_bytes=self._segment_bytes,
+        )
+        self._used.append(_Slot(index, file, start_offset, start_offset))
+        return file
+
+    def note_appended(self, physical_offset: int) -> None:
+        """Note that every byte below `physical_offset` is in a buffer or in a segment."""
+        for slot in self._used:
+            appended = min(physical_offset, slot.file.end_offset)
+            if appended > slot.appended:
+                slot.appended = appended
+                self._write_word(slot.index, 2, appended)
+
+    def pending(self, appended_offset: int) -> list[CommitRange]:
+        """Return what is to be copied, in order, to bring the segments up to `appended_offset`."""
+        return [
+            CommitRange(
+                slot.file.path,
+                slot.file.start_offset,
+                slot.committed,
+                min(slot.appended, appended_offset),
+            )
+            for slot in self._used
+            if slot.committed < min(slot.appended, appended_offset)
+        ]
+
+    def note_committed(self, physical_offset: int) -> None:
+        """Note that the segments hold every byte below; buffers that are done become free.
+
+        Where the header cannot be written a start copies again what segments have, as long as the
+        buffer is not lent, which takes writing the header.
+        """
+        for slot in list(self._used):
+            committed = min(physical_offset, slot.appended)
+            if committed > slot.committed:
+                slot.committed = committed
+                with suppress(StoreFailed):
+                    self._write_word(slot.index, 1, committed)
+            if slot.committed == slot.file.end_offset:
+                self._used.remove(slot)
+                slot.file.release()
+                with suppress(StoreFailed):
+                    self._write_slot(slot.index, _FREE, 0, 0)
+                self._free.append(slot.index)
+
+    def committed_offset(self, appended_offset: int) -> int:
+        """Return how far the segments hold the log, whose end is `appended_offset`."""
+        for slot in self._used:
+            if slot.committed < slot.appended:
+                return slot.committed
+        return appended_offset
+
+    def close(self) -> None:
+        """Let everything go, and remove the buffers and the header.
+
+        They stay if one holds bytes that no segment has: the next start commits those.
+        Raises: StoreFailed.
+        """
+        for slot in self._used:
+            slot.file.release()
+        self._fs.close(self._header_fd)
+        try:
+            if all(slot.committed == slot.appended for slot in self._used):
+                _remove_pool(self._fs, self._directory)
+        finally:
+            self._fs.close(self._owner_fd)  # what is removed is nobody else's by then
+
+    def validate(self) -> None:
+        """Assert the invariants; for tests."""
+        for slot in self._used:
+            file = slot.file
+            assert file.start_offset <= slot.committed <= slot.appended <= file.end_offset
+        starts = [slot.file.start_offset for slot in self._used]
+        assert starts == sorted(starts)
+
+    def _note_lent(self, index: int, start_offset: int) -> bool:
+        """Tell whether the header says now that a buffer is lent."""
+        try:
+            self._write_slot(index, start_offset, start_offset, start_offset)
+        except StoreFailed:
+            with suppress(StoreFailed):
+                self._write_slot(index, _FREE, 0, 0)
+            return False
+        return True
+
+    def _write_slot(self, index: int, start: int, committed: int, appended: int) -> None:
+        self._write(_SLOT.pack(start, committed, appended), index, 0)
+
+    def _write_word(self, index: int, word: int, value: int) -> None:
+        self._write(_WORD.pack(value), index, word)
+
+    def _write(self, data: bytes, index: int, word: int) -> None:
+        position = _HEADER.size + index * _SLOT.size + word * _WORD.size
+        try:
+            self._fs.pwrite(self._header_fd, data, position)
+        except OSError as error:
+            raise store_failure(join(self._directory, _HEADER_NAME), "write", error) from error
+
+
+def copy_range(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
+    """Copy a range from its buffer to its segment; False if the buffer is another segment's by now.
+
+    Doing it again changes nothing, however late: a copier that was stopped may wake when the
+    segment has long had these bytes and the buffer holds others. So what was read is written only
+    if the buffer was still lent to this segment afterwards.
+
+    Raises: StoreFull, StoreFailed.
+    """
+    try:
+        with _open_both(fs, piece, segment_path) as (source, target):
+            for position, length in _spans(piece):
+                data = fs.pread(source, length, position)
+                if not _is_lent(fs, piece):
+                    return False
+                fs.pwrite(target, data, position)
+    except OSError as error:
+        raise store_failure(segment_path, "commit", error) from error
+    return True
+
+
+@contextmanager
+def _open_both(
+    fs: FileSystem, piece: CommitRange, segment_path: str, *, read_only: bool = False
+) -> Iterator[tuple[int, int]]:
+    """Hold a range's buffer, for reading, and its segment open. Raises: OSError."""
+    source = fs.open(piece.buffer_path, read_only=True)
+    try:
+        target = fs.open(segment_path, read_only=read_only)
+        try:
+            yield source, target
+        finally:
+            fs.close(target)
+    finally:
+        fs.close(source)
+
+
+def _spans(piece: CommitRange) -> Iterator[tuple[int, int]]:
+    """Yield position and length in either file of what is read of a range at once."""
+    begin, end = piece.begin - piece.segment_start_offset, piece.end - piece.segment_start_offset
+    for position in range(begin, end, COPY_PIECE_BYTES):
+        yield position, min(COPY_PIECE_BYTES, end - position)
+
+
+def _is_lent(fs: FileSystem, piece: CommitRange) -> bool:
+    """Tell whether the range's buffer still stands for the range's segment."""
+    directory, _, name = piece.buffer_path.rpartition("/")
+    position = _HEADER.size + int(name.removeprefix(_BUFFER_PREFIX)) * _SLOT.size
+    fd = fs.open(join(directory, _HEADER_NAME), read_only=True)
+    try:
+        return fs.pread(fd, _WORD.size, position) == _WORD.pack(piece.segment_start_offset)
+    finally:
+        fs.close(fd)
+
+
+def restore_buffers(
+    fs: FileSystem,
+    directory: str,
+    segment_path: Callable[[int], str | None],
+    keep_aside: Callable[[CommitRange], None],
+) -> list[CommitRange]:
+    """Commit what a broker that died left in its buffers, then remove them; return what was.
+
+    To be called with the store's lock held, before the log is recovered.
+    segment_path: the path of the segment that starts at an offset; None for one in front of the
+        log, whose bytes nobody can want.
+    keep_aside: is given, in order, what has no place any more: another broker that had the store
+        meanwhile, and knows nothing of buffers, has written there, or removed a segment that it
+        found empty. So has all that follows.
+    Raises: DamagedStore when the header is not one of ours, or a broker that runs uses the pool;
+    StoreFull, StoreFailed.
+    """
+    if not fs.exists(directory):
+        return []
+    owner_fd = _own(fs, directory)
+    try:
+        return _restored(fs, directory, segment_path, keep_aside)
+    finally:
+        fs.close(owner_fd)
+
+
+def _restored(
+    fs: FileSystem,
+    directory: str,
+    segment_path: Callable[[int], str | None],
+    keep_aside: Callable[[CommitRange], None],
+) -> list[CommitRange]:
+    pieces = sorted(_read_pool(fs, directory), key=lambda piece: piece.begin)
+    restored: list[CommitRange] = []
+    is_taken = False
+    for piece in pieces:
+        path = segment_path(piece.segment_start_offset)
+        if piece.begin == piece.end or path is None:
+            continue
+        is_taken = is_taken or not fs.exists(path) or _is_taken(fs, piece, path)
+        if is_taken:
+            keep_aside(piece)
+        else:
+            copy_range(fs, piece, path)
+            _sync(fs, path)
+            restored.append(piece)
+    _remove_pool(fs, directory)
+    return restored
+
+
+def _is_taken(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
+    """Tell whether a segment holds something else in a range than zeros and the buffer's bytes."""
+    try:
+        with _open_both(fs, piece, segment_path, read_only=True) as (source, target):
+            return any(
+                _differ(fs.pread(target, length, position), fs.pread(source, length, position))
+                for position, length in _spans(piece)
+            )
+    except OSError as error:
+        raise store_failure(segment_path, "read", error) from error
+
+
+def _differ(stored: bytes, buffered: bytes) -> bool:
+    """Tell whether a byte that is stored, and no zero, is another in the buffer."""
+    length = min(len(stored), len(buffered))
+    if stored[:length] == buffered[:length] or not stored.strip(b"\0"):
+        return False
+    return any(one and one != other for one, other in zip(stored, buffered, strict=False))
+
+
+def _own(fs: FileSystem, directory: str) -> int:
+    """Return a descriptor that keeps others from a pool until it is closed."""
+    path = join(directory, _OWNER_NAME)
+    try:
+        fd = fs.open(path, create=True)
+        try:
+            if fs.lock_byte(fd, 0):
+                return fd
+            holder = fs.lock_holder(fd, 0)
+        except OSError:
+            fs.close(fd)
+            raise
+        fs.close(fd)
+    except OSError as error:
+        raise store_failure(path, "lock", error) from error
+    raise DamagedStore(
+        directory,
+        f"process {holder} uses it, for a store with the id of this one",
+        "if this store is a copy, remove its wakelog.store, which gives it an id of its own",
+    )
+
+
+def _read_pool(fs: FileSystem, directory: str) -> list[CommitRange]:
+    path = join(directory, _HEADER_NAME)
+    if not fs.exists(path):
+        return []
+    try:
+        fd = fs.open(path, read_only=True)
+        try:
+            data = fs.pread(fd, fs.size(fd), 0)
+        finally:
+            fs.close(fd)
+    except OSError as error:
+        raise store_failure(path, "read", error) from error
+    if len(data) < _HEADER.size or not data.strip(b"\0"):
+        return []  # died while the pool was being made: nothing was lent yet
+    magic, version, count, segment_bytes = _HEADER.unpack_from(data)
+    if (magic, version) != (_MAGIC, _VERSION) or len(data) != _HEADER.size + count * _SLOT.size:
+        raise DamagedStore(path, "it is no pool header of this version", "remove its directory")
+    pieces = []
+    for index in range(count):
+        start, committed, appended = _SLOT.unpack_from(data, _HEADER.size + index * _SLOT.size)
+        if start == _FREE:
+            continue
+        if not start <= committed <= appended <= start + segment_bytes:
+            raise DamagedStore(path, f"buffer {index} has no order", "remove its directory")
+        pieces.append(CommitRange(_buffer_path(directory, index), start, committed, appended))
+    return pieces
+
+
+def _sync(fs: FileSystem, path: str) -> None:
+    try:
+        fd = fs.open(path)
+        try:
+            fs.datasync(fd)
+        finally:
+            fs.close(fd)
+    except OSError as error:
+        raise store_failure(path, "sync", error) from error
+
+
+def _remove_pool(fs: FileSystem, directory: str) -> None:
+    """Remove the header first: without it the buffers mean nothing."""
+    try:
+        if not fs.exists(directory):
+            return
+        names = fs.list_directory(directory)
+        for name in sorted(names, key=lambda name: name != _HEADER_NAME):
+            fs.unlink(join(directory, name))
+        fs.remove_directory(directory)
+    except OSError as error:
+        raise store_failure(directory, "remove", error) from error
+
+
+def _buffer_path(directory: str, index: int) -> str:
+    return join(directory, f"{_BUFFER_PREFIX}{index}")

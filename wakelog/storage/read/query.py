@@ -1,0 +1,131 @@
+"""Find messages other than by pulling: by place in the log, by key, by time.
+
+Every answer is checked to be a sound record before it leaves: an offset from a message id is a
+number that anyone can make up, and 4.9.3 hands out whatever bytes lie there.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore.lookMessageByOffset, selectOneMessageByOffset,
+queryMessage, getOffsetInQueueByTime, getEarliestMessageTime, and
+CommitLog.pickupStoreTimestamp (4.9.3).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wakelog.protocol.message_record import MessageRecord, decode_record
+from wakelog.storage.index.index_service import IndexReader
+from wakelog.storage.log.commit_log_reader import CommitLogReader
+from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
+from wakelog.storage.read.readable import ReadableQueue
+from wakelog.storage.read.reader import LogView
+from wakelog.storage.results import QueryResult
+
+# How often a query looks again, further back in time, when the log had none of what the index said.
+QUERY_ROUNDS_MAX: Final = 3
+# Read at first when a record's size is not known: most records fit, and one page costs one call.
+FIRST_READ_BYTES: Final = 4096
+
+
+class Query:
+    """Look-ups in one store. One thread at a time, like `Reader`; may wait for the disk."""
+
+    __slots__ = ("_index", "_log")
+
+    def __init__(self, log: CommitLogReader, index: IndexReader) -> None:
+        """Keep what to look in; nothing is read yet."""
+        self._log = log
+        self._index = index
+
+    def record_bytes(
+        self, physical_offset: int, view: LogView, size_bytes: int | None = None
+    ) -> bytes | None:
+        """Return the sound record at a place, None if there is none or its size is another."""
+        record = self._sound(physical_offset, view)
+        if record is None or size_bytes not in (None, len(record)):
+            return None
+        return record
+
+    def look_message(
+        self, physical_offset: int, view: LogView, size_bytes: int | None = None
+    ) -> MessageRecord | None:
+        """Decode the sound record at a place."""
+        record = self.record_bytes(physical_offset, view, size_bytes)
+        return None if record is None else decode_record(record)
+
+    def query_message(
+        self, topic: str, key: str, count_max: int, view: LogView, *, begin_ms: int, end_ms: int
+    ) -> QueryResult:
+        """Find records by the hash of a key, stored within [begin_ms, end_ms] (fact 8)."""
+        records: list[tuple[int, bytes]] = []
+        last_timestamp_ms = last_physical_offset = 0
+        for _ in range(QUERY_ROUNDS_MAX):
+            found = self._index.query(topic, key, count_max, begin_ms, end_ms)
+            if not found.physical_offsets:
+                break
+            last_timestamp_ms = found.last_update_timestamp_ms
+            last_physical_offset = found.last_update_physical_offset
+            places = sorted(found.physical_offsets)
+            for place in places:
+                record = self._sound(place, view)
+                if record is not None:
+                    records.append((place, record))
+            first_ms = self.store_time(places[0], view)
+            if records or first_ms < begin_ms:
+                break
+            end_ms = first_ms
+        return QueryResult(
+            tuple(record for _, record in records),
+            tuple(place for place, _ in records),
+            last_timestamp_ms,
+            last_physical_offset,
+        )
+
+    def store_time(self, physical_offset: int, view: LogView) -> int:
+        """Return the store time of the record at a place, -1 if the log no longer has it."""
+        check = self._check(physical_offset, view, check_body=False)[0]
+        return check.store_timestamp_ms if check.kind is CheckKind.SOUND else -1
+
+    def offset_by_time(self, queue: ReadableQueue, timestamp_ms: int, view: LogView) -> int:
+        """Return the queue offset whose store time is nearest, by 4.9.3's rules (fact 49)."""
+        return queue.queue.offset_by_time(
+            timestamp_ms,
+            end=queue.end(view.dispatched),
+            min_queue_offset=queue.begin(view.min_physical_offset, view.dispatched),
+            min_physical_offset=view.min_physical_offset,
+            store_time=lambda place, _: self.store_time(place, view),
+        )
+
+    def close(self) -> None:
+        """Close the index files."""
+        self._index.close()
+
+    def _sound(self, physical_offset: int, view: LogView) -> bytes | None:
+        check, data = self._check(physical_offset, view, check_body=True)
+        return data[: check.size_bytes] if check.kind is CheckKind.SOUND else None
+
+    def _check(
+        self, physical_offset: int, view: LogView, *, check_body: bool
+    ) -> tuple[RecordCheck, bytes]:
+        """Check the record at a place; return what was read from there on."""
+        if not view.min_physical_offset <= physical_offset < view.max_physical_offset:
+            return _NONE, b""
+        segment_end = self._log.segment_end(physical_offset)
+        length = FIRST_READ_BYTES
+        while True:
+            data = self._log.read_span(
+                physical_offset, min(length, view.max_physical_offset - physical_offset)
+            )
+            check = check_record(
+                data,
+                0,
+                physical_offset,
+                len(data),
+                segment_end=segment_end,
+                check_body=check_body,
+            )
+            if check.kind is not CheckKind.INCOMPLETE or length >= check.size_bytes:
+                return check, data
+            length = check.size_bytes
+
+
+_NONE = RecordCheck(CheckKind.BAD, reason="outside the log")

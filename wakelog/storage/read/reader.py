@@ -1,0 +1,373 @@
+"""Serve pulls: messages of one queue from a queue offset on, with 4.9.3's status for every case.
+
+Between the processors and the files. A get looks at consume queue entries first and decides by
+them which records to send, and by the records themselves if the filter is about their contents;
+`frames.py` then reads those from the log.
+
+With `blocking=False`, for an event loop, no call waits for the disk; the result is None where one
+would have to, and the same get is then asked again in a thread.
+
+Invariants:
+- No record that ends above `LogView.dispatched` is sent, and nothing that does not begin as the
+  record of its entry.
+- A get never crosses a consume queue file, even if the next one exists (fact 34).
+- `next_begin_offset` is past every entry that was looked at, but for the one a full batch put off.
+- A batch is full by what matched; what a filter leaves out takes no place.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore.getMessage, isTheBatchFull,
+checkInDiskByCommitOffset, nextOffsetCorrection (4.9.3). `rocketmq.md` 4.1 is the table of statuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from wakelog.storage.config import BrokerRole, StoreConfig
+from wakelog.storage.log.commit_log_reader import CommitLogReader
+from wakelog.storage.queue.consume_queue import ENTRY, ColdEntry
+from wakelog.storage.queue.consume_queue_ext import is_extension_address
+from wakelog.storage.read.frames import Absent, Belied, read_frames
+from wakelog.storage.read.readable import ReadableQueue, ReadableQueues
+from wakelog.storage.results import GetResult, GetStatus
+
+Match = Callable[[int], bool]
+MatchUnit = Callable[[int, bytes], bool]
+MatchRecord = Callable[[bytes], bool]
+
+# One get looks at this many entries at least, whatever count it was asked for (fact 31).
+SCAN_COUNT_MIN: Final = 16_000 // ENTRY.size
+# On an event loop: about 1 ms of looking at entries. A client may ask for any number.
+LOOP_SCAN_COUNT_MAX: Final = 4_000
+# And at this many records: reading one and judging its properties takes some 10 us.
+LOOP_JUDGED_COUNT_MAX: Final = 100
+
+
+class LogView(NamedTuple):
+    """How much of the log a get counts with: taken once, so that it is the same for a whole get."""
+
+    min_physical_offset: int
+    max_physical_offset: int
+    dispatched: int
+
+
+class GetRequest(NamedTuple):
+    """What is asked for; see `MessageStore.get_message`."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    count_max: int
+    match: Match | None = None
+    blocking: bool = True
+    match_record: MatchRecord | None = None
+    match_unit: MatchUnit | None = None
+
+
+class _Selection(NamedTuple):
+    """Which records a get sends, and how far it looked."""
+
+    status: GetStatus
+    places: list[tuple[int, int]]
+    size_bytes: int
+    scanned_count: int
+    last_physical_offset: int
+
+
+class BatchLimits:
+    """When an answer is full: 4.9.3's limits for records in memory and on disk (facts 32, 33)."""
+
+    __slots__ = ("_disk", "memory", "memory_bytes")
+
+    def __init__(self, config: StoreConfig, physical_memory_bytes: int) -> None:
+        """What lies further behind the log's end than a part of the machine's memory is on disk."""
+        self.memory_bytes = (
+            physical_memory_bytes * config.access_message_in_memory_percent_max // 100
+        )
+        self.memory = config.transfer_bytes_in_memory_max, config.transfer_count_in_memory_max
+        self._disk = config.transfer_bytes_in_disk_max, config.transfer_count_in_disk_max
+
+    def is_full(self, count: int, size_bytes: int, next_bytes: int, behind_bytes: int) -> bool:
+        """Tell whether a record of `next_bytes` has to wait; the first one never does."""
+        if count == 0:
+            return False
+        limits = self._disk if behind_bytes > self.memory_bytes else self.memory
+        return size_bytes + next_bytes > limits[0] or count > limits[1] - 1
+
+    def count_max(self) -> int:
+        """Return how many records an answer has at most, wherever they are."""
+        return max(self.memory[1], self._disk[1], 1)
+
+
+class Reader:
+    """Gets from one store. One thread at a time: each thread of a pool has a reader of its own."""
+
+    __slots__ = ("_corrects", "_damaged", "_file_entries", "_limits", "_log", "_queues")
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        log: CommitLogReader,
+        queues: ReadableQueues,
+        *,
+        physical_memory_bytes: int,
+        damaged: Sequence[range] = (),
+    ) -> None:
+        """Keep what to read from; nothing is read yet.
+
+        damaged: physical offsets that hold no sound record; entries that point there are passed
+            over.
+        """
+        self._log = log
+        self._queues = queues
+        self._damaged = damaged
+        self._file_entries = config.consume_queue_bytes // ENTRY.size
+        self._limits = BatchLimits(config, physical_memory_bytes)
+        self._corrects = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
+
+    def get(self, request: GetRequest, view: LogView) -> GetResult | None:
+        """Read messages; None if that needs the disk and may not wait. Raises: StoreFailed."""
+        try:
+            return self._get(request, view)
+        except ColdEntry:
+            return None
+
+    def _get(self, request: GetRequest, view: LogView) -> GetResult | None:
+        blocking = request.blocking
+        queue = self._queues.find(
+            request.topic, request.queue_id, view.dispatched, blocking=blocking
+        )
+        end = 0 if queue is None else queue.end(view.dispatched, blocking=blocking)
+        offset = request.queue_offset
+        if queue is None or end == 0:
+            return self._nothing(GetStatus.NO_MESSAGE_IN_QUEUE, offset, 0, begin=0, end=0)
+        begin = queue.begin(view.min_physical_offset, view.dispatched, blocking=blocking)
+        if offset < begin:
+            return self._nothing(GetStatus.OFFSET_TOO_SMALL, offset, begin, begin=begin, end=end)
+        if offset >= end:
+            status, corrected = _beyond(offset, begin=begin, end=end)
+            return self._nothing(status, offset, corrected, begin=begin, end=end)
+        belied: frozenset[int] = frozenset()
+        while True:
+            selection = self._select(queue, request, end, view, belied)
+            if selection is None:
+                return None
+            if selection.scanned_count == 0:
+                next_file = offset + self._file_entries - offset % self._file_entries
+                return self._nothing(
+                    GetStatus.OFFSET_FOUND_NULL, offset, next_file, begin=begin, end=end
+                )
+            log_end = view.max_physical_offset
+            frames = read_frames(self._log, selection.places, log_end, blocking=blocking)
+            if frames is None:
+                return None
+            if isinstance(frames, Belied):
+                belied |= frames.physical_offsets
+                continue
+            if not isinstance(frames, Absent):
+                return self._something(selection, frames, offset, view, begin=begin, end=end)
+            # Retention removed the segment after the view was taken: its records are gone.
+            gone_below = self._log.segment_end(frames.physical_offset)
+            view = view._replace(min_physical_offset=gone_below)
+
+    def _select(
+        self,
+        queue: ReadableQueue,
+        request: GetRequest,
+        end: int,
+        view: LogView,
+        belied: frozenset[int],
+    ) -> _Selection | None:
+        """Choose records by their entries; None if any of it would have to come from the disk.
+
+        belied: places that turned out to hold no record of their entry.
+        """
+        data = self._entries(queue, request, end, view)
+        if data is None:
+            return None
+        judges = request.match_record is not None or self._damaged or belied
+        if not judges and request.match is None and request.match_unit is None:
+            front = self._front(data, request.count_max, view)
+            if front is not None:
+                return front
+        judge = _Judge(self._log, self._damaged, belied, request) if judges else None
+        return self._select_each(queue, request, view, data, judge)
+
+    def _select_each(
+        self,
+        queue: ReadableQueue,
+        request: GetRequest,
+        view: LogView,
+        data: bytes,
+        judge: _Judge | None,
+    ) -> _Selection:
+        """Choose records, looking at one entry after the other."""
+        count_max, max_physical_offset = request.count_max, view.max_physical_offset
+        looks = request.match is not None or request.match_unit is not None
+        is_full = self._limits.is_full
+        status = GetStatus.NO_MATCHED_MESSAGE
+        places: list[tuple[int, int]] = []
+        scanned = total_bytes = 0
+        skip_below = -1
+        physical_offset = 0
+        for physical_offset, size_bytes, tags_code in ENTRY.iter_unpack(data):
+            if physical_offset < skip_below:
+                scanned += 1
+                continue
+            count = len(places)
+            behind_bytes = max_physical_offset - physical_offset
+            if count and (
+                count >= count_max or is_full(count, total_bytes, size_bytes, behind_bytes)
+            ):
+                break
+            scanned += 1
+            if looks and not _passes(queue, tags_code, request):
+                status = status if places else GetStatus.NO_MATCHED_MESSAGE
+                continue
+            if physical_offset < view.min_physical_offset:
+                status = status if places else GetStatus.MESSAGE_WAS_REMOVING
+                # The rest of a removed segment is passed over unseen (fact 35).
+                skip_below = self._log.segment_end(physical_offset)
+                continue
+            if judge is not None:
+                refusal = judge.refusal(physical_offset, size_bytes)
+                if refusal is not None:
+                    status = status if places else refusal
+                    skip_below = judge.skip_below
+                    continue
+            places.append((physical_offset, size_bytes))
+            total_bytes += size_bytes
+            status = GetStatus.FOUND
+        return _Selection(status, places, total_bytes, scanned, physical_offset)
+
+    def _front(self, data: bytes, count_max: int, view: LogView) -> _Selection | None:
+        """Choose at once if nothing but the count ends a batch, of records in memory, else None."""
+        entries = [(physical_offset, size) for physical_offset, size, _ in ENTRY.iter_unpack(data)]
+        lowest = min(entries)[0] if entries else -1
+        in_memory = view.max_physical_offset - lowest <= self._limits.memory_bytes
+        if lowest < view.min_physical_offset or not in_memory:
+            return None
+        bytes_max, memory_count_max = self._limits.memory
+        places = entries[: max(1, min(count_max, memory_count_max))]
+        size_bytes = sum([size for _, size in places])
+        if size_bytes > bytes_max and len(places) > 1:
+            return None
+        looked_at = entries[: len(places) + 1]
+        return _Selection(GetStatus.FOUND, places, size_bytes, len(places), looked_at[-1][0])
+
+    def _entries(
+        self, queue: ReadableQueue, request: GetRequest, end: int, view: LogView
+    ) -> bytes | None:
+        """Read the entries that one get may look at; b"" if no file holds them."""
+        offset = request.queue_offset
+        count = min(end - offset, max(SCAN_COUNT_MIN, request.count_max))
+        looks = request.match is not None or request.match_unit is not None
+        reads_units = looks and queue.extension is not None
+        if not request.blocking and (count > LOOP_SCAN_COUNT_MAX or reads_units):
+            return None
+        few = count
+        if not looks and request.match_record is None:
+            # Every entry takes a place, and one more is looked at: the one that is put off.
+            few = min(count, max(request.count_max, 1) + 1, self._limits.count_max() + 1)
+        data = queue.entries(offset, few, blocking=request.blocking)
+        if data and few < count and ENTRY.unpack_from(data)[0] < view.min_physical_offset:
+            return queue.entries(offset, count, blocking=request.blocking)
+        return data
+
+    def _nothing(
+        self, status: GetStatus, offset: int, corrected: int, *, begin: int, end: int
+    ) -> GetResult:
+        """Answer without messages; a slave leaves the offset as it was asked for."""
+        return GetResult(status, corrected if self._corrects else offset, begin, end)
+
+    def _something(
+        self,
+        selection: _Selection,
+        frames: list[bytes],
+        offset: int,
+        view: LogView,
+        *,
+        begin: int,
+        end: int,
+    ) -> GetResult:
+        """Answer a get that looked at entries, whether or not it found messages."""
+        behind_bytes = view.max_physical_offset - selection.last_physical_offset
+        return GetResult(
+            selection.status,
+            offset + selection.scanned_count,
+            begin,
+            end,
+            tuple(frames),
+            len(selection.places),
+            selection.size_bytes,
+            tuple([place[0] for place in selection.places]),
+            behind_bytes > self._limits.memory_bytes,
+            behind_bytes,
+        )
+
+
+class _Judge:
+    """Decides about records by more than their entries: by damage, and by their contents.
+
+    skip_below: where entries count again after a refusal, -1 if the next one does.
+    """
+
+    __slots__ = ("_belied", "_damaged", "_left", "_log", "_match", "_read", "skip_below")
+
+    def __init__(
+        self,
+        log: CommitLogReader,
+        damaged: Sequence[range],
+        belied: frozenset[int],
+        request: GetRequest,
+    ) -> None:
+        self.skip_below = -1
+        self._belied = belied
+        self._log = log
+        self._damaged = damaged
+        self._match = request.match_record
+        self._read = log.read if request.blocking else log.read_nowait
+        self._left = None if request.blocking else LOOP_JUDGED_COUNT_MAX
+
+    def refusal(self, physical_offset: int, size_bytes: int) -> GetStatus | None:
+        """Return the status if it is the only record, None to send it. Raises: ColdEntry."""
+        if physical_offset in self._belied or any(
+            physical_offset in stretch for stretch in self._damaged
+        ):
+            return GetStatus.NO_MATCHED_MESSAGE
+        if self._match is None:
+            return None
+        if self._left is not None:
+            if self._left == 0:
+                raise ColdEntry
+            self._left -= 1
+        record = self._read(physical_offset, size_bytes)
+        if record is not None:
+            return None if self._match(record) else GetStatus.NO_MATCHED_MESSAGE
+        if self._left is not None:
+            raise ColdEntry  # without waiting, absent and not cached look the same
+        self.skip_below = self._log.segment_end(physical_offset)
+        return GetStatus.MESSAGE_WAS_REMOVING
+
+
+def _beyond(offset: int, *, begin: int, end: int) -> tuple[GetStatus, int]:
+    """Judge an offset at or above the end; 4.9.3 sends a far one back to 0 if the queue has it."""
+    if offset == end:
+        return GetStatus.OFFSET_OVERFLOW_ONE, offset
+    return GetStatus.OFFSET_OVERFLOW_BADLY, 0 if begin == 0 else end
+
+
+def _passes(queue: ReadableQueue, tags_code: int, request: GetRequest) -> bool:
+    """Ask the filters, with the tags code of the extension unit where the entry points to one."""
+    unit = None
+    if is_extension_address(tags_code):
+        unit = None if queue.extension is None else queue.extension.unit(tags_code)
+        if unit is None:
+            # Nothing is known of the message: whoever pulls looks at its tags, or its properties.
+            return True
+        tags_code = unit.tags_code
+    if request.match is not None and not request.match(tags_code):
+        return False
+    if unit is None or request.match_unit is None:
+        return True
+    return request.match_unit(unit.store_timestamp_ms, unit.bitmap)

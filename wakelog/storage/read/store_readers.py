@@ -1,0 +1,161 @@
+"""Sets of readers over one store's files, lent to one caller at a time.
+
+A descriptor that one thread closes while another reads through it may by then name another file. So
+no two threads share a set: whoever reads takes one and gives it back, and there are as many sets as
+there were ever readers at once. The set given back last is lent next, so that a single thread
+always has the same one and what it remembers of queues stays warm.
+
+Invariant: a set is in the hands of at most one caller.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.index.index_service import IndexReader
+from wakelog.storage.log.commit_log_reader import CommitLogReader
+from wakelog.storage.log.mapped_file import OpenFiles
+from wakelog.storage.queue.consume_queue import ConsumeQueue
+from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt
+from wakelog.storage.read.query import Query
+from wakelog.storage.read.readable import ReadableQueue, ReadableQueues
+from wakelog.storage.read.reader import Reader
+
+# Descriptors of segments and queue files in one set. A pool of 8 threads then stays below the 1,024
+# that a process usually gets, with room for sockets.
+SET_FILE_COUNT_MAX: Final = 64
+
+
+class ReaderSet:
+    """Everything that one caller needs to read a store."""
+
+    __slots__ = ("_open_files", "generation", "log", "query", "queues", "reader")
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        config: StoreConfig,
+        generation: int,
+        *,
+        physical_memory_bytes: int,
+        damaged: Sequence[range],
+    ) -> None:
+        """Look at the log's directories; open nothing else yet."""
+        paths = config.paths
+        open_files = self._open_files = OpenFiles(SET_FILE_COUNT_MAX)
+
+        def open_queue(topic: str, queue_id: int) -> ReadableQueue:
+            queue = ConsumeQueue(
+                fs,
+                paths.consume_queue(topic, queue_id),
+                file_bytes=config.consume_queue_bytes,
+                open_files=open_files,
+            )
+            if not config.enable_consume_queue_extension:
+                return ReadableQueue(queue)
+            extension = ConsumeQueueExt(
+                fs,
+                paths.consume_queue_extension(topic, queue_id),
+                file_bytes=config.consume_queue_extension_file_bytes,
+                open_files=open_files,
+            )
+            return ReadableQueue(queue, extension)
+
+        self.generation = generation
+        self.log = CommitLogReader(fs, config, open_files=open_files)
+        self.queues = ReadableQueues(open_queue)
+        self.reader = Reader(
+            config,
+            self.log,
+            self.queues,
+            physical_memory_bytes=physical_memory_bytes,
+            damaged=damaged,
+        )
+        self.query = Query(self.log, IndexReader(fs, config))
+
+    def close(self) -> None:
+        """Close every descriptor."""
+        self.query.close()
+        self.queues.close()
+        self.log.close()
+
+
+class StoreReaders:
+    """The sets of one store. Any thread may call any method."""
+
+    __slots__ = (
+        "_config",
+        "_damaged",
+        "_free",
+        "_fs",
+        "_generation",
+        "_physical_memory_bytes",
+    )
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        config: StoreConfig,
+        *,
+        physical_memory_bytes: int,
+        damaged: Sequence[range] = (),
+    ) -> None:
+        """Make no set yet. `damaged` are physical offsets that hold no sound record."""
+        self._damaged = damaged
+        self._fs = fs
+        self._config = config
+        self._physical_memory_bytes = physical_memory_bytes
+        self._generation = 0
+        # A deque's pop and append are atomic: the sets need no lock.
+        self._free: deque[ReaderSet] = deque()
+
+    @property
+    def memory_bytes(self) -> int:
+        """How far behind the log's end a message still counts as being in memory."""
+        percent = self._config.access_message_in_memory_percent_max
+        return self._physical_memory_bytes * percent // 100
+
+    def take(self) -> ReaderSet:
+        """Return a set that nobody else has; the caller gives it back."""
+        while True:
+            try:
+                readers = self._free.pop()
+            except IndexError:
+                return ReaderSet(
+                    self._fs,
+                    self._config,
+                    self._generation,
+                    physical_memory_bytes=self._physical_memory_bytes,
+                    damaged=self._damaged,
+                )
+            if readers.generation == self._generation:
+                return readers
+            readers.close()
+
+    def give_back(self, readers: ReaderSet) -> None:
+        """Take a set back."""
+        self._free.append(readers)
+
+    @contextmanager
+    def lend(self) -> Iterator[ReaderSet]:
+        """Lend a set for a block of code."""
+        readers = self.take()
+        try:
+            yield readers
+        finally:
+            self._free.append(readers)
+
+    def forget(self) -> None:
+        """Let no set outlive its present use: queues it remembers are being removed."""
+        self._generation += 1
+
+    def close(self) -> None:
+        """Close every set that is not lent."""
+        self.forget()
+        while self._free:
+            self._free.pop().close()
