@@ -24,9 +24,9 @@ SHARED_MEMORY = Path("/dev/shm")
 ROLES = {
     "gcs_server ": "GCS",
     "raylet/raylet ": "raylet",
-    "agent_stand_in": "agent of runtime environments, stood in for",
+    "agent_stubs": "agent of runtime environments, stood in for",
     "cat ": "dashboard agent, stood in for",
-    "ray_head": "head, worker template",
+    "actors.ray.head": "head, worker template",
     "wakelog up": "wakelog up",
     "wakelog log": "wakelog log",
     "benchmarks.idle": "driver",

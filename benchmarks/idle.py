@@ -133,8 +133,8 @@ def host_empty() -> None:
     """Run a Ray with empty actors until standard input or this process ends."""
     import ray
 
-    from wakelog.actors.cluster.options import options_of
-    from wakelog.actors.cluster.ray_cluster import RayCluster, leave
+    from wakelog.actors.ray.options import options_of
+    from wakelog.actors.ray.private_ray import RayCluster, leave
 
     class Empty:
         async def ping(self) -> int:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import ray
 
-from wakelog.actors.cluster.ray_cluster import NAMESPACE
 from wakelog.actors.links.service_plan import memory_directory
+from wakelog.actors.ray.private_ray import NAMESPACE
 
 
 def connect() -> None:

@@ -16,12 +16,13 @@ from collections.abc import Callable, Sequence
 import ray
 
 from deploy.cluster import connect, shared_directory
-from wakelog.actors.cluster.group import SUPERVISOR
-from wakelog.actors.cluster.options import Placement, find_actor
+from wakelog.actors.deploy.group import SUPERVISOR
+from wakelog.actors.deploy.plan import Plan, UpOptions
+from wakelog.actors.deploy.planning import make_plan
+from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.plan import Plan, Transport, UpOptions
-from wakelog.actors.planning.planning import make_plan
-from wakelog.actors.supervised import SupervisedActors, deployment_plan
+from wakelog.actors.links.service_plan import Transport
+from wakelog.actors.ray.options import Placement, find_actor
 from wakelog.cli.failures import explain
 from wakelog.cli.preflight import preflight
 from wakelog.storage.file_system import RealFileSystem

@@ -10,8 +10,8 @@ import sys
 import ray
 
 from deploy.cluster import connect
-from wakelog.actors.cluster.group import SUPERVISOR
-from wakelog.actors.cluster.options import find_actor
+from wakelog.actors.deploy.group import SUPERVISOR
+from wakelog.actors.ray.options import find_actor
 
 ANSWER_SECONDS_MAX = 30.0
 

@@ -11,8 +11,8 @@ import ray
 from ray.util import list_named_actors
 
 from deploy.cluster import connect, shared_directory
-from wakelog.actors.cluster.group import SUPERVISOR
-from wakelog.actors.cluster.options import end_actor, find_actor
+from wakelog.actors.deploy.group import SUPERVISOR
+from wakelog.actors.ray.options import end_actor, find_actor
 
 STOP_SECONDS_MAX = 120.0
 """As long as the Supervisor gives a broker and the name server together."""

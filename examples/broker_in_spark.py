@@ -10,9 +10,10 @@ import sys
 
 import ray
 
-from wakelog.actors.on_spark.hosted_ray import hosted_brokers, hosted_ray
-from wakelog.actors.plan import UpOptions
-from wakelog.actors.planning.planning import make_plan
+from wakelog.actors.deploy.plan import UpOptions
+from wakelog.actors.deploy.planning import make_plan
+from wakelog.actors.deploy.supervised import hosted_brokers
+from wakelog.actors.ray.hosted_ray import hosted_ray
 from wakelog.spark.handoff import held_snapshot, read_snapshot
 from wakelog.spark.ray_data import read_wakelog
 from wakelog.spark.session import open_session

@@ -33,7 +33,7 @@ OUTPUT_LINES_MAX = 15  # of a failed installer; the whole of it stays in the log
 # installs: a start from source takes 2 s of CPU more, and where PYTHONDONTWRITEBYTECODE is set (as
 # in many a container) so does each one after it.
 IMPORTS = """
-from wakelog.actors.cluster.worker_template import import_actors
+from wakelog.actors.ray.fast_start.worker_template import import_actors
 import_actors()
 import numba, wakelog.cli.app
 """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scripts import requests_document as requests
 from scripts.overview_board import overview_board
-from wakelog.actors.threads import SECTIONS, AbsentThread, Thread
+from scripts.rocketmq_threads import SECTIONS, AbsentThread, Thread
 from wakelog.telemetry.metric_spec import MetricSpec
 from wakelog.telemetry.metrics import METRICS_BY_SUBJECT
 
@@ -40,7 +40,7 @@ exposed. Of the serving process there are also the `process_` metrics of prometh
 
 def threads_document() -> str:
     """Draw docs/threads.md."""
-    parts = ["# Threads", NOTICE.format(source="wakelog/actors/threads.py"), THREADS_INTRODUCTION]
+    parts = ["# Threads", NOTICE.format(source="scripts/rocketmq_threads.py"), THREADS_INTRODUCTION]
     absent: list[AbsentThread] = []
     for title, rows in SECTIONS.items():
         done = [row for row in rows if isinstance(row, Thread)]

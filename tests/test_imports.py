@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from wakelog.actors.cluster.options import TARGETS
+from wakelog.actors.ray.options import TARGETS
 
 COMPILED = {"numba"}
 ARRAYS = COMPILED | {"numpy"}
@@ -19,9 +19,9 @@ OTHERS = {"pydantic", "pandas", "pyarrow", "scipy"}
 ABSENT = {
     "wakelog.__main__": ARRAYS | COMMANDS | OTHERS | {"ray", "rich", "structlog", "asyncio"},
     "wakelog.cli.app": ARRAYS | OTHERS | {"ray", "prometheus_client"},
-    "wakelog.actors.supervised": ARRAYS | COMMANDS | OTHERS | {"ray", "prometheus_client"},
-    "wakelog.actors.local": COMPILED | COMMANDS | OTHERS | {"ray"},
-    "wakelog.actors.supervisor": ARRAYS | COMMANDS | OTHERS,
+    "wakelog.actors.deploy.supervised": ARRAYS | COMMANDS | OTHERS | {"ray", "prometheus_client"},
+    "wakelog.actors.deploy.local": COMPILED | COMMANDS | OTHERS | {"ray"},
+    "wakelog.actors.deploy.supervisor": ARRAYS | COMMANDS | OTHERS,
     # Spark imports it in three processes of the driver for each query.
     "pyspark_rocketmq": COMPILED | COMMANDS | OTHERS | {"ray", "prometheus_client"},
 }

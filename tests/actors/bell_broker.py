@@ -21,8 +21,7 @@ from tests.actors.deployments import small_plan
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.links import station
 from wakelog.actors.links.bells import NO_FAULTS, BellFaults
-from wakelog.actors.links.service_plan import ServicePlan
-from wakelog.actors.plan import Transport
+from wakelog.actors.links.service_plan import ServicePlan, Transport
 from wakelog.actors.services import SERVICES, Service, make_service
 
 

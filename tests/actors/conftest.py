@@ -12,7 +12,7 @@ from tests.actors.supervised_brokers import (
     SupervisedBroker,
     start_supervised,
 )
-from wakelog.actors.cluster.ray_cluster import RayCluster, leave
+from wakelog.actors.ray.private_ray import RayCluster, leave
 
 WORKER_PORTS_COUNT = 450
 """The system keeps a killed process's port for a minute. In storms one after the other some 400 die

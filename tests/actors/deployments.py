@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 from tests.actors.client import Client
 from tests.compat.processes import free_port
-from wakelog.actors.deployment import Deployment, make_deployment
-from wakelog.actors.plan import Plan, Transport, UpOptions
-from wakelog.actors.planning.planning import PORTS_BETWEEN_BROKERS, make_plan
+from wakelog.actors.deploy.deployment import Deployment, make_deployment
+from wakelog.actors.deploy.plan import Plan, UpOptions
+from wakelog.actors.deploy.planning import PORTS_BETWEEN_BROKERS, make_plan
+from wakelog.actors.links.service_plan import Transport
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from wakelog.cli.stop_signals import StopSignals
 def main() -> int:
     signals = StopSignals()
     signals.install()
+    from wakelog.actors.deploy.supervised import RayDeployment
     from wakelog.actors.links.bells import BellFaults
-    from wakelog.actors.supervised import RayDeployment
     from wakelog.cli import app
 
     faults = BellFaults(drop_every=int(sys.argv[1]))

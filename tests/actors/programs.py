@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.cli.commands import Command, running
 from tests.compat.processes import free_port
 from tests.leftovers import heirs, open_paths
-from wakelog.actors.planning.planning import PORTS_BETWEEN_BROKERS
+from wakelog.actors.deploy.planning import PORTS_BETWEEN_BROKERS
 
 PROGRAM = ("-m", "wakelog")
 READY = "ready after"

@@ -21,7 +21,7 @@ from tests.actors.client import Client, records
 from tests.actors.deployments import wait_until
 from tests.actors.load import PAUSE_SECONDS, QUEUES_COUNT, Account
 from tests.actors.supervised_brokers import ROLES, SupervisedBroker
-from wakelog.actors.cluster.group import BROKER
+from wakelog.actors.deploy.group import BROKER
 from wakelog.network.call_errors import RemotingError
 from wakelog.protocol.codes import ResponseCode
 

@@ -18,7 +18,7 @@ from tests.actors.deployments import LOOK_SECONDS, WAIT_SECONDS_MAX, wait_until
 from tests.actors.load import Account, Load, doubled_count, pull_all
 from tests.actors.supervised_brokers import SupervisedBroker
 from tests.compat.name_server_probe import serves
-from wakelog.actors.cluster.group import BROKER, NAME_SERVER, SUPERVISOR
+from wakelog.actors.deploy.group import BROKER, NAME_SERVER, SUPERVISOR
 
 BEFORE_SECONDS = 0.2
 """Load before the blow, so that there is something to lose, and after it."""

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 from ray.exceptions import RayError
 
 from tests.actors.deployments import small_plan, wait_until
-from wakelog.actors.cluster.group import BROKER, NAME_SERVER, SUPERVISOR, actor_name
-from wakelog.actors.cluster.options import find_actor
-from wakelog.actors.cluster.ray_cluster import RayCluster
-from wakelog.actors.plan import Plan, Transport
+from wakelog.actors.deploy.group import BROKER, NAME_SERVER, SUPERVISOR, actor_name
+from wakelog.actors.deploy.plan import Plan
+from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
+from wakelog.actors.links.service_plan import Transport
+from wakelog.actors.ray.options import find_actor
+from wakelog.actors.ray.private_ray import RayCluster
 from wakelog.actors.services import SERVICES
-from wakelog.actors.supervised import SupervisedActors, deployment_plan
 
 SEGMENT_BYTES = 256 << 10
 FILE_SIZES = {

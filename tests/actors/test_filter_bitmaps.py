@@ -10,7 +10,7 @@ import pytest
 
 from tests.actors.client import Client, records
 from tests.actors.deployments import running, small_plan, wait_until
-from wakelog.actors.plan import Plan
+from wakelog.actors.deploy.plan import Plan
 from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.filter.sql92 import compile_filter

@@ -16,10 +16,9 @@ from tests.actors.stores import fill, known_of, open_plan_store
 from wakelog.actors.flush import FlushOutcome, FlushRequest, FlushService, descriptor_path
 from wakelog.actors.links.bells import Bell, Ringer
 from wakelog.actors.links.descriptors import send_descriptors
-from wakelog.actors.links.service_plan import ServicePlan
+from wakelog.actors.links.service_plan import ServicePlan, Transport
 from wakelog.actors.links.station import Refused
 from wakelog.actors.links.words import Watermarks, Word, make_page
-from wakelog.actors.plan import Transport
 from wakelog.storage.durability.checkpoint import decode_checkpoint
 from wakelog.storage.durability.watermark import Watermark, read_mark
 from wakelog.storage.errors import StoreFailed

@@ -12,9 +12,9 @@ from tests.actors.links.fakes import EPOCH, attachment
 from tests.actors.plans import service_plan
 from wakelog.actors.links.bells import Bell, Ringer
 from wakelog.actors.links.links import hold_note
+from wakelog.actors.links.service_plan import Transport
 from wakelog.actors.links.station import Refused
 from wakelog.actors.links.words import Watermarks, make_page
-from wakelog.actors.plan import Transport
 from wakelog.actors.pull_hold import HoldNote, PullHoldService
 from wakelog.broker.decision import HoldPull
 from wakelog.dispatchers.reput import Arrival

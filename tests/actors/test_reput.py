@@ -14,10 +14,9 @@ from tests.actors.plans import service_plan
 from tests.actors.stores import fill, known_of, open_plan_store
 from wakelog.actors import reput
 from wakelog.actors.links.bells import Bell, Ringer
-from wakelog.actors.links.service_plan import ServicePlan
+from wakelog.actors.links.service_plan import ServicePlan, Transport
 from wakelog.actors.links.station import LockByte, Refused
 from wakelog.actors.links.words import Watermarks, Word, WordsPage, make_page
-from wakelog.actors.plan import Transport
 from wakelog.actors.pull_hold import HoldNote
 from wakelog.actors.reput import ReputService
 from wakelog.storage.durability.failed_sync import FailedSyncMark

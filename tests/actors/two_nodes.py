@@ -20,8 +20,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from wakelog.actors.cluster import worker_start, worker_template
-from wakelog.actors.cluster.ray_head import fork_template
+from wakelog.actors.ray.fast_start import worker_start, worker_template
+from wakelog.actors.ray.head import fork_template
 
 LOOPBACK = "127.0.0.1"
 NODE: dict[str, Any] = {
@@ -45,10 +45,10 @@ class TwoNodes:
         from ray.cluster_utils import Cluster
 
         from tests.actors.deployments import small_plan
-        from wakelog.actors.cluster.options import Placement
-        from wakelog.actors.cluster.ray_cluster import join
-        from wakelog.actors.cluster.ray_node import leave_out_agents
-        from wakelog.actors.supervised import SupervisedActors, deployment_plan
+        from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
+        from wakelog.actors.ray.fast_start.node import leave_out_agents
+        from wakelog.actors.ray.options import Placement
+        from wakelog.actors.ray.private_ray import join
 
         leave_out_agents()
         node: Any = ray._private.node.Node
@@ -89,7 +89,7 @@ class TwoNodes:
         say("stopped" if asyncio.run(self._actors.stop()) else "not in order")
 
     def end(self) -> None:
-        from wakelog.actors.cluster.ray_cluster import leave
+        from wakelog.actors.ray.private_ray import leave
 
         leave()
         self._cluster.shutdown()

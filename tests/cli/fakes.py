@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from wakelog.actors.deployment import Report
-from wakelog.actors.plan import Plan, UpOptions
-from wakelog.actors.planning.planning import make_plan
+from wakelog.actors.deploy.deployment import Report
+from wakelog.actors.deploy.plan import Plan, UpOptions
+from wakelog.actors.deploy.planning import make_plan
 from wakelog.cli.rates import BrokerRates
 
 

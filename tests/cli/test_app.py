@@ -10,8 +10,9 @@ import pytest
 from tests.cli.commands import Command, running
 from tests.cli.fakes import FakeDeployment
 from tests.compat.processes import free_port
+from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.errors import PlanRefused
-from wakelog.actors.plan import Transport, UpOptions
+from wakelog.actors.links.service_plan import Transport
 from wakelog.cli import app
 from wakelog.cli.stop_signals import StopSignals
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.cli.fakes import plan_in
 from tests.compat.processes import free_port
+from wakelog.actors.deploy.host_addresses import HostAddresses
+from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import PreflightRefused
-from wakelog.actors.plan import Plan
-from wakelog.actors.planning.host_addresses import HostAddresses
 from wakelog.cli import preflight as module
 from wakelog.cli.preflight import preflight
 from wakelog.storage.file_system import RealFileSystem

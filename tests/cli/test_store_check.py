@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.fakes import plan_in
+from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import PreflightRefused
-from wakelog.actors.plan import Plan
 from wakelog.cli.store_check import FIRST_QUEUES_COUNT, SPARE_BYTES, check_stores
 from wakelog.storage.durability.store_identity import claim_identity
 from wakelog.storage.errors import StoreLocked, WrongStore

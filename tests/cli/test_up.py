@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.cli.fakes import FakeDeployment, FakeScreen, broker_values, forever, plan_in
+from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.plan import Plan
 from wakelog.cli import up as module
 from wakelog.cli.stop_signals import StopSignals
 from wakelog.cli.up import Up, ready_lines

@@ -15,8 +15,8 @@ import yaml  # type: ignore[import-untyped]
 
 from tests.actors.client import Client
 from tests.compat.processes import free_port
-from wakelog.actors.cluster.group import actors_count
-from wakelog.actors.cluster.ray_cluster import RayCluster
+from wakelog.actors.deploy.group import actors_count
+from wakelog.actors.ray.private_ray import RayCluster
 from wakelog.protocol.codes import ResponseCode
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]

@@ -53,6 +53,6 @@ def test_the_upload_is_small_and_holds_what_runs(upload: Path) -> None:
     names = [PurePosixPath(name) for name in zipfile.ZipFile(upload).namelist()]
     folders = {name.parts[0] for name in names if len(name.parts) > 1}
     assert folders == {"wakelog", "pyspark_rocketmq", "deploy"}
-    for needed in ("wakelog/actors/supervisor.py", "deploy/start.py"):
+    for needed in ("wakelog/actors/deploy/supervisor.py", "deploy/start.py"):
         assert PurePosixPath(needed) in names
     assert not [name for name in names if name.suffix in (".pyc", ".nbc")]

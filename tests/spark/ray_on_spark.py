@@ -14,10 +14,10 @@ from examples import broker_in_spark
 from tests.actors.deployments import small_plan
 from tests.compat.clusters import Cluster
 from tests.spark.remote.conftest import numbered, send
-from wakelog.actors.cluster.group import BROKER, actor_name
-from wakelog.actors.cluster.options import find_actor
-from wakelog.actors.cluster.ray_cluster import RayCluster, leave
-from wakelog.actors.supervised import SupervisedActors, deployment_plan
+from wakelog.actors.deploy.group import BROKER, actor_name
+from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
+from wakelog.actors.ray.options import find_actor
+from wakelog.actors.ray.private_ray import RayCluster, leave
 from wakelog.spark.handoff import held_snapshot, read_snapshot
 from wakelog.spark.session import open_session
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.actors.client import Client, records
 from tests.actors.deployments import wait_until
-from wakelog.actors.deployment import Deployment
-from wakelog.actors.local import LocalDeployment
+from wakelog.actors.deploy.deployment import Deployment
+from wakelog.actors.deploy.local import LocalDeployment
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.telemetry.collector import read_series
 from wakelog.telemetry.metrics import METRICS

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from wakelog.actors.cluster.options import own_node_id
 from wakelog.actors.name_server_service import NameServerService
+from wakelog.actors.ray.options import own_node_id
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.nameserver.config import NameServerConfig, NameServerSettings
 from wakelog.network.server_errors import ServerError

@@ -16,9 +16,10 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from wakelog.actors.deployment import make_deployment
+from wakelog.actors.deploy.deployment import make_deployment
+from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.errors import PlanRefused
-from wakelog.actors.plan import Transport, UpOptions
+from wakelog.actors.links.service_plan import Transport
 from wakelog.cli.failures import Failure, explain
 from wakelog.cli.hello import greet
 from wakelog.cli.log import log

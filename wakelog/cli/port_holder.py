@@ -22,7 +22,7 @@ COMMAND_CHARACTERS_MAX = 100
 """A Java command line has thousands; its beginning and end say what it is."""
 
 _LISTEN = "0A"
-_PART_OF_RAY = re.compile(r"^ray::|/raylet |wakelog\.actors\.cluster\.ray_head")
+_PART_OF_RAY = re.compile(r"^ray::|/raylet |wakelog\.actors\.ray\.head")
 _INIT = 1
 
 

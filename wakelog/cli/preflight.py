@@ -20,9 +20,9 @@ from collections.abc import Collection
 
 import msgspec
 
+from wakelog.actors.deploy.host_addresses import HostAddresses, is_wildcard
+from wakelog.actors.deploy.plan import Plan, PortUse
 from wakelog.actors.errors import PreflightRefused
-from wakelog.actors.plan import Plan, PortUse
-from wakelog.actors.planning.host_addresses import HostAddresses, is_wildcard
 from wakelog.cli.port_holder import find_port_holder
 from wakelog.cli.store_check import check_stores
 from wakelog.storage.file_system import FileSystem

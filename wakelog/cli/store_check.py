@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from posixpath import dirname, join
 
+from wakelog.actors.deploy.plan import BrokerPlan, Plan
 from wakelog.actors.errors import PreflightRefused
-from wakelog.actors.plan import BrokerPlan, Plan
 from wakelog.cli.screen import size_text
 from wakelog.storage.config import PAGE_BYTES
 from wakelog.storage.durability.store_identity import read_identity

@@ -21,11 +21,11 @@ from typing import Any, NoReturn
 
 import uvloop
 
-from wakelog.actors.deployment import Deployment
+from wakelog.actors.deploy.deployment import Deployment
+from wakelog.actors.deploy.host_addresses import reachable_from_here
+from wakelog.actors.deploy.plan import Plan, UpOptions
+from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.plan import Plan, UpOptions
-from wakelog.actors.planning.host_addresses import reachable_from_here
-from wakelog.actors.planning.planning import make_plan
 from wakelog.cli.failures import FAILED, Failure, explain
 from wakelog.cli.preflight import preflight
 from wakelog.cli.program import command_line, version

@@ -53,6 +53,15 @@ class Log(Enum):
     NAME_SERVER = Appender("RocketmqNamesrv", "namesrv", 100 * MEBIBYTE, 5)
 
 
+class LogLevel(StrEnum):
+    """The least important lines that are written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
 class LogFormat(StrEnum):
     """How a line looks."""
 

@@ -13,7 +13,7 @@ from tests.actors.handles import FakeHandle
 from tests.actors.plans import service_plan
 from wakelog.actors.broker import actor as module
 from wakelog.actors.broker.actor import BrokerActor
-from wakelog.actors.plan import Transport
+from wakelog.actors.links.service_plan import Transport
 from wakelog.actors.services import SERVICES, make_service
 
 pytestmark = pytest.mark.process

@@ -15,9 +15,9 @@ from tests.actors.client import Client
 from tests.actors.deployments import small_plan
 from tests.actors.plans import service_plan
 from wakelog.actors.broker.service import BrokerService
+from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.lines import broker_links
 from wakelog.actors.links.station import Refused
-from wakelog.actors.local import LocalBroker
 from wakelog.actors.pull_hold import PullHoldService
 from wakelog.network.server import Server
 from wakelog.network.server_errors import PortUnavailable

@@ -11,7 +11,7 @@ from tests.actors.bounded import run
 from tests.actors.client import records
 from tests.actors.deployments import wait_until
 from wakelog.actors.links.bells import NO_FAULTS, BellFaults
-from wakelog.actors.plan import Transport
+from wakelog.actors.links.service_plan import Transport
 from wakelog.broker.housekeeping import ROUND_MS_MIN
 from wakelog.protocol.codes import ResponseCode
 

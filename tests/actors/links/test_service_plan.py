@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 from tests.actors.plans import service_plan
-from wakelog.actors.links.service_plan import memory_directory, read_plan
-from wakelog.actors.plan import Transport
+from wakelog.actors.links.service_plan import Transport, memory_directory, read_plan
 
 
 def test_a_plan_travels_as_plain_parts(tmp_path: Path) -> None:

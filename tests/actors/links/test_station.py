@@ -9,10 +9,9 @@ import pytest
 
 from tests.actors.links.fakes import EPOCH, STORE_ID, attachment
 from tests.actors.plans import service_plan
-from wakelog.actors.links.service_plan import ServicePlan
+from wakelog.actors.links.service_plan import ServicePlan, Transport
 from wakelog.actors.links.station import LockByte, Refused, Station
 from wakelog.actors.links.words import Watermarks, make_page
-from wakelog.actors.plan import Transport
 from wakelog.storage.file_system import RealFileSystem
 
 FS = RealFileSystem()

@@ -13,9 +13,9 @@ from typing import Any
 
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.broker.snapshots import NOT_RUNNING
-from wakelog.actors.cluster.options import find_actor, own_node_id
 from wakelog.actors.links.neighbour import ActorCaller
 from wakelog.actors.links.service_plan import read_plan
+from wakelog.actors.ray.options import find_actor, own_node_id
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.network.server_errors import ServerError
 from wakelog.storage.errors import StoreError

@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import os
 import tempfile
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from wakelog.actors.links.bells import BellFaults
-from wakelog.actors.plan import LogLevel, Transport
 from wakelog.broker.config_file import BrokerSettings
-from wakelog.telemetry.logs import LogFormat
+from wakelog.telemetry.logs import LogFormat, LogLevel
+
+
+class Transport(StrEnum):
+    """How progress travels between the actors of a broker."""
+
+    BELLS = "bells"
+    REFERENCES = "references"
 
 
 class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,40 @@
+"""A deployment plan survives the way to the Supervisor, and names every actor once."""
+
+import json
+from pathlib import Path
+
+from tests.actors.plans import service_plan
+from wakelog.actors.deploy.group import (
+    DeploymentPlan,
+    GroupPlan,
+    actor_name,
+    actors_count,
+    read_deployment_plan,
+)
+from wakelog.actors.ray.options import TARGETS, Placement
+from wakelog.actors.services import SERVICES
+from wakelog.nameserver.config import NameServerConfig
+
+
+def test_a_plan_travels_as_plain_parts(tmp_path: Path) -> None:
+    plan = DeploymentPlan(
+        "127.0.0.1",
+        str(tmp_path),
+        NameServerConfig(kv_config_path=str(tmp_path / "kv.json")),
+        (GroupPlan(service_plan(tmp_path), Placement(resource="disk")),),
+        metrics_port=5557,
+    )
+    read = read_deployment_plan(json.loads(json.dumps(plan.to_builtins())))
+    assert read == plan
+
+
+def test_each_actor_of_each_broker_has_a_name_of_its_own() -> None:
+    names = {
+        actor_name(broker, row.actor_name)
+        for broker in ("broker-a", "broker-b")
+        for row in SERVICES.values()
+    }
+    assert len(names) == 2 * len(SERVICES)
+    assert actors_count(1, 1) == len(TARGETS)  # one target for every service of others
+    assert actors_count(2) - actors_count(1) == 1 + len(SERVICES)
+    assert actors_count(2, 3) - actors_count(2) == 6

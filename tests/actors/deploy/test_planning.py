@@ -1,0 +1,259 @@
+"""Every rule of the table in the module's docstring, and what several brokers get."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wakelog.actors.deploy.host_addresses import HostAddresses
+from wakelog.actors.deploy.plan import Plan, UpOptions
+from wakelog.actors.deploy.planning import make_plan
+from wakelog.actors.errors import PlanRefused
+from wakelog.actors.links.service_plan import Transport
+from wakelog.storage.config import FlushDiskType
+from wakelog.telemetry.logs import LogFormat, LogLevel
+
+OUTWARD = "10.1.2.3"
+NAMES = {"localhost": "127.0.0.1", "here": OUTWARD, "far": "10.9.9.9"}
+
+
+class FakeAddresses(HostAddresses):
+    """A host with two addresses and a short list of names."""
+
+    def resolve(self, host: str) -> str:
+        if host in NAMES:
+            return NAMES[host]
+        if not host[:1].isdigit() and ":" not in host:
+            raise OSError(-2, "Name or service not known")
+        return host
+
+    def is_own(self, address: str) -> bool:
+        return address in ("127.0.0.1", OUTWARD, "0.0.0.0")
+
+    def outward(self) -> str:
+        return OUTWARD
+
+
+def plan(*settings: str, conf: str | None = None, **options: Any) -> Plan:
+    if conf is not None:
+        path = Path(options.pop("directory")) / "broker.conf"
+        path.write_text(conf)
+        options["config_path"] = str(path)
+    return make_plan(UpOptions(settings=settings, **options), FakeAddresses())
+
+
+def refusal(*settings: str, **options: Any) -> str:
+    with pytest.raises(PlanRefused) as refused:
+        plan(*settings, **options)
+    return str(refused.value)
+
+
+def test_without_a_word_everything_is_as_rocketmq_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    found = plan()
+    [broker] = found.brokers
+    assert (broker.name, broker.address) == ("broker-a", "127.0.0.1:10911")
+    assert broker.store_directory == found.store_root == "/home/me/store"
+    assert broker.log_directory == found.log_directory == "/home/me/store/wakelog.logs"
+    assert found.name_server is not None
+    assert found.name_server.address == found.name_server_address == "127.0.0.1:9876"
+    assert broker.settings.broker.namesrv_addr == "127.0.0.1:9876"
+    assert [use.port for use in found.ports] == [9876, 10911, 10909, 10912, 5557]
+    assert (found.transport, found.is_local) == (Transport.BELLS, False)
+    assert (found.metrics_port, found.metrics_port_is_default) == (5557, True)
+    assert (found.log_level, found.log_format) == (LogLevel.INFO, LogFormat.TEXT)
+    assert found.checks_advertised
+    assert found.warnings == ()
+
+
+def test_a_broker_conf_is_obeyed_and_flags_beat_it(tmp_path: Path) -> None:
+    conf = """
+        brokerName = orders
+        listenPort = 20911
+        flushDiskType = SYNC_FLUSH
+        storePathRootDir = /data/rocketmq/store
+        brokerIP1 = 10.1.2.3
+    """
+    [broker] = plan(conf=conf, directory=tmp_path).brokers
+    assert (broker.name, broker.address) == ("orders", "10.1.2.3:20911")
+    assert broker.store_directory == "/data/rocketmq/store"
+    assert broker.settings.store.flush_disk_type is FlushDiskType.SYNC_FLUSH
+    assert broker.settings.store.ha_listen_port == 20912
+    [broker] = plan(
+        "flushDiskType=ASYNC_FLUSH",
+        conf=conf,
+        directory=tmp_path,
+        store="/other",
+        broker_port=30911,
+        advertise="127.0.0.1",
+    ).brokers
+    assert (broker.name, broker.address) == ("orders", "127.0.0.1:30911")
+    assert broker.store_directory == "/other"
+    assert broker.settings.store.flush_disk_type is FlushDiskType.ASYNC_FLUSH
+
+
+def test_a_stores_flag_stands_for_every_path_of_a_copied_file(tmp_path: Path) -> None:
+    conf = "storePathRootDir=/data/store\nstorePathCommitLog=/data/store/commitlog\n"
+    found = plan(conf=conf, directory=tmp_path, store="/mine")
+    assert found.brokers[0].settings.store.paths.commit_log_directories == ("/mine/commitlog",)
+    [warning] = found.warnings
+    assert warning.startswith("storePathCommitLog of ") and "--store is given" in warning
+    found = plan("storePathCommitLog=/fast/log", conf=conf, directory=tmp_path, store="/mine")
+    assert found.brokers[0].settings.store.store_path_commit_log == "/fast/log"
+
+
+def test_several_brokers_have_names_ports_stores_and_logs_of_their_own() -> None:
+    found = plan(broker_count=3, store="/s", broker_port=12000)
+    assert [broker.name for broker in found.brokers] == ["broker-a", "broker-b", "broker-c"]
+    assert [broker.listen_port for broker in found.brokers] == [12000, 12020, 12040]
+    assert found.brokers[2].store_directory == "/s/broker-c"
+    assert found.brokers[2].log_directory == "/s/wakelog.logs/broker-c"
+    assert found.brokers[2].settings.store.ha_listen_port == 12041
+    assert found.log_directory == "/s/wakelog.logs"
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [("broker-a", ["broker-a", "broker-b"]), ("orders", ["orders-a", "orders-b"])],
+)
+def test_the_names_of_several_brokers_follow_the_first(name: str, names: list[str]) -> None:
+    found = plan(f"brokerName={name}", broker_count=2)
+    assert [broker.name for broker in found.brokers] == names
+
+
+@pytest.mark.parametrize(
+    ("bind", "advertise", "told"),
+    [
+        ("127.0.0.1", None, "127.0.0.1"),
+        ("localhost", None, "127.0.0.1"),
+        (OUTWARD, None, OUTWARD),
+        ("0.0.0.0", None, OUTWARD),
+        ("0.0.0.0", "10.9.9.9", "10.9.9.9"),
+        ("0.0.0.0", "far", "10.9.9.9"),
+    ],
+)
+def test_clients_are_told_the_advertised_address(
+    bind: str, advertise: str | None, told: str
+) -> None:
+    found = plan(bind=bind, advertise=advertise)
+    broker = found.brokers[0].settings.broker
+    assert (broker.broker_ip1, broker.broker_ip2, found.advertised_host) == (told, told, told)
+    assert found.name_server is not None and found.name_server.address == f"{told}:9876"
+    is_name = advertise is not None and advertise != told
+    assert len(found.warnings) == is_name
+
+
+NAME_SERVER_RULES = [
+    # --namesrv-port, namesrvAddr by --set, of the file, our port, where the broker registers
+    (None, None, None, 9876, "127.0.0.1:9876"),
+    (None, None, "127.0.0.1:9877", 9877, "127.0.0.1:9877"),
+    (None, None, "here:9877;far:1", 9877, "127.0.0.1:9877;far:1"),
+    (None, None, "far:9876", None, "far:9876"),
+    (None, None, "unheard.of:9876; far:1;", None, "unheard.of:9876;far:1"),
+    (None, "far:1", "127.0.0.1:9877", None, "far:1"),
+    (0, None, "127.0.0.1:9877", None, "127.0.0.1:9877"),
+    (0, "far:1", None, None, "far:1"),
+    (9900, None, None, 9900, "127.0.0.1:9900"),
+    (9900, None, "far:1", 9900, "127.0.0.1:9900"),
+    (9900, "far:1", None, 9900, "127.0.0.1:9900;far:1"),
+    (9900, "127.0.0.1:9900", None, 9900, "127.0.0.1:9900"),
+]
+
+
+@pytest.mark.parametrize(("port", "in_set", "in_file", "own_port", "registered"), NAME_SERVER_RULES)
+def test_where_a_broker_registers(
+    port: int | None,
+    in_set: str | None,
+    in_file: str | None,
+    own_port: int | None,
+    registered: str,
+    tmp_path: Path,
+) -> None:
+    settings = [] if in_set is None else [f"namesrvAddr={in_set}"]
+    conf = "" if in_file is None else f"namesrvAddr={in_file}\n"
+    found = plan(*settings, conf=conf, directory=tmp_path, name_server_port=port)
+    assert found.brokers[0].settings.broker.namesrv_addr == registered
+    assert (None if found.name_server is None else found.name_server.port) == own_port
+    assert found.name_server_address == registered.split(";")[0]
+
+
+def test_a_name_server_bound_everywhere_is_registered_with_over_the_loopback() -> None:
+    found = plan(bind="0.0.0.0")
+    assert found.brokers[0].settings.broker.namesrv_addr == "127.0.0.1:9876"
+    assert found.name_server_address == f"{OUTWARD}:9876"
+
+
+def test_settings_of_ours_are_obeyed_and_not_passed_on() -> None:
+    found = plan("wakelog.logLevel=debug", "wakelog.logFormat=json", "wakelog.checkAdvertise=false")
+    assert (found.log_level, found.log_format) == (LogLevel.DEBUG, LogFormat.JSON)
+    assert not found.checks_advertised
+    assert found.brokers[0].settings.unknown == {}
+
+
+def test_an_unknown_key_is_a_warning_once_for_all_brokers() -> None:
+    found = plan("flushDiskTpye=SYNC_FLUSH", broker_count=2)
+    [warning] = found.warnings
+    assert warning.endswith("did you mean flushDiskType?")
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "message"),
+    [
+        ([], {"broker_count": 0}, "--brokers 0 is not possible. Give 1 to 26."),
+        ([], {"broker_count": 27}, "--brokers 27 is not possible. Give 1 to 26."),
+        (["flushDiskType=NO"], {}, "flushDiskType=NO is not accepted (--set). Give ASYNC_FLUSH"),
+        (["listenPort=x"], {}, "listenPort=x is not accepted (--set). Give a whole number."),
+        ([], {"broker_port": 2}, "listenPort=2 is not accepted (--broker-port). Give 3 to 65534."),
+        (["messageDelayLevel=1y"], {}, "messageDelayLevel=1y is not accepted (--set)."),
+        (["aclEnable=true"], {}, "aclEnable=true is not accepted (--set). Give false: "),
+        (["wakelog.logLevl=x"], {}, "there is no setting wakelog.logLevl. Did you mean wakelog."),
+        (
+            ["wakelog.logLevel=loud"],
+            {},
+            "wakelog.logLevel=loud is not accepted (--set). Give debug",
+        ),
+        ([], {"bind": "nowhere"}, "--bind nowhere is not known: Name or service not known. Give"),
+        ([], {"advertise": "nowhere"}, "--advertise nowhere is not known"),
+        ([], {"advertise": "0.0.0.0"}, "--advertise 0.0.0.0 is no address that a client could"),
+        (["brokerIP1=0.0.0.0"], {}, "brokerIP1 0.0.0.0 is no address that a client could"),
+        (["namesrvAddr=far"], {}, "namesrvAddr=far is not accepted (--set). Give HOST:PORT"),
+        (["namesrvAddr=far:0"], {}, "namesrvAddr=far:0 is not accepted"),
+        ([], {"name_server_port": 0}, "--namesrv-port 0 starts no name server, and no other"),
+        ([], {"name_server_port": 70000}, "--namesrv-port: 70000 is no port. Give 1 to 65535."),
+        (
+            [],
+            {"name_server_port": 10909},
+            "port 10909 is for the name server and for broker-a's VIP channel, its port - 2, alike",
+        ),
+        ([], {"metrics_port": 10911}, "port 10911 is for broker-a and for the metrics alike."),
+        (
+            ["storePathCommitLog=/log"],
+            {"broker_count": 2},
+            "storePathCommitLog names one place and --brokers 2 need several. Leave ",
+        ),
+        (
+            ["brokerName=../b"],
+            {"broker_count": 2},
+            "brokerName ../b cannot name a directory, and --brokers 2 needs some.",
+        ),
+        ([], {"broker_count": 26, "broker_port": 65500}, "listenPort=65540 is not accepted"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_remedy(
+    settings: list[str], options: dict[str, Any], message: str
+) -> None:
+    assert refusal(*settings, **options).startswith(message)
+
+
+def test_a_refused_setting_of_the_file_is_named_with_the_file(tmp_path: Path) -> None:
+    message = refusal(conf="brokerPermission=99", directory=tmp_path)
+    path = tmp_path / "broker.conf"
+    assert message == f"brokerPermission=99 is not accepted ({path}). Give 0 to 15."
+
+
+def test_parquet_files_need_what_writes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert plan("parquetDispatcher=true").brokers[0].settings.store.parquet_dispatcher
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "pip install 'wakelog[spark]'" in refusal("parquetDispatcher=true")
+    assert not plan("parquetFileBytes=2048").brokers[0].settings.store.parquet_dispatcher

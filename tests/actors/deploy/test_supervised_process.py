@@ -1,0 +1,107 @@
+"""How the death of an actor is noticed and how one that hangs is ended, here and elsewhere."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from ray.exceptions import RayActorError
+
+from tests.actors.bounded import run
+from tests.actors.handles import FakeHandle
+from wakelog.actors.deploy import supervised_process as module
+from wakelog.actors.deploy.group import BROKER
+from wakelog.actors.deploy.supervised_process import (
+    HUNG_SECONDS_MAX,
+    SERVICE_HUNG_SECONDS_MAX,
+    Charge,
+)
+
+
+@pytest.fixture(autouse=True)
+def nameless_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be on no node of Ray, whatever Ray other tests of this process have joined."""
+    monkeypatch.setattr(module, "own_node_id", lambda: "")
+
+
+class Actor:
+    """Answers with one process id after the other; the last again and again."""
+
+    def __init__(self, *answers: int | Exception) -> None:
+        self.answers = list(answers)
+        self.asked_count = 0
+
+    async def ping(self) -> int:
+        self.asked_count += 1
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def charge_of(process_id: int, *, node_id: str, actor: Actor | None = None) -> Charge:
+    found = Charge(BROKER, FakeHandle(actor or Actor(process_id)), "broker-a")
+    found.node_id = node_id
+    found.answered(process_id)
+    return found
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with subprocess.Popen(command) as process:
+        yield process
+        process.kill()
+
+
+def test_a_process_of_this_node_is_watched_and_killed_by_its_id(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    async def main() -> None:
+        here = charge_of(sleeper.pid, node_id="")
+        died = asyncio.ensure_future(here.wait_death())
+        await asyncio.sleep(0)
+        assert not died.done()
+        here.kill()
+        await died
+        assert sleeper.wait() == -signal.SIGKILL
+        here.kill()  # gone meanwhile
+        assert here.killed_count == 2
+
+    run(main)
+
+
+def test_what_never_answered_has_no_process_to_kill(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("killed somebody"))
+    unknown = Charge("Reput", None, "broker-a")
+    unknown.node_id = ""
+    unknown.kill()
+    assert unknown.hung_seconds_max == SERVICE_HUNG_SECONDS_MAX < HUNG_SECONDS_MAX[BROKER]
+
+
+@pytest.mark.parametrize("last", [2, RayActorError()], ids=["another process", "no process"])
+def test_an_actor_of_another_node_is_asked(
+    monkeypatch: pytest.MonkeyPatch, last: int | Exception
+) -> None:
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
+
+    async def main() -> None:
+        actor = Actor(1, 1, last)
+        await charge_of(1, node_id="elsewhere", actor=actor).wait_death()
+        assert actor.asked_count == 3
+
+    run(main)
+
+
+def test_nobody_here_is_killed_for_an_actor_of_another_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    restarted: list[object] = []
+    monkeypatch.setattr(module, "restart_actor", restarted.append)
+    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("killed somebody"))
+    elsewhere = charge_of(os.getpid(), node_id="elsewhere")
+    elsewhere.kill()
+    assert restarted == [elsewhere.handle]

@@ -1,0 +1,219 @@
+"""The Supervisor's order, and what it does with who dies, hangs, or does not start."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.actors.bounded import run
+from tests.actors.handles import FakeHandle
+from tests.actors.plans import service_plan
+from wakelog.actors.deploy import supervised_process
+from wakelog.actors.deploy import supervisor as module
+from wakelog.actors.deploy.group import DeploymentPlan, GroupPlan
+from wakelog.actors.deploy.supervisor import SupervisorActor
+from wakelog.actors.services import SERVICES
+from wakelog.nameserver.config import NameServerConfig
+
+HERE = {"process_id": os.getpid(), "node_id": ""}
+
+
+class FakeActor:
+    """Any actor: writes down what is asked of it."""
+
+    def __init__(self, kind: str, log: list[str]) -> None:
+        self.kind = kind
+        self.log = log
+        self.outcome: dict[str, Any] = {**HERE, "store_id": "s", "notices": []}
+        self.store_ids: list[str | None] = []
+        self.is_clean = True
+        self.hangs = False
+
+    async def start(self, store_id: str | None = None) -> dict[str, Any]:
+        self.log.append(f"start {self.kind}")
+        self.store_ids.append(store_id)
+        return self.outcome
+
+    async def register(self) -> None:
+        self.log.append(f"register {self.kind}")
+
+    async def stop(self) -> bool:
+        self.log.append(f"stop {self.kind}")
+        return self.is_clean
+
+    async def ping(self) -> int:
+        if self.hangs:
+            await asyncio.Event().wait()
+        return os.getpid()
+
+    def statistics(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+
+class Harness:
+    """A Supervisor over fake actors."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.log: list[str] = []
+        kinds = ["NameServer", "Broker", *(row.actor_name for row in SERVICES.values())]
+        self.actors = {kind: FakeActor(kind, self.log) for kind in kinds}
+        self.handles = {kind: FakeHandle(actor) for kind, actor in self.actors.items()}
+        self.ended: list[str] = []
+        self.deaths: dict[int, asyncio.Event] = {}
+        group = {kind: self.handles[kind] for kind in kinds if kind != "NameServer"}
+        monkeypatch.setattr(module, "make_name_server", lambda _: self.handles["NameServer"])
+        monkeypatch.setattr(module, "make_group", lambda _: group)
+        monkeypatch.setattr(module, "end_actor", lambda one: self.ended.append(one.target.kind))
+        monkeypatch.setattr(module, "configure_logs", lambda *_, **__: None)
+        monkeypatch.setattr(supervised_process, "wait_death", self.wait_death)
+        # Other tests of this process may have joined a Ray, where this node has a name.
+        monkeypatch.setattr(supervised_process, "own_node_id", lambda: HERE["node_id"])
+        self.plan = DeploymentPlan(
+            "127.0.0.1",
+            str(directory),
+            NameServerConfig(kv_config_path=str(directory / "kv.json")),
+            (GroupPlan(service_plan(directory)),),
+        ).to_builtins()
+
+    async def wait_death(self, process_id: int, _died: asyncio.Future[None]) -> None:
+        await self.deaths.setdefault(process_id, asyncio.Event()).wait()
+        del self.deaths[process_id]
+
+    async def started(self) -> SupervisorActor:
+        supervisor = SupervisorActor(self.plan)
+        state = await supervisor.wait_ready(10)
+        assert state["ready"] and state["failure"] is None
+        return supervisor
+
+
+@pytest.fixture
+def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Harness:
+    return Harness(tmp_path, monkeypatch)
+
+
+def test_the_name_server_comes_first_and_goes_last(harness: Harness) -> None:
+    async def main() -> None:
+        supervisor = await harness.started()
+        assert harness.log == ["start NameServer", "start Broker"]
+        assert await supervisor.stop()
+        assert harness.log[2:] == ["stop Broker", "stop NameServer"]
+        assert set(harness.ended) == set(harness.actors)
+
+    run(main)
+
+
+def test_a_store_that_was_not_left_in_order_is_told(harness: Harness) -> None:
+    async def main() -> None:
+        supervisor = await harness.started()
+        harness.actors["Broker"].is_clean = False
+        assert not await supervisor.stop()
+
+    run(main)
+
+
+def test_a_broker_that_does_not_start_is_a_failure_with_its_reason(harness: Harness) -> None:
+    failure = {"cause": "port 10911 is taken", "remedy": "Give another port."}
+    harness.actors["Broker"].outcome = {"failure": failure}
+
+    async def main() -> None:
+        supervisor = SupervisorActor(harness.plan)
+        state = await supervisor.wait_ready(10)
+        assert (state["ready"], state["progress"]) == (False, "broker-a")
+        assert state["failure"] == failure
+        await supervisor.stop()
+
+    run(main)
+
+
+def test_while_it_starts_it_says_what_it_waits_for(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = asyncio.Event()
+
+    async def start(_store_id: str | None = None) -> dict[str, Any]:
+        await gate.wait()
+        return {**HERE, "store_id": "s", "notices": []}
+
+    async def main() -> None:
+        monkeypatch.setattr(harness.actors["Broker"], "start", start)
+        supervisor = SupervisorActor(harness.plan)
+        state = await supervisor.wait_ready(0.01)
+        assert (state["ready"], state["progress"]) == (False, "broker-a")
+        assert state["failure"] is None
+        gate.set()
+        assert (await supervisor.wait_ready(10))["ready"]
+        await supervisor.stop()
+
+    run(main)
+
+
+def test_a_broker_that_died_is_started_again_on_its_own_store(harness: Harness) -> None:
+    async def main() -> None:
+        supervisor = await harness.started()
+        broker = harness.actors["Broker"]
+        while os.getpid() not in harness.deaths:
+            await asyncio.sleep(0)
+        harness.deaths[os.getpid()].set()
+        while len(broker.store_ids) < 2:
+            await asyncio.sleep(0)
+        assert broker.store_ids == [None, "s"]
+        assert (await supervisor.statistics())["supervisor"]["restart_count"] >= 1
+        await supervisor.stop()
+
+    run(main)
+
+
+def test_a_name_server_that_was_started_again_is_told_of_the_brokers(harness: Harness) -> None:
+    harness.actors["NameServer"].outcome = {**HERE, "process_id": 1}
+
+    async def main() -> None:
+        supervisor = await harness.started()
+        while 1 not in harness.deaths:
+            await asyncio.sleep(0)
+        assert "register Broker" not in harness.log
+        harness.deaths[1].set()
+        while "register Broker" not in harness.log:
+            await asyncio.sleep(0)
+        assert harness.log[-2:] == ["start NameServer", "register Broker"]
+        await supervisor.stop()
+
+    run(main)
+
+
+def test_an_actor_that_does_not_answer_is_killed(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervised_process, "SERVICE_HUNG_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(module, "PING_SECONDS", 0.0)
+    killed: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda process_id, _: killed.append(process_id))
+
+    async def main() -> None:
+        supervisor = await harness.started()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        harness.actors["Reput"].hangs = True
+        while not killed:
+            await asyncio.sleep(0.001)
+        harness.actors["Reput"].hangs = False
+        assert set(killed) == {os.getpid()}
+        assert (await supervisor.statistics())["supervisor"]["killed_count"] >= 1
+        await supervisor.stop()
+
+    run(main)
+
+
+def test_what_every_actor_says_is_put_together(harness: Harness) -> None:
+    async def main() -> None:
+        supervisor = await harness.started()
+        statistics = await supervisor.statistics()
+        broker = statistics["brokers"]["broker-a"]
+        assert broker["kind"] == "Broker" and set(broker["services"]) == set(SERVICES)
+        assert broker["services"]["reput"] == {"kind": "Reput"}
+        assert statistics["name_server"] == {"kind": "NameServer"}
+        assert statistics["supervisor"]["references"]["statistics"] == 2 + len(SERVICES)
+        await supervisor.stop()
+
+    run(main)

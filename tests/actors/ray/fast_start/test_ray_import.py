@@ -1,0 +1,29 @@
+"""Ray is imported without pydantic, which stays there for whoever wants it."""
+
+import subprocess
+import sys
+
+import pytest
+
+_LOOK = """
+import sys
+{before}
+from wakelog.actors.ray.fast_start.ray_import import import_ray
+import_ray()
+import_ray()
+from ray._common.pydantic_compat import register_pydantic_serializers
+register_pydantic_serializers(None) if "pydantic" not in sys.modules else None
+print("pydantic" in sys.modules, "ray.actor" in sys.modules)
+import ray.util.state
+from ray._common.pydantic_compat import PYDANTIC_INSTALLED
+print(PYDANTIC_INSTALLED)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "is_seen"), [("", False), ("import pydantic", True)])
+def test_ray_sees_pydantic_only_where_somebody_has_it_or_asks(before: str, is_seen: bool) -> None:
+    command = [sys.executable, "-c", _LOOK.format(before=before)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout == f"{is_seen} True\nTrue\n"

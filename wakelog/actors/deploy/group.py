@@ -1,0 +1,112 @@
+"""The actors of a deployment: their names, and what each is constructed with.
+
+    Supervisor, NameServer                     one of each
+    <broker>.Broker, <broker>.Reput, ...       for each broker, services of others at the end
+
+A broker's are given to Ray at once, in the order in which it is needed: Ray starts a few processes
+at a time, and who comes first is ready first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from wakelog.actors.extensions.added_services import actor_kind
+from wakelog.actors.links.service_plan import ServicePlan
+from wakelog.actors.ray.options import ANYWHERE, Placement, make_actor
+from wakelog.actors.services import SERVICES
+from wakelog.nameserver.config import NameServerConfig
+
+SUPERVISOR = "Supervisor"
+NAME_SERVER = "NameServer"
+BROKER = "Broker"
+ADDED_SERVICE = "AddedService"
+
+
+class GroupPlan(msgspec.Struct, frozen=True):
+    """One broker's actors: what they are started with and where they live."""
+
+    service: ServicePlan
+    placement: Placement = ANYWHERE
+
+
+class DeploymentPlan(msgspec.Struct, frozen=True):
+    """All the actors of a deployment, as plain parts: what the Supervisor is started with.
+
+    metrics_port: on which the Supervisor serves the metrics of all, 0 for none.
+    placement: where the Supervisor and the name server live, whose addresses the plan tells.
+    """
+
+    bind_host: str
+    log_directory: str
+    name_server: NameServerConfig | None
+    groups: tuple[GroupPlan, ...]
+    metrics_port: int = 0
+    placement: Placement = ANYWHERE
+
+    def to_builtins(self) -> dict[str, Any]:
+        """Return what the Supervisor's constructor takes."""
+        return dict(msgspec.to_builtins(self))
+
+
+def read_deployment_plan(plan: dict[str, Any]) -> DeploymentPlan:
+    """Return the plan that a Supervisor was constructed with."""
+    return msgspec.convert(plan, DeploymentPlan)
+
+
+def actor_name(broker_name: str, kind: str) -> str:
+    """Return the name of one actor of a broker."""
+    return f"{broker_name}.{kind}"
+
+
+def actors_count(brokers_count: int, added_count: int = 0) -> int:
+    """Return how many actors a deployment of so many brokers has, with so many added services."""
+    return 2 + brokers_count * (1 + len(SERVICES) + added_count)
+
+
+def service_kinds(plan: ServicePlan) -> dict[str, str]:
+    """Return the kinds of the actors of a broker's services, those of others included, by name."""
+    ours = {name: row.actor_name for name, row in SERVICES.items()}
+    return ours | {name: actor_kind(name) for name in plan.added_services}
+
+
+def make_supervisor(plan: DeploymentPlan) -> Any:
+    """Return the Supervisor, which makes the others unless they were made already."""
+    return make_actor(SUPERVISOR, SUPERVISOR, plan.to_builtins(), placement=plan.placement)
+
+
+def make_name_server(plan: DeploymentPlan) -> Any:
+    """Return the actor of the name server."""
+    config = msgspec.to_builtins(plan.name_server)
+    return make_actor(
+        NAME_SERVER,
+        NAME_SERVER,
+        config,
+        plan.bind_host,
+        plan.log_directory,
+        placement=plan.placement,
+    )
+
+
+def make_group(group: GroupPlan) -> dict[str, Any]:
+    """Return the actors of a broker by kind, made in the order in which they are needed."""
+    name = group.service.name
+    builtins = group.service.to_builtins()
+    kinds = service_kinds(group.service)
+    names = {service: actor_name(name, kind) for service, kind in kinds.items()}
+    handles = {
+        BROKER: make_actor(
+            BROKER, actor_name(name, BROKER), builtins, names, placement=group.placement
+        )
+    }
+    for service, row in SERVICES.items():
+        handles[row.actor_name] = make_actor(
+            row.actor_name, names[service], builtins, placement=group.placement
+        )
+    for service in group.service.added_services:
+        handles[kinds[service]] = make_actor(
+            ADDED_SERVICE, names[service], builtins, service, placement=group.placement
+        )
+    return handles

@@ -1,0 +1,143 @@
+"""A deployment in one process, without Ray: the same services, each called in a thread of its own.
+
+`wakelog up --local` and most tests use it. The brokers and the name server run on the caller's
+loop; a neighbour of a broker is an object behind a `LocalCaller`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wakelog.actors.broker.service import BrokerService
+from wakelog.actors.deploy.deployment import Report
+from wakelog.actors.deploy.metrics_end import serve_metrics
+from wakelog.actors.deploy.plan import BrokerPlan, Plan
+from wakelog.actors.deploy.runtime_directory import RuntimeDirectory
+from wakelog.actors.lines.broker_links import SERVICES
+from wakelog.actors.links.neighbour import LocalCaller
+from wakelog.actors.links.service_plan import ServicePlan, memory_directory
+from wakelog.actors.name_server_service import NameServerService
+from wakelog.actors.services import make_service
+from wakelog.nameserver.config import NameServerSettings
+from wakelog.telemetry.build import build_facts
+from wakelog.telemetry.exposition import MetricsServer
+
+
+class LocalBroker:
+    """A broker with its neighbours."""
+
+    def __init__(self, plan: ServicePlan) -> None:
+        """Make every service; nothing is opened."""
+        self.plan = plan
+        builtins = plan.to_builtins()
+        services = {name: make_service(name, builtins) for name in SERVICES}
+        self._callers = {name: LocalCaller(one, name) for name, one in services.items()}
+        self._services = services
+        self.service = BrokerService(plan, self._callers)
+
+    def statistics(self) -> dict[str, Any]:
+        """Return what the broker and each of its neighbours say."""
+        found = {name: service.statistics() for name, service in self._services.items()}
+        return {**self.service.statistics(), "services": found}
+
+    async def stop(self) -> bool:
+        """Stop in order."""
+        is_clean = await self.service.stop()
+        self.close()
+        return is_clean
+
+    def close(self) -> None:
+        """End the neighbours' threads."""
+        for caller in self._callers.values():
+            caller.close()
+
+
+class LocalDeployment:
+    """See `deployment.Deployment`."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Start nothing."""
+        self._plan = plan
+        self._runtime = RuntimeDirectory()
+        self._name_server: NameServerService | None = None
+        self._brokers: list[LocalBroker] = []
+        self._metrics: MetricsServer | None = None
+
+    async def start(self, report: Report) -> None:
+        """Start the name server, the brokers one after the other, then the metrics."""
+        if self._plan.name_server is not None:
+            report("the name server")
+            service = NameServerService(
+                NameServerSettings(self._plan.name_server.config, {}, ()),
+                bind_host=self._plan.bind_host,
+            )
+            await service.start()
+            self._name_server = service
+        for broker_plan in self._plan.brokers:
+            report(broker_plan.name)
+            broker = LocalBroker(self._service_plan(broker_plan))
+            try:
+                await broker.service.start()
+            except BaseException:
+                broker.close()
+                raise
+            self._brokers.append(broker)
+        if self._plan.metrics_port:
+            report("the metrics")
+            self._metrics = await serve_metrics(
+                self.metrics, self._plan.bind_host, self._plan.metrics_port
+            )
+
+    async def metrics(self) -> dict[str, Any]:
+        """Return the statistics, and what is measured for a scrape only."""
+        found = await self.statistics()
+        for broker in self._brokers:
+            found["brokers"][broker.plan.name]["queues"] = await broker.service.measure_queues()
+        return found
+
+    async def statistics(self) -> dict[str, Any]:
+        """Return what every service says."""
+        name_server = self._name_server
+        return {
+            "build": build_facts(),
+            "brokers": {broker.plan.name: broker.statistics() for broker in self._brokers},
+            "name_server": {} if name_server is None else name_server.statistics(),
+        }
+
+    def notices(self) -> list[str]:
+        """Return what the brokers found when they opened their stores."""
+        return [f"{one.plan.name}: {line}" for one in self._brokers for line in one.service.notices]
+
+    def failure(self) -> str | None:
+        """Return None: what runs in one process lives and dies with it."""
+        return None
+
+    async def stop(self, report: Report) -> bool:
+        """Stop the brokers, the last one first, then the name server."""
+        is_clean = True
+        if self._metrics is not None:
+            await self._metrics.close()
+        while self._brokers:
+            broker = self._brokers.pop()
+            report(broker.plan.name)
+            is_clean = await broker.stop() and is_clean
+        if self._name_server is not None:
+            report("the name server")
+            await self._name_server.stop()
+        self._runtime.remove()
+        return is_clean
+
+    def _service_plan(self, broker: BrokerPlan) -> ServicePlan:
+        directory = self._runtime.path / broker.name
+        directory.mkdir()
+        return ServicePlan(
+            settings=broker.settings,
+            bind_host=self._plan.bind_host,
+            transport=self._plan.transport,
+            runtime_directory=str(directory),
+            log_directory=broker.log_directory,
+            memory_directory=memory_directory(),
+            log_level=self._plan.log_level,
+            log_format=self._plan.log_format,
+            in_one_process=True,
+        )

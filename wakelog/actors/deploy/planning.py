@@ -1,0 +1,306 @@
+"""Planning: from what the command line said to a Plan that fits together.
+
+What follows from a setting (names, ports and directories of several brokers, the address that
+clients are told) is worked out here and nowhere else. The looks at the machine are reading
+broker.conf and asking for this host's addresses.
+
+Keys of broker.conf and --set that begin with `wakelog.` are ours; a 4.9.3 broker ignores them:
+
+    wakelog.logLevel         debug, info, warning or error; info
+    wakelog.logFormat        text or json; text
+    wakelog.checkAdvertise   false takes an advertised address that this host cannot reach; true
+
+Which name server a broker registers with:
+
+    --namesrv-port   namesrvAddr              a name server of ours; where the brokers register
+    absent           absent                   on port 9876; there
+    absent           names this host          on the port it names; everywhere it names
+    absent           names other hosts only   none; everywhere it names
+    0                has to be given          none; everywhere it names
+    a port           absent, or in the file   on that port; there
+    a port           in --set                 on that port; there and everywhere it names
+
+Source: org.apache.rocketmq.broker.BrokerStartup.createBrokerController (4.9.3).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from wakelog.actors.deploy.host_addresses import HostAddresses, is_wildcard, reachable_from_here
+from wakelog.actors.deploy.layers import LOG_PATH_KEYS, Layers, Source, read_layers
+from wakelog.actors.deploy.plan import BrokerPlan, NameServerPlan, Plan, UpOptions
+from wakelog.actors.errors import PlanRefused
+from wakelog.broker.config import DEFAULT_LISTEN_PORT
+from wakelog.broker.config_file import convert_value, read_broker_conf
+from wakelog.broker.delay_level import DelayLevels
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import IllegalConfiguration
+from wakelog.telemetry.logs import LogFormat, LogLevel
+
+DEFAULT_STORE = "~/store"  # 4.9.3's storePathRootDir
+DEFAULT_NAME_SERVER_PORT = 9876
+DEFAULT_METRICS_PORT = 5557  # rocketmq-exporter's
+DEFAULT_BROKER_NAME = "broker-a"
+
+BROKERS_MAX = 26  # one for each letter of the alphabet
+PORTS_BETWEEN_BROKERS = 20
+
+LOG_DIRECTORY_NAME = "wakelog.logs"
+NAME_SERVER_DIRECTORY_NAME = "wakelog.namesrv"
+
+_OWN_PREFIX = "wakelog."
+_LOG_LEVEL = _OWN_PREFIX + "logLevel"
+_LOG_FORMAT = _OWN_PREFIX + "logFormat"
+_CHECK_ADVERTISE = _OWN_PREFIX + "checkAdvertise"
+_OWN_KEYS = (_LOG_LEVEL, _LOG_FORMAT, _CHECK_ADVERTISE)
+
+_HOST_AND_PORT = re.compile(r"(\S+):([0-9]{1,5})", re.ASCII)
+_DIRECTORY_NAME = re.compile(r"[%|a-zA-Z0-9_-][%|a-zA-Z0-9_.-]{0,126}", re.ASCII)
+
+
+class Listed(NamedTuple):
+    """One address of namesrvAddr."""
+
+    host: str
+    port: int
+
+
+def make_plan(options: UpOptions, addresses: HostAddresses | None = None) -> Plan:
+    """Settle what a deployment will be. Raises: PlanRefused."""
+    flags = {
+        "--store": ("storePathRootDir", options.store),
+        "--broker-port": ("listenPort", _text(options.broker_port)),
+        "--advertise": ("brokerIP1", options.advertise),
+    }
+    layers = Layers(flags={}, sets={}, file={})
+    try:
+        layers = read_layers(options.config_path, options.settings, flags)
+        plan = _Planning(options, layers, addresses or HostAddresses()).plan()
+    except IllegalConfiguration as error:
+        place = {
+            Source.FLAG: next((flag for flag, row in flags.items() if row[0] == error.key), ""),
+            Source.SET: "--set",
+            Source.FILE: options.config_path,
+            None: options.config_path,
+        }[layers.source(error.key)]
+        raise PlanRefused(
+            f"{error.key}={error.value} is not accepted ({place})", f"Give {error.accepted}."
+        ) from None
+    _refuse_shared_ports(plan)
+    return plan
+
+
+class _Planning:
+    """The steps from what was said to a plan."""
+
+    def __init__(self, options: UpOptions, layers: Layers, addresses: HostAddresses) -> None:
+        self._options = options
+        self._layers = layers
+        self._addresses = addresses
+        self._warnings: list[str] = []
+
+    def plan(self) -> Plan:
+        _refuse_unknown_own_keys(self._layers)
+        self._leave_out_paths()
+        root = self._layers.get("storePathRootDir") or os.path.expanduser(DEFAULT_STORE)
+        bind_host = self._resolve("--bind", self._options.bind)
+        advertised_host = self._advertised_host(bind_host)
+        name_server, registered_at = self._name_server(bind_host, advertised_host, root)
+        follows = {
+            "namesrvAddr": ";".join(registered_at),
+            "brokerIP1": advertised_host,
+            "brokerIP2": self._layers.get("brokerIP2") or advertised_host,
+        }
+        log_directory = os.path.join(root, LOG_DIRECTORY_NAME)
+        brokers = self._brokers(root, log_directory, follows)
+        metrics_port = self._options.metrics_port
+        return Plan(
+            bind_host=bind_host,
+            advertised_host=advertised_host,
+            checks_advertised=self._own(_CHECK_ADVERTISE, "true", bool),
+            name_server=name_server,
+            brokers=brokers,
+            store_root=root,
+            log_directory=log_directory,
+            log_level=self._own(_LOG_LEVEL, LogLevel.INFO, LogLevel),
+            log_format=self._own(_LOG_FORMAT, LogFormat.TEXT, LogFormat),
+            transport=self._options.transport,
+            is_local=self._options.is_local,
+            metrics_port=DEFAULT_METRICS_PORT if metrics_port is None else metrics_port,
+            metrics_port_is_default=metrics_port is None,
+            warnings=tuple(dict.fromkeys(self._warnings)),
+        )
+
+    def _own(self, key: str, default: str, kind: type) -> Any:
+        return convert_value(key, self._layers.get(key) or default, kind)
+
+    def _leave_out_paths(self) -> None:
+        """Let --store stand for every path: a copied file's own must not be written to."""
+        if self._layers.source("storePathRootDir") is Source.FLAG:
+            for key in LOG_PATH_KEYS:
+                if self._layers.drop_from_file(key):
+                    path = self._options.config_path
+                    self._warnings.append(f"{key} of {path} is not used, because --store is given")
+        if self._options.broker_count > 1:
+            for key in LOG_PATH_KEYS:
+                if self._layers.get(key):
+                    raise PlanRefused(
+                        f"{key} names one place and --brokers {self._options.broker_count} need "
+                        "several",
+                        f"Leave {key} out: each broker keeps its log in its own store.",
+                    )
+
+    def _advertised_host(self, bind_host: str) -> str:
+        said = self._layers.get("brokerIP1")
+        if not said:
+            return self._addresses.outward() if is_wildcard(bind_host) else bind_host
+        where = "--advertise" if self._options.advertise else "brokerIP1"
+        advertised = self._resolve(where, said)
+        if is_wildcard(advertised):
+            raise PlanRefused(
+                f"{where} {said} is no address that a client could connect to",
+                "Give the address by which clients reach this host.",
+            )
+        if advertised != said:
+            # A record holds the address of the broker that stored it, and has no room for a name.
+            self._warnings.append(f"{where} {said} is advertised by its address {advertised}")
+        return advertised
+
+    def _resolve(self, where: str, host: str) -> str:
+        try:
+            return self._addresses.resolve(host)
+        except OSError as error:
+            raise PlanRefused(
+                f"{where} {host} is not known: {error.strerror or error}",
+                "Give an address, such as 127.0.0.1 or one that `ip addr` shows.",
+            ) from None
+
+    def _name_server(
+        self, bind_host: str, advertised_host: str, root: str
+    ) -> tuple[NameServerPlan | None, list[str]]:
+        """Follow the table at the top of this module."""
+        listed = _parse_name_servers(self._layers.get("namesrvAddr") or "")
+        port = self._options.name_server_port
+        if port == 0 and not listed:
+            raise PlanRefused(
+                "--namesrv-port 0 starts no name server, and no other one is named",
+                "Name one with --set namesrvAddr=HOST:PORT, or leave --namesrv-port out.",
+            )
+        if port and self._layers.source("namesrvAddr") is not Source.SET:
+            listed = []
+        own = None
+        if port is None:
+            own = next((entry for entry in listed if self._is_here(entry.host)), None)
+            if not listed:
+                port = DEFAULT_NAME_SERVER_PORT
+            elif own is not None:
+                port = own.port
+        others = [f"{entry.host}:{entry.port}" for entry in listed if entry is not own]
+        if not port:
+            return None, others
+        # Advertised or not, the brokers reach it where it listens.
+        first = f"{reachable_from_here(bind_host)}:{port}"
+        name_server = NameServerPlan(
+            port=port,
+            address=f"{advertised_host}:{port}",
+            kv_config_path=os.path.join(root, NAME_SERVER_DIRECTORY_NAME, "kvConfig.json"),
+        )
+        return name_server, [first, *(address for address in others if address != first)]
+
+    def _is_here(self, host: str) -> bool:
+        try:
+            return self._addresses.is_own(self._addresses.resolve(host))
+        except OSError:
+            return False
+
+    def _brokers(
+        self, root: str, log_directory: str, follows: dict[str, str]
+    ) -> tuple[BrokerPlan, ...]:
+        first_name = self._layers.get("brokerName") or DEFAULT_BROKER_NAME
+        first_port = self._layers.get("listenPort") or str(DEFAULT_LISTEN_PORT)
+        port = convert_value("listenPort", first_port, int)
+        brokers = []
+        for index, name in enumerate(_broker_names(first_name, self._options.broker_count)):
+            alone = self._options.broker_count == 1
+            values = {
+                "brokerName": name,
+                "listenPort": str(port + index * PORTS_BETWEEN_BROKERS),
+                "storePathRootDir": root if alone else os.path.join(root, name),
+            }
+            merged = {
+                key: value
+                for key, value in self._layers.merged().items()
+                if not key.startswith(_OWN_PREFIX)
+            }
+            settings = read_broker_conf("", overrides={**merged, **follows, **values})
+            DelayLevels(settings.store.message_delay_level)
+            _refuse_without_pyarrow(settings.store)
+            self._warnings.extend(settings.warnings)
+            logs = log_directory if alone else os.path.join(log_directory, name)
+            brokers.append(BrokerPlan(settings, logs))
+        return tuple(brokers)
+
+
+def _refuse_without_pyarrow(store: StoreConfig) -> None:
+    if store.parquet_dispatcher and find_spec("pyarrow") is None:
+        raise PlanRefused(
+            "parquetDispatcher=true needs pyarrow, which is not installed",
+            "Run pip install 'wakelog[spark]', or leave parquetDispatcher out.",
+        )
+
+
+def _broker_names(first_name: str, count: int) -> list[str]:
+    """Return broker-a, broker-b, ... for broker-a, and lone-a, lone-b, ... for lone."""
+    if not 1 <= count <= BROKERS_MAX:
+        raise PlanRefused(f"--brokers {count} is not possible", f"Give 1 to {BROKERS_MAX}.")
+    if count == 1:
+        return [first_name]
+    if _DIRECTORY_NAME.fullmatch(first_name) is None:
+        raise PlanRefused(
+            f"brokerName {first_name} cannot name a directory, and --brokers {count} needs some",
+            "Use letters, digits, '-' and '_'.",
+        )
+    stem = first_name.removesuffix("-a")
+    return [f"{stem}-{chr(ord('a') + index)}" for index in range(count)]
+
+
+def _parse_name_servers(text: str) -> list[Listed]:
+    """Read namesrvAddr, `host:port;host:port`."""
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        match = _HOST_AND_PORT.fullmatch(part)
+        if match is None or not 0 < int(match[2]) <= 0xFFFF:
+            raise IllegalConfiguration(
+                "namesrvAddr", text, "HOST:PORT, or several with ';' between"
+            )
+        found.append(Listed(match[1], int(match[2])))
+    return found
+
+
+def _refuse_unknown_own_keys(layers: Layers) -> None:
+    for key in layers.merged():
+        if key.startswith(_OWN_PREFIX) and key not in _OWN_KEYS:
+            near = difflib.get_close_matches(key, _OWN_KEYS, n=1) or [" or ".join(_OWN_KEYS)]
+            raise PlanRefused(f"there is no setting {key}", f"Did you mean {near[0]}?")
+
+
+def _refuse_shared_ports(plan: Plan) -> None:
+    users: dict[int, str] = {}
+    for use in plan.ports:
+        if not 0 < use.port <= 0xFFFF:
+            raise PlanRefused(f"{use.flag}: {use.port} is no port", "Give 1 to 65535.")
+        if use.port in users:
+            raise PlanRefused(
+                f"port {use.port} is for {users[use.port]} and for {use.user} alike",
+                f"Choose another one with {use.flag}.",
+            )
+        users[use.port] = use.user
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)

@@ -1,0 +1,215 @@
+"""A deployment of Ray actors: what `wakelog up` runs, in a Ray of its own.
+
+`SupervisedActors` is the deployment in whatever Ray this process is connected to; a test puts
+several into one, and a job into a cluster. `RayDeployment` adds the private Ray, whose driver is
+the process that holds this object: its end is Ray's end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from wakelog.actors.deploy.deployment import Report
+from wakelog.actors.deploy.group import DeploymentPlan, GroupPlan, actors_count, make_supervisor
+from wakelog.actors.deploy.plan import BrokerPlan, Plan
+from wakelog.actors.errors import DeploymentFailed
+from wakelog.actors.extensions.added_services import offered_services
+from wakelog.actors.links.bells import NO_FAULTS, BellFaults
+from wakelog.actors.links.service_plan import ServicePlan, memory_directory
+from wakelog.actors.ray.fast_start.ray_import import import_ray
+from wakelog.actors.ray.hosted_ray import HostedRay
+from wakelog.actors.ray.options import ANYWHERE, Placement, end_actor
+from wakelog.actors.ray.private_ray import RayCluster, RayFailed, leave
+from wakelog.actors.start_outcome import raise_failure
+
+READY_SECONDS_MAX = 600.0
+"""A recovery of a store of terabytes after a crash may take minutes; it shows its progress."""
+
+PROGRESS_SECONDS = 1.0
+STOP_TRIES_COUNT = 3
+
+WORKERS_SPARE_COUNT = 4
+"""Ports for a job or a shell beside the actors, and for an actor's next process."""
+
+DEATHS_A_MINUTE_MAX = 60
+"""The system keeps the port of a process that died for a minute. One that dies each time that it is
+attached is attached again a second later: it must not take the ports that the others come back
+with."""
+
+
+class SupervisedActors:
+    """The actors of a deployment, behind their Supervisor."""
+
+    def __init__(self, plan: DeploymentPlan) -> None:
+        """Make nothing."""
+        self.plan = plan
+        self.notices: list[str] = []
+        self._supervisor: Any = None
+
+    async def start(self, report: Report) -> None:
+        """Make every actor and return once every broker accepts. Raises: DeploymentFailed."""
+        self._supervisor = make_supervisor(self.plan)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + READY_SECONDS_MAX
+        tries_left = STOP_TRIES_COUNT
+        while loop.time() < end:
+            try:
+                state = await self._supervisor.wait_ready.remote(PROGRESS_SECONDS)
+            except Exception as error:
+                tries_left -= 1  # it died, and the next one goes on where it was
+                if not tries_left:
+                    raise DeploymentFailed(
+                        f"Ray does not answer: {error}", "See its logs."
+                    ) from error
+                continue
+            raise_failure(state)
+            if state["ready"]:
+                self.notices = list(state["notices"])
+                return
+            report(state["progress"])
+        raise DeploymentFailed(f"not ready within {READY_SECONDS_MAX:.0f} s", "See the logs.")
+
+    async def statistics(self) -> dict[str, Any]:
+        """Ask the Supervisor; nothing while that is being started again."""
+        if self._supervisor is None:
+            return {}
+        try:
+            return dict(await self._supervisor.statistics.remote())
+        except Exception:
+            return {}
+
+    async def stop(self) -> bool:
+        """Stop in order and end the actors; return whether every store was left in order."""
+        for _ in range(STOP_TRIES_COUNT if self._supervisor is not None else 0):
+            try:
+                is_clean = bool(await self._supervisor.stop.remote())
+            except Exception:
+                continue  # it died meanwhile: the next one finds the actors by name
+            end_actor(self._supervisor)
+            return is_clean
+        return False
+
+
+class RayDeployment:
+    """See `deployment.Deployment`."""
+
+    def __init__(self, plan: Plan, faults: BellFaults = NO_FAULTS) -> None:
+        """Start nothing. `faults` are what a test wants to go wrong with the bells."""
+        self._plan = plan
+        self._faults = faults
+        self._cluster: RayCluster | None = None
+        self._actors: SupervisedActors | None = None
+
+    async def start(self, report: Report) -> None:
+        """Start Ray, then everything in it."""
+        report("Ray")
+        loop = asyncio.get_running_loop()
+        count = actors_count(len(self._plan.brokers), len(offered_services()))
+        ports_count = count + WORKERS_SPARE_COUNT + DEATHS_A_MINUTE_MAX
+        self._cluster = RayCluster(worker_count=count, worker_port_count=ports_count)
+        try:
+            # Importing Ray takes as long as starting its first daemons, so both at once.
+            await loop.run_in_executor(None, import_ray)
+            await loop.run_in_executor(None, self._cluster.wait_ready)
+            self._cluster.connect()
+        except RayFailed as error:
+            raise DeploymentFailed(str(error), "Look at Ray's message, or try --local.") from error
+        plan = deployment_plan(self._plan, self._cluster.shared_directory, faults=self._faults)
+        self._actors = SupervisedActors(plan)
+        await self._actors.start(report)
+
+    async def statistics(self) -> dict[str, Any]:
+        """Return what every actor says."""
+        return {} if self._actors is None else await self._actors.statistics()
+
+    def notices(self) -> list[str]:
+        """Return what the brokers found when they opened their stores."""
+        return [] if self._actors is None else self._actors.notices
+
+    def failure(self) -> str | None:
+        """Return that Ray has ended, if it has: everything else is started again."""
+        if self._cluster is not None and not self._cluster.is_running:
+            return "Ray has ended"
+        return None
+
+    async def stop(self, report: Report) -> bool:
+        """Stop everything in order, then end Ray."""
+        is_clean = False
+        try:
+            if self._actors is not None and self.failure() is None:
+                report("the brokers")
+                is_clean = await self._actors.stop()
+        finally:
+            if self._cluster is not None:
+                report("Ray")
+                leave()
+                await asyncio.get_running_loop().run_in_executor(None, self._cluster.stop)
+        return is_clean
+
+
+@contextlib.contextmanager
+def hosted_brokers(cluster: HostedRay, plan: Plan) -> Iterator[SupervisedActors]:
+    """Yield the running actors of a plan, at the head, and stop them in order at the end.
+
+    Raises: DeploymentFailed.
+    """
+    at_head = Placement(node_id=cluster.node_id)
+    placements = {broker.name: at_head for broker in plan.brokers}
+    actors = SupervisedActors(deployment_plan(plan, cluster.shared_directory, placements))
+    try:
+        asyncio.run(actors.start(lambda what: None))
+        yield actors
+    finally:
+        asyncio.run(actors.stop())
+
+
+def deployment_plan(
+    plan: Plan,
+    shared_directory: Path,
+    placements: dict[str, Placement] | None = None,
+    *,
+    faults: BellFaults = NO_FAULTS,
+) -> DeploymentPlan:
+    """Return what the actors of a plan are started with.
+
+    shared_directory: for words and bells; in memory, and removed by the caller afterwards.
+    placements: where brokers have to live, by name; the name server lives beside the first.
+    """
+    places = [(placements or {}).get(broker.name, ANYWHERE) for broker in plan.brokers]
+    services = [
+        msgspec.structs.replace(
+            _service_plan(plan, one, shared_directory),
+            faults=faults,
+            added_services=offered_services(),
+        )
+        for one in plan.brokers
+    ]
+    return DeploymentPlan(
+        bind_host=plan.bind_host,
+        log_directory=plan.log_directory,
+        name_server=None if plan.name_server is None else plan.name_server.config,
+        groups=tuple(map(GroupPlan, services, places)),
+        metrics_port=plan.metrics_port,
+        placement=places[0],
+    )
+
+
+def _service_plan(plan: Plan, broker: BrokerPlan, shared_directory: Path) -> ServicePlan:
+    directory = shared_directory / broker.name
+    directory.mkdir(mode=0o700, exist_ok=True)
+    return ServicePlan(
+        settings=broker.settings,
+        bind_host=plan.bind_host,
+        transport=plan.transport,
+        runtime_directory=str(directory),
+        log_directory=broker.log_directory,
+        memory_directory=memory_directory(),
+        log_level=plan.log_level,
+        log_format=plan.log_format,
+    )

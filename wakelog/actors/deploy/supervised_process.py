@@ -1,0 +1,89 @@
+"""Charge: one actor that the Supervisor looks after, on this node or on another.
+
+Of a process on this node the kernel tells when it has died, at once, and it can be killed however
+it hangs. A process id of another node means nothing here: there Ray is asked, every
+`LOOK_SECONDS`, and Ray has to do the killing.
+
+Source: none upstream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import Any
+
+from ray.exceptions import RayActorError
+
+from wakelog.actors.deploy.group import BROKER, NAME_SERVER
+from wakelog.actors.links.neighbour import wait_death
+from wakelog.actors.ray.options import own_node_id, restart_actor
+
+HUNG_SECONDS_MAX = {BROKER: 60.0, NAME_SERVER: 20.0}
+"""An actor that does not answer for so long is killed. A Broker may be busy with a slow disk."""
+
+SERVICE_HUNG_SECONDS_MAX = 20.0
+
+LOOK_SECONDS = 1.0
+"""How often an actor of another node is asked whether it is still the same process."""
+
+
+class Charge:
+    """One actor: its handle, its process, and when it answered last.
+
+    node_id: Ray's name for the node that it lives on; a service lives on that of its `broker`.
+    """
+
+    def __init__(self, kind: str, handle: Any, broker_name: str | None = None) -> None:
+        """Know nothing of its process yet."""
+        self.kind = kind
+        self.broker_name = broker_name
+        self.handle = handle
+        self.process_id = 0
+        self.node_id: str | None = None
+        self.answered_at = time.monotonic()
+        self.restart_count = 0
+        self.killed_count = 0
+
+    @property
+    def hung_seconds_max(self) -> float:
+        """How long it may stay without an answer."""
+        return HUNG_SECONDS_MAX.get(self.kind, SERVICE_HUNG_SECONDS_MAX)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its process is one of this node."""
+        return self.node_id == own_node_id()
+
+    def answered(self, process_id: int) -> None:
+        """Note that it answered, and as which process."""
+        self.process_id = process_id
+        self.answered_at = time.monotonic()
+
+    async def wait_death(self) -> None:
+        """Return once the process that answered last has died, or may have."""
+        process_id = self.process_id
+        if self.is_here:
+            died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            await wait_death(process_id, died)
+            return
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                if await self.handle.ping.remote() != process_id:
+                    return
+            except RayActorError:
+                return
+
+    def kill(self) -> None:
+        """Kill a process that hangs; Ray starts the actor again."""
+        self.killed_count += 1
+        self.answered_at = time.monotonic()
+        if not self.is_here:
+            restart_actor(self.handle)
+        elif self.process_id:
+            with suppress(ProcessLookupError):
+                os.kill(self.process_id, signal.SIGKILL)

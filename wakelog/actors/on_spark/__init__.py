@@ -1,1 +1,0 @@
-"""The deployment of actors in a Ray that a Spark session hosts."""

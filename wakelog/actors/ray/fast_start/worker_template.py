@@ -1,0 +1,228 @@
+"""The template of workers: a process that has imported what every actor needs, and forks.
+
+A Python process that imports Ray and wakelog takes 1.5 s of CPU and 60 MB, and a broker has ten.
+So this private Ray imports once: its head forks the template, Ray's daemons start `worker_start`
+for each worker, and that has the template fork, which takes some milliseconds and shares the
+memory. A service that died is back sooner for the same reason.
+
+    raylet -> worker_start --- arguments, environment, descriptors ---> template -> fork = worker
+                           <-- FORKED, or the end of the connection ---
+
+A worker is started as Ray does it, from nothing, whenever the template cannot stand in for that: it
+is gone, it runs threads, the Python or a variable that is read while importing is another one.
+
+Ray reads its configuration from the environment when it is imported, and takes two variables for
+such that only a worker has. `prepare_import` sets them beforehand: the job is none, as in a worker
+that Ray starts ahead, so that it takes whatever job it is given; the process with which a worker
+ends is the head, which ends with the raylet.
+
+Invariants:
+- whoever imports for others runs one thread: a fork copies no other.
+- a worker has no descriptor of the head's or of the template's, standard error excepted.
+
+Source: ray/_private/workers/default_worker.py, ray/core_worker/core_worker.cc (2.60).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from wakelog.actors.ray.fast_start.ray_import import import_ray
+from wakelog.actors.ray.fast_start.worker_start import FORKED, SOCKET_VARIABLE
+from wakelog.actors.ray.options import TARGETS
+
+NO_JOB_ID = "ffffffff"
+"""What Ray calls the job of a worker that it starts ahead."""
+
+REQUEST_SECONDS_MAX = 5.0
+"""The other side writes its request at once; one that was stopped must not stop the others."""
+
+REQUEST_BYTES_MAX = 1 << 20
+BACKLOG_MAX = 128
+
+_OF_A_WORKER = ("RAY_JOB_ID", "RAY_RAYLET_PID", "RAY_LD_PRELOAD_ON_WORKERS")
+"""What the raylet adds to the environment of each worker; the last is for the raylet itself."""
+
+_READ_WHILE_IMPORTING = ("RAY_", "PYTHON", "LD_")
+
+
+@contextlib.contextmanager
+def prepare_import(head_process_id: int) -> Iterator[None]:
+    """Have what is imported inside read the environment of a worker."""
+    assert "ray" not in sys.modules, "too late: Ray has read its environment"
+    preset = {"RAY_JOB_ID": NO_JOB_ID, "RAY_RAYLET_PID": str(head_process_id)}
+    os.environ.update(preset)
+    try:
+        yield
+    finally:
+        for name in preset:
+            del os.environ[name]
+
+
+def listen(directory: str) -> socket.socket:
+    """Return the template's end of the socket; name it to the workers of this environment."""
+    path = os.path.join(directory, "worker_template")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(path)
+    listener.listen(BACKLOG_MAX)
+    os.environ[SOCKET_VARIABLE] = path
+    return listener
+
+
+def import_actors() -> None:
+    """Import what a worker imports before its actor is made."""
+    import_ray()
+    for module in _OF_RAY:
+        importlib.import_module(module)
+    for target in TARGETS.values():
+        if target.startswith("wakelog."):
+            importlib.import_module(target.partition(":")[0])
+
+
+_OF_RAY = (
+    "ray._common.usage.usage_lib",
+    "ray._private.arrow_serialization",
+    "ray._private.workers.default_worker",
+    "ray.core.generated.usage_pb2",
+    "uvloop",
+    "zoneinfo",
+)
+"""What Ray imports in a worker when it is under way."""
+
+
+def serve(listener: socket.socket, lifeline: int) -> bool:
+    """Fork a worker for each request; return True in the worker, False when `lifeline` ends.
+
+    lifeline: the reading end of a pipe whose other end the head holds.
+    """
+    import_actors()
+    if thread_count() > 1:
+        sys.stderr.write("something imported has started a thread, so that no worker is forked\n")
+        return False
+    environment = dict(os.environ)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for workers: no zombies
+    gc.collect()
+    gc.freeze()  # collections in the workers leave the pages alone that they share
+    while lifeline not in select.select([listener.fileno(), lifeline], [], [])[0]:
+        connection, _ = listener.accept()
+        with connection:
+            taken = fork_for(connection, environment)
+        if taken is not None:
+            listener.close()
+            os.close(lifeline)
+            take_over(*taken)
+            return True
+    return False
+
+
+def fork_for(
+    connection: socket.socket, environment: Mapping[str, str]
+) -> tuple[WorkerRequest, list[int]] | None:
+    """Return, in the worker that was forked for it, what a request says; None everywhere else."""
+    descriptors: list[int] = []
+    try:
+        request, descriptors = receive(connection)
+        if is_fork_enough(request.executable, request.environment, environment):
+            if os.fork() == 0:
+                return request, descriptors
+            connection.send(FORKED)
+    except (OSError, ValueError):
+        pass  # whoever asked goes its own way
+    close_all(descriptors)
+    return None
+
+
+class WorkerRequest(msgspec.Struct, frozen=True):
+    """What a worker is started with: Ray's arguments, and the surroundings of the process."""
+
+    arguments: list[str]
+    executable: str
+    environment: dict[str, str]
+    directory: str
+    leads_group: bool
+
+
+def receive(connection: socket.socket) -> tuple[WorkerRequest, list[int]]:
+    """Return a request and the standard streams that come with it, which the caller closes.
+
+    Raises: OSError or ValueError if it is none.
+    """
+    connection.settimeout(REQUEST_SECONDS_MAX)
+    data, descriptors, _, _ = socket.recv_fds(connection, REQUEST_BYTES_MAX, 3)
+    try:
+        while part := connection.recv(REQUEST_BYTES_MAX):
+            data += part
+            if len(data) > REQUEST_BYTES_MAX:
+                raise ValueError("a request without an end")
+        if len(descriptors) != 3:
+            raise ValueError("no standard streams")
+        return msgspec.json.decode(data, type=WorkerRequest), descriptors
+    except msgspec.DecodeError as error:
+        close_all(descriptors)
+        raise ValueError(str(error)) from None
+    except (OSError, ValueError):
+        close_all(descriptors)
+        raise
+
+
+def close_all(descriptors: list[int]) -> None:
+    """Close descriptors."""
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def take_over(request: WorkerRequest, descriptors: list[int]) -> None:
+    """Turn this process, a fork, into what `worker_start` would have become."""
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for standard, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, standard)
+    close_all(descriptors)
+    if request.leads_group:
+        os.setpgid(0, 0)
+    os.chdir(request.directory)
+    os.environ.clear()
+    os.environ.update(request.environment)
+    sys.argv[:] = request.arguments
+
+
+def is_fork_enough(
+    executable: str, environment: Mapping[str, str], template: Mapping[str, str]
+) -> bool:
+    """Tell whether a fork of the template is what a new process in `environment` would be."""
+    if executable != sys.executable:
+        return False
+    names = {
+        name
+        for name in {*environment, *template}
+        if name.startswith(_READ_WHILE_IMPORTING) and name not in _OF_A_WORKER
+    }
+    return all(environment.get(name) == template.get(name) for name in names)
+
+
+def thread_count() -> int:
+    """Return how many threads this process runs, those of libraries included."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def run_worker() -> None:
+    """Be a worker, in a process that `serve` has returned True in, until Ray ends it."""
+    import ray
+
+    path = Path(ray.__file__).parent / "_private" / "workers" / "default_worker.py"
+    sys.argv[0] = str(path)
+    sys.path[0] = str(path.parent)
+    runpy.run_path(str(path), run_name="__main__")

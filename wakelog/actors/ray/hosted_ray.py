@@ -1,0 +1,259 @@
+"""A Ray that a Spark session hosts: its head beside Spark's driver, further nodes in Spark's tasks.
+
+    with hosted_ray(worker_nodes=1) as cluster:             this process is connected to it
+        with hosted_brokers(cluster, plan): ...             see `deploy.supervised`
+
+`ray.util.spark.setup_ray_cluster` does the work. What is added to it here:
+
+    token      every process of this Ray gets one by its environment, whatever Spark's executors
+               were started with: without it Ray's nodes do not find each other. It is the user's
+               (`RAY_AUTH_TOKEN`, `RAY_AUTH_TOKEN_PATH`), or else a new one
+    PATH       a node is started by `ray`, which lies beside this Python
+    head       is waited for; Ray itself looks once, after 20 s. What outlives it is ended
+    nodes      are looked for five times a second; Ray itself looks every 3 s
+    ports      the head takes none of RocketMQ's: Ray draws them from a range that holds 9876
+    dashboard  none: it would listen on every interface
+
+Brokers live at the head, since a task of Spark's may end at any moment and they stay with their
+store. Ray's nodes take slots of Spark's for as long as they live: leave one for Spark's own tasks.
+
+Ray keeps two files of its own in /tmp, `ray_on_spark_*`, which every such cluster shares.
+
+Source: ray.util.spark.cluster_init (2.60).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from wakelog.actors.ray.private_ray import (
+    HAS_NODES,
+    RayFailed,
+    handlers_kept,
+    import_with,
+    join,
+    leave,
+    python_path,
+    short_directory,
+)
+
+HEAD_SECONDS_MAX: Final = 60.0
+HEAD_LOOK_SECONDS: Final = 0.1
+NODES_LOOK_SECONDS: Final = 0.2
+"""How often it is looked whether the nodes are there; Ray's own 3 s."""
+END_SECONDS_MAX: Final = 20.0
+"""The head ends its processes within 1 s, removes its files, and waits a little before each."""
+
+NODE_MEMORY_BYTES: Final = 512 << 20
+OBJECT_STORE_BYTES: Final = 80 << 20
+"""Of a node; blocks of Ray Data need more, which is for the caller to say."""
+
+PORT_HOLD_SECONDS: Final = 1
+"""How long the head keeps others on this machine from choosing ports; Ray's 10 s delay them all."""
+
+ROCKETMQ_PORTS: Final = (9876, 10909, 10911, 10912)
+_HOOK: Final = "RAY_ON_SPARK_START_HOOK"
+
+
+class HostedRay(NamedTuple):
+    """A Ray that a Spark session hosts.
+
+    address: where Ray is reached.
+    node_id: the head's.
+    environment: what another process needs to join it.
+    shared_directory: for words and bells; in memory, and removed at the end.
+    """
+
+    address: str
+    node_id: str
+    environment: Mapping[str, str]
+    shared_directory: Path
+
+
+class StartHook:
+    """What Ray asks while it starts nodes in Spark's tasks; it makes one of these by its name."""
+
+    def get_default_temp_root_dir(self) -> str:
+        """Return where nodes keep their files, unless they are told."""
+        return tempfile.gettempdir()
+
+    def custom_environment_variables(self) -> dict[str, str]:
+        """Return the variables of every node's processes."""
+        return node_environment()
+
+    def on_ray_dashboard_created(self, port: int) -> None:
+        """Do nothing: there is none."""
+
+    def on_cluster_created(self, ray_cluster_handler: object) -> None:
+        """Do nothing."""
+
+    def on_spark_job_created(self, job_group_id: str) -> None:
+        """Do nothing."""
+
+
+def node_environment() -> dict[str, str]:
+    """Return the variables of every process of this Ray."""
+    return {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": token(),
+        HAS_NODES: "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_enable_metrics_collection": "0",
+        "RAY_memory_monitor_refresh_ms": "0",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        **python_path(),
+    }
+
+
+@functools.cache
+def token() -> str:
+    """Return the token of this process's clusters: Ray reads it once."""
+    given = os.environ.get("RAY_AUTH_TOKEN")
+    if given:
+        return given
+    path = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    if path:
+        with contextlib.suppress(OSError):
+            return Path(path).expanduser().read_text().strip()
+    return secrets.token_hex(32)
+
+
+@contextlib.contextmanager
+def hosted_ray(
+    *,
+    worker_nodes: int = 1,
+    cpus_per_node: int = 1,
+    node_memory_bytes: int = NODE_MEMORY_BYTES,
+    object_store_bytes: int = OBJECT_STORE_BYTES,
+) -> Iterator[HostedRay]:
+    """Yield a Ray that the active session hosts, with this process connected to it.
+
+    worker_nodes: as many of Spark's tasks, each of `cpus_per_node` slots.
+    Raises: RayFailed.
+    """
+    root = tempfile.mkdtemp(prefix="wakelog-", dir=short_directory())
+    shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    shared_directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=shared))
+    environment = node_environment()
+    kept = {name: os.environ.get(name) for name in (*environment, _HOOK, "RAY_ADDRESS")}
+    head = None
+    try:
+        import_with(environment | {_HOOK: f"{__name__}.{StartHook.__name__}"})
+        from ray.util.spark import cluster_init
+
+        with _patched(cluster_init), handlers_kept():
+            try:
+                address, _ = cluster_init.setup_ray_cluster(
+                    max_worker_nodes=worker_nodes,
+                    num_cpus_worker_node=cpus_per_node,
+                    num_gpus_worker_node=0,
+                    memory_worker_node=node_memory_bytes,
+                    memory_head_node=node_memory_bytes,
+                    object_store_memory_worker_node=object_store_bytes,
+                    object_store_memory_head_node=object_store_bytes,
+                    head_node_options={"include_dashboard": False},
+                    ray_temp_root_dir=root,
+                )
+            except (RuntimeError, ValueError) as error:
+                raise RayFailed("could not be started by Spark", str(error)) from error
+        active: Any = cluster_init
+        head = active._active_ray_cluster.head_proc
+        join(address, environment)
+        yield HostedRay(address, _head_node_id(), environment, shared_directory)
+    finally:
+        leave()
+        if head is not None:
+            processes = _processes_of(head)
+            cluster_init.shutdown_ray_cluster()
+            _wait_end(head)
+            _end_left(processes)
+        for directory in (root, str(shared_directory)):
+            shutil.rmtree(directory, ignore_errors=True)
+        for name, value in kept.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _patched(cluster_init: Any) -> Iterator[None]:
+    """Change what Ray's arguments do not reach; see the module."""
+    values = {
+        "_RAY_HEAD_STARTUP_TIMEOUT": 0,
+        "_RAY_CLUSTER_STARTUP_PROGRESS_CHECKING_INTERVAL": NODES_LOOK_SECONDS,
+        "_RAY_WORKER_NODE_STARTUP_INTERVAL": PORT_HOLD_SECONDS,
+        "is_port_in_use": functools.partial(_wait_port, cluster_init.is_port_in_use),
+        "get_random_unused_port": functools.partial(
+            _other_port, cluster_init.get_random_unused_port
+        ),
+    }
+    kept = {name: getattr(cluster_init, name) for name in values}
+    try:
+        for name, value in values.items():
+            setattr(cluster_init, name, value)
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(cluster_init, name, value)
+
+
+def _wait_port(is_in_use: Callable[[str, int], bool], host: str, port: int) -> bool:
+    end = time.monotonic() + HEAD_SECONDS_MAX
+    while not (found := is_in_use(host, port)) and time.monotonic() < end:
+        time.sleep(HEAD_LOOK_SECONDS)
+    return found
+
+
+def _other_port(draw: Callable[..., int], host: str, **options: Any) -> int:
+    excluded = [*(options.pop("exclude_list", None) or []), *ROCKETMQ_PORTS]
+    return draw(host, exclude_list=excluded, **options)
+
+
+def _head_node_id() -> str:
+    import ray
+
+    nodes: Any = ray.nodes  # without types of its own
+    [head] = [node for node in nodes() if "node:__internal_head__" in node["Resources"]]
+    return str(head["NodeID"])
+
+
+def _wait_end(head: subprocess.Popen[str]) -> None:
+    try:
+        head.wait(END_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        head.kill()
+        head.wait()
+
+
+def _processes_of(head: subprocess.Popen[str]) -> list[Any]:
+    """Return what the head has started, as Ray's own psutil has it.
+
+    Once the head has ended it has other parents.
+    """
+    psutil: Any = importlib.import_module("psutil")
+    try:
+        found: list[Any] = psutil.Process(head.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return found
+
+
+def _end_left(processes: list[Any]) -> None:
+    """End what outlives its head: a node's agents wait a minute for one that is gone."""
+    psutil: Any = importlib.import_module("psutil")
+    # It takes no process for another that has its number by now.
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
