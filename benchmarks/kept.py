@@ -1,7 +1,12 @@
-"""Results one a line in a JSON file: what is measured again takes the place of the older."""
+"""Results in JSON files, one row a line, so that a new measurement is a short difference to read.
 
+A result that is measured again replaces the older one of the same key.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -29,6 +34,31 @@ def keep(path: Path, result: KeptT) -> None:
     kept = {one.key: one for one in read_kept(path, type(result))} | {result.key: result}
     lines = [msgspec.json.encode(kept[key]).decode() for key in sorted(kept)]
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+
+
+def row_lines(document: Mapping[str, Any]) -> str:
+    """Return a document as JSON, one line for each row, side or figure.
+
+    The entries of the document stand on lines of their own, and so do those of an entry that holds
+    further objects or lists. Everything deeper stays on the line.
+    """
+    return _open("{", "}", [f"{json.dumps(key)}: {_entry(document[key])}" for key in document])
+
+
+def _entry(value: Any) -> str:
+    if isinstance(value, dict) and any(isinstance(one, dict | list) for one in value.values()):
+        return _open("{", "}", [f"{json.dumps(key)}: {_compact(value[key])}" for key in value])
+    if isinstance(value, list) and any(isinstance(one, dict | list) for one in value):
+        return _open("[", "]", [_compact(one) for one in value])
+    return _compact(value)
+
+
+def _open(begin: str, end: str, lines: Sequence[str]) -> str:
+    return begin + "\n" + ",\n".join(lines) + "\n" + end
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _key(result: Kept) -> tuple[str | int, ...]:

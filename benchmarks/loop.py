@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.kept import row_lines
 from benchmarks.paced import Connection, Template, send_templates
 from benchmarks.rows import BODY_BYTES
 from benchmarks.sides import RocketMQ, Side, Wakelog
@@ -397,7 +398,7 @@ def main(arguments: Sequence[str]) -> int:
                     for row, value in rows.items():
                         results.setdefault(row, {})[make_side.name] = value
                     print(table(results), flush=True)
-            path.write_text(json.dumps(results, indent=1) + "\n")
+            path.write_text(row_lines(results) + "\n")
             (options.results / "loop.md").write_text(table(results))
     print(table(results))
     return int(any(is_missed(results)))

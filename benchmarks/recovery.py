@@ -32,6 +32,7 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.kept import row_lines
 from wakelog.actors.dispatch import Dispatch
 from wakelog.actors.links.links import Attachment
 from wakelog.dispatchers.reput import FlushJob
@@ -293,7 +294,7 @@ def save(results: Sequence[Recovery]) -> None:
         "python": platform.python_version(),
     }
     told = {"host": host, "rounds": [one._asdict() for one in rounds]}
-    path.write_text(json.dumps(told, indent=1) + "\n")
+    path.write_text(row_lines(told) + "\n")
     path.with_suffix(".md").write_text(described(rounds))
 
 

@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks.kept import row_lines
 from benchmarks.pairs import SIDE_NAMES, Measured, Pair
 from benchmarks.rows import ROWS, Figure, Row
 from tests.compat.provision import java_runtime
@@ -101,7 +102,7 @@ def _is_kept(figure: Figure, summary: dict[str, Any]) -> bool:
 
 def write(result: Result, folder: Path) -> None:
     """Write one row's file."""
-    text = json.dumps(result, indent=1) + "\n"
+    text = row_lines(result) + "\n"
     (folder / f"{result['row']}.json").write_text(text, encoding="utf-8")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
+from benchmarks.kept import row_lines
 from benchmarks.spark_log import SEGMENT_BYTES, SEGMENTS_COUNT, write_log
 from benchmarks.spark_rebuild import MASTERS, REAL, make_queues, measure_rebuilds
 from benchmarks.spark_scan import NARROW, measure_scans, write_parquet
@@ -92,7 +93,7 @@ def _keep(found: Mapping[str, Any], folder: Path, output: Path | None) -> str:
     }
     page = render(now)
     if output is not None:
-        (output / JSON_NAME).write_text(json.dumps(now, indent=1) + "\n")
+        (output / JSON_NAME).write_text(row_lines(now) + "\n")
         (output / PAGE_NAME).write_text(page)
     return page
 

@@ -10,7 +10,7 @@ import pytest
 from tests.branches import EXCLUDED, FOLDERS, PERCENT_MIN, Branches, by_folder, measure, pragmas
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.timeout(600)
 def test_nearly_every_branch_is_taken(

@@ -33,7 +33,7 @@ from tests.simulation.oracle import Violation
 from tests.simulation.trial import Tally
 from tests.simulation.workloads import INDEX_CUT
 
-pytestmark = [pytest.mark.simulation, pytest.mark.slow]
+pytestmark = [pytest.mark.simulation]
 
 
 def crashes(seed: int) -> Callable[[], None]:
@@ -113,12 +113,14 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_mutant_is_caught(name: str) -> None:
     with MUTANTS[name].active(), pytest.raises((Found, Violation)):
         CAUGHT_BY[name]()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "experiment",
     [
