@@ -122,8 +122,8 @@ def table(incidents: Sequence[Incident], passed: Sequence[storms.Storm] = ()) ->
         "# Processes killed and stopped under load",
         "",
         "Four clients send to one broker of actors without a pause while a process of it is killed"
-        " or stopped. Bells: synchronous flush. References: asynchronous flush with the transient"
-        " pool. Times in milliseconds. Made by `./dev long`; each incident is in"
+        " or stopped. Notifications: synchronous flush. References: asynchronous flush with the"
+        " transient pool. Times in milliseconds. Made by `./dev long`; each incident is in"
         f" [{JSON_NAME}]({JSON_NAME}).",
     ]
     lines += ["", "## Kills of each role", "", *totals(incidents, passed)]

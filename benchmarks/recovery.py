@@ -33,8 +33,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.kept import row_lines
-from wakelog.actors.dispatch import Dispatch
-from wakelog.actors.links.links import Attachment
+from wakelog.actors.services.broker_events import AttachRequest
+from wakelog.actors.services.dispatch import Dispatch
 from wakelog.dispatchers.reput import FlushJob
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint
@@ -90,7 +90,7 @@ class Owner:
         self._store = MessageStore.open(fs, config, _now_ms(), physical_memory_bytes=memory_bytes)
         opened_seconds = time.perf_counter()
         report, end = self._store.recovery, self._store.max_physical_offset
-        known = Attachment(
+        known = AttachRequest(
             epoch=1,
             store_id="",
             appended=end,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import ray
 
-from wakelog.actors.links.service_plan import memory_directory
 from wakelog.actors.ray.private_ray import NAMESPACE
+from wakelog.actors.transport.service_plan import memory_directory
 
 
 def connect() -> None:
@@ -16,7 +16,7 @@ def connect() -> None:
 
 
 def shared_directory() -> Path:
-    """Return the directory of words and bells of the deployment in this cluster.
+    """Return the directory of words and notifications of the deployment in this cluster.
 
     A cluster has one deployment, whose actors carry its names, so the cluster's address tells the
     directories of several on one machine apart.

@@ -21,8 +21,8 @@ from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.links.service_plan import Transport
 from wakelog.actors.ray.options import Placement, find_actor
+from wakelog.actors.transport.service_plan import Transport
 from wakelog.cli.failures import explain
 from wakelog.cli.preflight import preflight
 from wakelog.storage.file_system import RealFileSystem
@@ -39,7 +39,7 @@ def read_options(arguments: Sequence[str]) -> tuple[UpOptions, str | None]:
     parser.add_argument("--brokers", type=int, default=1, metavar="N", dest="broker_count")
     parser.add_argument("--config", metavar="FILE", dest="config_path")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="settings")
-    parser.add_argument("--transport", type=Transport, default=Transport.BELLS)
+    parser.add_argument("--transport", type=Transport, default=Transport.NOTIFICATIONS)
     parser.add_argument("--metrics-port", type=int, metavar="PORT")
     parser.add_argument(
         "--resource",

@@ -11,8 +11,8 @@ are the metric `rocketmq_service_value`, by service and name.
 
 from pathlib import Path
 
-from wakelog.actors.links.links import Attachment
-from wakelog.actors.links.service_plan import ServicePlan
+from wakelog.actors.services.broker_events import AttachRequest
+from wakelog.actors.transport.service_plan import ServicePlan
 
 
 class StoreSizes:
@@ -23,7 +23,7 @@ class StoreSizes:
         self._root = Path(plan.settings.store.store_path_root)
         self._epoch = 0
 
-    def attach(self, attachment: Attachment) -> None:
+    def attach(self, attachment: AttachRequest) -> None:
         """Work for a Broker that has started, or after our own process was started again."""
         self._epoch = attachment.epoch
 

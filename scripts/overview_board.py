@@ -291,10 +291,10 @@ ACTORS = (
         (f"sum by (kind) ({rate('rocketmq_actor_references_total')})", "{{kind}}"),
     ),
     graph(
-        "Bells",
-        "Bells that brokers rang in a second, by what became of them. None with references only.",
+        "Notifications",
+        "Notifications that brokers sent in a second, by outcome. None with references only.",
         REQUESTS_PER_SECOND,
-        (f"sum by (outcome) ({rate('rocketmq_actor_bells_total')})", "{{outcome}}"),
+        (f"sum by (outcome) ({rate('rocketmq_actor_notifications_total')})", "{{outcome}}"),
     ),
     graph(
         "Attachments",

@@ -81,7 +81,7 @@ def test_a_file_in_shared_memory_is_found_once_nobody_has_it_open(
 def test_a_folder_with_a_bound_socket_is_in_use(short_path: Path) -> None:
     assert in_use([str(short_path)]) == set()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bound:
-        bound.bind(str(short_path / "bell"))
+        bound.bind(str(short_path / "notification"))
         assert in_use([str(short_path)]) == {str(short_path)}
 
 

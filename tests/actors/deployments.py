@@ -13,7 +13,7 @@ from tests.compat.processes import free_port
 from wakelog.actors.deploy.deployment import Deployment, make_deployment
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import PORTS_BETWEEN_BROKERS, make_plan
-from wakelog.actors.links.service_plan import Transport
+from wakelog.actors.transport.service_plan import Transport
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ def small_plan(
     store: Path,
     *settings: str,
     is_local: bool = True,
-    transport: Transport = Transport.BELLS,
+    transport: Transport = Transport.NOTIFICATIONS,
     segment_bytes: int = 1 << 20,
     broker_count: int = 1,
 ) -> Plan:

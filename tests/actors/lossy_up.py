@@ -1,6 +1,6 @@
-"""`wakelog` whose actors lose bells: run by a test as a program of its own.
+"""`wakelog` whose actors lose notifications: run by a test as a program of its own.
 
-The first argument says which bell of each is lost, 1 for all; the rest is the command line.
+The first argument says which notification of each is lost, 1 for all; the rest is the command line.
 """
 
 import sys
@@ -12,10 +12,10 @@ def main() -> int:
     signals = StopSignals()
     signals.install()
     from wakelog.actors.deploy.supervised import RayDeployment
-    from wakelog.actors.links.bells import BellFaults
+    from wakelog.actors.transport.notifications import NotificationFaults
     from wakelog.cli import app
 
-    faults = BellFaults(drop_every=int(sys.argv[1]))
+    faults = NotificationFaults(drop_every=int(sys.argv[1]))
     return app.run(sys.argv[2:], signals, lambda plan: RayDeployment(plan, faults))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from wakelog.actors.links.service_plan import ServicePlan, Transport
+from wakelog.actors.transport.service_plan import ServicePlan, Transport
 from wakelog.broker.config_file import read_broker_conf
 
 SEGMENT_BYTES = 64 << 10

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from tests.actors.links.fakes import attachment
+from tests.actors.services.fakes import attachment
 from tests.fakes.stores import open_store, put
-from wakelog.actors.links.service_plan import ServicePlan
+from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.message_store import MessageStore
 

@@ -12,10 +12,10 @@ from tests.actors.deployments import small_plan, wait_until
 from wakelog.actors.deploy.group import BROKER, NAME_SERVER, SUPERVISOR, actor_name
 from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
-from wakelog.actors.links.service_plan import Transport
 from wakelog.actors.ray.options import find_actor
 from wakelog.actors.ray.private_ray import RayCluster
-from wakelog.actors.services import SERVICES
+from wakelog.actors.services.table import SERVICES
+from wakelog.actors.transport.service_plan import Transport
 
 SEGMENT_BYTES = 256 << 10
 FILE_SIZES = {
@@ -40,7 +40,9 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "bells": Kind(Transport.BELLS, ("flushDiskType=SYNC_FLUSH",), SYNCHRONOUS_STALL_MS_MAX),
+    "notifications": Kind(
+        Transport.NOTIFICATIONS, ("flushDiskType=SYNC_FLUSH",), SYNCHRONOUS_STALL_MS_MAX
+    ),
     "references": Kind(
         Transport.REFERENCES,
         ("transientStorePoolEnable=true", "transientStorePoolSize=3"),
@@ -50,8 +52,8 @@ KINDS = {
 
 STORM_KINDS = {
     "asynchronous": Kind(Transport.REFERENCES, ("flushDiskType=ASYNC_FLUSH",), STALL_MS_MAX),
-    "synchronous": KINDS["bells"],
-    "transient pool": Kind(Transport.BELLS, KINDS["references"].settings, STALL_MS_MAX),
+    "synchronous": KINDS["notifications"],
+    "transient pool": Kind(Transport.NOTIFICATIONS, KINDS["references"].settings, STALL_MS_MAX),
 }
 """One for each mode of durability, in which every process is killed again and again."""
 
@@ -80,7 +82,7 @@ class SupervisedBroker:
 
     async def references(self) -> dict[str, int]:
         """Return how many references crossed, by kind."""
-        links = (await self.broker_statistics()).get("links", {})
+        links = (await self.broker_statistics()).get("service_clients", {})
         found: dict[str, int] = links.get("references", {})
         return found
 
@@ -94,14 +96,14 @@ class SupervisedBroker:
 
     async def attached_count(self, role: str) -> int:
         """Return how often the Broker has attached a service, 0 while it is not attached."""
-        links = (await self.broker_statistics()).get("links", {})
+        links = (await self.broker_statistics()).get("service_clients", {})
         name = _SERVICE_OF[role]
         is_attached = links.get("attached", {}).get(name, False)
         return int(links["attached_count"][name]) if is_attached else 0
 
     async def all_attached(self) -> bool:
         """Say whether the broker has every neighbour."""
-        links = (await self.broker_statistics()).get("links", {})
+        links = (await self.broker_statistics()).get("service_clients", {})
         return all(links.get("attached", {"": False}).values())
 
     async def wait_whole(self) -> None:

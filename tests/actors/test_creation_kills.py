@@ -207,7 +207,7 @@ def check_served_by_a_real_broker(image: Image, folder: Path) -> None:
             assert not account.lost(queues), topic
 
 
-@pytest.mark.parametrize("supervised", ["bells"], indirect=True, scope="session")
+@pytest.mark.parametrize("supervised", ["notifications"], indirect=True, scope="session")
 @pytest.mark.parametrize("ten", TENS)
 def test_rocketmq_opens_what_a_kill_in_mid_creation_leaves(
     supervised: SupervisedBroker, ten: int, tmp_path: Path, pytestconfig: pytest.Config

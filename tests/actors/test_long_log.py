@@ -111,7 +111,7 @@ async def kill_broker(up: Up, store: Path, case: str, number: int) -> Incident:
     return Incident(
         case=case,
         role="Broker",
-        transport="bells",
+        transport="notifications",
         number=number,
         stall_ms=round(account.longest_gap_ms(killed_at)),
         back_ms=round((account.longest_gap_end(killed_at) - killed_at) * 1000),

@@ -33,7 +33,7 @@ FEWEST_PROCESSES = 12
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Up, Up]]:
-    """Yield one with bells and one with references, which heeds Ctrl-C all the same."""
+    """Yield one with notifications and one with references, which heeds Ctrl-C all the same."""
     stores = [tmp_path_factory.mktemp("store") for _ in range(2)]
     pool = ("transientStorePoolEnable=true", "transientStorePoolSize=2")
     with (

@@ -23,7 +23,7 @@ def incident(number: int = 0, stall_ms: int = 10) -> Incident:
     return Incident(
         case="kill",
         role="Reput",
-        transport="bells",
+        transport="notifications",
         number=number,
         stall_ms=stall_ms,
         back_ms=500 + number,
@@ -39,7 +39,7 @@ def test_an_incident_that_is_repeated_takes_the_place_of_the_older(tmp_path: Pat
     note(incident(0, stall_ms=20), tmp_path)
     note(incident(0, stall_ms=30), tmp_path)
     assert read(tmp_path) == [incident(0, stall_ms=30), incident(1)]
-    row = "| Reput | bells | 2 | - | 30 | 30 | 500 | 501 | 501 | 200 | 0 | 0 | - | 1.5 |"
+    row = "| Reput | notifications | 2 | - | 30 | 30 | 500 | 501 | 501 | 200 | 0 | 0 | - | 1.5 |"
     assert row in (tmp_path / TABLE_NAME).read_text().splitlines()
 
 

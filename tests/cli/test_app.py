@@ -12,7 +12,7 @@ from tests.cli.fakes import FakeDeployment
 from tests.compat.processes import free_port
 from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.errors import PlanRefused
-from wakelog.actors.links.service_plan import Transport
+from wakelog.actors.transport.service_plan import Transport
 from wakelog.cli import app
 from wakelog.cli.stop_signals import StopSignals
 

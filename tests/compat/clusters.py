@@ -150,6 +150,6 @@ local_cluster = partial(wakelog_cluster, flags=["--local"])
 
 STARTERS: dict[str, Starter] = {
     "real": real_cluster,
-    "bells": partial(wakelog_cluster, flags=["--transport", "bells"]),
+    "notifications": partial(wakelog_cluster, flags=["--transport", "notifications"]),
     "references": partial(wakelog_cluster, flags=["--transport", "references"]),
 }

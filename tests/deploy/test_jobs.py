@@ -106,7 +106,7 @@ def test_a_broker_is_started_asked_and_stopped_by_jobs(jobs: Jobs, tmp_path: Pat
     statistics = in_output(jobs.run("deploy/statistics.py"))
     of_broker = statistics["brokers"]["broker-a"]
     assert of_broker["store"]["put_count"] == 7
-    assert all(of_broker["links"]["attached"].values())
+    assert all(of_broker["service_clients"]["attached"].values())
     processes = set(statistics["supervisor"]["process_ids"].values())
     assert len(processes) == actors_count(1) - 1, "each actor has a process of its own"
 

@@ -145,7 +145,7 @@ def test_promtool_accepts_the_metrics(broker: Ports) -> None:
 
 
 def test_every_metric_is_served(broker: Ports) -> None:
-    """With Ray and bells everything declared has a value, but for what nobody plugged in."""
+    """With Ray and notifications every declared metric has a value, except those of plug-ins."""
     text = fetch(f"http://127.0.0.1:{broker.metrics}/metrics").decode()
     served = {family.name for family in text_string_to_metric_families(text) if family.samples}
     of_others = (*PLUGINS, *ADDED_SERVICES)

@@ -4,7 +4,7 @@ import pytest
 
 from deploy.start import read_options
 from wakelog.actors.deploy.plan import UpOptions
-from wakelog.actors.links.service_plan import Transport
+from wakelog.actors.transport.service_plan import Transport
 
 
 def test_options_are_those_of_up() -> None:

@@ -5,7 +5,8 @@ production's: `MessageStore`, `Flush` and `SegmentSync` over duplicates of the l
 `Dispatch` with `Reput`, the dispatchers and the checkpoint. Consumers pull what is dispatched;
 consumer offsets are saved as the Broker saves them.
 
-Source: wakelog.actors.broker.service, wakelog.actors.flush, wakelog.actors.dispatch.
+Source: wakelog.actors.broker.service, wakelog.actors.services.flush,
+wakelog.actors.services.dispatch.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from tests.simulation.client import (
 )
 from tests.simulation.disk import SimulatedDisk, SimulatedFileSystem
 from tests.simulation.units import TAG, UNIT_FILE_BYTES, filter_file
-from wakelog.actors.dispatch import STEP_BYTES_MAX, Dispatch
-from wakelog.actors.extensions.plugin_threads import PluginThreads
-from wakelog.actors.links.links import Attachment
+from wakelog.actors.services.broker_events import AttachRequest
+from wakelog.actors.services.dispatch import STEP_BYTES_MAX, Dispatch
+from wakelog.actors.services.plugin_threads import PluginThreads
 from wakelog.dispatchers.reput import DispatchDecision
 from wakelog.protocol.message_record import encode_record
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, encode_properties
@@ -123,7 +124,7 @@ class Machine:
 
     def _open_dispatch(self, *, recovered: bool = True) -> SimulatedDispatch:
         recovery = self.store.recovery
-        known = Attachment(
+        known = AttachRequest(
             epoch=1,
             store_id="",
             appended=self.store.log.appended_offset,

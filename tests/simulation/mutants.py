@@ -15,7 +15,7 @@ from unittest.mock import patch
 from tests.simulation.client import Acknowledged
 from tests.simulation.disk import SimulatedFileSystem
 from tests.simulation.machine import Machine
-from wakelog.actors.dispatch import Dispatch
+from wakelog.actors.services.dispatch import Dispatch
 from wakelog.dispatchers import consume_queue, index, reput
 from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
 from wakelog.dispatchers.index import IndexDispatcher

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.telemetry.traffic import value_of
-from wakelog.actors.services import SERVICES
+from wakelog.actors.services.table import SERVICES
 
 pytestmark = pytest.mark.slow
 

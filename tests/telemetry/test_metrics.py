@@ -17,7 +17,7 @@ UNITS_MISUSED = ("_ms", "_millis", "_milliseconds", "_kb", "_mb", "_percent")
 # What the broker that is asked here has not, by a part of the path.
 ABSENT = {
     "supervisor": "there is one with Ray only",
-    "bells": "in one process there are calls instead",
+    "notifications": "in one process there are calls instead",
     "plugins": "none is installed",
     "added_services": "none is installed, and there are some with Ray only",
     "puts_by_topic": "a slave has these",

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from wakelog.actors.links.clocks import wall_ms
+from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker.lane_table import NAME_SERVER_LANE, name_server_lanes
 from wakelog.nameserver.config import NameServerSettings
 from wakelog.nameserver.decision import BrokerJoined, BrokerLeft, CloseChannel, Persist

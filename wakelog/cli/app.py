@@ -19,7 +19,7 @@ import typer
 from wakelog.actors.deploy.deployment import make_deployment
 from wakelog.actors.deploy.plan import UpOptions
 from wakelog.actors.errors import PlanRefused
-from wakelog.actors.links.service_plan import Transport
+from wakelog.actors.transport.service_plan import Transport
 from wakelog.cli.failures import Failure, explain
 from wakelog.cli.hello import greet
 from wakelog.cli.log import log
@@ -122,7 +122,7 @@ def up(
     brokers: Brokers = 1,
     config: Config = None,
     settings: Settings = None,
-    transport: Progress = Transport.BELLS,
+    transport: Progress = Transport.NOTIFICATIONS,
     local: Local = False,
     metrics_port: MetricsPort = None,
 ) -> int:

@@ -1,6 +1,7 @@
 """Metrics of the actors of a broker: who is there, what crossed between them, what they waited for.
 
-A reference is an actor call and its result; a bell is a datagram that says "look at the words".
+A reference is an actor call and its result; a notification is a datagram that says
+"read the shared watermarks".
 """
 
 from wakelog.telemetry.metric_spec import BROKER, NAME_SERVER, Path, counter, gauge
@@ -13,23 +14,23 @@ LINKS = (
     gauge(
         "rocketmq_actor_attached",
         "1 while an actor of the group works for the broker.",
-        (*BROKER, "links", "attached", "{actor}"),
+        (*BROKER, "service_clients", "attached", "{actor}"),
     ),
     counter(
         "rocketmq_actor_attachments",
         "How often an actor of the group began to work for the broker.",
-        (*BROKER, "links", "attached_count", "{actor}"),
+        (*BROKER, "service_clients", "attached_count", "{actor}"),
     ),
     counter(
         "rocketmq_actor_references",
         "Object references that crossed between actors, by what they were for.",
-        (*BROKER, "links", "references", "{kind}"),
+        (*BROKER, "service_clients", "references", "{kind}"),
         ("broker=", *SUPERVISOR, "references", "{kind}"),
     ),
     counter(
-        "rocketmq_actor_bells",
-        "Bells that the broker rang, by what became of them; none with --transport references.",
-        (*BROKER, "links", "bells", "{outcome}"),
+        "rocketmq_actor_notifications",
+        "Notifications that the broker sent, by outcome; none with --transport references.",
+        (*BROKER, "service_clients", "notifications", "{outcome}"),
     ),
 )
 

@@ -6,7 +6,7 @@ returns, and what is absent there is not exposed:
 
     {"build":       {"version", "compat"},
      "brokers":     {name: {"broker", "server", "store", "durations", "watermarks", "pool",
-                            "flush_waiters", "name_servers", "tables", "links",
+                            "flush_waiters", "name_servers", "tables", "service_clients",
                             "services": {service: ...}, "added_services": {service: ...},
                             "queues": ...}},        of a scrape only
      "name_server": {"name_server", "server", ...},

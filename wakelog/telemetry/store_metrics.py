@@ -238,7 +238,7 @@ FLUSH = (
     counter(
         "rocketmq_flushes_inline",
         "Syncs of the commit log that the broker did while Flush was away.",
-        (*BROKER, "links", "flush", "own_count"),
+        (*BROKER, "service_clients", "flush", "own_count"),
     ),
     gauge(
         "rocketmq_flush_waiting_answers",
@@ -261,7 +261,7 @@ COMMIT = (
     counter(
         "rocketmq_commits_inline",
         "Copies from the transient pool that the broker did while Commit was away.",
-        (*BROKER, "links", "commit", "own_count"),
+        (*BROKER, "service_clients", "commit", "own_count"),
     ),
     counter(
         "rocketmq_commit_failures",
@@ -274,7 +274,7 @@ SEGMENTS = (
     counter(
         "rocketmq_segments_taken",
         "Segments of the log that were taken into use.",
-        (*BROKER, "links", "segments", "taken_count"),
+        (*BROKER, "service_clients", "segments", "taken_count"),
     ),
     counter(
         "rocketmq_segments_made",
@@ -284,7 +284,7 @@ SEGMENTS = (
     counter(
         "rocketmq_segments_made_inline",
         "Segments that the broker had to make itself.",
-        (*BROKER, "links", "segments", "own_count"),
+        (*BROKER, "service_clients", "segments", "own_count"),
     ),
     counter(
         "rocketmq_segment_failures",

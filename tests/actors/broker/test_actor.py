@@ -13,8 +13,8 @@ from tests.actors.handles import FakeHandle
 from tests.actors.plans import service_plan
 from wakelog.actors.broker import actor as module
 from wakelog.actors.broker.actor import BrokerActor
-from wakelog.actors.links.service_plan import Transport
-from wakelog.actors.services import SERVICES, make_service
+from wakelog.actors.services.table import SERVICES, make_service
+from wakelog.actors.transport.service_plan import Transport
 
 pytestmark = pytest.mark.process
 

@@ -7,7 +7,7 @@ import pytest
 from tests.actors.deployments import small_plan
 from tests.actors.plans import service_plan
 from wakelog.actors.broker.opening import OpenedStore, open_store
-from wakelog.actors.links.service_plan import ServicePlan
+from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.actors.bell_broker import bell_broker
 from tests.actors.bounded import run
 from tests.actors.client import records
+from tests.actors.notified_broker import notified_broker
 from wakelog.protocol.codes import RequestCode, ResponseCode
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -21,7 +21,7 @@ def test_a_failed_write_is_acknowledged_to_nobody(
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     async def main() -> None:
-        async with bell_broker(short_path, monkeypatch) as running:
+        async with notified_broker(short_path, monkeypatch) as running:
             assert (await running.client.send("t", b"0")).code == ResponseCode.SUCCESS
             # Its queue is written before the disk, which the services share here, fails.
             assert (await running.client.pull("t", 0)).code == ResponseCode.SUCCESS
@@ -44,7 +44,7 @@ def test_a_failed_sync_is_acknowledged_to_nobody(
 
     async def main() -> None:
         sync = "flushDiskType=SYNC_FLUSH"
-        async with bell_broker(short_path, monkeypatch, sync) as running:
+        async with notified_broker(short_path, monkeypatch, sync) as running:
             assert (await running.client.send("t", b"0")).code == ResponseCode.SUCCESS
             with monkeypatch.context() as patched:
                 patched.setattr(os, "fdatasync", fail)
@@ -59,7 +59,7 @@ def test_who_sends_and_then_looks_finds_it(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        async with bell_broker(short_path, monkeypatch) as running:
+        async with notified_broker(short_path, monkeypatch) as running:
             client = running.client
             for number in range(50):
                 assert (await client.send("t", b"%d" % number)).code == ResponseCode.SUCCESS
@@ -76,7 +76,7 @@ def test_who_waits_for_what_was_sent_at_once_is_not_sent_back(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        async with bell_broker(short_path, monkeypatch) as running:
+        async with notified_broker(short_path, monkeypatch) as running:
             client = running.client
             for number in range(0, 60, 3):
                 for body in range(number, number + 3):
@@ -94,7 +94,7 @@ def test_who_looks_at_queues_that_stand_still_is_answered_from_what_is_there(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        async with bell_broker(short_path, monkeypatch) as running:
+        async with notified_broker(short_path, monkeypatch) as running:
             await running.client.send("t", b"0")
             await running.client.pull("t", 0)
             running.services["reput"].release()

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from tests.actors.bell_broker import bell_broker
 from tests.actors.bounded import run
 from tests.actors.client import Client
 from tests.actors.deployments import small_plan
+from tests.actors.notified_broker import notified_broker
 from tests.actors.plans import service_plan
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.local import LocalBroker
-from wakelog.actors.lines import broker_links
-from wakelog.actors.links.station import Refused
-from wakelog.actors.pull_hold import PullHoldService
+from wakelog.actors.services import broker_services
+from wakelog.actors.services.pull_hold import PullHoldService
+from wakelog.actors.services.session import Refused
 from wakelog.network.server import Server
 from wakelog.network.server_errors import PortUnavailable
 from wakelog.protocol.codes import ResponseCode
@@ -107,7 +107,7 @@ def test_a_disk_that_refuses_costs_a_scrape_the_queues_only(
         raise StoreFailed("consumequeue", "list", OSError(errno.EIO, os.strerror(errno.EIO)))
 
     async def main() -> None:
-        async with bell_broker(short_path, monkeypatch) as running:
+        async with notified_broker(short_path, monkeypatch) as running:
             assert (await running.client.send("t", b"0")).code == ResponseCode.SUCCESS
             monkeypatch.setattr(MessageStore, "queues", refuse)
             assert await running.broker.measure_queues() == {}
@@ -145,7 +145,7 @@ def test_the_neighbours_are_attached_before_anybody_is_let_in(
     attached: list[set[str]] = []
 
     async def start_listening(server: Server) -> None:
-        is_attached = broker.service.statistics()["links"]["attached"]
+        is_attached = broker.service.statistics()["service_clients"]["attached"]
         attached.append({name for name, is_there in is_attached.items() if is_there})
         await listen(server)
 
@@ -158,7 +158,7 @@ def test_the_neighbours_are_attached_before_anybody_is_let_in(
         await broker.stop()
 
     run(main)
-    assert attached[0] >= set(broker_links.SERVICES)
+    assert attached[0] >= set(broker_services.SERVICES)
 
 
 def test_a_neighbour_that_does_not_come_keeps_nobody_out(
@@ -167,11 +167,11 @@ def test_a_neighbour_that_does_not_come_keeps_nobody_out(
     def refuse(_service: PullHoldService, _attachment: dict[str, Any]) -> dict[str, Any]:
         raise Refused("not today")
 
-    monkeypatch.setattr(broker_links, "ATTACH_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(broker_services, "ATTACH_SECONDS_MAX", 0.01)
     monkeypatch.setattr(PullHoldService, "attach", refuse)
 
     async def main() -> None:
-        async with bell_broker(short_path, monkeypatch) as running:
+        async with notified_broker(short_path, monkeypatch) as running:
             assert (await running.client.send("t", b"0")).code == ResponseCode.SUCCESS
             assert (await running.client.pull("t", 0)).code == ResponseCode.SUCCESS
 

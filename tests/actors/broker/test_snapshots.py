@@ -11,7 +11,7 @@ import pytest
 from tests.storage.retention.test_snapshot import parts
 from wakelog.actors.broker import snapshots
 from wakelog.actors.broker.snapshots import Snapshots
-from wakelog.actors.links.neighbour import NeighbourLost
+from wakelog.actors.transport.service_client import ServiceLost
 
 
 class Log:
@@ -102,7 +102,7 @@ def test_what_a_snapshot_cannot_follow(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "cause"),
-    [({"refused": "too many"}, "too many"), (NeighbourLost("it has died"), "it has died")],
+    [({"refused": "too many"}, "too many"), (ServiceLost("it has died"), "it has died")],
 )
 def test_whatever_retention_refuses_is_a_failure(
     answer: dict[str, Any] | Exception, cause: str

@@ -12,7 +12,7 @@ import pytest
 
 from wakelog.actors.broker import store_holders
 from wakelog.actors.broker.store_holders import end_holders
-from wakelog.actors.links.station import LockByte
+from wakelog.actors.services.session import LockByte
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.file_system import RealFileSystem
 

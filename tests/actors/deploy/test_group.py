@@ -12,7 +12,7 @@ from wakelog.actors.deploy.group import (
     read_deployment_plan,
 )
 from wakelog.actors.ray.options import TARGETS, Placement
-from wakelog.actors.services import SERVICES
+from wakelog.actors.services.table import SERVICES
 from wakelog.nameserver.config import NameServerConfig
 
 

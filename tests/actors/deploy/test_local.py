@@ -105,7 +105,7 @@ def test_a_synchronous_send_is_answered_once_it_is_durable(tmp_path: Path) -> No
         watermarks = broker_of(deployment).statistics()["watermarks"]
         assert watermarks["flushed"] == watermarks["appended"] > 1000
         assert await bodies(client, "t", 1) == [b"x" * 1000]
-        assert broker_of(deployment).statistics()["links"]["references"]["flush"] >= 1
+        assert broker_of(deployment).statistics()["service_clients"]["references"]["flush"] >= 1
 
     run(tmp_path, body, "flushDiskType=SYNC_FLUSH")
 
@@ -115,7 +115,7 @@ def test_many_sends_at_once_share_flushes(tmp_path: Path) -> None:
         answers = await asyncio.gather(*(client.send("t", b"%d" % i) for i in range(200)))
         assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
         assert len(await bodies(client, "t", 200)) == 200
-        references = broker_of(deployment).statistics()["links"]["references"]
+        references = broker_of(deployment).statistics()["service_clients"]["references"]
         assert references["flush"] < 100
 
     run(tmp_path, body, "flushDiskType=SYNC_FLUSH")
@@ -140,7 +140,7 @@ def test_the_log_rolls_into_segments_that_were_made_ahead(tmp_path: Path) -> Non
             await client.send("t", b"%02d" % i * 5000)
             await wait_until(lambda: made()["made_count"] >= 2, "segments made ahead")
         assert len(await bodies(client, "t", 30)) == 30
-        links = broker.statistics()["links"]
+        links = broker.statistics()["service_clients"]
         assert links["segments"]["taken_count"] >= 5
         assert links["segments"]["own_count"] < links["segments"]["taken_count"]
         assert links["references"]["allocate"] >= 5
@@ -184,7 +184,7 @@ def test_a_transient_pool_is_committed_and_survives_the_broker(tmp_path: Path) -
         assert len(await bodies(client, "t", 40)) == 40
         broker = broker_of(deployment)
         assert broker._services["commit"].statistics()["copied_bytes"] >= 80_000
-        assert broker.statistics()["links"]["references"]["commit"] >= 1
+        assert broker.statistics()["service_clients"]["references"]["commit"] >= 1
         await wait_until(
             lambda: broker.statistics()["watermarks"]["flushed"] > 80_000, "a timed flush"
         )
@@ -233,7 +233,9 @@ def test_a_topic_that_a_client_makes_is_routed_when_it_hears_of_it(tmp_path: Pat
 def test_a_store_that_runs_is_refused_and_left_alone(tmp_path: Path) -> None:
     async def body(deployment: LocalDeployment, client: Client) -> None:
         attached = broker_of(deployment).statistics
-        await wait_until(lambda: all(attached()["links"]["attached"].values()), "neighbours")
+        await wait_until(
+            lambda: all(attached()["service_clients"]["attached"].values()), "neighbours"
+        )
         before = sorted((path, path.stat().st_size) for path in tmp_path.rglob("*"))
         other = LocalDeployment(small_plan(tmp_path))
         with pytest.raises(StoreLocked):

@@ -10,7 +10,7 @@ from wakelog.actors.deploy.host_addresses import HostAddresses
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import make_plan
 from wakelog.actors.errors import PlanRefused
-from wakelog.actors.links.service_plan import Transport
+from wakelog.actors.transport.service_plan import Transport
 from wakelog.storage.config import FlushDiskType
 from wakelog.telemetry.logs import LogFormat, LogLevel
 
@@ -60,7 +60,7 @@ def test_without_a_word_everything_is_as_rocketmq_has_it(monkeypatch: pytest.Mon
     assert found.name_server.address == found.name_server_address == "127.0.0.1:9876"
     assert broker.settings.broker.namesrv_addr == "127.0.0.1:9876"
     assert [use.port for use in found.ports] == [9876, 10911, 10909, 10912, 5557]
-    assert (found.transport, found.is_local) == (Transport.BELLS, False)
+    assert (found.transport, found.is_local) == (Transport.NOTIFICATIONS, False)
     assert (found.metrics_port, found.metrics_port_is_default) == (5557, True)
     assert (found.log_level, found.log_format) == (LogLevel.INFO, LogFormat.TEXT)
     assert found.checks_advertised

@@ -11,17 +11,17 @@ from tests.actors.supervised_brokers import SupervisedBroker
 from wakelog.actors.deploy.group import SUPERVISOR, actor_name, make_group
 from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.links.service_plan import Transport
 from wakelog.actors.ray.options import end_actor, find_actor
 from wakelog.actors.ray.private_ray import RayCluster
-from wakelog.actors.services import SERVICES
+from wakelog.actors.services.table import SERVICES
 from wakelog.actors.start_outcome import raise_failure
+from wakelog.actors.transport.service_plan import Transport
 from wakelog.protocol.codes import ResponseCode
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 BY_CALL = {"allocate", "delay", "retention"}
-BY_BELL_OR_CALL = {"dispatch", "wake", "flush"}
+BY_NOTIFICATION_OR_CALL = {"dispatch", "wake", "flush"}
 
 
 def test_messages_go_through_and_held_pulls_are_woken(supervised: SupervisedBroker) -> None:
@@ -45,7 +45,7 @@ def test_messages_go_through_and_held_pulls_are_woken(supervised: SupervisedBrok
 def test_each_kind_of_work_crosses_by_reference(supervised: SupervisedBroker) -> None:
     kinds = set(BY_CALL)
     if supervised.kind.transport is Transport.REFERENCES:
-        kinds |= {*BY_BELL_OR_CALL, "commit"}
+        kinds |= {*BY_NOTIFICATION_OR_CALL, "commit"}
 
     async def main() -> None:
         client = Client(supervised.address)

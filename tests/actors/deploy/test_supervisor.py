@@ -14,7 +14,7 @@ from wakelog.actors.deploy import supervised_process
 from wakelog.actors.deploy import supervisor as module
 from wakelog.actors.deploy.group import DeploymentPlan, GroupPlan
 from wakelog.actors.deploy.supervisor import SupervisorActor
-from wakelog.actors.services import SERVICES
+from wakelog.actors.services.table import SERVICES
 from wakelog.nameserver.config import NameServerConfig
 
 HERE = {"process_id": os.getpid(), "node_id": ""}

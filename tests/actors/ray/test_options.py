@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wakelog.actors.ray.options import COMMON, OVERRIDES, TARGETS, Placement, options_of
-from wakelog.actors.services import SERVICES, load
+from wakelog.actors.services.table import SERVICES, load
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.broker.snapshots import NOT_RUNNING
-from wakelog.actors.links.neighbour import ActorCaller
-from wakelog.actors.links.service_plan import read_plan
 from wakelog.actors.ray.options import find_actor, own_node_id
 from wakelog.actors.start_outcome import describe_failure, started
+from wakelog.actors.transport.service_client import ActorCalls
+from wakelog.actors.transport.service_plan import read_plan
 from wakelog.network.server_errors import ServerError
 from wakelog.storage.errors import StoreError
 
@@ -46,11 +46,11 @@ class BrokerActor:
         """
         async with self._starting:
             if self._service is None:
-                callers = {
-                    service: ActorCaller(await _find(name))
+                calls_by_service = {
+                    service: ActorCalls(await _find(name))
                     for service, name in self._neighbours.items()
                 }
-                service = BrokerService(self._plan, callers)
+                service = BrokerService(self._plan, calls_by_service)
                 try:
                     await service.start(store_id)
                 except (StoreError, ServerError) as error:

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from wakelog.actors.broker.flush_waiters import FlushWaiters
-from wakelog.actors.links.links import DispatchLine, FlushLine
+from wakelog.actors.services.broker_events import DispatchLine, FlushLine
 from wakelog.broker.decision import AwaitFlush
 from wakelog.network.handler import Reply
 

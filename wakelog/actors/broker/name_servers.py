@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from wakelog.actors.links.pump import Pump
+from wakelog.actors.transport.batching import BatchWorker
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import BrokerConfig
 from wakelog.network.call_errors import RemotingError
@@ -40,7 +40,7 @@ class NameServers:
         self._timeout_ms = config.register_broker_timeout_mills
         self._client = RemotingClient()
         self._broker: Broker | None = None
-        self._pump = Pump("registration", self._run)
+        self._worker = BatchWorker("registration", self._run)
         self._is_oneway = True
         self._after: list[Callable[[], None]] = []
         self._registered_count = 0
@@ -62,7 +62,7 @@ class NameServers:
         """Register everywhere without being waited for."""
         self._broker = broker
         self._is_oneway = self._is_oneway and oneway
-        self._pump.ask()
+        self._worker.ask()
 
     def after_registration(self, done: Callable[[], None], *, oneway: bool) -> None:
         """Call `done` once a registration that begins from now on was answered, or failed.
@@ -75,11 +75,11 @@ class NameServers:
             asyncio.get_running_loop().call_later(ONEWAY_SECONDS_MAX, done)
         self._after.append(done)
         self._is_oneway = self._is_oneway and oneway
-        self._pump.ask()
+        self._worker.ask()
 
     async def unregister(self, broker: Broker) -> None:
         """Leave every route; whoever does not answer finds out by itself."""
-        await self._pump.stop()
+        await self._worker.stop()
         await asyncio.gather(*(self._unregister_at(to, broker) for to in self._addresses))
 
     def statistics(self) -> dict[str, int]:
@@ -92,7 +92,7 @@ class NameServers:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._pump.stop()
+        await self._worker.stop()
         await self._client.close()
 
     async def _run(self) -> bool:

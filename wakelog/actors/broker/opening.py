@@ -12,9 +12,9 @@ import uuid
 from typing import NamedTuple
 
 from wakelog.actors.broker.store_holders import end_holders
-from wakelog.actors.links.clocks import wall_ms
-from wakelog.actors.links.service_plan import ServicePlan
-from wakelog.actors.links.station import BROKER_SERVICE, open_logs
+from wakelog.actors.services.session import BROKER_SERVICE, open_logs
+from wakelog.actors.transport.clocks import wall_ms
+from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.durability.store_identity import claim_identity, read_identity
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem

@@ -30,8 +30,8 @@ from wakelog.actors.broker.queue_looks import LOOK_SECONDS, AwaitDispatch, Queue
 from wakelog.actors.broker.request_times import RequestTimes
 from wakelog.actors.broker.table_files import TableFiles
 from wakelog.actors.broker.work_pool import WorkPool
-from wakelog.actors.lines.broker_links import BrokerLinks
-from wakelog.actors.links.clocks import wall_ms
+from wakelog.actors.services.broker_services import BrokerServices
+from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker.broker import Broker
 from wakelog.broker.decision import (
     AwaitFlush,
@@ -68,7 +68,7 @@ class Requests:
 
     def __init__(
         self,
-        links: BrokerLinks,
+        links: BrokerServices,
         pool: WorkPool,
         tables: TableFiles,
         name_servers: NameServers,

@@ -35,11 +35,11 @@ from wakelog.actors.broker.snapshots import Snapshots
 from wakelog.actors.broker.state_log import StateLog
 from wakelog.actors.broker.table_files import TableFiles
 from wakelog.actors.broker.work_pool import WorkPool
-from wakelog.actors.lines.broker_links import BrokerLinks
-from wakelog.actors.links.clocks import steady_ms, wall_ms
-from wakelog.actors.links.links import Attachment
-from wakelog.actors.links.neighbour import Caller
-from wakelog.actors.links.service_plan import ServicePlan
+from wakelog.actors.services.broker_events import AttachRequest
+from wakelog.actors.services.broker_services import BrokerServices
+from wakelog.actors.transport.clocks import steady_ms, wall_ms
+from wakelog.actors.transport.service_client import ServiceCalls
+from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import PORTS_BELOW
 from wakelog.broker.decision import HoldPull
@@ -79,12 +79,12 @@ REGISTER_SECONDS_MAX = 10.0
 class BrokerService:
     """One broker. It is its links' LinkEvents."""
 
-    def __init__(self, plan: ServicePlan, callers: Mapping[str, Caller]) -> None:
+    def __init__(self, plan: ServicePlan, calls_by_service: Mapping[str, ServiceCalls]) -> None:
         """Hold everything, open nothing."""
         self._plan = plan
         self._settings = plan.settings
         self._fs = RealFileSystem()
-        self._links = BrokerLinks(plan, callers, self._fs)
+        self._links = BrokerServices(plan, calls_by_service, self._fs)
         self._name_servers = NameServers(self._settings.broker)
         self._tables = TableFiles(self._fs, self._settings.store.paths)
         self._published: FilterPublisher | None = None
@@ -253,10 +253,10 @@ class BrokerService:
 
     # What the links call.
 
-    def attachment(self) -> Attachment:
+    def attachment(self) -> AttachRequest:
         """Return what a neighbour that is attached now has to know."""
         report = self.store.recovery
-        return Attachment(
+        return AttachRequest(
             epoch=self._epoch,
             store_id=self._store_id,
             appended=self._progress.appended,
@@ -385,5 +385,5 @@ class BrokerService:
                 "saved_count": self._tables.saved_count,
                 "failed_count": self._tables.failed_count,
             },
-            "links": self._links.statistics(),
+            "service_clients": self._links.statistics(),
         }

@@ -21,8 +21,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from wakelog.actors.links.neighbour import NeighbourLost
-from wakelog.actors.retention import LeaseRequest
+from wakelog.actors.services.retention import LeaseRequest
+from wakelog.actors.transport.service_client import ServiceLost
 from wakelog.storage.retention.snapshot import SnapshotRefused, read_snapshot
 
 FLUSH_SECONDS_MAX: Final = 5.0
@@ -55,7 +55,7 @@ class LeaseLine(Protocol):
     """To Retention."""
 
     async def ask(self, method: str, *arguments: Any) -> dict[str, Any]:
-        """Ask about a lease. Raises: NeighbourLost."""
+        """Ask about a lease. Raises: ServiceLost."""
         ...
 
 
@@ -120,7 +120,7 @@ class Snapshots:
     async def _ask(self, method: str, *arguments: Any) -> dict[str, Any]:
         try:
             return await self._leases.ask(method, *arguments)
-        except NeighbourLost as error:
+        except ServiceLost as error:
             return failure(f"retention does not answer: {error}", _RETRY)
 
 

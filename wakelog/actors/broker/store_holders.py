@@ -17,7 +17,7 @@ import signal
 import time
 from contextlib import suppress
 
-from wakelog.actors.links.station import LockByte
+from wakelog.actors.services.session import LockByte
 from wakelog.storage.durability.store_lock import BROKER_BYTE, StoreLock
 from wakelog.storage.errors import StoreLocked
 from wakelog.storage.file_system import FileSystem

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from wakelog.actors.extensions.added_services import actor_kind
-from wakelog.actors.links.service_plan import ServicePlan
 from wakelog.actors.ray.options import ANYWHERE, Placement, make_actor
-from wakelog.actors.services import SERVICES
+from wakelog.actors.services.added_services import actor_kind
+from wakelog.actors.services.table import SERVICES
+from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.nameserver.config import NameServerConfig
 
 SUPERVISOR = "Supervisor"

@@ -1,7 +1,7 @@
 """A deployment in one process, without Ray: the same services, each called in a thread of its own.
 
 `wakelog up --local` and most tests use it. The brokers and the name server run on the caller's
-loop; a neighbour of a broker is an object behind a `LocalCaller`.
+loop; a neighbour of a broker is an object behind a `LocalCalls`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from wakelog.actors.deploy.deployment import Report
 from wakelog.actors.deploy.metrics_end import serve_metrics
 from wakelog.actors.deploy.plan import BrokerPlan, Plan
 from wakelog.actors.deploy.runtime_directory import RuntimeDirectory
-from wakelog.actors.lines.broker_links import SERVICES
-from wakelog.actors.links.neighbour import LocalCaller
-from wakelog.actors.links.service_plan import ServicePlan, memory_directory
 from wakelog.actors.name_server_service import NameServerService
-from wakelog.actors.services import make_service
+from wakelog.actors.services.broker_services import SERVICES
+from wakelog.actors.services.table import make_service
+from wakelog.actors.transport.service_client import LocalCalls
+from wakelog.actors.transport.service_plan import ServicePlan, memory_directory
 from wakelog.nameserver.config import NameServerSettings
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
@@ -31,9 +31,9 @@ class LocalBroker:
         self.plan = plan
         builtins = plan.to_builtins()
         services = {name: make_service(name, builtins) for name in SERVICES}
-        self._callers = {name: LocalCaller(one, name) for name, one in services.items()}
+        self._calls_by_service = {name: LocalCalls(one, name) for name, one in services.items()}
         self._services = services
-        self.service = BrokerService(plan, self._callers)
+        self.service = BrokerService(plan, self._calls_by_service)
 
     def statistics(self) -> dict[str, Any]:
         """Return what the broker and each of its neighbours say."""
@@ -48,8 +48,8 @@ class LocalBroker:
 
     def close(self) -> None:
         """End the neighbours' threads."""
-        for caller in self._callers.values():
-            caller.close()
+        for calls in self._calls_by_service.values():
+            calls.close()
 
 
 class LocalDeployment:

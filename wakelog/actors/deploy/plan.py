@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
-from wakelog.actors.links.service_plan import Transport
+from wakelog.actors.transport.service_plan import Transport
 from wakelog.broker.config import PORTS_ABOVE, PORTS_BELOW
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.nameserver.config import NameServerConfig
@@ -31,7 +31,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     broker_count: int = 1
     config_path: str | None = None
     settings: tuple[str, ...] = ()
-    transport: Transport = Transport.BELLS
+    transport: Transport = Transport.NOTIFICATIONS
     is_local: bool = False
     metrics_port: int | None = None
 

@@ -19,14 +19,14 @@ from wakelog.actors.deploy.deployment import Report
 from wakelog.actors.deploy.group import DeploymentPlan, GroupPlan, actors_count, make_supervisor
 from wakelog.actors.deploy.plan import BrokerPlan, Plan
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.extensions.added_services import offered_services
-from wakelog.actors.links.bells import NO_FAULTS, BellFaults
-from wakelog.actors.links.service_plan import ServicePlan, memory_directory
 from wakelog.actors.ray.fast_start.ray_import import import_ray
 from wakelog.actors.ray.hosted_ray import HostedRay
 from wakelog.actors.ray.options import ANYWHERE, Placement, end_actor
 from wakelog.actors.ray.private_ray import RayCluster, RayFailed, leave
+from wakelog.actors.services.added_services import offered_services
 from wakelog.actors.start_outcome import raise_failure
+from wakelog.actors.transport.notifications import NO_FAULTS, NotificationFaults
+from wakelog.actors.transport.service_plan import ServicePlan, memory_directory
 
 READY_SECONDS_MAX = 600.0
 """A recovery of a store of terabytes after a crash may take minutes; it shows its progress."""
@@ -99,8 +99,8 @@ class SupervisedActors:
 class RayDeployment:
     """See `deployment.Deployment`."""
 
-    def __init__(self, plan: Plan, faults: BellFaults = NO_FAULTS) -> None:
-        """Start nothing. `faults` are what a test wants to go wrong with the bells."""
+    def __init__(self, plan: Plan, faults: NotificationFaults = NO_FAULTS) -> None:
+        """Start nothing. `faults` are what a test wants to go wrong with the notifications."""
         self._plan = plan
         self._faults = faults
         self._cluster: RayCluster | None = None
@@ -174,11 +174,11 @@ def deployment_plan(
     shared_directory: Path,
     placements: dict[str, Placement] | None = None,
     *,
-    faults: BellFaults = NO_FAULTS,
+    faults: NotificationFaults = NO_FAULTS,
 ) -> DeploymentPlan:
     """Return what the actors of a plan are started with.
 
-    shared_directory: for words and bells; in memory, and removed by the caller afterwards.
+    shared_directory: for words and notifications; in memory, and removed by the caller afterwards.
     placements: where brokers have to live, by name; the name server lives beside the first.
     """
     places = [(placements or {}).get(broker.name, ANYWHERE) for broker in plan.brokers]

@@ -38,7 +38,7 @@ from wakelog.actors.deploy.group import (
 from wakelog.actors.deploy.metrics_end import serve_metrics
 from wakelog.actors.deploy.supervised_process import Charge
 from wakelog.actors.ray.options import end_actor
-from wakelog.actors.services import SERVICES
+from wakelog.actors.services.table import SERVICES
 from wakelog.network.server_errors import PortUnavailable
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer

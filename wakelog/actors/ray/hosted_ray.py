@@ -73,7 +73,7 @@ class HostedRay(NamedTuple):
     address: where Ray is reached.
     node_id: the head's.
     environment: what another process needs to join it.
-    shared_directory: for words and bells; in memory, and removed at the end.
+    shared_directory: for words and notifications; in memory, and removed at the end.
     """
 
     address: str

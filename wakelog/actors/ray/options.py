@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from wakelog.actors.services import SERVICES, load
+from wakelog.actors.services.table import SERVICES, load
 
 
 class Option(NamedTuple):
@@ -73,7 +73,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "NameServer": "wakelog.actors.name_server:NameServerActor",
     "Broker": "wakelog.actors.broker.actor:BrokerActor",
     **{row.actor_name: row.target for row in SERVICES.values()},
-    "AddedService": "wakelog.actors.extensions.added_services:AddedService",
+    "AddedService": "wakelog.actors.services.added_services:AddedService",
 }
 """Every kind of actor, and `module:class` of its shell."""
 

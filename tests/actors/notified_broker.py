@@ -1,0 +1,102 @@
+"""A broker and its services on one loop, without Ray, with real watermarks and notifications.
+
+Each service runs on the loop as its actor would. What differs from a deployment is that they share
+one process, so that nobody can die alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.actors.client import Client
+from tests.actors.deployments import small_plan
+from wakelog.actors.broker.service import BrokerService
+from wakelog.actors.services import session
+from wakelog.actors.services.table import SERVICES, Service, make_service
+from wakelog.actors.transport.notifications import NO_FAULTS, NotificationFaults
+from wakelog.actors.transport.service_plan import ServicePlan, Transport
+
+
+class LoopCalls:
+    """Calls a service on the loop, as Ray calls the method of an actor."""
+
+    def __init__(self, service: Service) -> None:
+        self.counts: Counter[str] = Counter()
+        self._service = service
+
+    def call(self, kind: str, method: str, *arguments: Any) -> asyncio.Task[Any]:
+        self.counts[kind] += 1
+        return asyncio.get_running_loop().create_task(self._call(method, arguments))
+
+    def call_two(
+        self, kind: str, method: str, *arguments: Any
+    ) -> tuple[Awaitable[Any], Awaitable[Any]]:
+        pair = self.call(kind, method, *arguments)
+        return _part(pair, 0), _part(pair, 1)
+
+    async def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        values = [await one if isinstance(one, Awaitable) else one for one in arguments]
+        return getattr(self._service, method)(*values)
+
+
+def _part(pair: asyncio.Task[Any], index: int) -> asyncio.Task[Any]:
+    async def part() -> Any:
+        return (await asyncio.shield(pair))[index]
+
+    return asyncio.get_running_loop().create_task(part())
+
+
+class NotifiedBroker:
+    """A running broker, its services and a client."""
+
+    def __init__(self, plan: ServicePlan, client: Client) -> None:
+        self.services = {name: make_service(name, plan.to_builtins()) for name in SERVICES}
+        self.calls_by_service = {name: LoopCalls(one) for name, one in self.services.items()}
+        self.broker = BrokerService(plan, self.calls_by_service)
+        self.client = client
+
+    def links(self) -> dict[str, Any]:
+        """Return what the broker says of its links."""
+        found: dict[str, Any] = self.broker.statistics()["service_clients"]
+        return found
+
+
+@asynccontextmanager
+async def notified_broker(
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *settings: str,
+    faults: NotificationFaults = NO_FAULTS,
+    transport: Transport = Transport.NOTIFICATIONS,
+) -> AsyncIterator[NotifiedBroker]:
+    """Run a broker below a short directory."""
+    monkeypatch.setattr(session, "open_logs", lambda *_: None)
+    monkeypatch.setattr("wakelog.actors.broker.opening.open_logs", lambda *_: None)
+    plan = small_plan(directory / "store", "wakelog.checkAdvertise=false", *settings)
+    broker_settings = plan.brokers[0].settings
+    broker_settings.broker.namesrv_addr = ""
+    service_plan = ServicePlan(
+        settings=msgspec.structs.replace(broker_settings),
+        bind_host="127.0.0.1",
+        transport=transport,
+        runtime_directory=str(directory / "run"),
+        log_directory=str(directory / "logs"),
+        memory_directory=str(directory),
+        faults=faults,
+    )
+    client = Client(plan.brokers[0].address)
+    running = NotifiedBroker(service_plan, client)
+    await running.broker.start()
+    try:
+        yield running
+    finally:
+        await client.close()
+        await running.broker.stop()

@@ -1,0 +1,171 @@
+"""All lines together: what crosses with each transport, and what lost notifications cost."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.actors.bounded import run
+from tests.actors.client import records
+from tests.actors.deployments import wait_until
+from tests.actors.notified_broker import NotifiedBroker, notified_broker
+from wakelog.actors.transport.notifications import NO_FAULTS, NotificationFaults
+from wakelog.actors.transport.service_plan import Transport
+from wakelog.broker.housekeeping import ROUND_MS_MIN
+from wakelog.protocol.codes import ResponseCode
+
+pytestmark = pytest.mark.slow
+
+FAULTS = [
+    pytest.param(NO_FAULTS, id="none"),
+    pytest.param(NotificationFaults(drop_every=1), id="every notification"),
+    pytest.param(NotificationFaults(drop_every=2), id="every 2nd notification"),
+    pytest.param(NotificationFaults(drop_every=7), id="every 7th notification"),
+    pytest.param(NotificationFaults(drop_notes=True), id="every note"),
+]
+
+
+@pytest.fixture(autouse=True)
+def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for lost notifications ten times as often, so that what they cost is a tenth."""
+    monkeypatch.setattr("wakelog.actors.services.by_notification.RECHECK_SECONDS", 0.1)
+    monkeypatch.setattr("wakelog.actors.services.flush_client.STALL_SECONDS", 0.05)
+    monkeypatch.setattr("wakelog.broker.housekeeping.LOOK_AFTER_HELD_MS", 100)
+    monkeypatch.setattr("wakelog.broker.housekeeping.ROUND_MS_MIN", 500)
+
+
+async def exchange(running: NotifiedBroker, count: int) -> float:
+    """Send and receive messages through held pulls; return the seconds it took."""
+    began = time.monotonic()
+    client = running.client
+    await client.send("t", b"0")
+    await wait_until(lambda: _readable(running, 1), "the first message")
+    for number in range(1, count):
+        held = asyncio.ensure_future(client.pull("t", number, hold_ms=15_000))
+        answer = await client.send("t", b"%d" % number)
+        assert answer.code == ResponseCode.SUCCESS
+        assert [record.body for record in records(await held)] == [b"%d" % number]
+    return time.monotonic() - began
+
+
+async def _readable(running: NotifiedBroker, count: int) -> bool:
+    return (await running.client.pull("t", count - 1)).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("faults", FAULTS)
+def test_lost_notifications_and_notes_cost_time_and_nothing_else(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, faults: NotificationFaults
+) -> None:
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch, faults=faults) as running:
+            seconds = await exchange(running, 3)
+            # A pull that nobody wakes is looked after by the broker, round after round.
+            assert seconds < 10
+            if faults.drop_every in (1, 2):
+                assert running.links()["notifications"]["dropped"]
+
+    run(main)
+
+
+@pytest.mark.parametrize("faults", FAULTS)
+def test_a_synchronous_send_is_answered_in_time_whatever_is_lost(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, faults: NotificationFaults
+) -> None:
+    async def main() -> None:
+        sync = "flushDiskType=SYNC_FLUSH"
+        async with notified_broker(short_path, monkeypatch, sync, faults=faults) as running:
+            for number in range(4):
+                began = time.monotonic()
+                answer = await running.client.send("t", b"%d" % number)
+                assert answer.code == ResponseCode.SUCCESS
+                assert time.monotonic() - began < 2
+            watermarks = running.broker.statistics()["watermarks"]
+            assert watermarks["flushed"] == watermarks["appended"] > 0
+
+    run(main)
+
+
+def test_what_no_producer_waits_for_is_flushed_and_seen_all_the_same(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        settings = ("flushDiskType=SYNC_FLUSH", "messageDelayLevel=1s 5s")
+        async with notified_broker(short_path, monkeypatch, *settings) as running:
+            await running.client.send("t", b"later", properties="DELAY\x011\x02")
+            await wait_until(lambda: _readable(running, 1), "the delayed message")
+
+    run(main)
+
+
+@pytest.mark.parametrize("transport", list(Transport))
+def test_every_kind_of_work_crosses_by_reference(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, transport: Transport
+) -> None:
+    async def main() -> None:
+        pool = ("transientStorePoolEnable=true", "transientStorePoolSize=2")
+        async with notified_broker(short_path, monkeypatch, *pool, transport=transport) as running:
+            await exchange(running, 3)
+            await running.client.send("t", b"x" * 20_000)
+            by_call = {"allocate", "commit", "delay", "retention"}
+            if transport is Transport.REFERENCES:
+                by_call |= {"dispatch", "wake", "hold", "flush"}
+            await wait_until(
+                lambda: all(running.links()["references"].get(kind) for kind in by_call),
+                f"a call for each of {by_call}",
+            )
+
+    run(main)
+
+
+def test_with_notifications_the_hot_path_makes_no_calls(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch) as running:
+            await exchange(running, 20)
+            references = running.links()["references"]
+            assert not {"dispatch", "wake", "hold", "flush"} & set(references)
+            assert running.links()["notifications"]["sent"] >= 20
+
+    run(main)
+
+
+@pytest.mark.parametrize("service", ["reput", "pull_hold", "flush", "allocate_mapped_file"])
+def test_a_service_that_lost_everything_is_attached_again(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, service: str
+) -> None:
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch) as running:
+            await exchange(running, 3)
+            client = running.broker._links._neighbours[service]
+            running.services[service].release()
+            client.lose()
+            await wait_until(lambda: client.attached_count == 2, "the second attachment")
+            held = asyncio.ensure_future(running.client.pull("t", 3, hold_ms=15_000))
+            await running.client.send("t", b"after")
+            assert [record.body for record in records(await held)] == [b"after"]
+
+    run(main)
+
+
+def test_a_pull_that_was_held_while_pull_hold_was_away_is_woken_when_it_is_back(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its note was lost, and so was the arrival's: it looks again."""
+
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch) as running:
+            await exchange(running, 1)
+            client = running.broker._links._neighbours["pull_hold"]
+            running.services["pull_hold"].release()
+            held = asyncio.ensure_future(running.client.pull("t", 1, hold_ms=15_000))
+            await wait_until(lambda: len(running.broker.held_notes()) == 1, "the pull held")
+            await running.client.send("t", b"after")
+            await wait_until(lambda: _readable(running, 2), "the message")
+            assert not held.done()
+            client.lose()
+            async with asyncio.timeout(ROUND_MS_MIN / 2_000):
+                assert [record.body for record in records(await held)] == [b"after"]
+
+    run(main)

@@ -1,0 +1,212 @@
+"""What Reput opens when it is attached: files that are durable, and a checkpoint that says so."""
+
+import sys
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.actors.plans import service_plan
+from tests.actors.stores import fill, known_of, open_plan_store
+from wakelog.actors.services import dispatch as dispatch_module
+from wakelog.actors.services.broker_events import AttachRequest
+from wakelog.actors.services.dispatch import SWITCH_SECONDS, Dispatch, KernelLoading
+from wakelog.dispatchers.reput import FlushJob
+from wakelog.storage.durability.checkpoint import decode_checkpoint
+from wakelog.storage.durability.dispatched import read_dispatched
+from wakelog.storage.errors import StoreFailed
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.kernels.kernels import Kernels
+
+KERNELS = Kernels(
+    lambda: (0, 0, 0), lambda: (0, 0, 0, 0, 0), lambda: None, lambda: 0, lambda: 0, lambda: 0
+)
+
+
+def test_what_was_dispatched_is_durable_and_noted_when_it_is_closed(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path)
+    config = plan.settings.store
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), AttachRequest)
+        dispatch = Dispatch(RealFileSystem(), config, known)
+        assert dispatch.flushed == 0
+        end = fill(store, 3, now_ms=1_234_567, properties_text="KEYS\x01k")
+        assert dispatch.step(end).dispatched == end
+        dispatch.close()
+        assert dispatch.flushed == end
+        checkpoint = decode_checkpoint(Path(config.paths.checkpoint).read_bytes())
+        assert checkpoint.logics_ms == 1_234_567
+
+
+def test_what_is_dispatched_while_a_flush_runs_is_not_called_durable(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path)
+    config, fs = plan.settings.store, RealFileSystem()
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), AttachRequest)
+        dispatch = Dispatch(fs, config, known)
+        first_end = fill(store, 3, now_ms=1_000)
+        dispatch.step(first_end)
+        job = dispatch.core.prepare_flush()
+        end = fill(store, 3, now_ms=2_000)
+        assert dispatch.step(end).dispatched == end
+        dispatch.run(job)
+        assert dispatch.flushed == first_end
+        assert read_dispatched(fs, config.paths.dispatched).physical_offset == first_end
+        checkpoint = decode_checkpoint(Path(config.paths.checkpoint).read_bytes())
+        assert checkpoint.logics_ms == 1_000
+        dispatch.close()
+        assert read_dispatched(fs, config.paths.dispatched).physical_offset == end
+
+
+def test_after_a_recovery_dispatch_begins_where_that_says(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path)
+    with open_plan_store(plan) as store:
+        fill(store, 3)
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), AttachRequest)
+        assert known.dispatch_from == store.recovery.dispatch_from
+        dispatch = Dispatch(RealFileSystem(), plan.settings.store, known)
+        assert dispatch.core.position <= store.recovery.dispatch_from
+        statistics = dispatch.statistics()
+        assert statistics["puts_by_topic"] == {} and statistics["plugins"]["running"] == {}
+        dispatch.close()
+
+
+def test_behind_a_failed_sync_the_next_one_checks_and_begins_at_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The queues looked whole in the page cache, and the checkpoint went on from there.
+    plan = service_plan(tmp_path)
+    config = plan.settings.store
+    mark = Path(config.store_path_root, "wakelog.failed-sync")
+
+    def refuse(fs: RealFileSystem, fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), AttachRequest)
+        dispatch = Dispatch(RealFileSystem(), config, known)
+        end = fill(store, 3, properties_text="KEYS\x01k")
+        dispatch.step(end)
+        with monkeypatch.context() as patched:
+            patched.setattr(RealFileSystem, "datasync", refuse)
+            with pytest.raises(StoreFailed):
+                dispatch.run(dispatch.core.prepare_flush())
+        assert mark.exists()
+        again = msgspec.structs.replace(
+            known, appended=end, committed=end, dispatched=end, dispatch_from=None
+        )
+        follower = Dispatch(RealFileSystem(), config, again)
+        assert follower.core.position == 0 and not mark.exists()
+        assert follower.step(end).dispatched == end
+        follower.close()
+
+
+def test_a_sync_that_fails_while_it_is_attached_is_not_believed_by_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The Broker has not heard of a position yet: the next one is attached as the first one was.
+    plan = service_plan(tmp_path)
+    config = plan.settings.store
+    mark = Path(config.store_path_root, "wakelog.failed-sync")
+    with open_plan_store(plan) as store:
+        dispatch = Dispatch(
+            RealFileSystem(), config, msgspec.convert(known_of(store), AttachRequest)
+        )
+        dispatch.step(fill(store, 3, properties_text="KEYS\x01k"))
+        dispatch.close()
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), AttachRequest)
+        known = msgspec.structs.replace(known, clean_exit=True)
+        end = known.committed
+        assert known.dispatch_from == end
+
+        def refuse(_: object) -> None:
+            raise StoreFailed("/store", "sync", OSError(5, "Input/output error"))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(FlushJob, "run", refuse)
+            with pytest.raises(StoreFailed):
+                Dispatch(RealFileSystem(), config, known)
+        assert mark.exists()
+        follower = Dispatch(RealFileSystem(), config, known)
+        assert follower.core.position == 0 and not mark.exists()
+        assert follower.step(end).dispatched == end
+        follower.close()
+
+
+def test_the_checkpoint_does_not_vouch_for_index_files_that_were_removed(tmp_path: Path) -> None:
+    # They are made anew, and until they are synced a crash can tear them.
+    plan = service_plan(tmp_path)
+    config = plan.settings.store
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), AttachRequest)
+        dispatch = Dispatch(RealFileSystem(), config, known)
+        dispatch.step(fill(store, 3, now_ms=1_234_567, properties_text="KEYS\x01k"))
+        dispatch.close()
+        assert decode_checkpoint(Path(config.paths.checkpoint).read_bytes()).index_ms == 1_234_567
+        for path in Path(config.paths.index_directory).iterdir():
+            path.unlink()
+        Dispatch(RealFileSystem(), config, known)
+        assert decode_checkpoint(Path(config.paths.checkpoint).read_bytes()).index_ms == 0
+
+
+@pytest.mark.parametrize(("spare_bytes", "waits_count"), [(0, 1), (1, 0)])
+def test_with_much_to_catch_up_with_the_kernels_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare_bytes: int, waits_count: int
+) -> None:
+    waits: list[None] = []
+    monkeypatch.setattr(dispatch_module._LOADING, "wait", lambda: waits.append(None))
+    plan = service_plan(tmp_path)
+    with open_plan_store(plan) as store:
+        known = msgspec.convert(known_of(store), AttachRequest)
+        dispatch = Dispatch(RealFileSystem(), plan.settings.store, known)
+        end = fill(store, 3)
+        monkeypatch.setattr(dispatch_module, "LOAD_WAIT_BYTES_MIN", end + spare_bytes)
+        assert dispatch.step(end).dispatched == end
+        dispatch.close()
+    assert len(waits) == waits_count
+
+
+def test_waiting_brings_the_kernels() -> None:
+    before_seconds = sys.getswitchinterval()
+    intervals: list[float] = []
+
+    def compile_now() -> Kernels:
+        intervals.append(sys.getswitchinterval())
+        return KERNELS
+
+    loading = KernelLoading(compile_now)
+    loading.wait()
+    assert loading.kernels() is KERNELS
+    assert intervals == [pytest.approx(SWITCH_SECONDS, rel=0.01)]
+    assert sys.getswitchinterval() == before_seconds
+
+
+def test_a_failure_ends_the_waiting() -> None:
+    def fail() -> Kernels:
+        raise RuntimeError("no writeable cache")
+
+    loading = KernelLoading(fail)
+    loading.wait()
+    assert loading.kernels() is None
+
+
+def test_a_compiler_that_takes_long_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch_module, "LOAD_WAIT_SECONDS_MAX", 0.01)
+    compiled = threading.Event()
+
+    def compile_now() -> Kernels:
+        assert compiled.wait(10.0)
+        return KERNELS
+
+    loading = KernelLoading(compile_now)
+    loading.wait()
+    assert loading.kernels() is None
+    monkeypatch.setattr(dispatch_module, "LOAD_WAIT_SECONDS_MAX", 10.0)
+    loading.wait()
+    assert loading.kernels() is None, "the second wait did not wait"
+    compiled.set()
+    while loading.kernels() is None:
+        pass

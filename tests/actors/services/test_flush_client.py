@@ -1,0 +1,418 @@
+"""Who waits for the disk is answered by Flush, or by the Broker itself, and never wrongly."""
+
+import asyncio
+import errno
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.actors.bounded import run
+from tests.actors.services.fakes import EPOCH, Events, FakeCalls, attached_client
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.actors.services import flush_client
+from wakelog.actors.services.flush import FlushOutcome
+from wakelog.actors.services.flush_client import BellFlush, OwnSync, ReferenceFlush
+from wakelog.actors.transport.notifications import NotificationSender, NotificationSocket, Notifier
+from wakelog.actors.transport.service_client import ServiceClient
+from wakelog.actors.transport.shared_watermarks import (
+    InitialWatermarks,
+    SharedWatermark,
+    SharedWatermarks,
+    make_shared_watermarks,
+)
+from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+
+SEGMENT_BYTES = 4096
+
+
+class FakeFlush(FakeCalls):
+    """Says that all is durable, or what it was told to say."""
+
+    def __init__(self) -> None:
+        super().__init__(sync=self.sync)
+        self.outcome: FlushOutcome | None = None
+
+    def sync(self, epoch: int, request: dict[str, Any]) -> dict[str, Any]:
+        assert epoch == EPOCH
+        outcome = self.outcome or FlushOutcome(request["committed"], None, 1 << 40)
+        return dict(msgspec.to_builtins(outcome))
+
+
+class Harness:
+    """A line over a log of two segments in memory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.fs = MemoryFileSystem()
+        self.flush = FakeFlush()
+        self.events = Events()
+        self.directory = directory
+        self.files = MappedFileQueue(self.fs, ["/log"], SEGMENT_BYTES)
+        self.fs.make_directories("/log")
+        self.add_segment(0)
+
+    def add_segment(self, start_offset: int) -> None:
+        path = self.files.path_for(start_offset)
+        fd = self.fs.open(path, create=True)
+        self.fs.allocate(fd, SEGMENT_BYTES)
+        self.fs.close(fd)
+        self.files.add(path, start_offset)
+
+    async def start(self, *, attached: bool = True, interval: float | None = None) -> None:
+        if attached:
+            self.client = await attached_client(self.flush)
+        else:
+            self.client = ServiceClient("flush", self.flush, dict)
+        self.line = ReferenceFlush(
+            self.client,
+            OwnSync(self.fs, self.files),
+            self.events,
+            epoch=EPOCH,
+            flushed=0,
+            descriptor_path=self.directory / "fds",
+            interval_seconds=interval,
+        )
+
+    def append(self, end: int) -> None:
+        self.line.appended(appended=end, committed=end, stored_ms=1)
+
+    async def wait_flushed(self, end: int) -> None:
+        while self.events.flushed_to < end:
+            await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        await self.line.stop()
+        await self.client.stop()
+        self.line.close()
+
+
+@pytest.fixture
+def harness(short_path: Path) -> Harness:
+    return Harness(short_path)
+
+
+def test_flush_is_asked_and_believed(harness: Harness) -> None:
+    async def main() -> None:
+        await harness.start()
+        harness.append(100)
+        harness.line.want()
+        await harness.wait_flushed(100)
+        assert harness.line.own_count == 0 and harness.fs.calls["datasync"] == 0
+        [(_, request)] = harness.flush.called("sync")
+        assert request == {
+            "flushed": 0,
+            "committed": 100,
+            "appended": 100,
+            "stored_ms": 1,
+            "force": True,
+        }
+        await harness.stop()
+
+    run(main)
+
+
+def test_without_flush_the_broker_syncs_by_itself(harness: Harness) -> None:
+    async def main() -> None:
+        await harness.start(attached=False)
+        harness.append(100)
+        harness.line.want()
+        await harness.wait_flushed(100)
+        harness.add_segment(SEGMENT_BYTES)
+        harness.append(SEGMENT_BYTES + 10)
+        harness.line.want()
+        await harness.wait_flushed(SEGMENT_BYTES + 10)
+        assert harness.line.own_count == 2 and harness.fs.calls["datasync"] == 3
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_flush_that_hangs_is_not_waited_for(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flush_client, "STALL_SECONDS", 0.01)
+
+    async def main() -> None:
+        await harness.start()
+        harness.flush.hanging.add("sync")
+        for end in (100, 200):
+            harness.append(end)
+            harness.line.want()
+            await harness.wait_flushed(end)
+        # The second time it is known to hang, and not asked again.
+        assert len(harness.flush.called("sync")) == 1 and harness.line.own_count == 2
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_failed_sync_is_told_once_and_nothing_is_flushed_after_it(harness: Harness) -> None:
+    async def main() -> None:
+        await harness.start()
+        harness.flush.outcome = FlushOutcome(0, "sync of segment 0 failed", 1 << 40)
+        harness.append(100)
+        harness.line.want()
+        while harness.events.failure is None:
+            await asyncio.sleep(0)
+        harness.flush.outcome = None
+        harness.append(200)
+        harness.line.want()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        harness.line.took(200)  # a notification that comes late
+        assert harness.events.flushed_to == 0
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_sync_of_the_brokers_own_that_fails_is_a_failure(harness: Harness) -> None:
+    async def main() -> None:
+        await harness.start(attached=False)
+        harness.fs.fail("datasync", number=errno.EIO)
+        harness.append(100)
+        harness.line.want()
+        while harness.events.failure is None:
+            await asyncio.sleep(0)
+        assert harness.events.flushed_to == 0
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_timed_flush_comes_without_being_wanted(harness: Harness) -> None:
+    async def main() -> None:
+        await harness.start(interval=0.01)
+        harness.append(100)
+        await harness.wait_flushed(100)
+        assert [request["force"] for _, request in harness.flush.called("sync")] == [False]
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_flush_that_has_something_to_note_is_asked_again(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else may come for long: who reads the files would not see the last messages."""
+    monkeypatch.setattr(flush_client, "CHECKPOINT_MS", 10)
+
+    async def main() -> None:
+        await harness.start(interval=0.01)
+        harness.flush.outcome = FlushOutcome(100, None, 1 << 40, noted=False)
+        harness.append(100)
+        harness.line.want()
+        await harness.wait_flushed(100)
+        while len(harness.flush.called("sync")) < 4:
+            await asyncio.sleep(0.001)
+        harness.flush.outcome = None
+        while not harness.line._noted:
+            await asyncio.sleep(0.001)
+        forced = [request["force"] for _, request in harness.flush.called("sync")]
+        assert forced[0] and not any(forced[1:])
+        await harness.stop()
+
+    run(main)
+
+
+def test_descriptors_are_sent_again_to_a_flush_that_lacks_them(harness: Harness) -> None:
+    async def main() -> None:
+        await harness.start()
+        sent: list[int] = []
+        harness.line.send_descriptors = lambda begin=None: sent.append(1)  # type: ignore[method-assign]
+        harness.append(100)
+        harness.flush.outcome = FlushOutcome(0, None, 0)
+        harness.line.want()
+        while len(sent) < 2:
+            await asyncio.sleep(0)
+        harness.flush.outcome = None
+        harness.line.want()
+        await harness.wait_flushed(100)
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_flush_that_was_away_while_the_log_rolled_is_told(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[list[int]] = []
+
+    def send(_path: Path, segments: list[tuple[int, int]]) -> bool:
+        sent.append([start for start, _ in segments])
+        return True
+
+    monkeypatch.setattr(flush_client, "send_descriptors", send)
+
+    async def main() -> None:
+        await harness.start(attached=False)
+        harness.append(100)
+        harness.add_segment(SEGMENT_BYTES)
+        end = SEGMENT_BYTES + 10
+        harness.append(end)
+        harness.line.want()
+        await harness.wait_flushed(end)
+        harness.client.keep()
+        await harness.client.wait_attached()
+        # It was attached with what the Broker knew before the log rolled.
+        harness.line.attached(100)
+        assert sent[-1] == [0, SEGMENT_BYTES]
+        harness.append(end + 10)
+        harness.line.want()
+        await harness.wait_flushed(end + 10)
+        assert harness.flush.called("sync")[-1][1]["flushed"] == end
+        await harness.stop()
+
+    run(main)
+
+
+def test_descriptions_of_durable_segments_are_let_go(harness: Harness) -> None:
+    own = OwnSync(harness.fs, harness.files)
+    assert [start for start, _ in own.adopt(0)] == [0]
+    harness.add_segment(SEGMENT_BYTES)
+    assert [start for start, _ in own.adopt(10)] == [0, SEGMENT_BYTES]
+    assert own.held_end == 2 * SEGMENT_BYTES
+    held = harness.fs.descriptor_count
+    assert [start for start, _ in own.adopt(SEGMENT_BYTES)] == [SEGMENT_BYTES]
+    assert harness.fs.descriptor_count == held - 1
+    own.close()
+    harness.files.close()
+    assert harness.fs.descriptor_count == 0
+
+
+class BellHarness(Harness):
+    """The same with notifications; `notification` is Flush's end."""
+
+    async def start(self, **options: Any) -> None:
+        await super().start(**options)
+        values = InitialWatermarks(0, 0, 0, 0, 0, 0)
+        from uuid import UUID
+
+        self.page: SharedWatermarks = make_shared_watermarks(
+            self.directory / "words", UUID(int=1), epoch_min=1, values=values
+        )
+        self.notification = NotificationSocket(self.directory / "notification")
+        loop = asyncio.get_running_loop()
+        sender = Notifier(NotificationSender(self.directory / "notification"), loop)
+        self.sender = sender
+        self.notifications = BellFlush(
+            self.line, self.page, sender, lambda: self.client.is_attached
+        )
+
+    def append(self, end: int) -> None:
+        self.notifications.appended(appended=end, committed=end, stored_ms=1)
+
+    async def stop(self) -> None:
+        self.notifications.stop_timer()
+        self.sender.close()
+        self.notification.close()
+        self.page.close()
+        await super().stop()
+
+
+def test_a_notifications_is_answered_by_a_word(short_path: Path) -> None:
+    harness = BellHarness(short_path)
+
+    async def main() -> None:
+        await harness.start()
+        harness.append(100)
+        assert (
+            harness.page.get(SharedWatermark.APPENDED)
+            == harness.page.get(SharedWatermark.COMMITTED)
+            == 100
+        )
+        harness.notifications.want()
+        assert harness.notification.drain() == [] and harness.notification.received_count == 1
+        harness.page.set(SharedWatermark.FLUSHED, 100)
+        harness.notifications.look()
+        assert harness.events.flushed_to == 100
+        assert harness.flush.called("sync") == []
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_notifications_that_brings_nothing_is_followed_by_a_call(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flush_client, "STALL_SECONDS", 0.01)
+    harness = BellHarness(short_path)
+
+    async def main() -> None:
+        await harness.start()
+        harness.append(100)
+        harness.notifications.want()
+        await harness.wait_flushed(100)
+        assert len(harness.flush.called("sync")) == 1
+        await harness.stop()
+
+    run(main)
+
+
+def test_who_was_rung_for_is_answered_at_once_when_flush_dies(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flush_client, "STALL_SECONDS", 1e6)
+    harness = BellHarness(short_path)
+
+    async def main() -> None:
+        await harness.start()
+        harness.append(100)
+        harness.notifications.want()
+        await harness.client.stop()
+        harness.notifications.lost()
+        await harness.wait_flushed(100)
+        assert harness.line.own_count == 1
+        await harness.stop()
+
+    run(main)
+
+
+def test_who_waits_for_nothing_needs_no_sync_when_flush_dies(short_path: Path) -> None:
+    harness = BellHarness(short_path)
+
+    async def main() -> None:
+        await harness.start()
+        harness.append(100)
+        harness.notifications.want()
+        harness.page.set(SharedWatermark.FLUSHED, 100)
+        await harness.client.stop()
+        harness.notifications.lost()
+        assert harness.events.flushed_to == 100
+        await harness.stop()
+        assert harness.line.own_count == 0
+
+    run(main)
+
+
+def test_a_timed_flush_whose_notifications_is_lost_is_noticed_and_not_repeated(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flush_client, "STALL_SECONDS", 0.01)
+    harness = BellHarness(short_path)
+
+    async def main() -> None:
+        await harness.start()
+        harness.append(100)
+        await asyncio.sleep(0.05)
+        assert harness.events.flushed_to == 0
+        harness.page.set(SharedWatermark.FLUSHED, 100)
+        await harness.wait_flushed(100)
+        assert harness.flush.called("sync") == []
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_store_time_that_falls_is_not_stored(short_path: Path) -> None:
+    harness = BellHarness(short_path)
+
+    async def main() -> None:
+        await harness.start()
+        harness.notifications.appended(appended=10, committed=10, stored_ms=50)
+        harness.notifications.appended(appended=20, committed=20, stored_ms=40)
+        assert harness.page.get(SharedWatermark.STORED_MS) == 50
+        await harness.stop()
+
+    run(main)

@@ -1,0 +1,171 @@
+"""Plug-ins run at their own pace: one that raises or hangs holds nobody, and is left behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.actors.plans import service_plan
+from tests.actors.stores import fill, open_plan_store
+from wakelog.actors.services import plugin_threads
+from wakelog.actors.services.plugin_threads import PluginThreads
+from wakelog.dispatchers import plugins
+from wakelog.dispatchers.dispatcher import DispatchBatch
+from wakelog.dispatchers.plugins import PluginCursor
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.log.commit_log_reader import CommitLogReader
+
+FS = RealFileSystem()
+WAIT_SECONDS_MAX = 10.0
+
+
+class Recorder:
+    """A plug-in that remembers, and does what it is told at each batch."""
+
+    def __init__(self, name: str, at_each: Callable[[], None] = lambda: None) -> None:
+        self.name = name
+        self.offsets: list[int] = []
+        self.flushed_count = 0
+        self._at_each = at_each
+
+    def made(self, _config: StoreConfig) -> Recorder:
+        return self
+
+    def dispatch(self, batch: DispatchBatch) -> None:
+        self._at_each()
+        self.offsets += [request.physical_offset for request in batch.requests]
+
+    def flush(self) -> None:
+        self.flushed_count += 1
+
+    def recover(self, max_physical_offset: int) -> int:
+        return 0
+
+    def truncate(self, physical_offset: int) -> int:
+        return physical_offset
+
+    def statistics(self) -> Mapping[str, int]:
+        return {"offsets_count": len(self.offsets)}
+
+
+def wait_until(look: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT_SECONDS_MAX
+    while not look():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def run(directory: Path, *plugins: Recorder, count: int) -> tuple[PluginThreads, int]:
+    """Run plug-ins over a log with so many messages more; return its end, too."""
+    plan = service_plan(directory)
+    config = plan.settings.store
+    with open_plan_store(plan) as store:
+        fill(store, count)
+        end = store.log.appended_offset
+    cursors = [
+        PluginCursor(FS, CommitLogReader(FS, config), one.name, one.made, config, log_end=end)
+        for one in plugins
+    ]
+    threads = PluginThreads(str(directory), cursors, {"broken": "ImportError: no such thing"})
+    threads.readable(end)
+    return threads, end
+
+
+def test_a_plugin_gets_the_log_and_is_flushed_at_the_end(tmp_path: Path) -> None:
+    plugin = Recorder("recorder")
+    threads, end = run(tmp_path, plugin, count=5)
+    wait_until(lambda: len(plugin.offsets) == 5)
+    # What is not flushed is still needed.
+    assert threads.floor(end) == 0
+    threads.stop()
+    assert plugin.flushed_count == 1 and threads.floor(end) == end
+    statistics = threads.statistics()
+    assert statistics["running"]["recorder"]["position"] == end
+    assert statistics["failures"] == {"broken": "ImportError: no such thing"}
+
+
+def test_one_that_hangs_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin_threads, "JOIN_SECONDS_MAX", 0.05)
+    gate = threading.Event()
+
+    def hang() -> None:
+        gate.wait()
+
+    hanging, other = Recorder("hanging", hang), Recorder("other")
+    threads, end = run(tmp_path, hanging, other, count=3)
+    wait_until(lambda: len(other.offsets) == 3)
+    began = time.monotonic()
+    threads.stop()
+    assert time.monotonic() - began < 5
+    assert threads.floor(end) == 0
+    gate.set()
+
+
+def test_the_next_one_begins_behind_the_end_of_one_that_hung(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both would write the same files, and the place that is kept."""
+    monkeypatch.setattr(plugin_threads, "JOIN_SECONDS_MAX", 0.05)
+    gate, done = threading.Event(), list[str]()
+
+    def hang() -> None:
+        done.append("begun")
+        gate.wait()
+        done.append("ended")
+
+    first = Recorder("same", hang)
+    before, _ = run(tmp_path, first, count=3)
+    wait_until(lambda: bool(done))
+    before.stop()
+    next_one, other = Recorder("same", lambda: done.append("next")), Recorder("other")
+    after, _ = run(tmp_path, next_one, other, count=0)
+    wait_until(lambda: len(other.offsets) == 3)
+    assert done == ["begun"] and not next_one.offsets
+    after.stop()  # leaves one behind that waits for another
+    last = Recorder("same", lambda: done.append("last"))
+    threads, end = run(tmp_path, last, count=2)
+    gate.set()
+    wait_until(lambda: len(last.offsets) == 5)
+    assert done == ["begun", "ended", "last"] and first.flushed_count == 1
+    threads.stop()
+    assert threads.floor(end) == end
+
+
+def test_retention_goes_on_without_one_that_hangs_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(plugins, "STALLED_MS_MAX", 0)
+    gate = threading.Event()
+
+    def hang() -> None:
+        gate.wait()
+
+    threads, end = run(tmp_path, Recorder("hanging", hang), count=3)
+    for _ in range(2):
+        assert threads.floor(end) == end
+    assert threads.statistics()["running"]["hanging"]["left_behind"] is True
+    assert [record.levelname for record in caplog.records] == ["WARNING"], "it is said once"
+    gate.set()
+    threads.stop()
+
+
+def test_one_that_raises_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    failures = iter([ValueError("not yet")])
+
+    def fail_once() -> None:
+        error = next(failures, None)
+        if error is not None:
+            raise error
+
+    plugin = Recorder("failing", fail_once)
+    threads, _ = run(tmp_path, plugin, count=3)
+    wait_until(lambda: len(plugin.offsets) == 3)
+    assert threads.statistics()["running"]["failing"]["failures_count"] == 1
+    threads.stop()
+    [line] = [record.getMessage() for record in caplog.records]
+    assert "plug-in failed" in line and "not yet" in line

@@ -1,0 +1,222 @@
+"""Retention's shell: removes what may go, and says what it saw."""
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.actors.plans import SEGMENT_BYTES, service_plan
+from tests.actors.services.fakes import EPOCH
+from tests.actors.stores import fill, known_of, open_plan_store
+from wakelog.actors.services.retention import RetentionOutcome, RetentionService
+from wakelog.actors.services.session import Refused
+from wakelog.actors.transport.clocks import steady_ms, wall_ms
+from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.storage.durability.watermark import Watermark
+from wakelog.storage.file_system import DiskUsage, RealFileSystem
+from wakelog.storage.message_store import MessageStore
+from wakelog.storage.retention.lease_file import read_leases
+from wakelog.storage.retention.leases import LEASE_MS
+from wakelog.storage.retention.snapshot import read_snapshot
+
+EVERY_HOUR = ";".join(str(hour) for hour in range(24))
+
+
+class FullDisk(RealFileSystem):
+    """A disk of which 88 % are used."""
+
+    def disk_usage(self, path: str) -> DiskUsage:
+        return DiskUsage(100, 88, 12)
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServicePlan:
+    """Return a plan by which whatever is an hour old goes at once."""
+    monkeypatch.setattr("wakelog.storage.retention.retention.FIRST_RUN_DELAY_MS", 0)
+    return service_plan(
+        tmp_path, deleteWhen=EVERY_HOUR, fileReservedTime=1, deleteCommitLogFilesInterval=1
+    )
+
+
+def fill_segments(store: MessageStore, count: int) -> int:
+    """Fill so many segments, which were written long ago; return the log's end."""
+    end = 0
+    while end < count * SEGMENT_BYTES:
+        end = fill(store, 50)
+    for file in store.log.files.files:
+        os.utime(file.path, (1_000_000_000, 1_000_000_000))
+    return end
+
+
+def lease(service: RetentionService, *, begin: int | None, end: int) -> dict[str, Any]:
+    return service.lease(EPOCH, {"holder": "test", "begin": begin, "end": end})
+
+
+def test_a_clock_that_jumps_ahead_makes_no_segment_old(
+    plan: ServicePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = RetentionService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        end = fill_segments(store, 3)
+        for file in store.log.files.files:
+            os.utime(file.path)
+        service.attach(known_of(store))
+        assert service.run(EPOCH, end, end)["removed"] == []
+        year_ms = 365 * 24 * 3_600_000
+        monkeypatch.setattr(
+            "wakelog.actors.services.retention.wall_ms", lambda: wall_ms() + year_ms
+        )
+        assert service.run(EPOCH, end, end)["removed"] == []
+        in_an_hour_ms = steady_ms() + 3_600_000
+        monkeypatch.setattr("wakelog.actors.services.retention.steady_ms", lambda: in_an_hour_ms)
+        assert len(service.run(EPOCH, end, end)["removed"]) == 3
+        service.release()
+
+
+def test_expired_segments_go_up_to_what_is_dispatched(plan: ServicePlan) -> None:
+    service = RetentionService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        end = fill_segments(store, 3)
+        service.attach(known_of(store))
+        run = service.run(EPOCH, end, 2 * SEGMENT_BYTES + 1)
+        outcome = msgspec.convert(run, RetentionOutcome)
+        assert [Path(path).name for path in outcome.removed] == ["0" * 20, f"{SEGMENT_BYTES:020d}"]
+        assert outcome.begin == 2 * SEGMENT_BYTES
+        assert not any(Path(path).exists() for path in outcome.removed)
+        again = msgspec.convert(service.run(EPOCH, end, end), RetentionOutcome)
+        assert again.derived_before == 2 * SEGMENT_BYTES
+        assert service.statistics()["removed_count"] == 3
+        service.release()
+
+
+def test_a_call_that_is_not_for_it_is_refused(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path)
+    service = RetentionService(plan.to_builtins())
+    with pytest.raises(Refused):
+        service.run(EPOCH, 0, 0)
+    with open_plan_store(plan) as store:
+        service.attach(known_of(store))
+        with pytest.raises(Refused):
+            service.run(EPOCH + 1, 0, 0)
+        service.release()
+
+
+def test_a_snapshot_names_files_that_stay_until_its_lease_ends(plan: ServicePlan) -> None:
+    service = RetentionService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        end = fill_segments(store, 3)
+        service.attach(known_of(store))
+        snapshot = read_snapshot(lease(service, begin=SEGMENT_BYTES, end=end - 1)["snapshot"])
+        assert [x.begin for x in snapshot.segments] == [i * SEGMENT_BYTES for i in (1, 2, 3)]
+        assert (snapshot.begin, snapshot.end) == (SEGMENT_BYTES, end - 1)
+        run = msgspec.convert(service.run(EPOCH, end, end), RetentionOutcome)
+        assert run.begin == SEGMENT_BYTES
+        assert service.statistics()["leased_count"] == 1
+        assert service.statistics()["leases"]["held_count"] == 1
+        # The Broker, or Retention itself, is started anew: the lease is still there.
+        service.release()
+        service.attach(known_of(store))
+        assert "expires_ms" in service.renew_lease(EPOCH, snapshot.lease_id)
+        assert service.run(EPOCH, end, end)["begin"] == SEGMENT_BYTES
+        assert service.end_lease(EPOCH, snapshot.lease_id) == {"ended": True}
+        assert service.run(EPOCH, end, end)["begin"] == 3 * SEGMENT_BYTES
+        assert "no such lease" in service.renew_lease(EPOCH, snapshot.lease_id)["refused"]
+        service.release()
+
+
+def test_the_lease_of_a_reader_that_died_ends(
+    plan: ServicePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = RetentionService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        end = fill_segments(store, 2)
+        service.attach(known_of(store))
+        expires_ms = lease(service, begin=None, end=end)["snapshot"]["expiresMs"]
+        assert service.run(EPOCH, end, end)["begin"] == 0
+        # The system's clock may be set as it likes: only what goes by counts.
+        monkeypatch.setattr("wakelog.actors.services.retention.wall_ms", lambda: 2 * expires_ms)
+        monkeypatch.setattr("wakelog.actors.transport.clocks.wall_ms", lambda: 2 * expires_ms)
+        assert service.run(EPOCH, end, end)["begin"] == 0
+        later_ms = steady_ms() + LEASE_MS
+        monkeypatch.setattr("wakelog.actors.transport.clocks.steady_ms", lambda: later_ms)
+        assert service.run(EPOCH, end, end)["begin"] == 2 * SEGMENT_BYTES
+        assert not Path(plan.settings.store.paths.leases).exists()
+        assert service.statistics()["leases"]["expired_count"] == 1
+        service.release()
+
+
+def test_disk_pressure_beats_a_lease_and_says_so(
+    plan: ServicePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = RetentionService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        end = fill_segments(store, 3)
+        monkeypatch.setattr(service, "_fs", FullDisk())
+        service.attach(known_of(store))
+        lost = lease(service, begin=None, end=end)["snapshot"]
+        kept = lease(service, begin=3 * SEGMENT_BYTES, end=end)["snapshot"]
+        assert len(msgspec.convert(service.run(EPOCH, end, end), RetentionOutcome).removed) == 3
+        refused = {"refused": "a disk of the store was 88 % full"}
+        assert service.renew_lease(EPOCH, lost["leaseId"]) == refused
+        assert "expires_ms" in service.renew_lease(EPOCH, kept["leaseId"])
+        leases = read_leases(RealFileSystem(), plan.settings.store.paths)
+        assert leases and [x.lost for x in leases] == [refused["refused"], ""]
+        service.release()
+
+
+def test_no_lease_spans_a_missing_segment(plan: ServicePlan) -> None:
+    service = RetentionService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        end = fill_segments(store, 3)
+        service.attach(known_of(store))
+        Path(store.log.files.files[1].path).unlink()
+        assert "missing" in lease(service, begin=0, end=end)["refused"]
+        snapshot = lease(service, begin=2 * SEGMENT_BYTES, end=end)["snapshot"]
+        assert [segment["begin"] for segment in snapshot["segments"]] == [
+            2 * SEGMENT_BYTES,
+            3 * SEGMENT_BYTES,
+        ]
+        service.release()
+
+
+def test_what_cannot_be_leased_is_refused_with_a_reason(plan: ServicePlan) -> None:
+    service = RetentionService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        end = fill_segments(store, 2)
+        service.attach(known_of(store))
+        service.run(EPOCH, end, end)
+        assert f"begins at {2 * SEGMENT_BYTES} now" in lease(service, begin=0, end=end)["refused"]
+        assert "ends at" in lease(service, begin=end + 1, end=end)["refused"]
+        assert service.end_lease(EPOCH, "unknown") == {"ended": False}
+        with pytest.raises(Refused):
+            service.lease(EPOCH + 1, {})
+        service.release()
+        with pytest.raises(Refused):
+            service.renew_lease(EPOCH, "unknown")
+        assert service.statistics() == {}
+
+
+def test_what_is_durable_gets_sums_beside(tmp_path: Path) -> None:
+    plan = service_plan(tmp_path)
+    service = RetentionService(plan.to_builtins())
+    with open_plan_store(plan) as store:
+        end = fill(store, 200)
+        watermark = Watermark(RealFileSystem(), plan.settings.store.paths.watermark)
+        watermark.note(end, 0)
+        watermark.close()
+        assert service.statistics() == {}
+        service.attach(known_of(store))
+        limit = time.monotonic() + 60
+        while service.statistics()["compared_bytes"] == 0 and time.monotonic() < limit:
+            time.sleep(0.01)
+        found = service.statistics()
+        service.release()
+        assert 0 < found["summed_bytes"] <= end < found["summed_bytes"] + SEGMENT_BYTES
+        assert found["changed_blocks_count"] == found["sum_failures_count"] == 0
+        names = {path.name for path in Path(plan.settings.store.paths.sums_directory).iterdir()}
+        assert "0" * 20 in names
+    assert not [one for one in threading.enumerate() if one.name == "sums"]

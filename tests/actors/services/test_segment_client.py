@@ -1,0 +1,157 @@
+"""Segments are there before the log needs them, and made in place when they are not."""
+
+import asyncio
+
+import pytest
+
+from tests.actors.bounded import run
+from tests.actors.services.fakes import EPOCH, FakeCalls, attached_client
+from tests.fakes.logs import SEGMENT_BYTES, small_config
+from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.actors.services.segment_client import SegmentClient
+from wakelog.actors.transport import service_client as neighbour_module
+from wakelog.storage.log.allocate import make_segment
+from wakelog.storage.log.commit_log_reader import commit_log_files
+
+
+class Harness:
+    """A line and an Allocate that makes segments at once."""
+
+    def __init__(self) -> None:
+        self.config = small_config()
+        self.fs = MemoryFileSystem()
+        self.fs.make_directories(self.config.store_path_root)
+        self.files = commit_log_files(self.fs, self.config)
+        self.line = SegmentClient(self.fs, self.config.paths, self.files)
+        self.calls = FakeCalls(make=self.make)
+        self.refusal: str | None = None
+
+    def make(self, epoch: int, path: str) -> str | None:
+        assert epoch == EPOCH
+        if self.refusal is None:
+            temporary_path = self.config.paths.new_file(path, "test")
+            make_segment(self.fs, path, SEGMENT_BYTES, temporary_path=temporary_path)
+        return self.refusal
+
+    async def start(self) -> None:
+        self.client = await attached_client(self.calls, on_attached=lambda _: self.line.attached())
+        self.line.start(self.client, EPOCH)
+
+    def take(self, start_offset: int) -> None:
+        path = self.line.take(start_offset)
+        assert path is not None
+        self.files.add(path, start_offset)
+
+    async def wait_made(self, count: int) -> None:
+        while len(self.calls.called("make")) < count:
+            await asyncio.sleep(0)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        await self.line.stop()
+        await self.client.stop()
+
+
+def starts(harness: Harness) -> list[int]:
+    return [int(path[-20:]) for _, path in harness.calls.called("make")]
+
+
+def test_two_segments_are_asked_for_ahead_and_taken_when_the_log_rolls() -> None:
+    async def main() -> None:
+        harness = Harness()
+        await harness.start()
+        harness.take(0)
+        await harness.wait_made(2)
+        for index in range(1, 5):
+            harness.take(index * SEGMENT_BYTES)
+            await harness.wait_made(2 + index)
+        assert starts(harness) == [index * SEGMENT_BYTES for index in range(1, 7)]
+        assert harness.line.statistics() == {"taken_count": 5, "own_count": 1}
+        await harness.stop()
+
+    run(main)
+
+
+def test_without_allocate_the_broker_makes_them() -> None:
+    harness = Harness()
+    harness.take(0)
+    harness.take(SEGMENT_BYTES)
+    assert harness.line.statistics() == {"taken_count": 2, "own_count": 2}
+
+
+def test_a_segment_that_is_not_ready_in_time_is_made_here() -> None:
+    async def main() -> None:
+        harness = Harness()
+        harness.calls.hanging.add("make")
+        await harness.start()
+        harness.take(0)
+        await harness.wait_made(2)
+        harness.take(SEGMENT_BYTES)
+        assert harness.line.own_count == 2
+        for task in harness.line._asked.values():
+            task.cancel()
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_segment_that_could_not_be_made_is_asked_for_again() -> None:
+    async def main() -> None:
+        harness = Harness()
+        harness.refusal = "no space"
+        await harness.start()
+        harness.take(0)
+        await harness.wait_made(2)
+        harness.refusal = None
+        harness.take(SEGMENT_BYTES)
+        await harness.wait_made(4)
+        assert starts(harness)[2:] == [2 * SEGMENT_BYTES, 3 * SEGMENT_BYTES]
+        await harness.stop()
+
+    run(main)
+
+
+def test_what_was_asked_of_an_allocate_that_died_is_asked_of_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(neighbour_module, "RETRY_SECONDS", 0.0)
+
+    async def main() -> None:
+        harness = Harness()
+        harness.calls.hanging.add("make")
+        await harness.start()
+        harness.take(0)
+        await harness.wait_made(2)
+        harness.calls.hanging.clear()
+        harness.client.lose()
+        await harness.wait_made(4)
+        harness.take(SEGMENT_BYTES)
+        assert harness.line.own_count == 1
+        await harness.stop()
+
+    run(main)
+
+
+def test_the_first_segment_is_there_before_the_log_needs_it() -> None:
+    harness = Harness()
+    harness.line.make_first()
+    assert harness.fs.exists(harness.files.path_for(0))
+    harness.take(0)
+    synced = harness.fs.calls["sync"]
+    harness.line.make_first()
+    assert harness.fs.calls["sync"] == synced
+    assert not harness.fs.exists(harness.files.path_for(SEGMENT_BYTES))
+
+
+def test_a_stop_waits_for_what_was_asked_for_at_the_same_moment() -> None:
+    async def main() -> None:
+        harness = Harness()
+        await harness.start()
+        harness.take(0)
+        await asyncio.sleep(0)  # the two are asked for, and neither call has begun
+        assert harness.calls.called("make") == []
+        await harness.stop()
+        assert len(harness.calls.called("make")) == 2
+
+    run(main)

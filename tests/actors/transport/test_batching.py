@@ -1,0 +1,125 @@
+"""One run at a time, one more for whoever asked meanwhile, and no run lost to an error."""
+
+import asyncio
+
+import pytest
+
+from tests.actors.bounded import run
+from wakelog.actors.transport.batching import BatchWorker
+
+
+def test_what_is_asked_while_it_runs_is_one_more_run() -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+        under_way = 0
+
+        async def work() -> bool:
+            nonlocal under_way
+            under_way += 1
+            assert under_way == 1
+            await gate.wait()
+            under_way -= 1
+            return False
+
+        worker = BatchWorker("test", work)
+        worker.ask()
+        await asyncio.sleep(0)
+        assert worker.is_running
+        for _ in range(10):
+            worker.ask()
+        gate.set()
+        await worker.wait_idle()
+        assert worker.run_count == 2 and not worker.is_running
+
+    run(main)
+
+
+def test_work_that_says_there_is_more_runs_again() -> None:
+    async def main() -> None:
+        left = 5
+
+        async def work() -> bool:
+            nonlocal left
+            left -= 1
+            return left > 0
+
+        worker = BatchWorker("test", work)
+        worker.ask()
+        await worker.wait_idle()
+        assert left == 0 and worker.run_count == 5
+
+    run(main)
+
+
+def test_an_error_ends_the_run_and_not_the_pump(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        fails = True
+
+        async def work() -> bool:
+            if fails:
+                raise OSError("no disk")
+            return False
+
+        worker = BatchWorker("test", work)
+        worker.ask()
+        await worker.wait_idle()
+        fails = False
+        worker.ask()
+        await worker.wait_idle()
+        assert worker.run_count == 2
+
+    run(main)
+    assert "work failed" in caplog.text
+
+
+def test_what_is_asked_during_a_run_that_fails_is_not_lost() -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+
+        async def work() -> bool:
+            if not gate.is_set():
+                await gate.wait()
+                raise OSError("no disk")
+            return False
+
+        worker = BatchWorker("test", work)
+        worker.ask()
+        await asyncio.sleep(0)
+        worker.ask()
+        gate.set()
+        await worker.wait_idle()
+        assert worker.run_count == 2
+
+    run(main)
+
+
+def test_a_stop_gives_up_the_run_under_way() -> None:
+    async def main() -> None:
+        async def work() -> bool:
+            await asyncio.Event().wait()
+            return False
+
+        worker = BatchWorker("test", work)
+        worker.ask()
+        await asyncio.sleep(0)
+        await worker.stop()
+        assert not worker.is_running
+        await worker.stop()
+
+    run(main)
+
+
+def test_a_stop_gives_up_a_run_that_has_not_begun() -> None:
+    async def main() -> None:
+        async def work() -> bool:
+            return False
+
+        worker = BatchWorker("test", work)
+        worker.ask()
+        await worker.stop()
+        assert worker.run_count == 0 and not worker.is_running
+        worker.ask()
+        await worker.wait_idle()
+        assert worker.run_count == 1
+
+    run(main)

@@ -1,0 +1,227 @@
+"""Dispatch: Reput's core with its files, its checkpoint and the plug-ins beside it.
+
+What the Reput service opens when it is attached and closes when it is released.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore (4.9.3), the parts that ReputMessageService
+and FlushConsumeQueueService work on.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from wakelog.actors.services.broker_events import AttachRequest
+from wakelog.actors.services.plugin_threads import PluginThreads
+from wakelog.dispatchers import core_dispatchers
+from wakelog.dispatchers.dispatcher import CoreDispatcher
+from wakelog.dispatchers.filter_bitmap import FilterFile
+from wakelog.dispatchers.plugins import PluginCursor, find_plugins, own_plugins
+from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.checkpoint import Checkpoint
+from wakelog.storage.durability.dispatched import DispatchedFile
+from wakelog.storage.durability.failed_sync import FailedSyncMark
+from wakelog.storage.errors import StoreError
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.loader import KernelLoader, compile_kernels
+from wakelog.storage.log.commit_log_reader import CommitLogReader
+from wakelog.storage.recovery.steps import recover_derived
+from wakelog.telemetry.histogram import Histogram
+
+STEP_BYTES_MAX = 8 << 20
+"""A scan's buffer: some milliseconds of work; then notifications and calls are served."""
+
+LOAD_WAIT_BYTES_MIN = 128 << 20
+"""With so much to catch up with, waiting for the kernels is faster than beginning without them: the
+plain scan and the loading, both Python, would hold each other up."""
+
+LOAD_WAIT_SECONDS_MAX = 1.5
+"""Twice what the import takes; where numba's cache is empty the plain scan begins after it."""
+
+SWITCH_SECONDS = 0.0005
+"""How long the thread keeps the interpreter when the loop wants it. At Python's 5 ms each system
+call of the loop would cost as much, and a message needs some twenty."""
+
+
+class KernelLoading:
+    """The compiled kernels of one process, loaded in a thread beside the loop that dispatches."""
+
+    def __init__(self, compile_now: Callable[[], Kernels] = compile_kernels) -> None:
+        """Load nothing yet."""
+        self._is_over = threading.Event()
+        self._loader = KernelLoader(self._spawn, compile_now)
+
+    def kernels(self) -> Kernels | None:
+        """Return the kernels if they are ready; the first call starts the work."""
+        return self._loader.kernels()
+
+    def wait(self) -> None:
+        """Start the work, and wait for its end within the limit; at once the second time."""
+        self.kernels()
+        self._is_over.wait(LOAD_WAIT_SECONDS_MAX)
+        self._is_over.set()
+
+    def _spawn(self, load: Callable[[], None]) -> None:
+        threading.Thread(target=self._run, args=(load,), name="compile", daemon=True).start()
+
+    def _run(self, load: Callable[[], None]) -> None:
+        before_seconds = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        try:
+            load()
+        finally:
+            sys.setswitchinterval(before_seconds)
+            self._is_over.set()
+
+
+_LOADING = KernelLoading()
+"""One for the process: what is compiled serves every attachment."""
+
+
+class Dispatch:
+    """The core with its files and its checkpoint: what `attach` opens and `release` closes."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        config: StoreConfig,
+        known: AttachRequest,
+        *,
+        calculates_bitmaps: bool = False,
+    ) -> None:
+        """Open the derived files and find where dispatch begins. Raises: StoreError."""
+        self._log = CommitLogReader(fs, config)
+        self._dispatchers: list[CoreDispatcher] = core_dispatchers(
+            fs,
+            config,
+            self._log,
+            skip_segment=config.compat_skip_segment,
+            filters=FilterFile(fs, config.paths.filters) if calculates_bitmaps else None,
+        )
+        self._checkpoint = Checkpoint(fs, config.paths.checkpoint)
+        self._dispatched = DispatchedFile(fs, config.paths.dispatched)
+        self.core = Reput(
+            fs,
+            self._log,
+            self._dispatchers,
+            config,
+            skip_segment=config.compat_skip_segment,
+            kernels=_LOADING.kernels,
+        )
+        recovered = known.dispatch_from is not None
+        dispatch_from = known.dispatch_from
+        self._failed_sync = FailedSyncMark(fs, config.paths)
+        is_doubtful = self._failed_sync.is_set()
+        if is_doubtful:
+            # Also where the Broker recovered meanwhile: the flush below may have failed since.
+            self._dispatched.lower(0)
+            found = recover_derived(fs, config)
+            dispatch_from = found if dispatch_from is None else min(found, dispatch_from)
+        self.core.start(
+            known.committed,
+            clean_exit=known.clean_exit and recovered and not is_doubtful,
+            dispatch_from=dispatch_from,
+            dispatched=None if recovered else known.dispatched,
+        )
+        # What a process before left unsynced is durable before the mark of a failed sync goes.
+        self.run(self.core.prepare_flush())
+        self._failed_sync.clear()
+        self._puts: dict[str, tuple[int, int]] = {}
+        self._step_seconds = Histogram()
+        self.plugins = self._start_plugins(fs, config, known.committed)
+
+    def step(self, readable: int) -> DispatchDecision:
+        """Dispatch some of what is below `readable`. Raises: StoreError."""
+        position, began_seconds = self.core.position, time.perf_counter()
+        if readable - position >= LOAD_WAIT_BYTES_MIN:
+            _LOADING.wait()
+        decision = self.core.step(readable, STEP_BYTES_MAX, time.time_ns() // 1_000_000)
+        if self.core.position > position:
+            self._step_seconds.observe(time.perf_counter() - began_seconds)
+        for topic, puts in decision.topic_puts.items():
+            count, size_bytes = self._puts.get(topic, (0, 0))
+            total = count + puts.messages_count, size_bytes + puts.messages_bytes
+            self._puts[topic] = total
+        self.plugins.readable(readable)
+        return decision
+
+    def statistics(self) -> dict[str, Any]:
+        """Return the core's counters, what a slave counted by topic, and times."""
+        core = self.core.statistics()
+        return {
+            **msgspec.to_builtins(core._asdict()),
+            "cursor": msgspec.to_builtins(core.cursor._asdict()),
+            "flushed": self.flushed,
+            "step_seconds": self._step_seconds.statistics(),
+            "puts_by_topic": {topic: list(total) for topic, total in self._puts.items()},
+            "plugins": self.plugins.statistics(),
+        }
+
+    def run(self, job: FlushJob) -> None:
+        """Make what a job covers durable and say so in the checkpoint; for any thread.
+
+        Raises: StoreError; then nothing of the job is durable, and Reput has to begin anew.
+        """
+        try:
+            job.run()
+        except StoreError:
+            self._failed_sync.set()
+            raise
+        if job.store_timestamp_ms:
+            self._checkpoint.set_logics(job.store_timestamp_ms)
+        if job.index_timestamp_ms is not None:
+            # It goes down where files were removed: it must not vouch for those made anew.
+            self._checkpoint.set_index(job.index_timestamp_ms)
+        self._checkpoint.sync()
+        self._dispatched.note(job.position, job.index_end)
+        self.flushed = job.position
+
+    def make_ahead(self) -> None:
+        """Make files that new queues will need; for any thread.
+
+        Where that fails they are made when they are needed, and say then what is wrong.
+        """
+        with suppress(StoreError):
+            self.core.make_ahead()
+
+    def close(self) -> None:
+        """Make everything durable and close the files. Raises: StoreError."""
+        self.plugins.stop()
+        try:
+            self.run(self.core.prepare_flush())
+        finally:
+            for dispatcher in self._dispatchers:
+                dispatcher.close()
+            self._checkpoint.close()
+            self._dispatched.close()
+            self._log.close()
+
+    @staticmethod
+    def _start_plugins(fs: FileSystem, config: StoreConfig, log_end: int) -> PluginThreads:
+        cursors = []
+        failures = {}
+        for plugin in (*own_plugins(config), *find_plugins()):
+            if plugin.make is None:
+                failures[plugin.name] = plugin.failure
+                continue
+            log = CommitLogReader(fs, config)
+            cursors.append(
+                PluginCursor(
+                    fs,
+                    log,
+                    plugin.name,
+                    plugin.make,
+                    config,
+                    log_end=log_end,
+                    kernels=_LOADING.kernels,
+                )
+            )
+        return PluginThreads(config.paths.root, cursors, failures)

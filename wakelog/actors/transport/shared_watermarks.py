@@ -1,0 +1,205 @@
+"""Words: a broker's watermarks in one page of shared memory, each written by one process.
+
+A word is an aligned 64-bit integer in a cache line of its own. Its writer stores it after the work
+it speaks of is done; readers look at any time, most often because a notification rang
+(`notifications.py`).
+
+    line  bytes    what                                     writer  moves when
+    0     0        magic                                    -       never
+    0     8 to 23  the store's id                           -       never
+    1     64       epoch of the Broker that made the page   Broker  a later one replaced the page
+    2     128      appended: the log's end                  Broker  a turn's records are written
+    3     192      committed: what the segments hold of it  Broker  a write or copy returned
+    4     256      flushed: what survives the machine       Flush   fdatasync returned
+    5     320      readable: how far consumers may see      Broker  flushed, or appended, moved
+    6     384      dispatched: how far the queues reach     Reput   its files are written
+    7     448      stored_ms: store time of the last record Broker  after appended covers it
+
+Without a transient pool `committed` is `appended`; with one it moves when Commit has copied.
+
+Each Broker incarnation makes a new page and renames it in, then stores its epoch into the page that
+was there before. A neighbour that finds another epoch in its page than when it mapped it maps anew;
+until then it reads and writes a page that nobody else looks at.
+
+Invariants:
+- flushed <= committed <= appended, and dispatched <= readable. Whoever checks `a <= b` reads `a`
+  first: both only grow, so an order that is found wrong was wrong.
+- A word is stored by one aligned 8-byte store, through `memoryview.cast("q")`. (`struct.pack_into`
+  clears the bytes first, and a reader can see that.)
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from enum import IntEnum
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+from uuid import UUID
+
+MAGIC = int.from_bytes(b"WAKEWORD", "big")
+PAGE_BYTES = 4096
+LINE_BYTES = 64  # of every x86-64 and most ARM processors; 128 on Apple's costs sharing, not sense
+WORD_BYTES = 8
+_STORE_ID_INDEX = 1  # two 64-bit halves, behind the magic
+
+
+class SharedWatermark(IntEnum):
+    """The words that move, by cache line."""
+
+    EPOCH = 1
+    APPENDED = 2
+    COMMITTED = 3
+    FLUSHED = 4
+    READABLE = 5
+    DISPATCHED = 6
+    STORED_MS = 7
+
+
+_INDEX = {word: word * LINE_BYTES // WORD_BYTES for word in SharedWatermark}
+ORDERED = (
+    (SharedWatermark.FLUSHED, SharedWatermark.COMMITTED),
+    (SharedWatermark.COMMITTED, SharedWatermark.APPENDED),
+    (SharedWatermark.DISPATCHED, SharedWatermark.READABLE),
+)
+"""Pairs of which the first never passes the second."""
+
+assert max(_INDEX.values()) * WORD_BYTES + LINE_BYTES <= PAGE_BYTES
+assert len(set(_INDEX.values())) == len(SharedWatermark)
+
+
+class InitialWatermarks(NamedTuple):
+    """The values a page begins with."""
+
+    appended: int
+    committed: int
+    flushed: int
+    readable: int
+    dispatched: int
+    stored_ms: int
+
+
+class NoSharedWatermarks(Exception):
+    """There is no page at the path, or it is not one of this store: its Broker is not up."""
+
+
+class SharedWatermarks:
+    """One process's view of a page. Closed by `close`, or as a context manager."""
+
+    __slots__ = ("_epoch", "_map", "_words")
+
+    def __init__(self, path: Path, store_id: UUID) -> None:
+        """Map the page at `path`. Raises: NoSharedWatermarks."""
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            raise NoSharedWatermarks(f"{path}: {error.strerror}") from error
+        try:
+            if os.fstat(fd).st_size != PAGE_BYTES:
+                raise NoSharedWatermarks(f"{path} has not the size of a page")
+            self._map = mmap.mmap(fd, PAGE_BYTES)
+        finally:
+            os.close(fd)
+        self._words = memoryview(self._map).cast("q")
+        if self._words[0] != MAGIC or self.store_id != store_id:
+            self.close()
+            raise NoSharedWatermarks(f"{path} is not a page of store {store_id}")
+        self._epoch = self._words[_INDEX[SharedWatermark.EPOCH]]
+
+    @property
+    def store_id(self) -> UUID:
+        """The id of the store whose words these are."""
+        begin = _STORE_ID_INDEX * WORD_BYTES
+        return UUID(bytes=bytes(self._map[begin : begin + 16]))
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the Broker that made this page."""
+        return self._epoch
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether a later Broker made another page: map that one."""
+        return bool(self._words[_INDEX[SharedWatermark.EPOCH]] != self._epoch)
+
+    def get(self, word: SharedWatermark) -> int:
+        """Return a word as it is now."""
+        return int(self._words[_INDEX[word]])
+
+    def set(self, word: SharedWatermark, value: int) -> None:
+        """Store a word that this process alone writes; it must not fall."""
+        index = _INDEX[word]
+        assert value >= self._words[index], (word, value, self._words[index])
+        self._words[index] = value
+
+    def replace_by(self, epoch: int) -> None:
+        """Tell everybody who has this page mapped that there is a later one."""
+        assert epoch > self._epoch
+        self._words[_INDEX[SharedWatermark.EPOCH]] = epoch
+
+    def validate(self) -> None:
+        """Assert the order of the words; any process may, at any time."""
+        for lower, upper in ORDERED:
+            low = self.get(lower)
+            high = self.get(upper)
+            assert low <= high, f"{lower.name} {low} has passed {upper.name} {high}"
+
+    def close(self) -> None:
+        """Unmap."""
+        self._words.release()
+        self._map.close()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Unmap."""
+        self.close()
+
+
+def make_shared_watermarks(
+    path: Path, store_id: UUID, *, epoch_min: int, values: InitialWatermarks
+) -> SharedWatermarks:
+    """Make the page of a new Broker incarnation, tell the one before, and return it mapped.
+
+    epoch_min: the epoch unless the page before has a later one, as after a clock was set back.
+    """
+    before = _page_before(path, store_id)
+    epoch = epoch_min if before is None else max(epoch_min, before.epoch + 1)
+    content = bytearray(PAGE_BYTES)
+    words = memoryview(content).cast("q")
+    words[0] = MAGIC
+    words[_INDEX[SharedWatermark.EPOCH]] = epoch
+    for name, value in values._asdict().items():
+        words[_INDEX[SharedWatermark[name.upper()]]] = value
+    words.release()
+    begin = _STORE_ID_INDEX * WORD_BYTES
+    content[begin : begin + 16] = store_id.bytes
+    temporary = path.with_name(path.name + ".new")
+    temporary.unlink(missing_ok=True)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, content)
+    finally:
+        os.close(fd)
+    os.rename(temporary, path)
+    if before is not None:
+        before.replace_by(epoch)
+        before.close()
+    page = SharedWatermarks(path, store_id)
+    page.validate()
+    return page
+
+
+def _page_before(path: Path, store_id: UUID) -> SharedWatermarks | None:
+    try:
+        return SharedWatermarks(path, store_id)
+    except NoSharedWatermarks:
+        return None
