@@ -19,10 +19,10 @@ from wakelog.protocol.bodies import (
 )
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
-from wakelog.protocol.headers import (
+from wakelog.protocol.ext_fields import to_ext_fields
+from wakelog.protocol.headers.name_server import (
+    BrokerIdentityRequestHeader,
     RegisterBrokerRequestHeader,
-    UnRegisterBrokerRequestHeader,
-    to_ext_fields,
 )
 from wakelog.protocol.register_broker import body_checksum, encode_register_broker
 from wakelog.protocol.sys_flag import is_readable, is_writeable
@@ -54,7 +54,7 @@ def registration(state: BrokerState) -> Callable[[], RemotingCommand]:
 def unregistration(state: BrokerState) -> RemotingCommand:
     """Return the request that takes this broker out of every route."""
     config = state.config
-    header = UnRegisterBrokerRequestHeader(
+    header = BrokerIdentityRequestHeader(
         broker_name=config.broker_name,
         broker_addr=config.broker_addr,
         cluster_name=config.broker_cluster_name,

@@ -28,12 +28,9 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.ext_fields import read_header, to_ext_fields
-from wakelog.protocol.headers import (
-    GetRouteInfoRequestHeader,
-    PullMessageRequestHeader,
-    SendMessageRequestHeader,
-    SendMessageResponseHeader,
-)
+from wakelog.protocol.headers.admin import TopicRequestHeader
+from wakelog.protocol.headers.pull import PullMessageRequestHeader
+from wakelog.protocol.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
 from wakelog.protocol.message_record import decode_record
 from wakelog.protocol.sys_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 
@@ -121,7 +118,7 @@ class Hello:
 
     async def _find_broker(self) -> BrokerData:
         for topic in (self._topic, AUTO_CREATE_TOPIC):
-            header = GetRouteInfoRequestHeader(topic=topic)
+            header = TopicRequestHeader(topic=topic)
             answer = await self._ask(self._name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
             if answer.code == ResponseCode.SUCCESS:
                 route = decode_body(TopicRouteData, answer.body)

@@ -32,26 +32,18 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.body_codec import decode_body, encode_body
 from wakelog.protocol.codes import VERSION_3_0_11, RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.protocol.headers import (
-    AddWritePermOfBrokerRequestHeader,
-    AddWritePermOfBrokerResponseHeader,
-    DeleteKVConfigRequestHeader,
-    DeleteTopicFromNamesrvRequestHeader,
-    GetKVConfigRequestHeader,
-    GetKVConfigResponseHeader,
+from wakelog.protocol.ext_fields import read_header, to_ext_fields
+from wakelog.protocol.headers.admin import TopicRequestHeader
+from wakelog.protocol.headers.name_server import (
+    BrokerIdentityRequestHeader,
+    BrokerNameRequestHeader,
     GetKVListByNamespaceRequestHeader,
-    GetRouteInfoRequestHeader,
     GetTopicsByClusterRequestHeader,
+    KVConfigKeyRequestHeader,
     PutKVConfigRequestHeader,
-    QueryDataVersionRequestHeader,
-    QueryDataVersionResponseHeader,
     RegisterBrokerRequestHeader,
-    UnRegisterBrokerRequestHeader,
-    WipeWritePermOfBrokerRequestHeader,
-    WipeWritePermOfBrokerResponseHeader,
-    read_header,
-    to_ext_fields,
 )
+from wakelog.protocol.java import boolean_text
 from wakelog.protocol.register_broker import body_checksum, decode_register_broker
 
 
@@ -79,20 +71,19 @@ def get_kv_config(
     state: NameServerState, request: RemotingCommand, channel: Channel, now_ms: int
 ) -> RemotingCommand:
     """Answer a value (code 101)."""
-    header = read_header(GetKVConfigRequestHeader, request.ext_fields)
+    header = read_header(KVConfigKeyRequestHeader, request.ext_fields)
     value = state.kv_config.get(header.namespace, header.key)
     if value is None:
         remark = f"No config item, Namespace: {header.namespace} Key: {header.key}"
         return answer(request, ResponseCode.QUERY_NOT_FOUND, remark)
-    fields = to_ext_fields(GetKVConfigResponseHeader(value=value))
-    return answer(request, ResponseCode.SUCCESS, None, fields)
+    return answer(request, ResponseCode.SUCCESS, None, {"value": value})
 
 
 def delete_kv_config(
     state: NameServerState, request: RemotingCommand, channel: Channel, now_ms: int
 ) -> RemotingCommand:
     """Remove a value, whether it is there or not (code 102)."""
-    header = read_header(DeleteKVConfigRequestHeader, request.ext_fields)
+    header = read_header(KVConfigKeyRequestHeader, request.ext_fields)
     state.kv_config.delete(header.namespace, header.key)
     return answer(request, ResponseCode.SUCCESS)
 
@@ -124,7 +115,7 @@ def unregister_broker(
     state: NameServerState, request: RemotingCommand, channel: Channel, now_ms: int
 ) -> RemotingCommand:
     """Take a broker out of the route (code 104)."""
-    header = read_header(UnRegisterBrokerRequestHeader, request.ext_fields)
+    header = read_header(BrokerIdentityRequestHeader, request.ext_fields)
     state.routes.unregister(header.broker_name, header.broker_addr)
     return answer(request, ResponseCode.SUCCESS)
 
@@ -133,7 +124,7 @@ def get_route(
     state: NameServerState, request: RemotingCommand, channel: Channel, now_ms: int
 ) -> RemotingCommand:
     """Answer where a topic's queues are (code 105)."""
-    topic = read_header(GetRouteInfoRequestHeader, request.ext_fields).topic
+    topic = read_header(TopicRequestHeader, request.ext_fields).topic
     order = None
     if state.settings.config.order_message_enable:
         order = state.kv_config.get(ORDER_TOPIC_NAMESPACE, topic)
@@ -160,10 +151,9 @@ def wipe_write_perm(
     state: NameServerState, request: RemotingCommand, channel: Channel, now_ms: int
 ) -> RemotingCommand:
     """Make producers avoid a broker (code 205)."""
-    header = read_header(WipeWritePermOfBrokerRequestHeader, request.ext_fields)
+    header = read_header(BrokerNameRequestHeader, request.ext_fields)
     count = state.routes.wipe_write_perm(header.broker_name)
-    fields = to_ext_fields(WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count))
-    return answer(request, ResponseCode.SUCCESS, None, fields)
+    return answer(request, ResponseCode.SUCCESS, None, {"wipeTopicCount": str(count)})
 
 
 def get_all_topics(
@@ -177,7 +167,7 @@ def delete_topic(
     state: NameServerState, request: RemotingCommand, channel: Channel, now_ms: int
 ) -> RemotingCommand:
     """Forget a topic (code 216)."""
-    header = read_header(DeleteTopicFromNamesrvRequestHeader, request.ext_fields)
+    header = read_header(TopicRequestHeader, request.ext_fields)
     state.routes.remove_topic(header.topic)
     return answer(request, ResponseCode.SUCCESS)
 
@@ -264,13 +254,13 @@ def query_data_version(
     state: NameServerState, request: RemotingCommand, channel: Channel, now_ms: int
 ) -> RemotingCommand:
     """Tell a broker whether its topics have changed (code 322); if not, it counts as seen."""
-    header = read_header(QueryDataVersionRequestHeader, request.ext_fields)
+    header = read_header(BrokerIdentityRequestHeader, request.ext_fields)
     asked = decode_body(DataVersion, request.body) if request.body else None
     known = state.routes.data_version(header.broker_addr)
     changed = known is None or known != asked
     if not changed:
         state.routes.touch(header.broker_addr, now_ms)
-    fields = to_ext_fields(QueryDataVersionResponseHeader(changed=changed))
+    fields = {"changed": boolean_text(changed)}
     body = b"" if known is None else encode_body(known)
     return answer(request, ResponseCode.SUCCESS, None, fields, body)
 
@@ -279,10 +269,9 @@ def add_write_perm(
     state: NameServerState, request: RemotingCommand, channel: Channel, now_ms: int
 ) -> RemotingCommand:
     """Let producers choose a broker again (code 327)."""
-    header = read_header(AddWritePermOfBrokerRequestHeader, request.ext_fields)
+    header = read_header(BrokerNameRequestHeader, request.ext_fields)
     count = state.routes.add_write_perm(header.broker_name)
-    fields = to_ext_fields(AddWritePermOfBrokerResponseHeader(add_topic_count=count))
-    return answer(request, ResponseCode.SUCCESS, None, fields)
+    return answer(request, ResponseCode.SUCCESS, None, {"addTopicCount": str(count)})
 
 
 def _topic_list(request: RemotingCommand, topics: TopicList) -> RemotingCommand:

@@ -40,7 +40,10 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.headers import RegisterBrokerRequestHeader, RegisterBrokerResponseHeader
+from wakelog.protocol.headers.name_server import (
+    RegisterBrokerRequestHeader,
+    RegisterBrokerResponseHeader,
+)
 from wakelog.protocol.java import hash_map_order
 
 MASTER_ID = 0

@@ -4,7 +4,7 @@ Read in this order:
 
     codes.py command.py errors.py      the vocabulary
     frame.py -> header_codec.py        bytes of a connection <-> RemotingCommand
-    headers.py (ext_fields.py)         extFields of each request <-> Structs
+    ext_fields.py, headers/            extFields of each request <-> Structs
     bodies.py (body_codec.py)          JSON bodies <-> Structs, in fastjson.py's dialect
     register_broker.py                 the one body that has a compressed form
     message_record.py message_id.py    the record of the commit log, and its address

@@ -1,7 +1,7 @@
 """RemotingCommand: one frame as a value, and how a response is made from a request.
 
 It stands between frame.py, which makes commands from bytes and bytes from commands, and the
-processors, which read `ext_fields` through headers.py.
+processors, which read `ext_fields` through headers/.
 
 `flag` bits: 0 response, 1 one-way. `opaque` is a signed 32-bit number the requester chose and
 the responder repeats. `language` is a LanguageCode's number, or the name a peer gave if

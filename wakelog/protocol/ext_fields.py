@@ -1,15 +1,15 @@
-"""extFields to header Structs and back: every value travels as a string.
+"""Header Structs from and to extFields, where every value travels as a string.
 
-msgspec converts the usual request in one call. When it refuses, the slow path below reads the
-fields one by one as Java does, and says what is wrong in upstream's words. An optional field
-that cannot be parsed counts as absent, as it does there.
+msgspec converts the usual request in one call. When it refuses, `_read_slowly` reads the fields one
+by one as Java does, and reports the fault in 4.9.3's words. An optional field that cannot be parsed
+counts as absent, as in 4.9.3.
 
-Invariants: a header that is returned has every required field; whatever the strings were, the
-only error raised is RemoteProtocolError.
+Invariants: a header that is returned has every required field; whatever the strings were, the only
+error raised is RemoteProtocolError.
 
-Difference from 4.9.3: there the exception about an absent field is caught and logged, and the
-request fails at the first use of the null, also with SYSTEM_ERROR but with a NullPointerException
-as remark. Here the remark names the field.
+Difference from 4.9.3: there the exception about an absent field is caught and logged. The request
+then fails at the first use of the null, also with SYSTEM_ERROR, and the remark is a
+NullPointerException. Here the remark names the field.
 
 Source: org.apache.rocketmq.remoting.protocol.RemotingCommand.decodeCommandCustomHeader,
 makeCustomHeaderToNet (4.9.3)
@@ -36,7 +36,12 @@ from wakelog.protocol.java import (
 Int32 = Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)]
 Int64 = Annotated[int, msgspec.Meta(ge=LONG_MIN, le=LONG_MAX)]
 
-HeaderType = TypeVar("HeaderType", bound=msgspec.Struct)
+
+class Header(msgspec.Struct, frozen=True, rename="camel"):
+    """Base of every header."""
+
+
+HeaderType = TypeVar("HeaderType", bound=Header)
 
 _COMMAND_EXCEPTION: Final = "org.apache.rocketmq.remoting.exception.RemotingCommandException"
 _NUMBER_EXCEPTION: Final = "java.lang.NumberFormatException"
@@ -50,10 +55,10 @@ class _Field(NamedTuple):
 
 
 def read_header(header_type: type[HeaderType], ext_fields: Mapping[str, str]) -> HeaderType:
-    """Read a request's or response's header from its extFields; unknown names are ignored.
+    """Read the header of a request or response from its extFields; unknown names are ignored.
 
     Raises:
-        RemoteProtocolError: SYSTEM_ERROR, if a required field is absent or a number is none.
+        RemoteProtocolError: SYSTEM_ERROR, if a required field is absent or cannot be parsed.
     """
     try:
         return msgspec.convert(ext_fields, header_type, strict=False)
@@ -74,18 +79,13 @@ def to_ext_fields(header: msgspec.Struct) -> dict[str, str]:
     return ext_fields
 
 
-def missing_field_remark(wire_name: str) -> str:
-    """Write upstream's complaint about an absent required field."""
-    return f"{_COMMAND_EXCEPTION}: the custom field <{wire_name}> is null"
-
-
 def _read_slowly(header_type: type[HeaderType], ext_fields: Mapping[str, str]) -> HeaderType:
     values: dict[str, object] = {}
     for field in _fields(header_type):
         text = ext_fields.get(field.wire_name)
         if text is None:
             if field.required:
-                remark = missing_field_remark(field.wire_name)
+                remark = f"{_COMMAND_EXCEPTION}: the custom field <{field.wire_name}> is null"
                 raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, remark)
             continue
         try:

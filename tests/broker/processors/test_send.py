@@ -9,7 +9,7 @@ from tests.golden_stores import read_manifest
 from wakelog.broker.decision import AwaitFlush, Persist, RegisterBroker
 from wakelog.protocol.batch import BatchedMessage, encode_batch_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.protocol.headers import V2_LETTERS
+from wakelog.protocol.headers.send import V2_LETTERS
 from wakelog.protocol.message_id import decode_message_id
 from wakelog.protocol.properties import decode_properties
 from wakelog.storage.results import PutStatus

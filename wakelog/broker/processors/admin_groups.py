@@ -18,7 +18,8 @@ from wakelog.protocol.bodies import (
 )
 from wakelog.protocol.codes import LanguageCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.protocol.headers import GetConsumerConnectionListRequestHeader, read_header
+from wakelog.protocol.ext_fields import read_header
+from wakelog.protocol.headers.clients import ConsumerGroupRequestHeader
 
 
 def update_and_create_group(
@@ -41,7 +42,7 @@ def get_consumer_connections(
     state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
 ) -> Outcome:
     """Answer who consumes in a group and what it subscribes to (code 203)."""
-    header = read_header(GetConsumerConnectionListRequestHeader, request.ext_fields)
+    header = read_header(ConsumerGroupRequestHeader, request.ext_fields)
     group = state.consumers.get(header.consumer_group)
     if group is None:
         return answer(

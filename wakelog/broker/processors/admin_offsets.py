@@ -15,14 +15,9 @@ from wakelog.broker.state import BrokerState
 from wakelog.protocol.bodies import QueryConsumeQueueResponseBody, encode_body
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.protocol.headers import (
-    GetEarliestMsgStoretimeRequestHeader,
-    GetMaxOffsetRequestHeader,
-    GetMinOffsetRequestHeader,
-    QueryConsumeQueueRequestHeader,
-    SearchOffsetRequestHeader,
-    read_header,
-)
+from wakelog.protocol.ext_fields import read_header
+from wakelog.protocol.headers.admin import QueryConsumeQueueRequestHeader
+from wakelog.protocol.headers.offsets import QueueRequestHeader, SearchOffsetRequestHeader
 from wakelog.storage.message_store import MessageStore
 
 
@@ -40,7 +35,7 @@ def get_max_offset(
     state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
 ) -> Outcome:
     """Answer the end of a queue (code 30)."""
-    header = read_header(GetMaxOffsetRequestHeader, request.ext_fields)
+    header = read_header(QueueRequestHeader, request.ext_fields)
     check_any_topic(header.topic)
     queue_offset = state.store.max_queue_offset_nowait(header.topic, header.queue_id)
     if queue_offset is None:
@@ -53,7 +48,7 @@ def get_min_offset(
     state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
 ) -> Outcome:
     """Answer the begin of a queue (code 31)."""
-    header = read_header(GetMinOffsetRequestHeader, request.ext_fields)
+    header = read_header(QueueRequestHeader, request.ext_fields)
     check_any_topic(header.topic)
     queue_offset = state.store.min_queue_offset_nowait(header.topic, header.queue_id)
     if queue_offset is None:
@@ -66,7 +61,7 @@ def get_earliest_store_time(
     state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
 ) -> Outcome:
     """Answer when a queue's first message was stored (code 32), -1 if it has none."""
-    header = read_header(GetEarliestMsgStoretimeRequestHeader, request.ext_fields)
+    header = read_header(QueueRequestHeader, request.ext_fields)
     check_any_topic(header.topic)
     work = partial(state.store.earliest_store_time, header.topic, header.queue_id)
     return RunInPool(work, partial(_answer_number, request, "timestamp"))

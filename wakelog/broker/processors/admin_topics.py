@@ -22,11 +22,8 @@ from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.headers import (
-    CreateTopicRequestHeader,
-    GetTopicStatsInfoRequestHeader,
-    read_header,
-)
+from wakelog.protocol.ext_fields import read_header
+from wakelog.protocol.headers.admin import CreateTopicRequestHeader, TopicRequestHeader
 from wakelog.storage.message_store import MessageStore
 
 _PERM_MAX = 15
@@ -67,7 +64,7 @@ def get_topic_stats_info(
     state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
 ) -> Outcome:
     """Answer both ends and the last store time of each queue of a topic (code 202)."""
-    header = read_header(GetTopicStatsInfoRequestHeader, request.ext_fields)
+    header = read_header(TopicRequestHeader, request.ext_fields)
     topic = state.topics.get(header.topic)
     if topic is None:
         return answer(request, ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")

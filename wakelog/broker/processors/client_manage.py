@@ -28,7 +28,8 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.headers import UnregisterClientRequestHeader, read_header
+from wakelog.protocol.ext_fields import read_header
+from wakelog.protocol.headers.clients import UnregisterClientRequestHeader
 from wakelog.protocol.subscription import is_tag_type
 from wakelog.protocol.sys_flag import TOPIC_UNIT_SUB
 

@@ -10,11 +10,11 @@ from wakelog.protocol.bodies import GetConsumerListByGroupResponseBody, encode_b
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.headers import (
-    GetConsumerListByGroupRequestHeader,
+from wakelog.protocol.ext_fields import read_header
+from wakelog.protocol.headers.clients import ConsumerGroupRequestHeader
+from wakelog.protocol.headers.offsets import (
     QueryConsumerOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
-    read_header,
 )
 
 
@@ -22,7 +22,7 @@ def get_consumer_list(
     state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
 ) -> Outcome:
     """Answer the client ids of a group (code 38)."""
-    header = read_header(GetConsumerListByGroupRequestHeader, request.ext_fields)
+    header = read_header(ConsumerGroupRequestHeader, request.ext_fields)
     group = state.consumers.get(header.consumer_group)
     if group is None:
         return answer(

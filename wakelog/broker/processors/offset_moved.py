@@ -11,7 +11,7 @@ from wakelog.broker.names import OFFSET_MOVED_EVENT
 from wakelog.broker.state import BrokerState
 from wakelog.protocol.bodies import OffsetMovedEvent, encode_body
 from wakelog.protocol.body_codec import MessageQueue
-from wakelog.protocol.headers import PullMessageRequestHeader
+from wakelog.protocol.headers.pull import PullMessageRequestHeader
 from wakelog.protocol.properties import DELAY, KEYS, TAGS, encode_properties
 from wakelog.storage.log.append import MessageDraft
 

@@ -38,7 +38,8 @@ from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.headers import PullMessageRequestHeader, read_header
+from wakelog.protocol.ext_fields import read_header
+from wakelog.protocol.headers.pull import PullMessageRequestHeader
 from wakelog.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND, is_readable
 from wakelog.storage.read.log_windows import WINDOW_BYTES
 from wakelog.storage.results import GetResult, GetStatus

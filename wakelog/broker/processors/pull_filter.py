@@ -39,7 +39,7 @@ from wakelog.protocol.bodies import (
 )
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.headers import PullMessageRequestHeader
+from wakelog.protocol.headers.pull import PullMessageRequestHeader
 from wakelog.protocol.subscription import build_subscription, is_tag_type
 from wakelog.protocol.sys_flag import PULL_SUBSCRIPTION
 

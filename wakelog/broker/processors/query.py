@@ -12,11 +12,8 @@ from wakelog.broker.decision import Channel, Outcome, RunInPool
 from wakelog.broker.state import BrokerState
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.protocol.headers import (
-    QueryMessageRequestHeader,
-    ViewMessageRequestHeader,
-    read_header,
-)
+from wakelog.protocol.ext_fields import read_header
+from wakelog.protocol.headers.pull import QueryMessageRequestHeader, ViewMessageRequestHeader
 from wakelog.storage.results import QueryResult
 
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"

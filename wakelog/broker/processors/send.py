@@ -23,11 +23,11 @@ from wakelog.protocol.bodies import FILTER_MULTI_TAG, TopicConfig
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.headers import (
+from wakelog.protocol.ext_fields import read_header
+from wakelog.protocol.headers.send import (
     SendHeader,
     SendMessageRequestHeader,
     SendMessageRequestHeaderV2,
-    read_header,
 )
 from wakelog.protocol.java import boolean_text, parse_boolean
 from wakelog.protocol.message_id import create_message_id

@@ -21,7 +21,8 @@ from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.headers import ConsumerSendMsgBackRequestHeader, read_header
+from wakelog.protocol.ext_fields import read_header
+from wakelog.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from wakelog.protocol.message_id import create_message_id
 from wakelog.protocol.message_record import MessageRecord
 from wakelog.protocol.properties import (

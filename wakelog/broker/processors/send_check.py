@@ -14,7 +14,7 @@ from wakelog.broker.state import BrokerState
 from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.headers import SendHeader
+from wakelog.protocol.headers.send import SendHeader
 from wakelog.protocol.java import boolean_text
 from wakelog.protocol.sys_flag import TOPIC_UNIT, TOPIC_UNIT_SUB, is_writeable, permission_text
 

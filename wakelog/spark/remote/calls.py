@@ -25,19 +25,14 @@ from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.ext_fields import read_header, to_ext_fields
-from wakelog.protocol.headers import (
-    GetMaxOffsetRequestHeader,
-    GetMaxOffsetResponseHeader,
-    GetMinOffsetRequestHeader,
-    GetMinOffsetResponseHeader,
-    PullMessageRequestHeader,
-    PullMessageResponseHeader,
+from wakelog.protocol.headers.offsets import (
+    OffsetResponseHeader,
     QueryConsumerOffsetRequestHeader,
-    QueryConsumerOffsetResponseHeader,
+    QueueRequestHeader,
     SearchOffsetRequestHeader,
-    SearchOffsetResponseHeader,
     UpdateConsumerOffsetRequestHeader,
 )
+from wakelog.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from wakelog.spark.options import RemoteOptions
 from wakelog.spark.remote.plan import QueueAt
 from wakelog.spark.remote.routes import (
@@ -117,15 +112,15 @@ class BrokerCalls:
 
     async def min_offset(self, queue: QueueAt) -> int:
         """Return the first offset that a queue has, 0 if it never had any. Raises: WireFailed."""
-        header = GetMinOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
+        header = QueueRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
         answer = await self._sure(queue, RequestCode.GET_MIN_OFFSET, header)
-        return max(read_header(GetMinOffsetResponseHeader, answer.ext_fields).offset, 0)
+        return max(read_header(OffsetResponseHeader, answer.ext_fields).offset, 0)
 
     async def max_offset(self, queue: QueueAt) -> int:
         """Return the offset behind a queue's last message. Raises: WireFailed."""
-        header = GetMaxOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
+        header = QueueRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
         answer = await self._sure(queue, RequestCode.GET_MAX_OFFSET, header)
-        return max(read_header(GetMaxOffsetResponseHeader, answer.ext_fields).offset, 0)
+        return max(read_header(OffsetResponseHeader, answer.ext_fields).offset, 0)
 
     async def near_time(self, queue: QueueAt, timestamp_ms: int) -> int:
         """Return an offset that was stored about then, as 4.9.3 finds one. Raises: WireFailed."""
@@ -133,7 +128,7 @@ class BrokerCalls:
             topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms
         )
         answer = await self._sure(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
-        return read_header(SearchOffsetResponseHeader, answer.ext_fields).offset
+        return read_header(OffsetResponseHeader, answer.ext_fields).offset
 
     async def committed(self, queue: QueueAt, group: str) -> int | None:
         """Return how far a group has consumed a queue, None if its broker knows nothing of it.
@@ -147,7 +142,7 @@ class BrokerCalls:
         answer = await self._sure(queue, code, header, ResponseCode.QUERY_NOT_FOUND)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return None
-        found = read_header(QueryConsumerOffsetResponseHeader, answer.ext_fields).offset
+        found = read_header(OffsetResponseHeader, answer.ext_fields).offset
         return found if found >= 0 else None
 
     async def commit(self, queue: QueueAt, group: str, queue_offset: int) -> None:

@@ -15,7 +15,7 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.ext_fields import to_ext_fields
-from wakelog.protocol.headers import GetRouteInfoRequestHeader
+from wakelog.protocol.headers.admin import TopicRequestHeader
 from wakelog.spark.errors import SourceError
 
 _NAMES = {code.value: code.name for code in ResponseCode}
@@ -72,7 +72,7 @@ async def find_route(
     client: Client, name_servers: Sequence[str], topic: str, *, timeout_ms: int
 ) -> TopicRouteData | None:
     """Return where a topic is, None if it is nowhere. Raises: WireFailed."""
-    fields = to_ext_fields(GetRouteInfoRequestHeader(topic=topic))
+    fields = to_ext_fields(TopicRequestHeader(topic=topic))
     command = RemotingCommand(int(RequestCode.GET_ROUTEINFO_BY_TOPIC), ext_fields=fields)
     what = f"where topic {topic} is"
     answer = await ask_name_servers(client, name_servers, command, what, timeout_ms=timeout_ms)

@@ -28,7 +28,7 @@ from wakelog.protocol.bodies import TopicRouteData
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.ext_fields import to_ext_fields
-from wakelog.protocol.headers import SendMessageRequestHeaderV2
+from wakelog.protocol.headers.send import SendMessageRequestHeaderV2
 from wakelog.protocol.java import string_hash
 from wakelog.spark.remote.routes import Client, WireFailed, find_route, said, tls_remedy
 from wakelog.spark.sink.options import WriteOptions
