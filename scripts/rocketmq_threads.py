@@ -150,7 +150,7 @@ TASKS: Final[tuple[Row, ...]] = (
            "Broker", "actors.broker.name_servers", "rocketmq_registration_failures_total"),
     Thread("NettyClientSelector, NettyClientWorkerThread, NettyClientPublicExecutor",
            "carry the broker's own requests and their answers", "1, 4 and 1 a core",
-           "Broker", "network.call_channel", "rocketmq_registrations_total"),
+           "Broker", "network.peer", "rocketmq_registrations_total"),
     Thread("ClientHouseKeepingService", "gives up the broker's own requests after a time", "1 s",
            "Broker", "network.client", "rocketmq_registration_failures_total"),
     Thread("ClientHousekeepingScheduledThread", "drops clients that send no heartbeat", "10 s",

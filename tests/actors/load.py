@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.actors.client import Client, records
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
-from wakelog.network.call_errors import RemotingError
+from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import ResponseCode
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem

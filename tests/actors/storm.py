@@ -22,7 +22,7 @@ from tests.actors.deployments import wait_until
 from tests.actors.load import PAUSE_SECONDS, QUEUES_COUNT, Account
 from tests.actors.supervised_brokers import ROLES, SupervisedBroker
 from wakelog.actors.deploy.group import BROKER
-from wakelog.network.call_errors import RemotingError
+from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import ResponseCode
 
 KILLS_COUNT = 10

@@ -14,7 +14,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.nameserver.harness import Announced, topic
 from wakelog.actors.name_server_service import NameServerService
 from wakelog.nameserver.config import read_name_server_conf
-from wakelog.network.server_errors import PortUnavailable
+from wakelog.network.errors import PortUnavailable
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.frame import FrameDecoder, encode_frame

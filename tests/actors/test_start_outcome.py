@@ -6,7 +6,7 @@ import pytest
 
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.start_outcome import describe_failure, raise_failure, started
-from wakelog.network.server_errors import PortUnavailable
+from wakelog.network.errors import PortUnavailable
 from wakelog.storage.errors import (
     DamagedStore,
     StoreFailed,

@@ -6,7 +6,7 @@ import pytest
 
 from wakelog.actors.errors import DeploymentFailed, PlanRefused, PreflightRefused
 from wakelog.cli.failures import FAILED, MISUSED, explain
-from wakelog.network.server_errors import PortUnavailable
+from wakelog.network.errors import PortUnavailable
 from wakelog.spark.errors import JobFailed, StoreUnreadable
 from wakelog.spark.session import SparkMissing
 from wakelog.storage.errors import (

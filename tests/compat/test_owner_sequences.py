@@ -23,7 +23,7 @@ from tests.actors.load import QUEUES_COUNT, doubled_count, pull_all
 from tests.compat.clusters import Wakelog
 from tests.compat.real_rocketmq import RealBroker, RealNameServer
 from wakelog.audit.rebuild import Rebuild
-from wakelog.network.call_errors import RemotingError
+from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import read_times

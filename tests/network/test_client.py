@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from wakelog.network.call_errors import CallTimeout, ConnectFailed, SendFailed
 from wakelog.network.client import RemotingClient
+from wakelog.network.errors import CallTimeout, ConnectFailed, SendFailed
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.protocol.command import RemotingCommand, answer, make_request
+from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand, answer, make_request
 from wakelog.protocol.frame import FrameDecoder, encode_frame
 
 Answers = Callable[[RemotingCommand], bytes | None]
@@ -96,7 +96,7 @@ def test_one_command_may_be_under_way_more_than_once_and_leaves_nothing_waiting(
             addresses = (first.address, second.address, first.address)
             calls = [client.invoke(address, shared, timeout_ms=5000) for address in addresses]
             assert [one.body for one in await asyncio.gather(*calls)] == [b"x"] * 3
-            waiting = [channel.waiting_count for channel in client._channels.values()]
+            waiting = [each.peer.waiting_count for each in client._connections.values()]
             assert waiting == [0, 0]
 
     run(scenario)
@@ -160,7 +160,7 @@ def test_a_bad_frame_ends_the_connection_and_its_calls() -> None:
     run(scenario)
 
 
-def test_a_closed_client_calls_nobody() -> None:
+def test_a_closed_client_sends_nothing() -> None:
     async def scenario(client: RemotingClient) -> None:
         async with Peer(echo) as peer:
             await client.close()
@@ -169,3 +169,56 @@ def test_a_closed_client_calls_nobody() -> None:
             assert peer.connections_count == 0
 
     run(scenario)
+
+
+def pushing(*pushed: RemotingCommand) -> Answers:
+    """Answer a request, after requests of the server's own."""
+    frames = b"".join(map(encode_frame, pushed))
+    return lambda asked: b"" if asked.is_response else frames + echo(asked)
+
+
+def asked_by_the_server(client: RemotingClient, *pushed: RemotingCommand) -> list[RemotingCommand]:
+    """Return the responses of a client to what a server asks it."""
+
+    async def scenario() -> list[RemotingCommand]:
+        async with Peer(pushing(*pushed)) as peer:
+            await client.invoke(peer.address, request(), timeout_ms=5000)
+            await asyncio.sleep(0)  # handlers run
+            await client.invoke(peer.address, request(), timeout_ms=5000)
+            await client.close()
+            return [seen for seen in peer.requests if seen.is_response][: len(pushed)]
+
+    return asyncio.run(scenario())
+
+
+def test_a_client_executes_the_requests_of_the_server() -> None:
+    async def execute(address: str, asked: RemotingCommand) -> RemotingCommand | None:
+        if asked.code == 40:
+            raise ValueError("too much")
+        return None if asked.code == 41 else answer(asked, 0, body=asked.body)
+
+    asked = [RemotingCommand(39, 1, body=b"x"), RemotingCommand(40, 2), RemotingCommand(41, 3)]
+    found = asked_by_the_server(RemotingClient(on_request=execute), *asked)
+    assert [(one.opaque, one.code, one.body) for one in found[:2]] == [(1, 0, b"x"), (2, 1, b"")]
+    assert found[1].remark == "builtins.ValueError: too much"
+    assert 3 not in {one.opaque for one in found}
+
+
+def test_a_client_that_executes_no_requests_refuses_them() -> None:
+    asked = [RemotingCommand(39, 1, ONEWAY_FLAG), RemotingCommand(307, 2)]
+    found = asked_by_the_server(RemotingClient(), *asked)
+    assert {one.opaque for one in found} == {2}
+    assert found[0].remark == " request type 307 not supported"
+
+
+def test_a_client_executes_a_limited_number_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wakelog.network.client.EXECUTING_MAX", 1)
+
+    async def never(address: str, asked: RemotingCommand) -> RemotingCommand | None:
+        await asyncio.Event().wait()
+        return None
+
+    found = asked_by_the_server(
+        RemotingClient(on_request=never), RemotingCommand(307, 1), RemotingCommand(307, 2)
+    )
+    assert (found[0].opaque, found[0].code) == (2, ResponseCode.SYSTEM_BUSY)

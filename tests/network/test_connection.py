@@ -1,12 +1,16 @@
 """One connection over a transport driven by hand: decoding, pausing, bounds, closing."""
 
+import asyncio
+from collections.abc import Sequence
+
 import pytest
 
 from tests.network.fakes import FakeClock, FakeTransport, connect
 from wakelog.network.connection import Connection
+from wakelog.network.errors import CallTimeout, SendFailed
 from wakelog.network.idle import CloseReason, verdict
 from wakelog.network.limits import ServerLimits
-from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import encode_frame
 
 LIMITS = ServerLimits(write_buffer_bytes_high=1_000, write_buffer_bytes_max=10_000)
@@ -19,19 +23,18 @@ class FakeOwner:
         self.verdict = verdict
         self.delivered: list[tuple[list[int], int]] = []
         self.ended: list[tuple[CloseReason, str]] = []
-        self.pushed: list[RemotingCommand] = []
 
     def opened(self, connection: Connection) -> CloseReason | None:
         return self.verdict
 
     def deliver(
-        self, connection: Connection, commands: list[RemotingCommand], size_bytes: int
+        self, connection: Connection, requests: Sequence[RemotingCommand], size_bytes: int
     ) -> None:
-        self.delivered.append(([command.opaque for command in commands], size_bytes))
+        self.delivered.append(([request.opaque for request in requests], size_bytes))
 
-    def push_to(self, connection: Connection, command: RemotingCommand) -> bool:
-        self.pushed.append(command)
-        return True
+    def send(self, connection: Connection, command: RemotingCommand) -> bool:
+        connection.buffer(command)
+        return connection.flush() > 0
 
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
         self.ended.append((reason, detail))
@@ -73,7 +76,7 @@ def test_frames_are_delivered_however_they_are_cut(step: int) -> None:
 def test_the_peer_is_named_by_its_numeric_address(address: str, host: str) -> None:
     bench = Bench((address, 80))
     assert (bench.connection.remote_host, bench.connection.remote_port) == (host, 80)
-    assert bench.connection.peer == f"{host}:80"
+    assert bench.connection.address == f"{host}:80"
 
 
 def test_ids_are_never_used_twice() -> None:
@@ -198,7 +201,49 @@ def test_close_writes_what_was_gathered_and_abort_does_not() -> None:
     assert aborted.connection.flush() == 0
 
 
-def test_a_push_goes_through_the_owner() -> None:
+def response(opaque: int) -> bytes:
+    return encode_frame(answer(RemotingCommand(0, opaque), 0, body=b"done"))
+
+
+def test_a_connection_sends_a_request_and_returns_its_response() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        asked = asyncio.ensure_future(
+            bench.connection.request(RemotingCommand(39), timeout_seconds=5)
+        )
+        await asyncio.sleep(0)
+        [sent] = bench.transport.answers()
+        assert (sent.code, sent.is_response) == (39, False)
+        bench.connection.data_received(response(sent.opaque) + frame(7))
+        assert (await asked).body == b"done"
+        assert bench.owner.delivered == [([7], len(response(sent.opaque) + frame(7)))]
+
+    asyncio.run(scenario())
+
+
+def test_a_request_without_a_response_ends_by_its_time_or_with_the_connection() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        with pytest.raises(CallTimeout, match=r"10\.0\.0\.9:4711: no answer within 20 ms"):
+            await bench.connection.request(RemotingCommand(39), timeout_seconds=0.02)
+        waiting = bench.connection.request(RemotingCommand(39), timeout_seconds=5)
+        asked = asyncio.ensure_future(waiting)
+        await asyncio.sleep(0)
+        bench.connection.abort(CloseReason.IDLE)
+        with pytest.raises(SendFailed, match="the connection was closed"):
+            await asked
+        with pytest.raises(SendFailed, match="the connection is closed"):
+            await bench.connection.request(RemotingCommand(39), timeout_seconds=5)
+        assert bench.connection.peer.waiting_count == 0
+
+    asyncio.run(scenario())
+
+
+def test_responses_end_the_time_of_a_frame_and_are_not_delivered() -> None:
     bench = Bench()
-    assert bench.connection.push(RemotingCommand(40, 9))
-    assert [command.opaque for command in bench.owner.pushed] == [9]
+    bench.connection.data_received(response(1))
+    assert bench.owner.delivered == []
+    assert bench.verdict_after(119) is None
+    bench.connection.data_received(response(1) + response(1)[:9])
+    assert bench.verdict_after(19) is None
+    assert bench.verdict_after(1) is CloseReason.SLOW_FRAME

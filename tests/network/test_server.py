@@ -13,11 +13,12 @@ import uvloop
 
 from tests.network.fakes import FakeClock, FakeHandler
 from wakelog.broker.lane_table import NAME_SERVER_LANE, name_server_lanes
+from wakelog.network.client import RemotingClient
 from wakelog.network.connection import Connection
+from wakelog.network.errors import PortUnavailable, SendFailed
 from wakelog.network.lanes import Lanes
 from wakelog.network.limits import ServerLimits
 from wakelog.network.server import Server
-from wakelog.network.server_errors import PortUnavailable
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import SERIALIZE_ROCKETMQ, RemotingCommand, answer
 from wakelog.protocol.frame import FrameDecoder, encode_frame
@@ -323,6 +324,32 @@ def test_a_channel_is_reached_by_its_number(run: Run) -> None:
             server.close_channel(number)
             assert await peer.is_closed()
             await peer.close()
+
+    run(main)
+
+
+def test_the_server_asks_its_clients(run: Run) -> None:
+    async def main() -> None:
+        handler = FakeHandler()
+        async with serving(handler) as (server, port):
+
+            async def execute(address: str, request: RemotingCommand) -> RemotingCommand:
+                assert address == f"{HOST}:{port}"
+                return answer(request, 0, body=b"ran %d" % request.code)
+
+            client = RemotingClient(on_request=execute)
+            await client.invoke(f"{HOST}:{port}", RemotingCommand(34), timeout_ms=5000)
+            number = handler.channels[0].id
+            asked = [
+                server.request(number, RemotingCommand(code), timeout_seconds=5)
+                for code in (307, 309)
+            ]
+            assert [one.body for one in await asyncio.gather(*asked)] == [b"ran 307", b"ran 309"]
+            await client.close()
+            while not handler.closed:
+                await asyncio.sleep(0)
+            with pytest.raises(SendFailed, match="the connection is closed"):
+                await server.request(number, RemotingCommand(307), timeout_seconds=5)
 
     run(main)
 

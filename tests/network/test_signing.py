@@ -1,4 +1,4 @@
-"""Requests as a broker with access control checks them: it signs what it got once more."""
+"""Requests as a broker with access control checks them: it signs them again and compares."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from tests.compat.clusters import real_cluster
 from tests.network.test_client import Peer, echo
 from tests.spark.remote.conftest import SEEN_SECONDS_MAX
 from tests.spark.sink.messages import message
-from wakelog.network.credentials import Credentials
-from wakelog.network.signing import SigningClient, sign
+from wakelog.network.client import make_client
+from wakelog.network.signing import Credentials, sign
 from wakelog.protocol.codes import RequestCode
-from wakelog.protocol.command import RemotingCommand
-from wakelog.spark.options import RemoteOptions
+from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.frame import encode_frame
+from wakelog.spark.options import RemoteOptions, read_options
 from wakelog.spark.remote.calls import BrokerCalls
 from wakelog.spark.sink.options import WriteOptions
 from wakelog.spark.sink.packing import pack
@@ -45,21 +46,49 @@ def test_all_values_in_the_order_of_their_names_and_the_body_are_signed(token: s
     assert (signed.code, signed.body) == (PULL.code, PULL.body)
 
 
+def test_a_response_is_not_signed() -> None:
+    async def execute(address: str, asked: RemotingCommand) -> RemotingCommand:
+        return answer(asked, 0)
+
+    async def scenario() -> None:
+        client = make_client(Credentials("who", "hush"), None, execute)
+        pushed = encode_frame(RemotingCommand(307, 5))
+        async with Peer(lambda asked: b"" if asked.is_response else pushed + echo(asked)) as peer:
+            await client.invoke(peer.address, PULL, timeout_ms=5000)
+            await client.invoke(peer.address, PULL, timeout_ms=5000)
+            await client.close()
+        responses = [sent for sent in peer.requests if sent.is_response]
+        assert [(sent.opaque, sent.ext_fields) for sent in responses][:1] == [(5, {})]
+
+    asyncio.run(scenario())
+
+
+def test_secrets_are_not_shown() -> None:
+    given = {"nameServer": "h:1", "accessKey": "who", "secretKey": "hush", "securityToken": "hsst"}
+    read = read_options(given)
+    assert read.remote is not None
+    assert read.remote.credentials == Credentials("who", "hush", "hsst")
+    assert "who" in repr(read) and "hush" not in repr(read) and "hsst" not in repr(read)
+
+
 def test_without_an_access_key_nothing_is_added() -> None:
     assert sign(PULL, Credentials()) is PULL
 
 
-def test_what_a_client_sends_is_signed() -> None:
+def test_a_client_signs_its_requests_and_its_oneway_requests() -> None:
     credentials = Credentials("who", "hush")
 
     async def scenario() -> None:
-        client = SigningClient(credentials)
+        client = make_client(credentials, None)
         async with Peer(echo) as peer:
+            await client.invoke_oneway(peer.address, PULL)
             found = await client.invoke(peer.address, PULL, timeout_ms=5000)
             await client.close()
         assert found.body == PULL.body
-        [sent] = peer.requests
-        assert sent.ext_fields == sign(PULL, credentials).ext_fields
+        assert [sent.is_oneway for sent in peer.requests] == [True, False]
+        for sent in peer.requests:
+            assert sent.ext_fields == sign(PULL, credentials).ext_fields
+        assert (PULL.flag, PULL.opaque) == (0, 0)
 
     asyncio.run(scenario())
 
@@ -83,7 +112,7 @@ def test_the_real_broker_takes_what_is_signed_and_nothing_else(tmp_path: Path) -
     messages = [message(b"%d" % i, topic="signed") for i in range(3)]
 
     async def send(name_server: str, credentials: Credentials) -> int:
-        client = SigningClient(credentials)
+        client = make_client(credentials, None)
         try:
             options = WriteOptions((name_server,), credentials=credentials)
             await Producer(client, options).send(pack(messages, bytes_max=1 << 20, rows_max=50))

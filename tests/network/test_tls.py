@@ -19,10 +19,10 @@ from tests.compat.clusters import Cluster
 from tests.compat.real_rocketmq import RealBroker, RealNameServer, class_options
 from tests.network.test_client import Peer, echo, request
 from tests.spark.remote.conftest import numbered, send
-from wakelog.network.call_errors import ConnectFailed, SendFailed, TlsFailed
-from wakelog.network.credentials import Credentials
-from wakelog.network.signing import make_client
-from wakelog.network.tls import Tls, TlsRefused, make_context
+from wakelog.network.client import make_client
+from wakelog.network.errors import ConnectFailed, SendFailed, TlsFailed, TlsRefused
+from wakelog.network.signing import Credentials
+from wakelog.network.tls import Tls, make_context
 from wakelog.protocol.frame import FrameDecoder
 
 FILES = Path(__file__).parent / "certificates"

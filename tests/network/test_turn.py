@@ -1,6 +1,6 @@
 """One turn of the loop, with a clock and a loop driven by hand."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -76,11 +76,11 @@ class Bench:
         return None
 
     def deliver(
-        self, connection: Connection, commands: list[RemotingCommand], size_bytes: int
+        self, connection: Connection, requests: Sequence[RemotingCommand], size_bytes: int
     ) -> None:
-        self.turn.deliver(connection, commands, size_bytes)
+        self.turn.deliver(connection, requests, size_bytes)
 
-    def push_to(self, connection: Connection, command: RemotingCommand) -> bool:
+    def send(self, connection: Connection, command: RemotingCommand) -> bool:
         return self.turn.push(connection, command)
 
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
@@ -382,12 +382,12 @@ def test_a_closed_channel_is_reported_after_its_last_request() -> None:
 def test_a_push_leaves_with_the_turn_and_not_after_the_end() -> None:
     bench = Bench(FakeHandler())
     connection, transport = bench.connection()
-    assert connection.push(RemotingCommand(40, 5))
+    assert bench.turn.push(connection, RemotingCommand(40, 5))
     assert transport.taken == b""
     bench.loop.run_until_quiet()
     assert [(one.code, one.opaque) for one in transport.answers()] == [(40, 5)]
     transport.abort()
-    assert not connection.push(RemotingCommand(40, 6))
+    assert not bench.turn.push(connection, RemotingCommand(40, 6))
 
 
 def test_answers_of_a_peer_are_counted_and_dropped() -> None:
@@ -396,7 +396,7 @@ def test_answers_of_a_peer_are_counted_and_dropped() -> None:
     connection.data_received(frames(1, flag=RESPONSE_FLAG))
     bench.loop.run_until_quiet()
     assert bench.handler.processed == []
-    assert bench.turn.statistics().unsolicited_responses_count == 1
+    assert connection.peer.unsolicited_count == 1
 
 
 def test_an_answer_that_cannot_be_written_becomes_code_1() -> None:

@@ -14,7 +14,7 @@ from wakelog.actors.name_server_service import NameServerService
 from wakelog.actors.ray.options import own_node_id
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.nameserver.config import NameServerConfig, NameServerSettings
-from wakelog.network.server_errors import ServerError
+from wakelog.network.errors import PortUnavailable
 from wakelog.storage.errors import StoreError
 from wakelog.telemetry.logs import configure_logs
 
@@ -46,7 +46,7 @@ class NameServerActor:
                 )
                 try:
                     await service.start()
-                except (StoreError, ServerError) as error:
+                except (StoreError, PortUnavailable) as error:
                     return describe_failure(error)
                 self._service = service
             return started(port=self._service.port, node_id=own_node_id())

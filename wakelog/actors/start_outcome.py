@@ -11,7 +11,7 @@ import os
 from typing import Any
 
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.network.server_errors import PortUnavailable
+from wakelog.network.errors import PortUnavailable
 from wakelog.storage.errors import DamagedStore, StoreError, StoreFull, StoreLocked, WrongStore
 
 

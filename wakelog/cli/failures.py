@@ -17,7 +17,7 @@ import msgspec
 
 from wakelog.actors.errors import DeploymentError, PlanRefused
 from wakelog.cli.port_holder import holder_of
-from wakelog.network.server_errors import PortUnavailable
+from wakelog.network.errors import PortUnavailable
 from wakelog.spark.errors import SourceError
 from wakelog.spark.session import SparkMissing
 from wakelog.storage.errors import (

@@ -20,8 +20,8 @@ from collections.abc import Callable
 import msgspec
 
 from wakelog.actors.errors import DeploymentFailed, PlanRefused
-from wakelog.network.call_errors import RemotingError
 from wakelog.network.client import RemotingClient
+from wakelog.network.errors import RemotingError
 from wakelog.protocol.bodies import BrokerData, TopicRouteData
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode

@@ -1,87 +1,136 @@
-"""RemotingClient: calls to name servers and brokers by address, one connection each.
+"""RemotingClient: requests to name servers and brokers by address, one connection each.
 
-A connection is made by the first call that needs it and again after it was lost. Names are looked
-up at each connect, so that an address that moved is found. Callers that come while a connection is
-being made wait for that one.
+The first request to an address connects, and so does the first one after the connection was lost.
+Each connect resolves the name again, so that an address that moved is found. Requests that come
+while a connection is being made wait for that one. The other end may send requests, too: a function
+of the client's owner executes them.
 
 Invariants:
-    - no more than ``CALLS_MAX`` calls of one client are under way.
-    - opaque numbers of calls under way differ.
+    - at most ``CALLS_MAX`` requests of one client wait for a response.
+    - every request passes ``before_send``, one-way requests included; responses do not.
+    - a one-way request from the other end gets no response.
 
-Source: org.apache.rocketmq.remoting.netty.NettyRemotingClient (4.9.3).
+Source: org.apache.rocketmq.remoting.netty.NettyRemotingClient,
+NettyRemotingAbstract#processRequestCommand (4.9.3).
 """
 
 import asyncio
 import ssl
-from itertools import count
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeAlias
 
-from wakelog.network.call_channel import CallChannel
-from wakelog.network.call_errors import (
-    CallTimeout,
-    ConnectFailed,
-    SendFailed,
-    TlsFailed,
-    TooManyCalls,
-)
-from wakelog.network.tls import handshake_reason
+from wakelog.network import refusals
+from wakelog.network.connection import Connection
+from wakelog.network.errors import CallTimeout, ConnectFailed, SendFailed, TlsFailed, TooManyCalls
+from wakelog.network.idle import CloseReason
+from wakelog.network.limits import GIBIBYTE, ServerLimits
+from wakelog.network.signing import Credentials, sign
+from wakelog.network.tls import Tls, handshake_reason, make_context
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 
 CONNECT_SECONDS_MAX = 3.0
 """com.rocketmq.remoting.client.connect.timeout of 4.9.3."""
 
 PARTING_SECONDS_MAX = 1.0
-"""To end TLS in order; a connection in the clear ends at once."""
+"""To end TLS in order; a connection without TLS ends at once."""
 
 CALLS_MAX = 65_535
 """clientAsyncSemaphoreValue of 4.9.3."""
 
-OPAQUE_MASK = 0x7FFFFFFF
+EXECUTING_MAX = 10_000
+"""Requests from the other ends that are executed at once; a thread pool's queue in 4.9.3."""
+
+LIMITS = ServerLimits(
+    requests_waiting_max=CALLS_MAX,
+    write_buffer_bytes_high=2 * GIBIBYTE - 1,  # a C int in uvloop
+    write_buffer_bytes_max=2 * GIBIBYTE,
+)
+"""A client reads on while a server does not: else two full buffers would wait for each other. Its
+callers bound what is written: they wait for responses."""
+
+BeforeSend: TypeAlias = Callable[[RemotingCommand], RemotingCommand]
+"""Return the request to send in the place of this one, for example a signed copy."""
+
+OnRequest: TypeAlias = Callable[[str, RemotingCommand], Awaitable[RemotingCommand | None]]
+"""Execute a request of the peer at an address, and return the response; None means no response."""
+
+
+def make_client(
+    credentials: Credentials, tls: Tls | None, on_request: OnRequest | None = None
+) -> "RemotingClient":
+    """Return a client that signs its requests. Raises: TlsRefused."""
+    return RemotingClient(
+        None if tls is None else make_context(tls),
+        before_send=partial(sign, credentials=credentials) if credentials.access_key else None,
+        on_request=on_request,
+    )
 
 
 class RemotingClient:
-    """Calls by address; every method is for the loop's thread."""
+    """Requests by address; every method is for the loop's thread."""
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        """Connect to nobody yet. tls: None for connections in the clear."""
+    def __init__(
+        self,
+        tls: ssl.SSLContext | None = None,
+        *,
+        before_send: BeforeSend | None = None,
+        on_request: OnRequest | None = None,
+    ) -> None:
+        """Make no connection yet.
+
+        tls: None for connections without TLS.
+        on_request: None refuses the requests of the other ends with code 3.
+        """
         self._tls = tls
-        self._opaque = count(1)
-        self._channels: dict[str, CallChannel] = {}
-        self._connecting: dict[str, asyncio.Task[CallChannel]] = {}
+        self._before_send = before_send
+        self._on_request = on_request
+        self._connections: dict[str, Connection] = {}
+        self._connecting: dict[str, asyncio.Task[Connection]] = {}
+        self._open: set[Connection] = set()
+        self._executing: set[asyncio.Task[None]] = set()
         self._calls_count = 0
-        self._closed = False
+        self._is_closed = False
+        self._emptied = asyncio.Event()
 
     async def invoke(
         self, address: str, command: RemotingCommand, *, timeout_ms: int
     ) -> RemotingCommand:
-        """Send a request and return its answer, whatever its code; connecting counts as waiting.
+        """Send a request and return its response, whatever its code.
 
-        Raises: ConnectFailed, SendFailed, CallTimeout, TooManyCalls.
+        The time to connect counts. Raises: ConnectFailed, SendFailed, CallTimeout, TooManyCalls.
         """
         if self._calls_count >= CALLS_MAX:
             raise TooManyCalls(address, f"{CALLS_MAX} calls are under way")
+        if self._before_send is not None:
+            command = self._before_send(command)
         self._calls_count += 1
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                channel = await self._channel(address)
-                return await channel.call(self._numbered(command))
+                connection = await self._connection(address)
+                return await connection.wait_response(command)
         except TimeoutError:
             raise CallTimeout(address, f"no answer within {timeout_ms} ms") from None
         finally:
             self._calls_count -= 1
 
     async def invoke_oneway(self, address: str, command: RemotingCommand) -> None:
-        """Send a request that is not answered. Raises: ConnectFailed, SendFailed."""
+        """Send a request that gets no response. Raises: ConnectFailed, SendFailed."""
+        if self._before_send is not None:
+            command = self._before_send(command)
+        connection = await self._connection(address)
         command.flag |= ONEWAY_FLAG
-        channel = await self._channel(address)
-        channel.send(self._numbered(command))
+        command.opaque = connection.peer.next_opaque()
+        if not self.send(connection, command):
+            raise SendFailed(address, "the connection is closed")
 
-    async def _channel(self, address: str) -> CallChannel:
-        """Return an open connection, made now if there is none."""
-        if self._closed:
+    async def _connection(self, address: str) -> Connection:
+        """Return an open connection; make it if there is none."""
+        if self._is_closed:
             raise SendFailed(address, "this client is closed")
-        channel = self._channels.get(address)
-        if channel is not None and channel.is_open:
-            return channel
+        connection = self._connections.get(address)
+        if connection is not None and connection.is_open:
+            return connection
         task = self._connecting.get(address)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._connect(address))
@@ -89,12 +138,15 @@ class RemotingClient:
             task.add_done_callback(lambda done: self._connected(address, done))
         return await asyncio.shield(task)
 
-    async def _connect(self, address: str) -> CallChannel:
+    async def _connect(self, address: str) -> Connection:
         host, _, port = address.rpartition(":")
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                _, channel = await asyncio.get_running_loop().create_connection(
-                    lambda: CallChannel(address), host.strip("[]"), int(port), ssl=self._tls
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: Connection(self, LIMITS, address=address),
+                    host.strip("[]"),
+                    int(port),
+                    ssl=self._tls,
                 )
         except (ssl.SSLError, ConnectionResetError) as error:
             if self._tls is None:
@@ -104,43 +156,93 @@ class RemotingClient:
             # TimeoutError is an OSError without a text.
             reason = str(error) or f"no connection within {CONNECT_SECONDS_MAX} s"
             raise ConnectFailed(address, reason) from error
-        return channel
+        return connection
 
-    def _connected(self, address: str, task: asyncio.Task[CallChannel]) -> None:
+    def _connected(self, address: str, task: asyncio.Task[Connection]) -> None:
         self._connecting.pop(address, None)
         if task.cancelled() or task.exception() is not None:
             return
-        if self._closed:
-            task.result().close()
+        if self._is_closed:
+            task.result().close(CloseReason.REQUESTED)
         else:
-            self._channels[address] = task.result()
-
-    def _numbered(self, command: RemotingCommand) -> RemotingCommand:
-        command.opaque = next(self._opaque) & OPAQUE_MASK
-        return command
+            self._connections[address] = task.result()
 
     @property
     def calls_count(self) -> int:
-        """How many calls are under way."""
+        """How many requests wait for a response or a connection."""
         return self._calls_count
 
+    def opened(self, connection: Connection) -> CloseReason | None:
+        """Add a connection (ConnectionOwner)."""
+        self._open.add(connection)
+        return None
+
+    def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
+        """Remove a connection (ConnectionOwner)."""
+        self._open.discard(connection)
+        if not self._open:
+            self._emptied.set()
+
+    def send(self, connection: Connection, command: RemotingCommand) -> bool:
+        """Write a command at once; False if the connection is closed (ConnectionOwner)."""
+        if not connection.is_open:
+            return False
+        connection.buffer(command)
+        return connection.flush() > 0
+
+    def deliver(
+        self, connection: Connection, requests: Sequence[RemotingCommand], size_bytes: int
+    ) -> None:
+        """Execute the requests of the other end (ConnectionOwner)."""
+        for request in requests:
+            if self._on_request is None:
+                self._respond(connection, request, refusals.unsupported(request))
+            elif len(self._executing) >= EXECUTING_MAX:
+                waiting_count = len(self._executing)
+                refusal = refusals.overloaded(request, waited_ms=0, waiting_count=waiting_count)
+                self._respond(connection, request, refusal)
+            else:
+                executing = self._execute(self._on_request, connection, request)
+                task = asyncio.get_running_loop().create_task(executing)
+                self._executing.add(task)
+                task.add_done_callback(self._executing.discard)
+
+    async def _execute(
+        self, on_request: OnRequest, connection: Connection, request: RemotingCommand
+    ) -> None:
+        try:
+            response = await on_request(connection.peer.address, request)
+        except Exception as error:
+            response = refusals.failed(request, error)
+        if response is not None:
+            self._respond(connection, request, response)
+
+    def _respond(
+        self, connection: Connection, request: RemotingCommand, response: RemotingCommand
+    ) -> None:
+        if not request.flag & ONEWAY_FLAG:
+            self.send(connection, response)
+
     async def close(self) -> None:
-        """Close every connection; calls under way end with SendFailed."""
-        self._closed = True
-        for task in list(self._connecting.values()):
+        """Close every connection; requests that wait end with SendFailed."""
+        self._is_closed = True
+        for task in (*self._connecting.values(), *self._executing):
             task.cancel()
-        for channel in self._channels.values():
-            channel.close()
+        for connection in tuple(self._open):
+            connection.close(CloseReason.REQUESTED)
         if self._tls is not None:
-            await self._part()
-        self._channels.clear()
-        # Transports tell their protocols of the end in the next turn of the loop.
+            await self._wait_closed()
+        self._connections.clear()
+        # Transports report their end to their protocols in the next turn of the loop.
         await asyncio.sleep(0)
 
-    async def _part(self) -> None:
-        """Wait for the ends of closed connections, as TLS says good-bye; not for long."""
-        parting = [asyncio.create_task(x.wait_lost()) for x in self._channels.values()]
-        _, late = await asyncio.wait(parting, timeout=PARTING_SECONDS_MAX) if parting else ((), ())
-        for unanswered in late:
-            unanswered.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+    async def _wait_closed(self) -> None:
+        """Wait until the other ends have ended TLS, too, but not for long."""
+        try:
+            async with asyncio.timeout(PARTING_SECONDS_MAX):
+                while self._open:
+                    self._emptied.clear()
+                    await self._emptied.wait()
+        except TimeoutError:
+            for connection in tuple(self._open):
+                connection.abort(CloseReason.REQUESTED)

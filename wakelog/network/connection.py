@@ -1,63 +1,67 @@
-"""Connection: one socket. Bytes in become commands for the server, answers one write a turn.
+"""Connection: one socket. Bytes in become requests for its owner; commands out become few writes.
 
-An asyncio.Protocol of which the server makes one for each accepted socket. It is also the Channel
-that handlers see. It knows no request code and holds no rule about messages.
+An asyncio.Protocol, the same for a connection that the server accepted and for one that the client
+made. Its owner is the Server or the RemotingClient. It is also the Channel that handlers see. It
+knows no request code and holds no rule about messages.
 
-Memory of one connection is bounded on both sides: what it sent and nobody processed is bounded by
-the lanes, which stop its reading; what it asked for and does not take is bounded by
-``write_buffer_bytes_max``; an unfinished frame by the frame limit of protocol.frame.
+The memory of an accepted connection is bounded. The lanes bound what it sent and what is not yet
+processed: they stop its reading. ``write_buffer_bytes_max`` bounds the responses that it does not
+read, and the frame limit of protocol.frame bounds an unfinished frame.
 
 Invariants:
-    - after ``connection_lost`` nothing is written, and ``closed`` is true for ever.
+    - after ``connection_lost`` nothing is written, and ``closed`` stays true.
     - reading is paused exactly while ``_paused_by`` is not 0.
 
-Source: org.apache.rocketmq.remoting.netty.NettyDecoder, NettyEncoder, NettyServerHandler (4.9.3).
+Source: org.apache.rocketmq.remoting.netty.{NettyDecoder, NettyEncoder, NettyServerHandler,
+NettyClientHandler} (4.9.3).
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+import time
+from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from typing import Protocol, cast
 
+from wakelog.network.errors import CallTimeout, SendFailed
 from wakelog.network.idle import Activity, CloseReason
 from wakelog.network.limits import ServerLimits
+from wakelog.network.peer import Peer
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.frame import FrameDecoder, encode_frame, encode_frame_head
+from wakelog.protocol.frame import encode_frame, encode_frame_head
 
 PAUSED_BY_LANE = 0x1
 PAUSED_BY_WRITES = 0x2
 
 BODY_BYTES_COPIED_MAX = 64 * 1024
-"""Below it joining parts is cheaper than handing them to the transport one by one."""
+"""Below it joining parts is cheaper than giving them to the transport one by one."""
 
 _ids = count(1)
 
 
 class ConnectionOwner(Protocol):
-    """What a connection tells its server."""
+    """What a connection needs of the server or the client that it belongs to."""
 
     def opened(self, connection: "Connection") -> CloseReason | None:
-        """Take in a connection, or say why it has to go at once."""
+        """Add a connection, or return why it has to be closed at once."""
         ...
 
     def deliver(
-        self, connection: "Connection", commands: list[RemotingCommand], size_bytes: int
+        self, connection: "Connection", requests: Sequence[RemotingCommand], size_bytes: int
     ) -> None:
-        """Take the commands of one chunk; ``commands`` is not empty."""
+        """Take the requests of one chunk; ``requests`` is not empty."""
         ...
 
-    def push_to(self, connection: "Connection", command: RemotingCommand) -> bool:
-        """Send a request of ours."""
+    def send(self, connection: "Connection", command: RemotingCommand) -> bool:
+        """Write a request of this end; False if the connection is closed."""
         ...
 
     def closed(self, connection: "Connection", reason: CloseReason, detail: str) -> None:
-        """Forget a connection."""
+        """Remove a connection."""
         ...
 
 
 class Connection(asyncio.Protocol):
-    """One accepted socket."""
+    """One socket, accepted or made."""
 
     # Constant after connection_made.
     id: int
@@ -69,10 +73,15 @@ class Connection(asyncio.Protocol):
         owner: ConnectionOwner,
         limits: ServerLimits,
         *,
-        refused_codes: Collection[int],
-        clock_seconds: Callable[[], float],
+        refused_codes: Collection[int] = (),
+        clock_seconds: Callable[[], float] = time.monotonic,
+        address: str = "",
     ) -> None:
-        """Wait for its transport; ``refused_codes`` are those its port does not serve."""
+        """Wait for the transport.
+
+        refused_codes: requests that the port does not serve.
+        address: the peer, as the caller of a client wrote it; empty for an accepted connection.
+        """
         self.id = next(_ids)
         self.remote_host = ""
         self.remote_port = 0
@@ -80,61 +89,92 @@ class Connection(asyncio.Protocol):
         self.waiting_count = 0
         self.closed = False
         self.activity = Activity.begin(clock_seconds())
+        self.peer = Peer(address, waiting_max=limits.requests_waiting_max)
         self._owner = owner
         self._limits = limits
         self._clock_seconds = clock_seconds
-        self._decoder = FrameDecoder()
         self._transport: asyncio.Transport | None = None
         self._close_reason = CloseReason.PEER
         self._close_detail = ""
         self._paused_by = 0
+        self._responses_count = 0
         self._unbilled_bytes = 0
         self._parts: list[bytes] = []
         self._written_bytes = 0
 
     @property
-    def peer(self) -> str:
+    def address(self) -> str:
         """Address of the peer as logs write it."""
-        return f"{self.remote_host}:{self.remote_port}"
+        return self.peer.address
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something can be sent."""
+        return not self.closed and self._transport is not None and not self._transport.is_closing()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Learn the peer and ask the server whether it may stay."""
+        """Read the peer's address and ask the owner whether the connection may stay."""
         self._transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername") or ("", 0)
         # A dual-stack socket reports IPv4 peers in their IPv6 form; stored born hosts are IPv4.
         self.remote_host = str(address[0]).removeprefix("::ffff:")
         self.remote_port = int(address[1])
+        self.peer.address = self.peer.address or f"{self.remote_host}:{self.remote_port}"
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_high)
         reason = self._owner.opened(self)
         if reason is not None:
             self.abort(reason)
 
     def data_received(self, data: bytes) -> None:
-        """Decode a chunk and hand on what it completed."""
+        """Decode a chunk and deliver the requests that it completed."""
         if self._close_reason is not CloseReason.PEER:
             return
-        activity = self.activity
+        activity, peer = self.activity, self.peer
         activity.read_seconds = self._clock_seconds()
         self._unbilled_bytes += len(data)
-        error = None
-        try:
-            commands = self._decoder.feed(data)
-        except RemoteProtocolError as raised:
-            commands, error = self._decoder.preceding, raised
-        if commands:
-            size_bytes, self._unbilled_bytes = self._unbilled_bytes, 0
+        requests = peer.receive(data)
+        if requests or peer.responses_count != self._responses_count:
+            self._responses_count = peer.responses_count
             activity.frame_begun_seconds = None
-            self._owner.deliver(self, commands, size_bytes)
-        if error is not None:
-            self.close(CloseReason.BAD_FRAME, error.remark)
-            return
-        if activity.frame_begun_seconds is None and self._decoder.buffered_bytes:
+        if requests:
+            size_bytes, self._unbilled_bytes = self._unbilled_bytes, 0
+            self._owner.deliver(self, requests, size_bytes)
+        if peer.error is not None:
+            self.close(CloseReason.BAD_FRAME, peer.error.remark)
+        elif activity.frame_begun_seconds is None and peer.buffered_bytes:
             activity.frame_begun_seconds = activity.read_seconds
+
+    async def request(self, command: RemotingCommand, *, timeout_seconds: float) -> RemotingCommand:
+        """Send a request and return its response, whatever its code.
+
+        Raises: SendFailed, CallTimeout, TooManyCalls.
+        """
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                return await self.wait_response(command)
+        except TimeoutError:
+            reason = f"no answer within {timeout_seconds * 1000:.0f} ms"
+            raise CallTimeout(self.peer.address, reason) from None
+
+    async def wait_response(self, command: RemotingCommand) -> RemotingCommand:
+        """Send a request and wait for its response until cancelled.
+
+        Raises: SendFailed, TooManyCalls.
+        """
+        waiter: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
+        # A caller may send one command to several peers: each gives it a number of its own.
+        opaque = self.peer.begin_request(command, waiter)
+        try:
+            if not self.is_open or not self._owner.send(self, command):
+                raise SendFailed(self.peer.address, "the connection is closed")
+            return await waiter
+        finally:
+            self.peer.end_request(opaque)
 
     def buffer(self, command: RemotingCommand) -> bool:
         """Encode a command for ``flush``; True if it is the first since the last one.
 
-        Raises: LocalProtocolError, and then nothing was gathered.
+        Raises: LocalProtocolError, and then nothing was added.
         """
         parts = self._parts
         is_first = not parts
@@ -145,7 +185,7 @@ class Connection(asyncio.Protocol):
         return is_first
 
     def flush(self) -> int:
-        """Write what was gathered, in one call, and return its bytes."""
+        """Write the buffered commands in one call, and return their bytes."""
         parts, self._parts = self._parts, []
         transport = self._transport
         if self.closed or transport is None or transport.is_closing():
@@ -165,27 +205,23 @@ class Connection(asyncio.Protocol):
             transport.writelines(parts)
         return size_bytes
 
-    def push(self, command: RemotingCommand) -> bool:
-        """Send a request of ours at the end of this turn; False if the connection is gone."""
-        return self._owner.push_to(self, command)
-
     def observe(self, now_seconds: float) -> None:
-        """Note how much of its answers the peer has taken, for ``idle.verdict``."""
+        """Note how much of its responses the peer has read, for ``idle.verdict``."""
         assert self._transport is not None
         left_bytes = self._transport.get_write_buffer_size()
         if self._paused_by and self.activity.frame_begun_seconds is not None:
-            # The rest of a frame cannot come while nobody reads: its time starts again.
+            # The rest of a frame cannot arrive while reading is paused: its time starts again.
             self.activity.frame_begun_seconds = now_seconds
         self.activity.note_drained(
             self._written_bytes - left_bytes, left_bytes=left_bytes, now_seconds=now_seconds
         )
 
     def pause_writing(self) -> None:
-        """Stop reading: the peer does not take its answers."""
+        """Stop reading: the peer does not read its responses."""
         self._pause(PAUSED_BY_WRITES)
 
     def resume_writing(self) -> None:
-        """Read again: the peer took its answers."""
+        """Read again: the peer has read its responses."""
         self._resume(PAUSED_BY_WRITES)
 
     def pause_for_lane(self) -> None:
@@ -210,17 +246,19 @@ class Connection(asyncio.Protocol):
         self._transport.resume_reading()
 
     def close(self, reason: CloseReason, detail: str = "") -> None:
-        """Read no more, write what was gathered, then close."""
-        if self.closed or self._transport is None or self._transport.is_closing():
+        """Stop reading, write the buffered commands, then close."""
+        if not self.is_open:
             return
+        assert self._transport is not None
         self._close_reason = reason
         self._close_detail = detail
         if self._parts:
             self.flush()
         self._transport.close()
+        self._lose()
 
     def abort(self, reason: CloseReason, detail: str = "") -> None:
-        """Close at once; what is buffered is lost."""
+        """Close at once; buffered commands are lost."""
         if self.closed or self._transport is None:
             return
         if self._close_reason is CloseReason.PEER:
@@ -230,8 +268,20 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the server; the transport calls this exactly once."""
+        """Report the end to the owner; the transport calls this exactly once."""
         self.closed = True
         self._parts = []
-        detail = self._close_detail or (repr(exc) if exc is not None else "")
-        self._owner.closed(self, self._close_reason, detail)
+        self._close_detail = self._close_detail or (repr(exc) if exc is not None else "")
+        self._lose()
+        self._owner.closed(self, self._close_reason, self._close_detail)
+
+    def _lose(self) -> None:
+        """End the requests of this end that wait."""
+        if not self.peer.waiting_count:
+            return
+        reason = {
+            CloseReason.PEER: "the connection was lost",
+            CloseReason.BAD_FRAME: "it sent a bad frame",
+        }.get(self._close_reason, "the connection was closed")
+        detail = f": {self._close_detail}" if self._close_detail else ""
+        self.peer.lose(reason + detail)

@@ -15,7 +15,7 @@ from wakelog.protocol.command import RemotingCommand
 
 
 class Channel(Protocol):
-    """One connection, as handlers see it."""
+    """One connection, as handlers see it; ``Server`` sends to it by its number."""
 
     @property
     def id(self) -> int:
@@ -30,10 +30,6 @@ class Channel(Protocol):
     @property
     def remote_port(self) -> int:
         """Port of the peer."""
-        ...
-
-    def push(self, command: RemotingCommand) -> bool:
-        """Write a request of ours at the end of this turn; False if the connection is gone."""
         ...
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
+GIBIBYTE = 1024 * MEBIBYTE
 
 
 class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +39,9 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     frame_seconds_max: float = 20.0
     """From a connection's start, or a frame's first byte, to the frame's end: 4 MiB at 2 Mbit/s.
     4.9.3 lets a client trickle for ever."""
+
+    requests_waiting_max: int = 1_024
+    """Requests of the server that wait for a response of one connection; 4.9.3 has no limit."""
 
     connections_max: int = 20_000
     """4.9.3 has no cap; its file descriptors were the cap."""

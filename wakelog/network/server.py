@@ -14,7 +14,7 @@ import asyncio
 import resource
 import socket
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 import msgspec
@@ -22,12 +22,12 @@ import msgspec
 from wakelog.network import refusals
 from wakelog.network.connection import Connection
 from wakelog.network.connection_table import ConnectionStatistics, ConnectionTable
+from wakelog.network.errors import PortUnavailable, SendFailed
 from wakelog.network.handler import AnswerError, Handler, OnDeferred, refuse_deferred
 from wakelog.network.idle import CloseReason, verdict
 from wakelog.network.lanes import Lanes, LaneStatistics
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import PROBE_SECONDS, LoopLag, LoopLagStatistics
-from wakelog.network.server_errors import PortUnavailable
 from wakelog.network.turn import Turn, TurnStatistics
 from wakelog.protocol.command import RemotingCommand
 from wakelog.telemetry.logs import LineBudget, Log, logger
@@ -190,7 +190,19 @@ class Server:
     def push(self, channel_id: int, command: RemotingCommand) -> bool:
         """Send a request of ours to a connection; False if it is gone."""
         connection = self._table.get(channel_id)
-        return connection is not None and connection.push(command)
+        return connection is not None and self._turn.push(connection, command)
+
+    async def request(
+        self, channel_id: int, command: RemotingCommand, *, timeout_seconds: float
+    ) -> RemotingCommand:
+        """Send a request to a connection and return its response, whatever its code.
+
+        Raises: SendFailed, CallTimeout, TooManyCalls.
+        """
+        connection = self._table.get(channel_id)
+        if connection is None:
+            raise SendFailed(f"channel {channel_id}", "the connection is closed")
+        return await connection.request(command, timeout_seconds=timeout_seconds)
 
     def close_channel(self, channel_id: int) -> None:
         """Close a connection, if it is still there."""
@@ -198,8 +210,8 @@ class Server:
         if connection is not None:
             connection.close(CloseReason.REQUESTED)
 
-    def push_to(self, connection: Connection, command: RemotingCommand) -> bool:
-        """Send a request of ours to this connection (ConnectionOwner)."""
+    def send(self, connection: Connection, command: RemotingCommand) -> bool:
+        """Send a request to this connection (ConnectionOwner)."""
         return self._turn.push(connection, command)
 
     def opened(self, connection: Connection) -> CloseReason | None:
@@ -207,21 +219,24 @@ class Server:
         return self._table.add(connection)
 
     def deliver(
-        self, connection: Connection, commands: list[RemotingCommand], size_bytes: int
+        self, connection: Connection, requests: Sequence[RemotingCommand], size_bytes: int
     ) -> None:
-        """Hand a chunk's commands to the turn (ConnectionOwner)."""
+        """Give a chunk's requests to the turn (ConnectionOwner)."""
         self._loop_lag.note_read()
         if self._probe_timer is None:
             self._loop_lag.expect(self._clock_seconds())
             self._probe_timer = self._loop.call_later(PROBE_SECONDS, self._probe)
-        self._turn.deliver(connection, commands, size_bytes)
+        self._turn.deliver(connection, requests, size_bytes)
 
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
         """Forget a connection (ConnectionOwner)."""
         was_taken_in = self._table.remove(connection, reason)
         if reason not in QUIET_REASONS and self._line_budget.allows(self._clock_seconds()):
             self._log.warning(
-                "connection closed", peer=connection.peer, reason=reason.value, detail=detail
+                "connection closed",
+                peer=connection.address,
+                reason=reason.value,
+                detail=detail,
             )
         if was_taken_in:
             self._turn.channel_closed(connection)

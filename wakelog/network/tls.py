@@ -13,6 +13,8 @@ from __future__ import annotations
 import ssl
 from typing import NamedTuple
 
+from wakelog.network.errors import TlsRefused
+
 
 class Tls(NamedTuple):
     """Paths are of PEM files; an empty one is not given.
@@ -32,10 +34,6 @@ class Tls(NamedTuple):
     def __repr__(self) -> str:
         """Leave out what is secret: options are shown in errors and logs."""
         return f"Tls{self._replace(key_password='')[:]!r}"
-
-
-class TlsRefused(ValueError):
-    """A file of certificates or keys cannot be used; the text says which and why."""
 
 
 def make_context(tls: Tls) -> ssl.SSLContext:

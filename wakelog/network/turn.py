@@ -32,7 +32,7 @@ from wakelog.network.handler import AnswerError, Handler, OnDeferred
 from wakelog.network.lanes import Lanes, Offer, Waiting
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import LoopLag
-from wakelog.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand
+from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
@@ -48,7 +48,6 @@ class TurnStatistics(msgspec.Struct, frozen=True):
     requests_count: int
     answers_count: int
     failures_count: int
-    unsolicited_responses_count: int
     answers_dropped_count: int
     received_bytes: int
     written_bytes: int
@@ -116,7 +115,6 @@ class Turn:
         self._requests_count = 0
         self._answers_count = 0
         self._failures_count = 0
-        self._unsolicited_count = 0
         self._dropped_count = 0
         self._received_bytes = 0
         self._written_bytes = 0
@@ -145,9 +143,7 @@ class Turn:
         offer = self._lanes.offer
         refused_codes = connection.refused_codes
         for command in commands:
-            if command.flag & RESPONSE_FLAG:
-                self._unsolicited_count += 1
-            elif command.code in refused_codes:
+            if command.code in refused_codes:
                 self._answer(connection, command, refusals.unsupported(command))
             else:
                 outcome = offer(Waiting(connection, command, since_seconds, share_bytes))
@@ -264,7 +260,7 @@ class Turn:
         self._log.warning(
             "request failed",
             code=request.code,
-            peer=connection.peer,
+            peer=connection.address,
             error=repr(error),
             exc_info=None if peers_fault else error,
         )
@@ -276,7 +272,7 @@ class Turn:
                 self._handler.channel_closed(connection, now_ms)
             except Exception as error:
                 self._failures_count += 1
-                self._log.error("closing failed", peer=connection.peer, exc_info=error)
+                self._log.error("closing failed", peer=connection.address, exc_info=error)
 
     def _note_turn(self, began_seconds: float, ended_seconds: float) -> None:
         """Let the loop stay awake for what follows an answer; nothing follows what is pushed."""
@@ -336,7 +332,7 @@ class Turn:
             is_first = connection.buffer(command)
         except Exception as error:
             self._failures_count += 1
-            self._log.error("answer cannot be encoded", peer=connection.peer, exc_info=error)
+            self._log.error("answer cannot be encoded", peer=connection.address, exc_info=error)
             is_first = connection.buffer(self._answer_error(command, error))
         self._answers_count += 1
         if is_first:
@@ -349,7 +345,6 @@ class Turn:
             requests_count=self._requests_count,
             answers_count=self._answers_count,
             failures_count=self._failures_count,
-            unsolicited_responses_count=self._unsolicited_count,
             answers_dropped_count=self._dropped_count,
             received_bytes=self._received_bytes,
             written_bytes=self._written_bytes,

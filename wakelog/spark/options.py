@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from wakelog.network.credentials import Credentials
+from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
 from wakelog.spark.bounds import Topics
 from wakelog.spark.columns import (

@@ -19,8 +19,8 @@ from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.services import broker_services
 from wakelog.actors.services.pull_hold import PullHoldService
 from wakelog.actors.services.session import Refused
+from wakelog.network.errors import PortUnavailable
 from wakelog.network.server import Server
-from wakelog.network.server_errors import PortUnavailable
 from wakelog.protocol.codes import ResponseCode
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import DamagedStore, StoreFailed, StoreLocked

@@ -10,7 +10,7 @@ import pytest
 from tests.actors.client import Client, brokers_in, records, route_of
 from tests.actors.deployments import running, small_plan, wait_until
 from wakelog.actors.deploy.local import LocalBroker, LocalDeployment
-from wakelog.network.call_errors import ConnectFailed, SendFailed
+from wakelog.network.errors import ConnectFailed, SendFailed
 from wakelog.network.server import Server
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.storage.errors import StoreLocked

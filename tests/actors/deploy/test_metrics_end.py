@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.actors.deployments import running, small_plan
 from tests.compat.processes import free_port
 from wakelog.actors.deploy.metrics_end import serve_metrics
-from wakelog.network.server_errors import PortUnavailable
+from wakelog.network.errors import PortUnavailable
 
 
 def scrape(port: int) -> dict[str, float]:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.compat.clusters import Cluster
 from tests.spark.sink.messages import message
-from wakelog.network.credentials import Credentials
-from wakelog.network.signing import make_client
+from wakelog.network.client import make_client
+from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
 from wakelog.spark.options import RemoteOptions
 from wakelog.spark.remote.calls import BrokerCalls

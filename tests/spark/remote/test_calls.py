@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.spark.remote.clusters import NAME_SERVER, FakeCluster, messages
-from wakelog.network.call_errors import CallTimeout, ConnectFailed
+from wakelog.network.errors import CallTimeout, ConnectFailed
 from wakelog.protocol.bodies import BrokerData, QueueData, TopicRouteData
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer

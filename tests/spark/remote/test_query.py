@@ -7,7 +7,7 @@ import asyncio
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, LessThan
 
 from tests.spark.remote.clusters import FakeCluster, messages, options
-from wakelog.network.credentials import Credentials
+from wakelog.network.signing import Credentials
 from wakelog.spark.bounds import Bounds, Selection
 from wakelog.spark.pushdown import push
 from wakelog.spark.remote.query import plan_by, remote_options

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.spark.sink.messages import FakeCluster
-from wakelog.network.call_errors import ConnectFailed
+from wakelog.network.errors import ConnectFailed
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.spark.remote.routes import WireFailed, find_route, said

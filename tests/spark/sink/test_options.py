@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakelog.network.credentials import Credentials
+from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
 from wakelog.spark.errors import OptionError
 from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_options

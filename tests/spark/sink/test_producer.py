@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.spark.sink.messages import NAME_SERVER, READ, FakeCluster, message
-from wakelog.network.call_errors import CallTimeout, ConnectFailed
+from wakelog.network.errors import CallTimeout, ConnectFailed
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.spark.sink.options import WriteOptions

@@ -17,7 +17,7 @@ from wakelog.actors.ray.options import find_actor, own_node_id
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.actors.transport.service_client import ActorCalls
 from wakelog.actors.transport.service_plan import read_plan
-from wakelog.network.server_errors import ServerError
+from wakelog.network.errors import PortUnavailable
 from wakelog.storage.errors import StoreError
 
 FIND_SECONDS = 0.05
@@ -53,7 +53,7 @@ class BrokerActor:
                 service = BrokerService(self._plan, calls_by_service)
                 try:
                     await service.start(store_id)
-                except (StoreError, ServerError) as error:
+                except (StoreError, PortUnavailable) as error:
                     return describe_failure(error)
                 self._service = service
             return started(

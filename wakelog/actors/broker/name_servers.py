@@ -18,8 +18,8 @@ from functools import partial
 from wakelog.actors.transport.batching import BatchWorker
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import BrokerConfig
-from wakelog.network.call_errors import RemotingError
 from wakelog.network.client import RemotingClient
+from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 from wakelog.telemetry.logs import Log, logger

@@ -5,7 +5,7 @@ Hosted by whoever can ask every actor: the Supervisor, or the deployment in one 
 
 from __future__ import annotations
 
-from wakelog.network.server_errors import PortUnavailable
+from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.exposition import MetricsServer, ReadStatistics
 from wakelog.telemetry.metrics import METRICS
 

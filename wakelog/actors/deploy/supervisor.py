@@ -39,7 +39,7 @@ from wakelog.actors.deploy.metrics_end import serve_metrics
 from wakelog.actors.deploy.supervised_process import Charge
 from wakelog.actors.ray.options import end_actor
 from wakelog.actors.services.table import SERVICES
-from wakelog.network.server_errors import PortUnavailable
+from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
 from wakelog.telemetry.logs import Log, configure_logs, logger

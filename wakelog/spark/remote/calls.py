@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from wakelog.network.call_errors import RemotingError
-from wakelog.network.signing import make_client
+from wakelog.network.client import make_client
+from wakelog.network.errors import RemotingError
 from wakelog.protocol.bodies import TopicList, TopicRouteData
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode

@@ -16,8 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from wakelog.network.client import RemotingClient
-from wakelog.network.signing import make_client
+from wakelog.network.client import RemotingClient, make_client
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.query import row_options
 from wakelog.spark.records.record_walk import Damage

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from wakelog.network.call_errors import RemotingError, SendFailed, TlsFailed
+from wakelog.network.errors import RemotingError, SendFailed, TlsFailed
 from wakelog.protocol.bodies import TopicRouteData
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from wakelog.network.credentials import Credentials
+from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import OptionError

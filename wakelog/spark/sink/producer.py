@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
 from wakelog.broker.names import AUTO_CREATE_TOPIC_KEY_TOPIC
-from wakelog.network.call_errors import RemotingError
+from wakelog.network.errors import RemotingError
 from wakelog.protocol.bodies import TopicRouteData
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand

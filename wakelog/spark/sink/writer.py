@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from wakelog.network.signing import make_client
+from wakelog.network.client import make_client
 from wakelog.spark.errors import OptionError
 from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_options
 from wakelog.spark.sink.packing import pack

@@ -1,10 +1,21 @@
-"""Errors of ports say why and what to do."""
+"""Errors name the address, the reason, and for ports what to do."""
 
 import errno
 
 import pytest
 
-from wakelog.network.server_errors import PortUnavailable
+from wakelog.network.errors import CallTimeout, ConnectFailed, PortUnavailable, RemotingError
+
+
+def test_an_error_names_the_address_and_the_reason() -> None:
+    error = ConnectFailed("10.0.0.1:9876", "refused")
+    assert str(error) == "10.0.0.1:9876: refused"
+    assert (error.address, error.reason) == ("10.0.0.1:9876", "refused")
+
+
+def test_remoting_error_is_the_root_of_failed_requests() -> None:
+    assert issubclass(ConnectFailed, RemotingError)
+    assert issubclass(CallTimeout, RemotingError)
 
 
 @pytest.mark.parametrize(
