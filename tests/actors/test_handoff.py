@@ -17,7 +17,7 @@ from wakelog.actors.ray.options import find_actor
 from wakelog.protocol.codes import ResponseCode
 from wakelog.spark.handoff import held_snapshot, snapshot_text
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.retention.lease_file import read_leases
+from wakelog.storage.retention.leases import read_leases
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 

@@ -13,8 +13,8 @@ from wakelog.audit.queue_compare import (
     compare_queue,
 )
 from wakelog.storage.log.mapped_file import OpenFiles
-from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY
-from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
+from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExtWriter
+from wakelog.storage.queue.entries import ENTRY, PADDING_ENTRY
 
 FILE_BYTES = 5 * ENTRY.size
 LOG = Span(100, 1000)

@@ -22,10 +22,9 @@ from wakelog.audit.verify import VerifyReport, verify_store
 from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.store_lock import StoreLock
+from wakelog.storage.durability.sum_keeper import ChangedBlock, SumWriter
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.recovery.steps import Recovered, recover
-from wakelog.storage.sums.compare import ChangedBlock
-from wakelog.storage.sums.cover import Cover
 
 pytestmark = pytest.mark.golden
 
@@ -276,7 +275,7 @@ def test_what_no_crc_of_a_record_covers_is_found_by_the_sums(tmp_path: Path) -> 
     flip(store / "commitlog" / ("0" * 20), FLAG_OFFSET)
     assert look("basic", store, tmp_path / "unseen").findings.is_sound
     flip(store / "commitlog" / ("0" * 20), FLAG_OFFSET)
-    cover = Cover(fs, config)
+    cover = SumWriter(fs, config)
     while cover.step(recovered.report.log_end, 1 << 30):
         pass
     cover.close()

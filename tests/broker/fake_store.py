@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from wakelog.protocol.message_record import MessageRecord, decode_record, encode_record
 from wakelog.storage.errors import StoreError
-from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus
 from wakelog.storage.paths import check_topic_name
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
-from wakelog.storage.results import GetResult, GetStatus, PutResult, PutStatus, QueryResult
+from wakelog.storage.read.query import QueryResult
+from wakelog.storage.read.reader import GetResult, GetStatus
 
 Match = Callable[[int], bool]
 MatchUnit = Callable[[int, bytes], bool]
@@ -165,7 +166,7 @@ class FakeStore:
             fall_behind_bytes=self.fall_behind_bytes,
         )
 
-    def look_message(
+    def message_at(
         self, physical_offset: int, size_bytes: int | None = None
     ) -> MessageRecord | None:
         stored = self.log.get(physical_offset)

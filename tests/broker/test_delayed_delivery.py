@@ -9,8 +9,7 @@ from wakelog.broker.delayed_delivery import DelayedDelivery
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.message_record import MessageRecord
 from wakelog.protocol.properties import encode_properties
-from wakelog.storage.log.append import MessageDraft
-from wakelog.storage.results import PutStatus
+from wakelog.storage.log.append import MessageDraft, PutStatus
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def deliver(
     delayed: DelayedDelivery, store: FakeStore, messages: list[DueMessage]
 ) -> dict[int, int]:
     records: list[MessageRecord | None] = [
-        store.look_message(m.physical_offset, m.size_bytes) for m in messages
+        store.message_at(m.physical_offset, m.size_bytes) for m in messages
     ]
     return delayed.deliver(messages, records, lambda draft: store.put_message(draft, 10).status)
 

@@ -12,7 +12,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.scan import ScanSpan, scan_plain
-from wakelog.storage.queue.consume_queue import ENTRY
+from wakelog.storage.queue.entries import ENTRY
 
 NOW_MS = 1_700_000_000_000
 

@@ -26,7 +26,7 @@ from wakelog.cli.log_work import verify
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.results import PutStatus
+from wakelog.storage.log.append import PutStatus
 
 pytestmark = pytest.mark.golden
 # One segment of these stores, and as much again for what Python and numpy take.

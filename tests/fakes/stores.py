@@ -10,6 +10,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_writer import IndexWriter
 from wakelog.storage.log.allocate import make_segment
+from wakelog.storage.log.append import PutResult
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.mapped_file import OpenFiles
@@ -18,7 +19,6 @@ from wakelog.storage.log.record_check import CheckKind
 from wakelog.storage.log.scan import ScanSpan, scan_plain
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
-from wakelog.storage.results import PutResult
 from wakelog.storage.store_parts import OpenOptions
 
 MEMORY_BYTES = 1 << 30

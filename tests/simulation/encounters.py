@@ -20,8 +20,8 @@ from tests.simulation.workloads import apply
 from wakelog.protocol.message_record import STORE_TIMESTAMP_OFFSET_V4
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.store_lock import FOREIGN_TEXT
+from wakelog.storage.durability.sum_keeper import ChangedBlock, compare_sums
 from wakelog.storage.errors import StoreLocked
-from wakelog.storage.sums.compare import ChangedBlock, compare_sums
 
 STEPS = ("put", "put", "flush", "batch", "flush", "dispatch", "derive", "put", "flush", "dispatch")
 AFTERWARDS = ("flush", "dispatch", "put", "flush", "dispatch", "derive", "put", "flush")

@@ -37,16 +37,15 @@ from wakelog.protocol.properties import INNER_MULTI_DISPATCH, encode_properties
 from wakelog.storage.config import FlushDiskType, StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint
 from wakelog.storage.durability.config_files import ConfigFiles
+from wakelog.storage.durability.sum_keeper import SumWriter
 from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.log.append import MessageDraft, PutStatus
 from wakelog.storage.log.flush import Flush, SegmentSync
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.results import PutStatus
 from wakelog.storage.retention.retention_files import remove_segment, retention_segments
 from wakelog.storage.store_parts import OpenOptions
-from wakelog.storage.sums.cover import Cover
 
 ROOT = "/store"
 OFFSETS = "consumerOffset.json"
@@ -282,7 +281,7 @@ class Machine:
 
     def sum_durable(self) -> None:
         """Keep sums of what is durable, as Retention does. Raises: StoreError."""
-        cover = Cover(self.fs, self.config)
+        cover = SumWriter(self.fs, self.config)
         while cover.step(self._watermark.mark.physical_offset, SEGMENT_BYTES):
             pass
         cover.close()

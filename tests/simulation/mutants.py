@@ -22,18 +22,18 @@ from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.dispatchers.reput import FlushJob
 from wakelog.storage import message_store, store_parts
 from wakelog.storage.durability import config_files, slot_file
-from wakelog.storage.durability.abort_file import AbortFile
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.durability.dispatched import read_dispatched
+from wakelog.storage.durability.marks import AbortFile
 from wakelog.storage.durability.watermark import read_mark
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem, write_synced
-from wakelog.storage.index import index_cut
+from wakelog.storage.index import index_repair
 from wakelog.storage.log import allocate
 from wakelog.storage.log.flush import SegmentSync
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
-from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
+from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExtWriter
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
 from wakelog.storage.recovery import durable, log_end, quarantine, search, steps
 from wakelog.storage.recovery.durable import Durable
@@ -289,7 +289,7 @@ def _keep_aside_unsynced(*arguments: Any) -> Any:
         return _KEEP_ASIDE(*arguments)
 
 
-_KEEP_ASIDE = quarantine.keep_aside
+_KEEP_ASIDE = quarantine.copy_to_quarantine
 
 
 def _without_units(self: ConsumeQueueWriter) -> tuple[str, ...]:
@@ -328,7 +328,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "believe_the_page_cache": _mutant(
         "recovery reads what a failed sync left in memory",
-        (MappedFile, "read_anew", MappedFile.datasync),
+        (MappedFile, "reread_from_disk", MappedFile.datasync),
     ),
     "sync_newest_segment": _mutant(
         "a flush forgets the segment before", (SegmentSync, "sync", _sync_newest_segment)
@@ -424,23 +424,23 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "marks_of_the_page_cache": _mutant(
         "a mark whose sync failed is taken for lowered, and the disk has the one before",
-        (slot_file, "pread_anew", _from_the_page_cache),
+        (slot_file, "pread_from_disk", _from_the_page_cache),
     ),
     "dispatched_of_another_broker": _mutant(
         "the position of what is dispatched is believed whoever had the store since",
         (steps, "_durable", _positions_of_whoever),
     ),
-    "no_look_below": _mutant(
+    "records_below_unchecked": _mutant(
         "recovery begins by positions whatever stands in front of them",
         (search, "store_time_below", lambda *_: 0),
     ),
     "left_unsynced_by_a_killed_reput": _mutant(
         "what a killed Reput wrote is called durable, and nobody syncs it",
-        (ConsumeQueueWriter, "take_for_unsynced", _nothing),
+        (ConsumeQueueWriter, "mark_unsynced", _nothing),
     ),
     "slots_of_torn_entries_emptied": _mutant(
         "an index that is cut forgets what torn entries were chained to",
-        (index_cut, "_set_back", _empty_slots),
+        (index_repair, "_set_back", _empty_slots),
     ),
     "index_cut_unsaid": _mutant(
         "a cut that is half done is taken for an index that is whole",
@@ -460,11 +460,11 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "cut_before_it_is_kept": _mutant(
         "what is cut is gone before its copy is durable",
-        (steps, "keep_aside", _keep_aside_unsynced),
+        (steps, "copy_to_quarantine", _keep_aside_unsynced),
     ),
     "units_left_unsynced_by_a_killed_reput": _mutant(
         "extension units of a killed Reput are called durable, and nobody syncs them",
-        (ConsumeQueueExtWriter, "take_for_unsynced", _nothing),
+        (ConsumeQueueExtWriter, "mark_unsynced", _nothing),
         (ConsumeQueueWriter, "directories", property(_without_units)),
     ),
     "light_queues_uncounted": _mutant(

@@ -30,7 +30,7 @@ from tests.simulation.kept_aside import Cut, cut_from, missing_of
 from tests.simulation.machine import Machine, java_hash
 from tests.simulation.units import is_address, unit_at, unit_of
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.sums.compare import ChangedBlock, compare_sums
+from wakelog.storage.durability.sum_keeper import ChangedBlock, compare_sums
 
 _HEAD: Final = struct.Struct(">ii")
 _ENTRY: Final = struct.Struct(">qiq")

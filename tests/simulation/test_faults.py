@@ -19,7 +19,7 @@ from tests.simulation.faults import Failure, SyncFailure
 from tests.simulation.images import Model
 from tests.simulation.machine import simulated_config
 from tests.simulation.trial import Tally
-from wakelog.storage.durability.failed_sync import NAME
+from wakelog.storage.durability.marks import NAME
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 

@@ -99,7 +99,7 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "dispatched_ahead_of_queues": crashes(22_220),
     "marks_of_the_page_cache": failed_lowerings,
     "dispatched_of_another_broker": lambda: another_owner(simulated_config(), 1),
-    "no_look_below": lambda: lost_tail(simulated_config(), 1),
+    "records_below_unchecked": lambda: lost_tail(simulated_config(), 1),
     "left_unsynced_by_a_killed_reput": lambda: run_reput_killed(4, Tally()),
     "slots_of_torn_entries_emptied": crashes(22_220),
     "index_cut_unsaid": lambda: run_index_cut(INDEX_CUT[0], Tally()),

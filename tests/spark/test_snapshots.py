@@ -17,8 +17,7 @@ from wakelog.spark.query import Query
 from wakelog.spark.records.record_walk import RecordWalk
 from wakelog.spark.snapshots import explained, read_snapshots
 from wakelog.storage.paths import StorePaths
-from wakelog.storage.retention.lease_file import write_leases
-from wakelog.storage.retention.leases import Lease
+from wakelog.storage.retention.leases import Lease, write_leases
 
 PLACES = columns("commitLogOffset")
 

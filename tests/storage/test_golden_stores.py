@@ -24,7 +24,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.results import GetStatus
+from wakelog.storage.read.reader import GetStatus
 
 NOW_MS = 1_800_000_000_000
 MEMORY_BYTES = 8 << 30

@@ -10,7 +10,8 @@ from tests.fakes.stores import NOW_MS, dispatch, open_store, put, remove_queue_f
 from wakelog.protocol.sys_flag import TRANSACTION_PREPARED
 from wakelog.storage.config import BrokerRole
 from wakelog.storage.errors import IllegalName, NotWriteable
-from wakelog.storage.results import GetStatus, PutStatus
+from wakelog.storage.log.append import PutStatus
+from wakelog.storage.read.reader import GetStatus
 from wakelog.storage.retention.retention_files import retention_segments
 
 TOPIC = "TopicTest"
@@ -69,7 +70,7 @@ def test_a_batch_is_placed_as_one(fs: MemoryFileSystem) -> None:
     )
     bodies = []
     for place in result.physical_offsets:
-        record = store.look_message(place)
+        record = store.message_at(place)
         assert record is not None
         bodies.append(record.body)
     assert bodies == [b"one", b"two", b"three"]

@@ -63,7 +63,7 @@ def tree(fs: MemoryFileSystem, path: str = "/store") -> dict[str, bytes]:
 def test_whoever_comes_second_has_changed_nothing(fs: MemoryFileSystem) -> None:
     parts = opened(fs)
     put(as_store(parts), b"one")
-    # Looked at by a third process: closing the lock file would give up this one's lock.
+    # Compared at by a third process: closing the lock file would give up this one's lock.
     before = tree(fs.other_process())
     with pytest.raises(StoreLocked):
         opened(fs.other_process())
@@ -427,7 +427,7 @@ class NoSegments:
     def __init__(self, files: MappedFileQueue) -> None:
         self.asked: list[int] = []
 
-    def take(self, start_offset: int) -> str | None:
+    def take_segment(self, start_offset: int) -> str | None:
         self.asked.append(start_offset)
         return None
 

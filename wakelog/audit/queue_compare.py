@@ -27,13 +27,13 @@ from wakelog.audit.same_bytes import same_bytes
 from wakelog.storage.file_system import FileSystem, naming
 from wakelog.storage.kernels.layout import ENTRY_BYTES
 from wakelog.storage.paths import parse_offset_name
-from wakelog.storage.queue.careful_end import ENTRY_DTYPE
-from wakelog.storage.queue.consume_queue import PADDING_SIZE
 from wakelog.storage.queue.consume_queue_ext import (
     EXTENSION_ADDRESS_MAX,
     ConsumeQueueExt,
     is_extension_address,
 )
+from wakelog.storage.queue.crash_end import ENTRY_DTYPE
+from wakelog.storage.queue.entries import PADDING_SIZE
 
 Array = np.ndarray[Any, Any]
 

@@ -34,6 +34,7 @@ from wakelog.audit.store_files import StoreFiles
 from wakelog.dispatchers.read_ahead import Pending, Worker
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import read_times
+from wakelog.storage.durability.sum_keeper import ChangedBlock, compare_sums
 from wakelog.storage.errors import DamagedStore
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_service import index_shape
@@ -44,7 +45,6 @@ from wakelog.storage.paths import StorePaths
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt
 from wakelog.storage.recovery.durable import known_durable
 from wakelog.storage.recovery.queue_repair import list_queues
-from wakelog.storage.sums.compare import ChangedBlock, compare_sums
 
 T = TypeVar("T")
 

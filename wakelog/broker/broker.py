@@ -59,9 +59,8 @@ from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand, answer
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.message_record import MessageRecord
 from wakelog.storage.errors import DamagedStore, StoreError
-from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.log.append import MessageDraft, PutStatus
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.results import PutStatus
 
 UNKNOWN_CODE = -1
 """Under which requests without a processor are counted: made-up codes must not grow a table."""
@@ -227,7 +226,7 @@ class Broker:
 
     def read_due(self, due: Sequence[DueMessage]) -> list[MessageRecord | None]:
         """Read due messages from the log; may block, and may run on any thread."""
-        look = self._state.store.look_message
+        look = self._state.store.message_at
         return [look(message.physical_offset, message.size_bytes) for message in due]
 
     def deliver_due(

@@ -23,8 +23,7 @@ from wakelog.broker.delay_level import unpark
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.fastjson import dumps, loads, to_long
 from wakelog.protocol.message_record import MessageRecord
-from wakelog.storage.log.append import MessageDraft
-from wakelog.storage.results import PutStatus
+from wakelog.storage.log.append import MessageDraft, PutStatus
 
 _NEVER_ACCEPTED = frozenset(
     {

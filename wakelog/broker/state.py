@@ -29,7 +29,7 @@ from wakelog.protocol.command import make_request
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.storage.config import BrokerRole, FlushDiskType
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.read.log_windows import LogWindows
+from wakelog.storage.read.read_ahead_windows import ReadAheadWindows
 
 
 class BrokerState:
@@ -60,7 +60,7 @@ class BrokerState:
         self.producers = Producers()
         self.locks = LockTable()
         self.held = HeldRequests()
-        self.log_windows = LogWindows()
+        self.read_ahead_windows = ReadAheadWindows()
         self.delay_levels = DelayLevels(self.store_config.message_delay_level)
         self.delayed = DelayedDelivery()
         self.traffic = Traffic()

@@ -30,7 +30,7 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.allocate import FilesAhead, clean_unfinished, make_segment
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.log.queue_offsets import QueueKey
-from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
+from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExtWriter
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
 from wakelog.storage.recovery.queue_repair import list_queues
 
@@ -95,7 +95,7 @@ class ConsumeQueueDispatcher:
         for key in list_queues(self._fs, self._config.paths):
             queue = self.open_queue(key)
             if queue is not None:
-                queue.take_for_unsynced(durable)
+                queue.mark_unsynced(durable)
                 for directory in queue.directories:
                     topic = dirname(directory)
                     self._unsynced += [dirname(topic), topic, directory]
@@ -204,7 +204,7 @@ class ConsumeQueueDispatcher:
         )
 
     def _make_file(self, path: str, size_bytes: int, *, sparse: bool = False) -> None:
-        made_ahead = None if sparse else self._ahead.take()
+        made_ahead = None if sparse else self._ahead.take_file()
         is_first = not self._fs.exists(dirname(path))
         if not is_first:
             sync_directories(self._fs, [dirname(path)])

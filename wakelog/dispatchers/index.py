@@ -94,7 +94,7 @@ class IndexDispatcher:
             writer.load()
         except OSError as error:
             raise store_failure(self._directory, "open", error) from error
-        writer.take_for_unsynced(durable.index_end)
+        writer.mark_unsynced(durable.index_end)
         if writer.files_count and writer.end_physical_offset >= max_physical_offset:
             return self.truncate(max_physical_offset)
         if durable.index_end == IndexEnd() or durable.index_end != writer.end:

@@ -23,7 +23,7 @@ from wakelog.storage.durability.store_identity import read_identity
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, size_of
 from wakelog.storage.paths import StorePaths
-from wakelog.storage.retention.lease_file import read_leases
+from wakelog.storage.retention.leases import read_leases
 from wakelog.storage.retention.snapshot import Snapshot, SnapshotRefused, read_snapshot
 
 _PARTS: Final = dict[str, Any] | list[dict[str, Any]]

@@ -49,7 +49,8 @@ from wakelog.storage.log.record_check import (
     check_record,
 )
 from wakelog.storage.paths import parse_offset_name, parse_queue_id
-from wakelog.storage.queue.consume_queue import ConsumeQueue, QueueEntry
+from wakelog.storage.queue.consume_queue import ConsumeQueue
+from wakelog.storage.queue.entries import QueueEntry
 
 WALKED_SEGMENTS_MAX: Final = 8
 """A log without queues is walked to be cut while it is so short: more segments are tasks enough."""

@@ -205,7 +205,7 @@ class FileSystem(Protocol):
         ...
 
 
-def pread_anew(fs: FileSystem, fd: int, length: int) -> bytes:
+def pread_from_disk(fs: FileSystem, fd: int, length: int) -> bytes:
     """Return the front of a file as the disk has it, whatever the page cache shows.
 
     Who was killed may have left it unsynced; of a sync that failed the page cache shows what the

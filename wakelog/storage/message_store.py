@@ -29,13 +29,17 @@ from typing import NamedTuple
 from wakelog.protocol.message_record import MessageRecord
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.log.append import MessageDraft
+from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus
 from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.log.transient_pool import TransientPool
-from wakelog.storage.queue.consume_queue import ENTRY, ColdEntry, QueueEntry
+from wakelog.storage.queue.consume_queue import ColdEntry
 from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
+from wakelog.storage.queue.entries import ENTRY, QueueEntry
+from wakelog.storage.read.query import QueryResult
 from wakelog.storage.read.reader import (
     GetRequest,
+    GetResult,
+    GetStatus,
     LogView,
     Match,
     MatchRecord,
@@ -44,7 +48,6 @@ from wakelog.storage.read.reader import (
 from wakelog.storage.read.store_readers import StoreReaders
 from wakelog.storage.recovery.queue_repair import list_queues
 from wakelog.storage.recovery.steps import RecoveryReport
-from wakelog.storage.results import GetResult, GetStatus, PutResult, PutStatus, QueryResult
 from wakelog.storage.store_parts import OpenOptions, StoreParts, close_parts, open_parts
 
 _NOT_AVAILABLE = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
@@ -246,7 +249,7 @@ class MessageStore:
         request = GetRequest(
             topic, queue_id, queue_offset, count_max, match, blocking, match_record, match_unit
         )
-        readers = self._readers.take()
+        readers = self._readers.borrow()
         try:
             result = readers.reader.get(request, self._view())
         finally:
@@ -269,12 +272,12 @@ class MessageStore:
         with self._readers.lend() as readers:
             readers.log.read_ahead(physical_offset, length_bytes)
 
-    def look_message(
+    def message_at(
         self, physical_offset: int, size_bytes: int | None = None
     ) -> MessageRecord | None:
         """Decode the record at `physical_offset`, or None if there is none."""
         with self._readers.lend() as readers:
-            return readers.query.look_message(physical_offset, self._view(), size_bytes)
+            return readers.query.message_at(physical_offset, self._view(), size_bytes)
 
     def record_bytes(self, physical_offset: int, size_bytes: int | None = None) -> bytes | None:
         """Return the record at `physical_offset` as it is stored, or None if there is none."""

@@ -19,9 +19,8 @@ from contextlib import ExitStack, closing
 from typing import Final, NamedTuple
 
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.durability.abort_file import AbortFile
 from wakelog.storage.durability.checkpoint import Checkpoint
-from wakelog.storage.durability.failed_sync import FailedSyncMark
+from wakelog.storage.durability.marks import AbortFile, FailedSyncMark
 from wakelog.storage.durability.start_guard import StartGuard
 from wakelog.storage.durability.store_links import refuse_links_out
 from wakelog.storage.durability.store_lock import StoreLock
@@ -41,7 +40,7 @@ from wakelog.storage.log.transient_pool import (
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.recovery.durable import seal_log, unseal_log
 from wakelog.storage.recovery.plan import first_store_timestamp_ms
-from wakelog.storage.recovery.quarantine import QuarantinedPiece, keep_aside
+from wakelog.storage.recovery.quarantine import QuarantinedPiece, copy_to_quarantine
 from wakelog.storage.recovery.segments import sync_segments
 from wakelog.storage.recovery.steps import RECOVERY_OWNER, RecoveryReport, recover
 
@@ -236,7 +235,7 @@ def _restore_pool(
         )
         try:
             root = config.paths.root
-            kept.extend(keep_aside(fs, root, [buffer], piece.begin, now_ms, suffix=".pool"))
+            kept.extend(copy_to_quarantine(fs, root, [buffer], piece.begin, now_ms, suffix=".pool"))
         finally:
             buffer.release()
 

@@ -24,7 +24,7 @@ from wakelog.actors.transport.shared_watermarks import (
     SharedWatermarks,
     make_shared_watermarks,
 )
-from wakelog.storage.durability.failed_sync import FailedSyncMark
+from wakelog.storage.durability.marks import FailedSyncMark
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreFull
 from wakelog.storage.file_system import RealFileSystem

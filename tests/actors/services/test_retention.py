@@ -19,8 +19,7 @@ from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.file_system import DiskUsage, RealFileSystem
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.retention.lease_file import read_leases
-from wakelog.storage.retention.leases import LEASE_MS
+from wakelog.storage.retention.leases import LEASE_MS, read_leases
 from wakelog.storage.retention.snapshot import read_snapshot
 
 EVERY_HOUR = ";".join(str(hour) for hour in range(24))

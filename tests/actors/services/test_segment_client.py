@@ -38,7 +38,7 @@ class Harness:
         self.line.start(self.client, EPOCH)
 
     def take(self, start_offset: int) -> None:
-        path = self.line.take(start_offset)
+        path = self.line.take_segment(start_offset)
         assert path is not None
         self.files.add(path, start_offset)
 

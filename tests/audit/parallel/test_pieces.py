@@ -14,7 +14,7 @@ from wakelog.audit.parallel.pieces import (
     queue_pieces,
     read_keys,
 )
-from wakelog.storage.queue.consume_queue import ENTRY
+from wakelog.storage.queue.entries import ENTRY
 
 KEYS = [("T", 0), ("T", 1), ("tä", 7)]
 

@@ -5,7 +5,7 @@ import json
 from tests.broker.harness import NOW_MS, Harness
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
-from wakelog.storage.results import PutStatus
+from wakelog.storage.log.append import PutStatus
 
 
 def moved(harness: Harness) -> RemotingCommand:

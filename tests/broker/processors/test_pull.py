@@ -12,8 +12,8 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.message_record import decode_record
 from wakelog.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
-from wakelog.storage.read.log_windows import WINDOW_BYTES
-from wakelog.storage.results import GetStatus
+from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES
+from wakelog.storage.read.reader import GetStatus
 
 MakeHarness = Callable[..., Harness]
 COMMIT = PULL_COMMIT_OFFSET | PULL_SUBSCRIPTION

@@ -4,7 +4,7 @@ import pytest
 
 from tests.broker.harness import Harness
 from wakelog.protocol.codes import ResponseCode
-from wakelog.storage.results import PutStatus
+from wakelog.storage.log.append import PutStatus
 
 ROWS = [
     (PutStatus.CREATE_MAPPED_FILE_FAILED, ResponseCode.SYSTEM_ERROR, "create mapped file failed"),

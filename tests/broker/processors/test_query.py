@@ -7,7 +7,7 @@ import pytest
 from tests.broker.harness import NOW_MS, Harness
 from wakelog.broker.decision import RunInPool
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.storage.results import QueryResult
+from wakelog.storage.read.query import QueryResult
 
 FIELDS = {
     "topic": "T",

@@ -12,7 +12,7 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.headers.send import V2_LETTERS
 from wakelog.protocol.message_id import decode_message_id
 from wakelog.protocol.properties import decode_properties
-from wakelog.storage.results import PutStatus
+from wakelog.storage.log.append import PutStatus
 
 MakeHarness = Callable[..., Harness]
 TRACE = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}

@@ -15,8 +15,7 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.message_record import MessageRecord, decode_record
 from wakelog.protocol.properties import decode_properties
-from wakelog.storage.log.append import MessageDraft
-from wakelog.storage.results import PutStatus
+from wakelog.storage.log.append import MessageDraft, PutStatus
 
 MakeHarness = Callable[..., Harness]
 

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
 from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd, read_dispatched
-from wakelog.storage.durability.failed_sync import FailedSyncMark
+from wakelog.storage.durability.marks import FailedSyncMark
 from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.recovery.steps import recover, recover_derived
 

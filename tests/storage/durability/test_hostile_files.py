@@ -22,11 +22,10 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd
 from wakelog.storage.durability.store_identity import claim_identity
+from wakelog.storage.durability.sum_keeper import SumWriter, compare_sums
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.retention.lease_file import LeaseBook
-from wakelog.storage.sums.compare import compare_sums
-from wakelog.storage.sums.cover import Cover
+from wakelog.storage.retention.leases import LeaseBook
 
 SEGMENT = f"{0:020d}"
 FILES = (
@@ -125,7 +124,7 @@ def run(config: StoreConfig) -> None:
         cursor = CursorFile(fs, config.paths.root, "mine")
         cursor.read()
         cursor.write(5)
-        cover = Cover(fs, config)
+        cover = SumWriter(fs, config)
         cover.step(1024, 1 << 20)
         cover.close()
         list(compare_sums(fs, config))

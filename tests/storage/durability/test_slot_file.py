@@ -71,7 +71,7 @@ def test_what_another_writer_said_is_taken_in(fs: MemoryFileSystem) -> None:
     first, second = (SlotFile(fs, PATH, SLOTS) for _ in range(2))
     second.write(Level(1, 10))
     assert first.slot == Level()
-    assert first.look_again() == first.slot == Level(1, 10)
+    assert first.reread() == first.slot == Level(1, 10)
 
 
 def test_a_slot_that_cannot_be_true_leaves_the_other(fs: MemoryFileSystem) -> None:

@@ -6,11 +6,15 @@ import pytest
 
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.storage.index import index_cut
+from wakelog.storage.index import index_repair
 from wakelog.storage.index.index_append import IndexFileWriter
-from wakelog.storage.index.index_cut import SECTOR_BYTES, cut_index_file, first_entry_at
 from wakelog.storage.index.index_file import HEADER_BYTES, IndexHeader, IndexShape
-from wakelog.storage.index.index_repair import newest_by_slot
+from wakelog.storage.index.index_repair import (
+    SECTOR_BYTES,
+    cut_index_file,
+    first_entry_at,
+    newest_by_slot,
+)
 
 SHAPE = IndexShape(slot_count=7, entry_count=120)
 PATH = "/store/index/20200101000000000"
@@ -59,11 +63,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count how often all entries had to be read."""
     calls: list[int] = []
 
-    def newest(entries: index_cut.Array, slot_count: int) -> index_cut.Array:
+    def newest(entries: index_repair.Array, slot_count: int) -> index_repair.Array:
         calls.append(len(entries))
         return newest_by_slot(entries, slot_count)
 
-    monkeypatch.setattr(index_cut, "newest_by_slot", newest)
+    monkeypatch.setattr(index_repair, "newest_by_slot", newest)
     return calls
 
 

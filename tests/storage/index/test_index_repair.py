@@ -8,9 +8,8 @@ from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.index.index_append import IndexFileWriter
-from wakelog.storage.index.index_cut import cut_index_file
 from wakelog.storage.index.index_file import HEADER, IndexHeader, IndexShape
-from wakelog.storage.index.index_repair import repair_index_file
+from wakelog.storage.index.index_repair import cut_index_file, repair_index_file
 
 SHAPE = IndexShape(slot_count=5, entry_count=40)
 PATH = "/store/index/20200101000000000"

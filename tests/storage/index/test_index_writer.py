@@ -178,7 +178,7 @@ def test_names_wait_for_who_syncs_them(fs: MemoryFileSystem) -> None:
     assert writer.take_unsynced_directories() == []
     writer.load()
     assert writer.take_unsynced_directories() == []
-    writer.take_for_unsynced(IndexEnd())
+    writer.mark_unsynced(IndexEnd())
     assert writer.take_unsynced_directories() == [DIRECTORY]
 
 

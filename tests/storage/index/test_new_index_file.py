@@ -9,8 +9,7 @@ import pytest
 from tests.fakes.logs import read_file, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.index.index_file import HEADER
-from wakelog.storage.index.index_service import index_shape
-from wakelog.storage.index.new_index_file import make_index_file
+from wakelog.storage.index.index_service import index_shape, make_index_file
 
 CONFIG = small_config(index_slot_count=5, index_entry_count=6)
 FILE_BYTES = index_shape(CONFIG).file_bytes

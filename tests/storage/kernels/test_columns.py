@@ -17,7 +17,7 @@ from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.layout import KEY_HASH, KEY_RECORD
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.scan import SCHEDULE_TOPIC, PlainScan, ScanSpan, scan_plain
-from wakelog.storage.queue.consume_queue import ENTRY
+from wakelog.storage.queue.entries import ENTRY
 
 DELAYS_MS = (1000, 5000)
 BUFFER_BYTES = 1 << 14

@@ -160,9 +160,9 @@ def test_inline_segments_keep_the_reason_and_recover(fs: MemoryFileSystem) -> No
     config = small_config()
     segments = InlineSegments(fs, config.paths, commit_log_files(fs, config), "broker")
     fs.fail("allocate", number=errno.ENOSPC)
-    assert segments.take(0) is None
+    assert segments.take_segment(0) is None
     assert isinstance(segments.failure, StoreFull)
-    assert segments.take(0) == PATH
+    assert segments.take_segment(0) == PATH
     assert segments.failure is None and segments.made_count == 1
 
 
@@ -176,7 +176,7 @@ def test_a_folder_that_cannot_be_listed_is_a_failure_of_the_store(fs: MemoryFile
 def test_a_file_made_ahead_needs_only_its_name(fs: MemoryFileSystem) -> None:
     ahead = FilesAhead(fs, AHEAD, SIZE, count=2)
     ahead.make()
-    made_ahead = ahead.take()
+    made_ahead = ahead.take_file()
     assert made_ahead is not None
     fs.calls.clear()
     assert make_segment(fs, PATH, SIZE, temporary_path=made_ahead, is_built=True, unsynced=[])
@@ -187,11 +187,11 @@ def test_a_file_made_ahead_needs_only_its_name(fs: MemoryFileSystem) -> None:
 
 def test_as_many_are_made_ahead_as_are_missing_under_new_names(fs: MemoryFileSystem) -> None:
     ahead = FilesAhead(fs, AHEAD, SIZE, count=2)
-    assert ahead.take() is None
+    assert ahead.take_file() is None
     ahead.make()
-    taken = [ahead.take(), ahead.take(), ahead.take()]
+    taken = [ahead.take_file(), ahead.take_file(), ahead.take_file()]
     ahead.make()
-    taken += [ahead.take()]
+    taken += [ahead.take_file()]
     assert taken == [f"{AHEAD}.0", f"{AHEAD}.1", None, f"{AHEAD}.2"]
     assert fs.calls["sync"] == 4
 
@@ -199,10 +199,10 @@ def test_as_many_are_made_ahead_as_are_missing_under_new_names(fs: MemoryFileSys
 def test_what_was_made_ahead_and_not_taken_goes(fs: MemoryFileSystem) -> None:
     ahead = FilesAhead(fs, AHEAD, SIZE, count=2)
     ahead.make()
-    ahead.take()
+    ahead.take_file()
     ahead.remove()
     assert fs.list_directory("/store") == ["wakelog.new.broker.ahead.0"]
-    assert ahead.take() is None
+    assert ahead.take_file() is None
 
 
 def test_a_full_disk_leaves_nothing_made_ahead_in_part(fs: MemoryFileSystem) -> None:
@@ -218,7 +218,7 @@ def test_a_full_disk_leaves_nothing_made_ahead_in_part(fs: MemoryFileSystem) -> 
 def test_a_file_made_ahead_does_not_replace_one_that_is_there(fs: MemoryFileSystem) -> None:
     ahead = FilesAhead(fs, AHEAD, SIZE, count=1)
     ahead.make()
-    made_ahead = ahead.take()
+    made_ahead = ahead.take_file()
     assert made_ahead is not None
     fs.make_directories(dirname(PATH))
     write_file(fs, PATH, b"x" * SIZE)

@@ -7,7 +7,14 @@ import pytest
 from tests.fakes.logs import draft
 from wakelog.protocol.batch import BatchedMessage
 from wakelog.protocol.message_record import decode_record
-from wakelog.storage.log.append import batch_drafts, encode_draft, encode_properties_text, fits
+from wakelog.storage.log.append import (
+    PutResult,
+    PutStatus,
+    batch_drafts,
+    encode_draft,
+    encode_properties_text,
+    fits,
+)
 
 
 @pytest.mark.parametrize(
@@ -76,3 +83,12 @@ def test_a_batch_shares_everything_but_flag_body_and_properties() -> None:
 )
 def test_any_text_can_be_stored(text: str, stored: bytes) -> None:
     assert encode_properties_text(text) == stored
+
+
+def test_a_put_ends_where_a_flush_has_to_reach() -> None:
+    result = PutResult(PutStatus.PUT_OK, physical_offset=100, size_bytes=30)
+    assert result.physical_offset_end == 130
+
+
+def test_put_statuses_have_the_names_of_4_9_3() -> None:
+    assert PutStatus.CREATE_MAPPED_FILE_FAILED.value == "CREATE_MAPEDFILE_FAILED"

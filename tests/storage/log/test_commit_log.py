@@ -31,11 +31,10 @@ from wakelog.protocol.properties import decode_properties
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.log.allocate import make_segment
-from wakelog.storage.log.append import MessageDraft, batch_drafts
+from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus, batch_drafts
 from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.paths import offset_name
-from wakelog.storage.results import PutResult, PutStatus
 
 NOW_MS = 1_700_000_000_000
 PREPARED, COMMIT, ROLLBACK = 0x4, 0x8, 0xC
@@ -244,7 +243,7 @@ class TestRoll:
         class Nothing:
             failure = None
 
-            def take(self, start_offset: int) -> str | None:
+            def take_segment(self, start_offset: int) -> str | None:
                 asked.append(start_offset)
                 return None
 

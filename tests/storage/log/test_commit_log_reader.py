@@ -64,8 +64,8 @@ def test_what_crosses_a_segment_is_no_record(log: CommitLog, fs: MemoryFileSyste
     assert len(reader.read_span(SEGMENT_BYTES - 10, 20)) == 10
     assert reader.read_nowait(SEGMENT_BYTES - 10, 20) is None
     for blocking in (True, False):
-        assert reader.look(SEGMENT_BYTES - 10, 20, blocking=blocking) is None
-        assert reader.look(SEGMENT_BYTES - 10, 10, blocking=blocking) is not None
+        assert reader.view(SEGMENT_BYTES - 10, 20, blocking=blocking) is None
+        assert reader.view(SEGMENT_BYTES - 10, 10, blocking=blocking) is not None
     buffer = bytearray(20)
     assert reader.read_span_into(buffer, SEGMENT_BYTES - 10) == 10
     assert reader.segment_end(SEGMENT_BYTES - 10) == SEGMENT_BYTES
@@ -81,7 +81,7 @@ def test_offsets_outside_the_log_are_absent(
     reader = CommitLogReader(fs.other_process(), CONFIG)
     assert reader.read(offset, 8) is None
     assert reader.read_nowait(offset, 8) is None
-    assert reader.look(offset, 8) is None
+    assert reader.view(offset, 8) is None
     assert reader.read_span(offset, 8) == b""
     assert reader.read_span_into(bytearray(8), offset) == 0
 
@@ -96,8 +96,8 @@ def test_a_segment_removed_under_it_is_absent(fs: MemoryFileSystem, log: CommitL
     assert readers[1].read_nowait(0, 8) is None
     assert readers[2].read_span(0, 8) == b""
     assert readers[3].read_span_into(bytearray(8), 0) == 0
-    assert readers[4].look(0, 8) is None
-    assert readers[5].look(0, 8, blocking=False) is None
+    assert readers[4].view(0, 8) is None
+    assert readers[5].view(0, 8, blocking=False) is None
     assert [reader.min_offset for reader in readers] == [SEGMENT_BYTES] * 6
     assert readers[0].read(SEGMENT_BYTES, 8) is not None
 
@@ -144,9 +144,9 @@ def test_nothing_cold_is_waited_for(fs: MemoryFileSystem, log: CommitLog) -> Non
     reader = CommitLogReader(other, CONFIG)
     other.cold = True
     assert reader.read_nowait(0, 8) is None
-    assert reader.look(0, 8, blocking=False) is None
+    assert reader.view(0, 8, blocking=False) is None
     assert reader.read(0, 8) is not None
-    assert reader.look(0, 8) is not None
+    assert reader.view(0, 8) is not None
     reader.close()
     assert other.descriptor_count == 0
 
@@ -202,12 +202,12 @@ def test_a_look_holds_until_the_next_one(
     log.write_pending()
     reader = CommitLogReader(fs.other_process(), CONFIG)
     size_bytes = log.committed_offset // 2
-    first = reader.look(0, size_bytes)
+    first = reader.view(0, size_bytes)
     assert first is not None and decode_record(bytes(first)).body == b"first"
-    reader.look(size_bytes, size_bytes, blocking=False)
+    reader.view(size_bytes, size_bytes, blocking=False)
     assert decode_record(bytes(first)).body == b"other"
     monkeypatch.setattr(commit_log_reader, "LOOK_BYTES_KEPT_MAX", size_bytes - 1)
-    large = reader.look(0, size_bytes)
+    large = reader.view(0, size_bytes)
     assert large is not None
-    reader.look(size_bytes, size_bytes)
+    reader.view(size_bytes, size_bytes)
     assert decode_record(bytes(large)).body == b"first"

@@ -9,7 +9,8 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.paths import offset_name
-from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue, QueueEntry
+from wakelog.storage.queue.consume_queue import ConsumeQueue
+from wakelog.storage.queue.entries import ENTRY, PADDING_ENTRY, QueueEntry
 
 DIRECTORY = "/store/consumequeue/T/0"
 FILE_ENTRIES = 10

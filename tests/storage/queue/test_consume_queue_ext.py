@@ -15,12 +15,13 @@ from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.paths import StorePaths
-from wakelog.storage.queue.consume_queue import ENTRY, ConsumeQueue
+from wakelog.storage.queue.consume_queue import ConsumeQueue
 from wakelog.storage.queue.consume_queue_ext import (
     ConsumeQueueExt,
     ExtensionUnit,
     is_extension_address,
 )
+from wakelog.storage.queue.entries import ENTRY
 
 FILE_BYTES = 64
 BASE = -(1 << 63)

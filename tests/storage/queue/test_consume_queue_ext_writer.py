@@ -12,8 +12,11 @@ from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.log.allocate import make_segment
 from wakelog.storage.log.mapped_file import OpenFiles
-from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
-from wakelog.storage.queue.consume_queue_ext_writer import UNIT_BYTES_MAX, ConsumeQueueExtWriter
+from wakelog.storage.queue.consume_queue_ext import (
+    UNIT_BYTES_MAX,
+    ConsumeQueueExtWriter,
+    ExtensionUnit,
+)
 
 DIRECTORY = "/store/consumequeue_ext/T/0"
 FILE_BYTES = 64
@@ -188,6 +191,6 @@ def test_what_a_killed_writer_may_not_have_synced(fs: MemoryFileSystem) -> None:
     put(open_writer(fs), (1, b"a"), (2, b"b" * 30), (3, b"c"))
     again = open_writer(fs, BASE + FILE_BYTES)
     assert len(stored(fs)) == 2
-    again.take_for_unsynced()
+    again.mark_unsynced()
     assert again.dirty_paths() == [f"{DIRECTORY}/{first:020d}" for first in (0, FILE_BYTES)]
     assert again.dirty_paths() == []

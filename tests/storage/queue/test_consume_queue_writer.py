@@ -15,10 +15,10 @@ from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.log.allocate import make_segment
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.paths import offset_name
-from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY, ConsumeQueue
-from wakelog.storage.queue.consume_queue_ext import ExtensionUnit
-from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
+from wakelog.storage.queue.consume_queue import ConsumeQueue
+from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExtWriter, ExtensionUnit
 from wakelog.storage.queue.consume_queue_writer import GAP_ENTRIES_MAX, ConsumeQueueWriter
+from wakelog.storage.queue.entries import ENTRY, PADDING_ENTRY
 
 DIRECTORY = "/store/consumequeue/T/0"
 FILE_ENTRIES = 10
@@ -27,7 +27,7 @@ SIZE = 100
 
 
 def open_writer(
-    fs: MemoryFileSystem, *, careful: bool = False, fill_gaps: bool = True
+    fs: MemoryFileSystem, *, after_crash: bool = False, fill_gaps: bool = True
 ) -> ConsumeQueueWriter:
     def make_file(path: str, size_bytes: int) -> None:
         make_segment(fs, path, size_bytes, temporary_path=f"/store/{path.replace('/', '.')}")
@@ -40,7 +40,7 @@ def open_writer(
         make_file=make_file,
         fill_gaps=fill_gaps,
     )
-    writer.recover(careful=careful)
+    writer.recover(after_crash=after_crash)
     return writer
 
 
@@ -231,11 +231,11 @@ def test_a_failed_write_is_repeated(fs: MemoryFileSystem) -> None:
     assert numbers(fs) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize("after_crash", [False, True])
 @pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 20, 45])
-def test_recover_finds_the_end(fs: MemoryFileSystem, count: int, careful: bool) -> None:
+def test_recover_finds_the_end(fs: MemoryFileSystem, count: int, after_crash: bool) -> None:
     put_range(open_writer(fs), 0, count)
-    writer = open_writer(fs, careful=careful)
+    writer = open_writer(fs, after_crash=after_crash)
     assert writer.max_queue_offset == count
     assert writer.max_physical_offset == (count * SIZE if count else -1)
     put_range(writer, count, count + 3)
@@ -248,7 +248,7 @@ def test_recover_zeroes_what_stands_behind_the_end(fs: MemoryFileSystem) -> None
     data = bytearray(read_file(fs, path))
     data[20:40] = bytes(20)  # a page that a crash lost: entries behind it are stale
     write_file(fs, path, bytes(data))
-    writer = open_writer(fs, careful=True)
+    writer = open_writer(fs, after_crash=True)
     assert writer.max_queue_offset == 11
     assert numbers(fs) == list(range(11))
     assert read_file(fs, path)[20:] == bytes(FILE_BYTES - 20)
@@ -258,11 +258,11 @@ def test_careful_recovery_begins_at_the_third_last_file(fs: MemoryFileSystem) ->
     put_range(open_writer(fs), 0, 45)
     first = f"{DIRECTORY}/{offset_name(0)}"
     write_file(fs, first, bytes(FILE_BYTES))
-    assert open_writer(fs, careful=True).max_queue_offset == 45
+    assert open_writer(fs, after_crash=True).max_queue_offset == 45
     third_last = f"{DIRECTORY}/{offset_name(2 * FILE_BYTES)}"
     data = read_file(fs, third_last)
     write_file(fs, third_last, data[:40].ljust(FILE_BYTES, b"\0"))
-    assert open_writer(fs, careful=True).max_queue_offset == 22
+    assert open_writer(fs, after_crash=True).max_queue_offset == 22
     assert len(fs.list_directory(DIRECTORY)) == 3
 
 
@@ -588,6 +588,6 @@ def test_what_a_killed_writer_may_not_have_synced(
 ) -> None:
     put_range(open_writer(fs), 0, 35)
     again = open_writer(fs)
-    again.take_for_unsynced(number * SIZE)
+    again.mark_unsynced(number * SIZE)
     assert again.dirty_paths() == [f"{DIRECTORY}/{offset_name(20 * first)}" for first in unsynced]
     assert again.dirty_paths() == []

@@ -18,7 +18,7 @@ from wakelog.protocol.message_record import MESSAGE_MAGIC, RECORD_BYTES_MIN, enc
 from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.record_check import HOST_FLAGS
-from wakelog.storage.read.frames import GAP_BYTES_MAX, Absent, Belied, read_frames
+from wakelog.storage.read.frames import GAP_BYTES_MAX, Absent, Mismatched, read_frames
 
 SEGMENT_BYTES = 100_000
 END = 1 << 40
@@ -30,11 +30,11 @@ class CountingReader(CommitLogReader):
 
     reads = 0
 
-    def look(
+    def view(
         self, physical_offset: int, size_bytes: int, *, blocking: bool = True
     ) -> memoryview | None:
         self.reads += 1
-        return super().look(physical_offset, size_bytes, blocking=blocking)
+        return super().view(physical_offset, size_bytes, blocking=blocking)
 
 
 def pattern(begin: int, end: int) -> bytes:
@@ -115,7 +115,7 @@ def test_what_is_near_is_read_with_one_call(places: list[tuple[int, int]], reads
 
 
 @pytest.mark.parametrize(
-    ("asked", "belied"),
+    ("asked", "mismatched"),
     [
         ([(0, SIZE), (300, SIZE)], set()),
         ([(0, SIZE), (300, SIZE + 1)], {300}),
@@ -130,12 +130,12 @@ def test_what_is_near_is_read_with_one_call(places: list[tuple[int, int]], reads
     ],
 )
 def test_what_is_not_the_record_of_its_entry_is_told(
-    asked: list[tuple[int, int]], belied: set[int]
+    asked: list[tuple[int, int]], mismatched: set[int]
 ) -> None:
     log = log_of([(0, SIZE), (300, SIZE), (900, SIZE)])
     found = read_frames(log, asked, 950, blocking=True)
-    if belied:
-        assert found == Belied(frozenset(belied))
+    if mismatched:
+        assert found == Mismatched(frozenset(mismatched))
     else:
         assert isinstance(found, list)
         assert b"".join(found) == b"".join(record(*place) for place in asked)
@@ -186,7 +186,7 @@ def test_a_changed_bit_hides_its_own_record_where_it_can_be_told(
         write_file(fs, f"/store/commitlog/{0:020d}", bytes(changed).ljust(SEGMENT_BYTES, b"\0"))
         log = CommitLogReader(fs, CONFIG)
         found = read_frames(log, places, END, blocking=True)
-        assert found == Belied(frozenset([size])), position
+        assert found == Mismatched(frozenset([size])), position
         frames = read_frames(log, [places[0], places[2]], END, blocking=True)
         assert isinstance(frames, list)
         assert b"".join(frames) == bytes(data[:size] + data[2 * size :])

@@ -35,7 +35,7 @@ def places(store: MessageStore) -> list[int]:
 
 def test_a_record_is_found_by_its_place(store: MessageStore) -> None:
     for i, place in enumerate(places(store)):
-        record = store.look_message(place)
+        record = store.message_at(place)
         assert record is not None and record.body == b"%d" % i
         raw = store.record_bytes(place, record.size_bytes)
         assert raw is not None and decode_record(raw) == record
@@ -44,7 +44,7 @@ def test_a_record_is_found_by_its_place(store: MessageStore) -> None:
 def test_a_made_up_place_gives_nothing(store: MessageStore) -> None:
     first, second = places(store)[:2]
     for place in (-1, first + 1, second - 4, store.max_physical_offset, 1 << 62):
-        assert store.look_message(place) is None
+        assert store.message_at(place) is None
         assert store.record_bytes(place) is None
     assert store.record_bytes(first, 4) is None
 
@@ -52,7 +52,7 @@ def test_a_made_up_place_gives_nothing(store: MessageStore) -> None:
 def test_a_record_of_many_pages_is_found(fs: MemoryFileSystem) -> None:
     store = open_store(fs, store_config(commit_log_file_bytes=1 << 20))
     (result,) = put(store, b"x" * 100_000)
-    record = store.look_message(result.physical_offset)
+    record = store.message_at(result.physical_offset)
     assert record is not None and len(record.body) == 100_000
 
 

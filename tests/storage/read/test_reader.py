@@ -26,13 +26,20 @@ from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.message_store import MessageStore
-from wakelog.storage.queue.consume_queue import ENTRY, ConsumeQueue
-from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
+from wakelog.storage.queue.consume_queue import ConsumeQueue
+from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExtWriter
+from wakelog.storage.queue.entries import ENTRY
 from wakelog.storage.read import reader
 from wakelog.storage.read.readable import ReadableQueue, ReadableQueues
-from wakelog.storage.read.reader import BatchLimits, GetRequest, LogView, Reader
+from wakelog.storage.read.reader import (
+    BatchLimits,
+    GetRequest,
+    GetResult,
+    GetStatus,
+    LogView,
+    Reader,
+)
 from wakelog.storage.read.store_readers import StoreReaders
-from wakelog.storage.results import GetResult, GetStatus
 from wakelog.storage.retention.retention_files import retention_segments
 
 TOPIC = "TopicTest"
@@ -577,3 +584,14 @@ def test_choosing_at_once_is_choosing_one_by_one(
     one_by_one = at_once._replace(match=lambda _: True)
     with readers.lend() as some:
         assert some.reader.get(at_once, view) == some.reader.get(one_by_one, view)
+
+
+def test_get_statuses_have_the_names_of_4_9_3_which_clients_see() -> None:
+    assert {status.name: status.value for status in GetStatus} == {
+        status.name: status.name for status in GetStatus
+    }
+
+
+def test_a_result_without_messages_has_no_frames() -> None:
+    result = GetResult(GetStatus.OFFSET_TOO_SMALL, 5, 5, 9)
+    assert (result.frames, result.count, result.size_bytes) == ((), 0, 0)

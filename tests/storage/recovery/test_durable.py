@@ -11,8 +11,8 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
 from wakelog.protocol.message_record import encode_record
 from wakelog.storage.config import BrokerRole, StoreConfig
-from wakelog.storage.durability.abort_file import AbortFile
 from wakelog.storage.durability.checkpoint import Checkpoint, CheckpointTimes, read_times
+from wakelog.storage.durability.marks import AbortFile
 from wakelog.storage.durability.watermark import Watermark, read_mark
 from wakelog.storage.errors import DamagedStore, StoreFailed
 from wakelog.storage.log.commit_log_reader import commit_log_files

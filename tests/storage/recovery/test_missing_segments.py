@@ -14,10 +14,10 @@ from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
 from wakelog.protocol.message_record import decode_record
+from wakelog.storage.log.append import PutStatus
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.paths import offset_name
-from wakelog.storage.results import PutStatus
 
 BYTES = 4096
 TOPIC = "TopicTest"

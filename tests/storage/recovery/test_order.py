@@ -9,14 +9,13 @@ import pytest
 
 from tests.fakes.logs import write_file
 from tests.storage.recovery.test_steps import BYTES, CONFIG, CrashedStore, dispatched_offset, noted
-from wakelog.storage.durability.abort_file import AbortFile
-from wakelog.storage.durability.failed_sync import FailedSyncMark
+from wakelog.storage.durability.marks import AbortFile, FailedSyncMark
+from wakelog.storage.durability.sum_file import sum_names
+from wakelog.storage.durability.sum_keeper import SumWriter
 from wakelog.storage.durability.watermark import Watermark, read_mark
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.recovery import steps
 from wakelog.storage.recovery.queue_repair import QueueRepair
-from wakelog.storage.sums.cover import Cover
-from wakelog.storage.sums.sum_file import sum_names
 
 
 def torn(at: int) -> CrashedStore:
@@ -87,7 +86,7 @@ def test_the_mark_of_a_failed_sync_outlives_recovery() -> None:
 
 def test_sums_of_what_another_broker_may_have_written_are_gone() -> None:
     crashed = CrashedStore(watermark=True)
-    cover = Cover(crashed.fs, CONFIG)
+    cover = SumWriter(crashed.fs, CONFIG)
     while cover.step(crashed.end, BYTES):
         pass
     cover.close()

@@ -14,7 +14,7 @@ from tests.storage.recovery.test_steps import BYTES as SEGMENT_BYTES
 from tests.storage.recovery.test_steps import CONFIG, KEY, CrashedStore
 from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.log.mapped_file import MappedFile
-from wakelog.storage.recovery.quarantine import BLOCK_BYTES, keep_aside
+from wakelog.storage.recovery.quarantine import BLOCK_BYTES, copy_to_quarantine
 
 BYTES = 4 * BLOCK_BYTES
 NOW_MS = 1234
@@ -36,7 +36,7 @@ def segments(fs: MemoryFileSystem, contents: Iterable[bytes]) -> list[MappedFile
 
 def test_each_cut_segment_gives_one_file(fs: MemoryFileSystem) -> None:
     files = segments(fs, [b"kept" + b"cut", b"", b"also cut"])
-    pieces = keep_aside(fs, "/store", files, 4, NOW_MS)
+    pieces = copy_to_quarantine(fs, "/store", files, 4, NOW_MS)
     assert [piece[:2] for piece in pieces] == [(4, 3), (2 * BYTES, 8)]
     names = [f"{4:020d}.1234", f"{2 * BYTES:020d}.1234"]
     assert fs.list_directory("/store/wakelog.quarantine") == names
@@ -45,17 +45,17 @@ def test_each_cut_segment_gives_one_file(fs: MemoryFileSystem) -> None:
 
 def test_a_copy_and_its_name_are_durable_before_anything_is_cut(fs: MemoryFileSystem) -> None:
     files = segments(fs, [b"kept" + b"cut", b"also cut"])
-    keep_aside(fs, "/store", files, 4, NOW_MS)
+    copy_to_quarantine(fs, "/store", files, 4, NOW_MS)
     assert (fs.calls["sync"], fs.calls["sync_directory"]) == (2, 1)
     for name in ("sync", "sync_directory"):
         fs.fail(name)
         with pytest.raises(StoreFailed):
-            keep_aside(fs, "/store", files, 4, NOW_MS)
+            copy_to_quarantine(fs, "/store", files, 4, NOW_MS)
 
 
 def test_zeros_leave_nothing_behind(fs: MemoryFileSystem) -> None:
     files = segments(fs, [b"kept", b""])
-    assert keep_aside(fs, "/store", files, 4, NOW_MS) == ()
+    assert copy_to_quarantine(fs, "/store", files, 4, NOW_MS) == ()
     assert not fs.exists("/store/wakelog.quarantine")
 
 
@@ -79,14 +79,14 @@ class ReadingAhead(MemoryFileSystem):
 def test_what_was_never_written_is_not_read() -> None:
     fs = ReadingAhead()
     files = segments(fs, [b"kept" + b"cut"])
-    [piece] = keep_aside(fs, "/store", files, 4, NOW_MS)
+    [piece] = copy_to_quarantine(fs, "/store", files, 4, NOW_MS)
     assert read_file(fs, piece.path) == b"cut"
     assert fs.positions == [4, 0]  # one block of the segment, and what this test read
 
 
 def test_places_inside_a_piece_are_kept(fs: MemoryFileSystem) -> None:
     content = b"kept" + bytes(BLOCK_BYTES * 2) + b"far" + bytes(10) + b"end" + bytes(5)
-    (piece,) = keep_aside(fs, "/store", segments(fs, [content]), 4, NOW_MS)
+    (piece,) = copy_to_quarantine(fs, "/store", segments(fs, [content]), 4, NOW_MS)
     assert read_file(fs, piece.path) == content[4:].rstrip(b"\0")
     assert piece.size_bytes == len(content) - 4 - 5
 
@@ -95,7 +95,7 @@ def test_without_room_nothing_may_be_cut(fs: MemoryFileSystem) -> None:
     files = segments(fs, [b"keptcut"])
     fs.fail("pwrite", number=errno.ENOSPC)
     with pytest.raises(StoreFull):
-        keep_aside(fs, "/store", files, 4, NOW_MS)
+        copy_to_quarantine(fs, "/store", files, 4, NOW_MS)
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -28,7 +28,7 @@ def fs() -> MemoryFileSystem:
 
 def repaired(fs: MemoryFileSystem) -> QueueRepair:
     queues = QueueRepair(fs, CONFIG)
-    queues.cut_unwritten(careful=True)
+    queues.cut_unwritten(after_crash=True)
     return queues
 
 
@@ -57,7 +57,7 @@ def test_a_spoilt_entry_of_what_was_durable_ends_no_queue(
     data[600:620] = bytes(20)
     write_file(fs, path, bytes(data))
     queues = QueueRepair(fs, CONFIG)
-    queues.cut_unwritten(careful=True, durable=durable)
+    queues.cut_unwritten(after_crash=True, durable=durable)
     assert queues.next_offsets({})["A", 0] == end
 
 

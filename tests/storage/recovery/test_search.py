@@ -20,7 +20,7 @@ from wakelog.storage.recovery.segments import load_segments
 
 def searched_store(crashed: CrashedStore) -> SearchedStore:
     queues = QueueRepair(crashed.fs, CONFIG)
-    queues.cut_unwritten(careful=True)
+    queues.cut_unwritten(after_crash=True)
     files = load_segments(crashed.fs, CONFIG)
     return SearchedStore(crashed.fs, CONFIG, files, queues, CheckpointTimes(), cut_at_damage=False)
 

@@ -12,7 +12,7 @@ from wakelog.storage.recovery import segments
 from wakelog.storage.recovery.segments import (
     load_segments,
     next_sound_in,
-    read_anew,
+    reread_from_disk,
     sync_segments,
 )
 
@@ -66,7 +66,7 @@ def test_a_missing_segment_has_a_stand_in_that_reads_as_zeros(fs: MemoryFileSyst
     assert (missing.read_into(buffer, BYTES - 3), buffer) == (3, bytearray(3) + b"x" * 7)
     assert next_sound_in(fs, missing, 0, BYTES) is None
     missing.read_ahead(0, 10)
-    read_anew(fs, files, 0)
+    reread_from_disk(fs, files, 0)
     sync_segments(files, 0)
     assert missing.modified_ms() == 0
     with pytest.raises(StoreFailed, match="missing"):
@@ -100,11 +100,11 @@ def test_a_record_is_found_wherever_a_piece_ends(
 def test_the_names_of_segments_are_durable_once_they_are_read_anew(fs: MemoryFileSystem) -> None:
     write_file(fs, path(0), b"a" * BYTES)
     files = load_segments(fs, CONFIG)
-    read_anew(fs, files, BYTES)
+    reread_from_disk(fs, files, BYTES)
     assert (fs.calls["sync_directory"], fs.calls["datasync"]) == (1, 0)
     fs.fail("sync_directory")
     with pytest.raises(StoreFailed):
-        read_anew(fs, files, BYTES)
+        reread_from_disk(fs, files, BYTES)
 
 
 def test_syncing_begins_with_the_segment_of_the_offset(fs: MemoryFileSystem) -> None:
@@ -123,5 +123,5 @@ def test_syncing_begins_with_the_segment_of_the_offset(fs: MemoryFileSystem) -> 
     fs.calls.clear()
     sync_segments(files, 2 * BYTES - 1)
     assert fs.calls["datasync"] == 2
-    read_anew(fs, files, 2 * BYTES - 1)
+    reread_from_disk(fs, files, 2 * BYTES - 1)
     assert fs.calls["datasync"] == 4

@@ -13,7 +13,8 @@ from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.durability.checkpoint import CheckpointTimes, encode_checkpoint
 from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd, read_dispatched
-from wakelog.storage.durability.failed_sync import FailedSyncMark
+from wakelog.storage.durability.marks import FailedSyncMark
+from wakelog.storage.durability.sum_keeper import SumWriter, compare_sums
 from wakelog.storage.durability.watermark import Watermark, read_mark
 from wakelog.storage.errors import DamagedStore, StoreError, StoreFull
 from wakelog.storage.message_store import MessageStore
@@ -22,8 +23,6 @@ from wakelog.storage.recovery.steps import (
     RecoveryReport,
     recover,
 )
-from wakelog.storage.sums.compare import compare_sums
-from wakelog.storage.sums.cover import Cover
 
 BYTES = 4096
 KEY = ("TopicTest", 0)
@@ -451,7 +450,7 @@ def test_a_watermark_is_lowered_before_anything_is_copied_or_cut() -> None:
 def test_sums_behind_a_cut_go_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would call damaged whatever is written there then."""
     crashed = CrashedStore(watermark=True)
-    cover = Cover(crashed.fs, CONFIG)
+    cover = SumWriter(crashed.fs, CONFIG)
     while cover.step(crashed.end, BYTES):
         pass
     place = crashed.places[20]

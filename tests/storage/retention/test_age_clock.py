@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from wakelog.storage.retention.age_clock import JUMP_MS_MIN, AgeClock
+from wakelog.storage.retention.retention import JUMP_MS_MIN, AgeClock
 
 HOUR_MS = 3_600_000
 RESERVED_MS = 72 * HOUR_MS
@@ -20,29 +20,29 @@ def clock() -> AgeClock:
 def test_without_jumps_it_is_the_wall_clock(clock: AgeClock) -> None:
     for hours in range(200):
         wall_ms = WALL_MS + hours * (HOUR_MS + JUMP_MS_MIN - 1)
-        assert clock.look(wall_ms, STEADY_MS + hours * HOUR_MS) == wall_ms
+        assert clock.aging_ms(wall_ms, STEADY_MS + hours * HOUR_MS) == wall_ms
 
 
 def test_a_jump_ahead_is_believed_once_all_from_before_it_has_its_age(clock: AgeClock) -> None:
-    assert clock.look(WALL_MS + YEAR_MS, STEADY_MS) == WALL_MS
+    assert clock.aging_ms(WALL_MS + YEAR_MS, STEADY_MS) == WALL_MS
     passed_ms = RESERVED_MS - 1
-    now_ms = clock.look(WALL_MS + YEAR_MS + passed_ms, STEADY_MS + passed_ms)
+    now_ms = clock.aging_ms(WALL_MS + YEAR_MS + passed_ms, STEADY_MS + passed_ms)
     assert now_ms == WALL_MS + passed_ms
     passed_ms += 1
-    now_ms = clock.look(WALL_MS + YEAR_MS + passed_ms, STEADY_MS + passed_ms)
+    now_ms = clock.aging_ms(WALL_MS + YEAR_MS + passed_ms, STEADY_MS + passed_ms)
     assert now_ms == WALL_MS + YEAR_MS + passed_ms
 
 
 def test_a_jump_back_is_believed_at_once_and_undoes_one_ahead(clock: AgeClock) -> None:
-    assert clock.look(WALL_MS - HOUR_MS, STEADY_MS) == WALL_MS - HOUR_MS
-    assert clock.look(WALL_MS, STEADY_MS) == WALL_MS - HOUR_MS
-    assert clock.look(WALL_MS - HOUR_MS, STEADY_MS) == WALL_MS - HOUR_MS
-    assert clock.look(WALL_MS - YEAR_MS, STEADY_MS) == WALL_MS - YEAR_MS
+    assert clock.aging_ms(WALL_MS - HOUR_MS, STEADY_MS) == WALL_MS - HOUR_MS
+    assert clock.aging_ms(WALL_MS, STEADY_MS) == WALL_MS - HOUR_MS
+    assert clock.aging_ms(WALL_MS - HOUR_MS, STEADY_MS) == WALL_MS - HOUR_MS
+    assert clock.aging_ms(WALL_MS - YEAR_MS, STEADY_MS) == WALL_MS - YEAR_MS
 
 
 def test_clocks_that_part_by_a_minute_between_two_looks_were_set(clock: AgeClock) -> None:
-    assert clock.look(WALL_MS + JUMP_MS_MIN, STEADY_MS) == WALL_MS
-    assert clock.look(WALL_MS, STEADY_MS) == WALL_MS
+    assert clock.aging_ms(WALL_MS + JUMP_MS_MIN, STEADY_MS) == WALL_MS
+    assert clock.aging_ms(WALL_MS, STEADY_MS) == WALL_MS
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -57,7 +57,7 @@ def test_whatever_the_clock_does_nothing_is_taken_for_older_than_it_is(seed: int
         jump_ms = random.choice([0, 0, 0, HOUR_MS, -HOUR_MS, YEAR_MS, -YEAR_MS, 2 * JUMP_MS_MIN])
         steady_ms += passed_ms
         wall_ms += passed_ms + jump_ms
-        now_ms = clock.look(wall_ms, steady_ms)
+        now_ms = clock.aging_ms(wall_ms, steady_ms)
         assert now_ms <= wall_ms
         for then_ms, then_steady_ms in written:
             if now_ms - then_ms >= RESERVED_MS:

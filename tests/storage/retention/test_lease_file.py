@@ -10,8 +10,14 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS
 from wakelog.storage.errors import StoreFailed, StoreFull
 from wakelog.storage.paths import StorePaths
-from wakelog.storage.retention.lease_file import LeaseBook, read_leases, write_leases
-from wakelog.storage.retention.leases import LEASE_MS, LEASES_MAX, Lease
+from wakelog.storage.retention.leases import (
+    LEASE_MS,
+    LEASES_MAX,
+    Lease,
+    LeaseBook,
+    read_leases,
+    write_leases,
+)
 
 PATHS = StorePaths("/store")
 LEASE = Lease("a", "spark", 1000, 2000, NOW_MS + LEASE_MS)

@@ -14,7 +14,7 @@ from wakelog.storage.retention.retention import (
     FIRST_RUN_DELAY_MS,
     Retention,
     RetentionDecision,
-    RetentionLook,
+    RetentionInput,
     Segment,
     parse_hours,
     used_percent,
@@ -37,7 +37,7 @@ def look(
     queue_percent: float = 10,
     hour: int = 4,
     **values: Any,
-) -> RetentionLook:
+) -> RetentionInput:
     """Segments 0, 1000, 2000, ... last written so many hours ago; the last one is being written."""
     segments = [
         Segment(i * BYTES, (i + 1) * BYTES, NOW_MS - int(age * HOUR_MS))
@@ -45,10 +45,10 @@ def look(
     ]
     end = len(ages_h) * BYTES - 1
     values = {"appended": end, "dispatched": end} | values
-    return RetentionLook(segments, hour, [usage(percent)], usage(queue_percent), **values)
+    return RetentionInput(segments, hour, [usage(percent)], usage(queue_percent), **values)
 
 
-def step(taken: RetentionLook, **values: Any) -> RetentionDecision:
+def step(taken: RetentionInput, **values: Any) -> RetentionDecision:
     retention = Retention(msgspec.structs.replace(CONFIG, **values), NOW_MS - FIRST_RUN_DELAY_MS)
     return retention.step(taken, NOW_MS)
 

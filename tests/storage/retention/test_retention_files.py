@@ -15,7 +15,7 @@ from wakelog.storage.file_system import DiskUsage, RealFileSystem
 from wakelog.storage.retention.retention import Segment
 from wakelog.storage.retention.retention_files import (
     FREED_BYTES_MAX,
-    look_at_store,
+    read_retention_input,
     remove_segment,
     retention_segments,
 )
@@ -39,12 +39,12 @@ def path(number: int) -> str:
 
 def test_a_look_lists_segments_and_disks(fs: MemoryFileSystem) -> None:
     files = retention_segments(fs, CONFIG)
-    look = look_at_store(fs, CONFIG, files, hour=4, appended=9000, dispatched=8000)
+    look = read_retention_input(fs, CONFIG, files, hour=4, appended=9000, dispatched=8000)
     assert look.segments == [Segment(i * BYTES, (i + 1) * BYTES, 1000 + i) for i in range(3)]
     assert look.log_usages == [fs.usage]
     assert (look.hour, look.appended, look.dispatched) == (4, 9000, 8000)
     write_file(fs, path(3), bytes(BYTES))
-    again = look_at_store(fs, CONFIG, files, hour=4, appended=9000, dispatched=8000)
+    again = read_retention_input(fs, CONFIG, files, hour=4, appended=9000, dispatched=8000)
     assert len(again.segments) == 4
 
 
@@ -58,7 +58,7 @@ class SilentDisk(MemoryFileSystem):
 def test_a_disk_that_does_not_answer_is_unknown() -> None:
     fs = SilentDisk()
     files = retention_segments(fs, CONFIG)
-    look = look_at_store(fs, CONFIG, files, hour=4, appended=0, dispatched=0)
+    look = read_retention_input(fs, CONFIG, files, hour=4, appended=0, dispatched=0)
     assert (look.segments, look.log_usages, look.queue_usage) == ([], [None], None)
 
 

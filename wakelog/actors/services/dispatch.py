@@ -27,7 +27,7 @@ from wakelog.dispatchers.reput import DispatchDecision, FlushJob, Reput
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint
 from wakelog.storage.durability.dispatched import DispatchedFile
-from wakelog.storage.durability.failed_sync import FailedSyncMark
+from wakelog.storage.durability.marks import FailedSyncMark
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.kernels import Kernels

@@ -1,6 +1,6 @@
 """The Retention actor: deletes expired segments, watches how full the disk is, and how sound.
 
-Beside its runs a thread sums what became durable, and compares it slowly (`storage.sums`).
+Beside its runs a thread sums what became durable, and compares it slowly (`sum_keeper`).
 
 It also keeps the leases of those who read segments from outside, and takes snapshots for them: the
 one who removes is asked what stays, so that no segment goes between the answer and its use.
@@ -23,19 +23,18 @@ from wakelog.actors.services.session import LockByte, Refused, ServiceSession, a
 from wakelog.actors.transport.clocks import SteadyClock, steady_ms, wall_ms
 from wakelog.actors.transport.service_plan import read_plan
 from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.sum_keeper import SumKeeper
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, RealFileSystem
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
-from wakelog.storage.retention.age_clock import AgeClock
-from wakelog.storage.retention.lease_file import LeaseBook
-from wakelog.storage.retention.retention import HOUR_MS, Retention, RetentionDecision
+from wakelog.storage.retention.leases import LeaseBook
+from wakelog.storage.retention.retention import HOUR_MS, AgeClock, Retention, RetentionDecision
 from wakelog.storage.retention.retention_files import (
-    look_at_store,
+    read_retention_input,
     remove_segment,
     retention_segments,
 )
 from wakelog.storage.retention.snapshot import VERSION, Snapshot, SnapshotSegment
-from wakelog.storage.sums.keeper import SumKeeper
 from wakelog.telemetry.logs import Log, logger
 
 SERVICE = "retention"
@@ -159,7 +158,7 @@ class RetentionService:
         session.check(epoch)
         try:
             book.expire(self._lease_clock.now_ms())
-            look = look_at_store(
+            look = read_retention_input(
                 self._fs,
                 self._store,
                 segments,
@@ -168,7 +167,7 @@ class RetentionService:
                 dispatched=dispatched,
                 leased_from=book.held_from,
             )
-            decision = core.step(look, self._age_clock.look(wall_ms(), steady_ms()))
+            decision = core.step(look, self._age_clock.aging_ms(wall_ms(), steady_ms()))
             self._end_leases(decision)
             removed = []
             for start_offset in decision.remove:

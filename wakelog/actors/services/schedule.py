@@ -26,8 +26,9 @@ from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem, RealFileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.mapped_file import OpenFiles
-from wakelog.storage.queue.consume_queue import ENTRY, ConsumeQueue
+from wakelog.storage.queue.consume_queue import ConsumeQueue
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt, is_extension_address
+from wakelog.storage.queue.entries import ENTRY
 from wakelog.storage.read.readable import ReadableQueue
 
 SERVICE = "schedule"

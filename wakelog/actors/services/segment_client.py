@@ -46,7 +46,7 @@ class SegmentClient:
         the log tries again when it needs the segment, and says why.
         """
         if self._files.last is None:
-            self._own.take(0)
+            self._own.take_segment(0)
 
     def start(self, allocate: ServiceClient, epoch: int) -> None:
         """Ask `allocate` from now on."""
@@ -60,14 +60,14 @@ class SegmentClient:
             self._core = Allocate(self._files.file_size_bytes)
             self._ask_ahead(last.start_offset)
 
-    def take(self, start_offset: int) -> str | None:
+    def take_segment(self, start_offset: int) -> str | None:
         """Return the path of the segment; None, with the reason kept, if it cannot be had."""
         asked = self._asked.pop(start_offset, None)
         if asked is not None and asked.done() and not asked.cancelled() and asked.result():
             path: str | None = self._files.path_for(start_offset)
         else:
             self.own_count += 1
-            path = self._own.take(start_offset)
+            path = self._own.take_segment(start_offset)
         self.taken_count += path is not None
         if path is not None and self._allocate is not None:
             asyncio.get_running_loop().call_soon(self._ask_ahead, start_offset)

@@ -27,8 +27,7 @@ from wakelog.dispatchers.sync_files import sync_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_append import IndexFileWriter
-from wakelog.storage.index.index_service import index_name, index_shape
-from wakelog.storage.index.new_index_file import make_index_file
+from wakelog.storage.index.index_service import index_name, index_shape, make_index_file
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.layout import (
     ENTRY_BYTES,

@@ -30,7 +30,7 @@ import numpy as np
 from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.kernels.layout import ENTRY_BYTES
 from wakelog.storage.log.queue_offsets import QueueKey
-from wakelog.storage.queue.consume_queue import ENTRY
+from wakelog.storage.queue.entries import ENTRY
 
 Array = np.ndarray[Any, Any]
 

@@ -19,8 +19,8 @@ from wakelog.audit.parallel.pieces import QueuePiece, queue_pieces
 from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.queue.careful_end import ENTRY_DTYPE
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
+from wakelog.storage.queue.crash_end import ENTRY_DTYPE
 
 
 class MergeSummary(NamedTuple):

@@ -41,8 +41,8 @@ from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import read_header
 from wakelog.protocol.headers.pull import PullMessageRequestHeader
 from wakelog.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND, is_readable
-from wakelog.storage.read.log_windows import WINDOW_BYTES
-from wakelog.storage.results import GetResult, GetStatus
+from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES
+from wakelog.storage.read.reader import GetResult, GetStatus
 
 SUSPEND_MS_MAX = 600_000  # clients ask for 15 to 20 s and give up after 30 s
 
@@ -196,7 +196,9 @@ def _answer(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> 
 
 
 def _read_ahead(state: BrokerState, result: GetResult) -> None:
-    wanted = state.log_windows.next_wanted(result.physical_offsets[-1], result.fall_behind_bytes)
+    wanted = state.read_ahead_windows.next_wanted(
+        result.physical_offsets[-1], result.fall_behind_bytes
+    )
     if wanted is not None:
         state.instructions.append(ReadAhead(wanted, WINDOW_BYTES))
 

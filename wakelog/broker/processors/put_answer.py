@@ -5,7 +5,7 @@ Source: org.apache.rocketmq.broker.processor.SendMessageProcessor.handlePutMessa
 
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.storage.results import PutStatus
+from wakelog.storage.log.append import PutStatus
 
 _ILLEGAL = (
     "the message is illegal, maybe msg body or properties length not matched. "

@@ -14,7 +14,7 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.ext_fields import read_header
 from wakelog.protocol.headers.pull import QueryMessageRequestHeader, ViewMessageRequestHeader
-from wakelog.storage.results import QueryResult
+from wakelog.storage.read.query import QueryResult
 
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 

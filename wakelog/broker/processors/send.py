@@ -47,8 +47,7 @@ from wakelog.protocol.sys_flag import (
     MESSAGE_STORE_HOST_V6,
     TRANSACTION_MASK,
 )
-from wakelog.storage.log.append import MessageDraft, batch_drafts
-from wakelog.storage.results import PutResult, PutStatus
+from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus, batch_drafts
 
 DLQ_QUEUE_COUNT = 1
 VERSION_WITH_RETRY_LIMIT = 121  # V3_4_9: from here on a client's own limit of retries counts

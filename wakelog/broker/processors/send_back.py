@@ -34,8 +34,7 @@ from wakelog.protocol.properties import (
     encode_properties,
 )
 from wakelog.protocol.sys_flag import TOPIC_UNIT_SUB, is_writeable
-from wakelog.storage.log.append import MessageDraft
-from wakelog.storage.results import PutStatus
+from wakelog.storage.log.append import MessageDraft, PutStatus
 
 FIRST_DELAY_LEVEL = 3  # 10 s with 4.9.3's levels
 
@@ -63,7 +62,7 @@ def send_back(
             ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden"
         )
     return RunInPool(
-        partial(state.store.look_message, header.offset),
+        partial(state.store.message_at, header.offset),
         partial(_put_again, state, request, header, group),
     )
 

@@ -86,7 +86,7 @@ class DispatchedFile:
 
         Raises: StoreFailed, StoreFull.
         """
-        mark = self._file.look_again()
+        mark = self._file.reread()
         if (physical_offset, index_end) != mark[1:]:
             self._write(physical_offset, index_end)
 
@@ -95,7 +95,7 @@ class DispatchedFile:
 
         Raises: StoreFailed, StoreFull.
         """
-        mark = self._file.look_again()
+        mark = self._file.reread()
         if physical_offset < mark.physical_offset:
             self._write(physical_offset, mark.index_end if physical_offset else IndexEnd())
 

@@ -24,7 +24,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from zlib import crc32
 
 from wakelog.storage.errors import store_failure
-from wakelog.storage.file_system import FileSystem, pread_anew
+from wakelog.storage.file_system import FileSystem, pread_from_disk
 
 SLOT_POSITIONS: Final = (0, 4096)
 """Pages of their own, so that no write of one can tear the other."""
@@ -114,7 +114,7 @@ class SlotFile(Generic[SlotT]):
         """The slot that counts, as this object last read or wrote it."""
         return self._slot
 
-    def look_again(self) -> SlotT:
+    def reread(self) -> SlotT:
         """Take in what another writer wrote since; behind a failure, from the disk.
 
         Raises: StoreFailed.
@@ -143,7 +143,7 @@ class SlotFile(Generic[SlotT]):
 
     def _read(self) -> SlotT:
         if self._is_doubtful:
-            data = pread_anew(self._fs, self._fd, SLOT_FILE_BYTES)
+            data = pread_from_disk(self._fs, self._fd, SLOT_FILE_BYTES)
             self._is_doubtful = False
         else:
             data = self._fs.pread(self._fd, SLOT_FILE_BYTES, 0)

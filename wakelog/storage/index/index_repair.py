@@ -8,12 +8,31 @@ above the given offset, and everything else is made from them.
 
 This is ours. 4.9.3 deletes an index file that is newer than its checkpoint, and builds again only
 what it happens to replay.
+
+Cut an index file back to entries that are known to be durable, whatever lies behind them.
+
+`index_repair.py` has to look at every entry of a file: 400 MB of a full one, after each crash. Here
+it is known from `durability/dispatched.py` that the entries in front of a number are durable, and
+that the slots were, too, as they stood then. Since then slots can only point to entries
+behind; each of those names the one before it in its chain, so that following a few chains gives
+back what the slots were. Entries behind are not believed: dispatch makes them anew.
+
+A crash may have torn those entries. All fields are at multiples of 4, and so are the slots: a
+sector's border cuts none of them in two, and a field is there or zero. So the number of the entry
+before is right, unless it is zero and its sector was never written. Then every entry in front is
+read after all.
+
+Invariants: of the entries in front nothing changes; no slot points behind them. Whoever calls has
+lowered the number first, durably: a crash may leave torn what is cut here.
+
+Source: none upstream.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -22,6 +41,7 @@ from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
     HEADER,
     HEADER_BYTES,
+    SLOT_BYTES,
     IndexHeader,
     IndexShape,
     decode_header,
@@ -146,3 +166,131 @@ def cut_header(
         end_ms = found if found >= 0 else begin_ms + 1000 * int(last["seconds"][0])
     used = int(np.count_nonzero(slots))
     return IndexHeader(begin_ms, end_ms, begin_offset, end_offset, used, entry_next)
+
+
+SECTOR_BYTES: Final = 512
+_PLACE: Final = struct.Struct(">q")
+_PLACE_POSITION: Final = 4  # in an entry
+_PREVIOUS_POSITION: Final = 16
+
+assert HEADER_BYTES % 4 == SLOT_BYTES % 4 == ENTRY_BYTES % 4 == 0
+
+
+class _Behind(NamedTuple):
+    """Entries from number `first` on, as the disk has them, and where in the file they begin."""
+
+    first: int
+    position: int
+    data: bytes
+    entries: Array
+
+
+def first_entry_at(
+    fs: FileSystem, path: str, shape: IndexShape, entry_next: int, physical_offset: int
+) -> int:
+    """Return the number of the first entry of a record at or above `physical_offset`.
+
+    entry_next: the entries in front of it are durable; it is returned if none of them is. Nothing
+        changes. Raises: OSError.
+    """
+    fd = fs.open(path, read_only=True)
+    try:
+        low, high = ENTRY_FIRST, max(min(entry_next, shape.entry_count), ENTRY_FIRST)
+        while low < high:
+            middle = (low + high) // 2
+            position = shape.entries_position + ENTRY_BYTES * middle + _PLACE_POSITION
+            place = fs.pread(fd, _PLACE.size, position)
+            # A file that somebody made shorter holds fewer.
+            if len(place) == _PLACE.size and _PLACE.unpack(place)[0] < physical_offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+    finally:
+        fs.close(fd)
+
+
+def cut_index_file(
+    fs: FileSystem,
+    path: str,
+    shape: IndexShape,
+    *,
+    entry_next: int,
+    store_time: Callable[[int], int],
+) -> IndexHeader:
+    """Keep the entries in front of `entry_next`, all of them durable, and do that durably.
+
+    Nobody may count on the others any more: a crash meanwhile leaves some of them torn.
+
+    store_time: physical offset to the record's store timestamp, below 0 if unknown.
+    Returns: the header. Raises: OSError.
+    """
+    fd = fs.open(path)
+    try:
+        fs.truncate(fd, shape.file_bytes)
+        stated = decode_header(fs.pread(fd, HEADER_BYTES, 0))
+        data = fs.pread(fd, SLOT_BYTES * shape.slot_count, HEADER_BYTES)
+        slots = np.frombuffer(data, dtype=">i4").astype(np.int32)
+        if ((slots < 0) | (slots >= entry_next)).any():
+            _set_back(fs, fd, shape, slots, entry_next)
+        last = _entries(fs, fd, shape, max(entry_next - 1, ENTRY_FIRST), entry_next)
+        header = cut_header(
+            stated,
+            begin=_entries(fs, fd, shape, ENTRY_FIRST, min(entry_next, ENTRY_FIRST + 1)),
+            last=last,
+            slots=slots,
+            entry_next=entry_next,
+            store_time=store_time,
+        )
+        write_cut(fs, fd, shape, header, slots)
+    finally:
+        fs.close(fd)
+    return header
+
+
+def _entries(fs: FileSystem, fd: int, shape: IndexShape, begin: int, end: int) -> Array:
+    position = shape.entries_position + ENTRY_BYTES * begin
+    return np.frombuffer(fs.pread(fd, ENTRY_BYTES * (end - begin), position), dtype=ENTRY_DTYPE)
+
+
+def _set_back(fs: FileSystem, fd: int, shape: IndexShape, slots: Array, kept: int) -> None:
+    """Let each slot point to the newest kept entry of its chain."""
+    changed = np.flatnonzero((slots < 0) | (slots >= kept))
+    numbers = slots[changed].astype(np.int64)
+    if (numbers >= kept).all() and (numbers < shape.entry_count).all():
+        position = shape.entries_position + ENTRY_BYTES * kept
+        data = fs.pread(fd, ENTRY_BYTES * (int(numbers.max()) + 1 - kept), position)
+        behind = _Behind(kept, position, data, np.frombuffer(data, dtype=ENTRY_DTYPE))
+        found = _followed(behind, changed, numbers, shape.slot_count)
+        if found is not None:
+            slots[changed] = found
+            return
+    slots[:] = newest_by_slot(_entries(fs, fd, shape, 0, kept), shape.slot_count)
+
+
+def _followed(behind: _Behind, slots: Array, numbers: Array, slot_count: int) -> Array | None:
+    """Follow the chains of some slots to entries in front; None if one of them was torn."""
+    found = numbers.copy()
+    going = np.arange(len(found))
+    while len(going):
+        at = found[going] - behind.first
+        entries = behind.entries[at]
+        hashes, previous = entries["hash"].astype(np.int64), entries["previous"].astype(np.int64)
+        sound = (hashes >= 0) & (hashes % slot_count == slots[going])
+        sound &= (previous >= 0) & (previous < found[going])
+        if not sound.all() or not all(_is_written(behind, int(i)) for i in at[previous == 0]):
+            return None
+        found[going] = previous
+        going = going[previous >= behind.first]
+    return found
+
+
+def _is_written(behind: _Behind, at: int) -> bool:
+    """Tell whether the sector that holds an entry's last field has come to the disk.
+
+    What was in it when the entries in front became durable ends where these begin.
+    """
+    begin = ENTRY_BYTES * at
+    last_field = behind.position + begin + _PREVIOUS_POSITION
+    sector = last_field - last_field % SECTOR_BYTES - behind.position
+    return any(behind.data[max(begin, sector) : sector + SECTOR_BYTES])

@@ -26,21 +26,21 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.dispatched import IndexEnd
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_append import IndexFileWriter
-from wakelog.storage.index.index_cut import cut_index_file, first_entry_at
 from wakelog.storage.index.index_file import (
     ENTRY_FIRST,
     IndexFileReader,
     IndexHeader,
     index_key_hash,
 )
-from wakelog.storage.index.index_repair import repair_index_file
+from wakelog.storage.index.index_repair import cut_index_file, first_entry_at, repair_index_file
 from wakelog.storage.index.index_service import (
+    UNFINISHED_OWNER,
     index_name,
     index_names,
     index_shape,
+    make_index_file,
     remove_index_files_before,
 )
-from wakelog.storage.index.new_index_file import UNFINISHED_OWNER, make_index_file
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.layout import PHYSICAL_OFFSET
 from wakelog.storage.log.allocate import FilesAhead
@@ -104,7 +104,7 @@ class IndexWriter:
             self._open(self._names[-1])
         self._count_known()
 
-    def take_for_unsynced(self, durable: IndexEnd) -> None:
+    def mark_unsynced(self, durable: IndexEnd) -> None:
         """Count the files from that of a durable end on as written and not synced.
 
         A writer that was killed may have left them so, and nobody else remembers.
@@ -295,7 +295,7 @@ class IndexWriter:
         return self._file
 
     def _make(self, name: str, previous: IndexHeader) -> None:
-        made_ahead = None if self._names else self._ahead.take()
+        made_ahead = None if self._names else self._ahead.take_file()
         unsynced: list[str] | None = self._unsynced_directories
         if self._names:
             # Only the first name waits for the next flush: a later one must not outlive it.

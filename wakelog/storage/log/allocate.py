@@ -77,7 +77,7 @@ class InlineSegments:
         self.failure: StoreError | None = None
         self.made_count = 0
 
-    def take(self, start_offset: int) -> str | None:
+    def take_segment(self, start_offset: int) -> str | None:
         """Make the segment if it is not there; None if that failed, with the reason kept."""
         path = self._files.path_for(start_offset)
         temporary_path = self._paths.new_file(path, self._owner)
@@ -116,7 +116,7 @@ class FilesAhead:
         self._made_count = 0
         self._ready: deque[str] = deque()
 
-    def take(self) -> str | None:
+    def take_file(self) -> str | None:
         """Return the path of a file, the caller's from now on; None if none is ready."""
         try:
             return self._ready.popleft()
@@ -136,7 +136,7 @@ class FilesAhead:
 
     def remove(self) -> None:
         """Remove those that nobody took; what cannot be removed is left to `clean_unfinished`."""
-        while (path := self.take()) is not None:
+        while (path := self.take_file()) is not None:
             with contextlib.suppress(OSError):
                 self._fs.unlink(path)
 

@@ -16,11 +16,51 @@ DefaultMessageStore.checkMessage, checkMessages (4.9.3).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
+from typing import NamedTuple
 
 import msgspec
 
 from wakelog.protocol.batch import BatchedMessage, append_properties
 from wakelog.protocol.message_record import BLANK_BYTES, encode_record
+
+
+class PutStatus(Enum):
+    """How a put ended; only PUT_OK has positions."""
+
+    PUT_OK = "PUT_OK"
+    SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
+    CREATE_MAPPED_FILE_FAILED = "CREATE_MAPEDFILE_FAILED"
+    MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
+    MESSAGE_SIZE_EXCEEDED = "MESSAGE_SIZE_EXCEEDED"
+    PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
+    OS_PAGE_CACHE_BUSY = "OS_PAGECACHE_BUSY"
+    LMQ_CONSUME_QUEUE_NUM_EXCEEDED = "LMQ_CONSUME_QUEUE_NUM_EXCEEDED"
+    UNKNOWN_ERROR = "UNKNOWN_ERROR"
+
+
+class PutResult(NamedTuple):
+    """Where a message, or a batch of them, was placed.
+
+    The bytes are gathered, not yet written: `MessageStore.write_pending` writes them, and no
+    answer may leave before it returned. `physical_offset_end` is what a flush has to reach.
+    """
+
+    status: PutStatus
+    physical_offset: int = -1
+    size_bytes: int = 0
+    queue_offset: int = -1
+    store_timestamp_ms: int = 0
+    physical_offsets: tuple[int, ...] = ()
+    """One physical offset for each message of a batch, in order; one element for a single."""
+
+    cause: str | None = None
+    """Why the service is not available, where the store knows more than that."""
+
+    @property
+    def physical_offset_end(self) -> int:
+        """The first byte after what was put."""
+        return self.physical_offset + self.size_bytes
 
 
 class MessageDraft(msgspec.Struct):

@@ -41,12 +41,18 @@ from wakelog.storage.errors import (
     store_failure,
 )
 from wakelog.storage.file_system import FileSystem
-from wakelog.storage.log.append import MessageDraft, encode_draft, encode_properties_text, fits
+from wakelog.storage.log.append import (
+    MessageDraft,
+    PutResult,
+    PutStatus,
+    encode_draft,
+    encode_properties_text,
+    fits,
+)
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.log.queue_offsets import QueueKey, QueueOffsets
 from wakelog.storage.log.transient_pool import TransientPool
-from wakelog.storage.results import PutResult, PutStatus
 
 # Messages that consumers never see: they carry queue offset 0 and move no queue.
 _NOT_CONSUMED = frozenset({TRANSACTION_PREPARED, TRANSACTION_ROLLBACK})
@@ -60,7 +66,7 @@ _BATCH_TOO_LONG = PutResult(PutStatus.UNKNOWN_ERROR)
 class SegmentSource(Protocol):
     """Who makes the next segment: the log itself, or an actor that was asked ahead of need."""
 
-    def take(self, start_offset: int) -> str | None:
+    def take_segment(self, start_offset: int) -> str | None:
         """Return the path of a ready, full-length segment; None if it cannot be had now."""
         ...
 
@@ -346,7 +352,7 @@ class CommitLog:
     def _roll(self, now_ms: int) -> bool:
         """Go on in the next segment; False, with nothing changed, if there is none to be had."""
         start_offset = self._file_end
-        path = self._segments.take(start_offset)
+        path = self._segments.take_segment(start_offset)
         if path is None:
             return False
         file = self._take_file(path, start_offset)

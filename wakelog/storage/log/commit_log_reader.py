@@ -95,10 +95,10 @@ class CommitLogReader:
 
     def read_nowait(self, physical_offset: int, size_bytes: int) -> bytes | None:
         """Do what `read` does if no disk is needed, else return None. Raises: StoreFailed."""
-        view = self.look(physical_offset, size_bytes, blocking=False)
+        view = self.view(physical_offset, size_bytes, blocking=False)
         return None if view is None else bytes(view)
 
-    def look(
+    def view(
         self, physical_offset: int, size_bytes: int, *, blocking: bool = True
     ) -> memoryview | None:
         """Do what `read` or `read_nowait` does, but copy nothing: it holds until the next look.

@@ -185,7 +185,7 @@ class MappedFile:
         except OSError as error:
             raise store_failure(self.path, "sync", error) from error
 
-    def read_anew(self) -> None:
+    def reread_from_disk(self) -> None:
         """Sync, and let the next reads come from the disk. Raises: StoreFailed."""
         self.datasync()
         try:
@@ -264,7 +264,7 @@ class MissingFile(MappedFile):
     def datasync(self) -> None:
         """Do nothing."""
 
-    def read_anew(self) -> None:
+    def reread_from_disk(self) -> None:
         """Do nothing."""
 
     def modified_ms(self) -> int:

@@ -287,16 +287,16 @@ def restore_buffers(
     fs: FileSystem,
     directory: str,
     segment_path: Callable[[int], str | None],
-    keep_aside: Callable[[CommitRange], None],
+    copy_to_quarantine: Callable[[CommitRange], None],
 ) -> list[CommitRange]:
     """Commit what a broker that died left in its buffers, then remove them; return what was.
 
     To be called with the store's lock held, before the log is recovered.
     segment_path: the path of the segment that starts at an offset; None for one in front of the
         log, whose bytes nobody can want.
-    keep_aside: is given, in order, what has no place any more: another broker that had the store
-        meanwhile, and knows nothing of buffers, has written there, or removed a segment that it
-        found empty. So has all that follows.
+    copy_to_quarantine: called, in log order, with each range that has no place any more: another
+        broker had the store meanwhile. It wrote there, or removed a segment that it found empty.
+        Every later range goes the same way.
     Raises: DamagedStore when the header is not one of ours, or a broker that runs uses the pool;
     StoreFull, StoreFailed.
     """
@@ -304,7 +304,7 @@ def restore_buffers(
         return []
     owner_fd = _own(fs, directory)
     try:
-        return _restored(fs, directory, segment_path, keep_aside)
+        return _restored(fs, directory, segment_path, copy_to_quarantine)
     finally:
         fs.close(owner_fd)
 
@@ -313,7 +313,7 @@ def _restored(
     fs: FileSystem,
     directory: str,
     segment_path: Callable[[int], str | None],
-    keep_aside: Callable[[CommitRange], None],
+    copy_to_quarantine: Callable[[CommitRange], None],
 ) -> list[CommitRange]:
     pieces = sorted(_read_pool(fs, directory), key=lambda piece: piece.begin)
     restored: list[CommitRange] = []
@@ -324,7 +324,7 @@ def _restored(
             continue
         is_taken = is_taken or not fs.exists(path) or _is_taken(fs, piece, path)
         if is_taken:
-            keep_aside(piece)
+            copy_to_quarantine(piece)
         else:
             copy_range(fs, piece, path)
             _sync(fs, path)

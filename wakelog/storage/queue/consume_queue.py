@@ -24,48 +24,32 @@ Source: org.apache.rocketmq.store.ConsumeQueue, MappedFileQueue#getMappedFileByT
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.layout import ENTRY_BYTES
 from wakelog.storage.log.mapped_file import MappedFile, OpenFiles
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
-from wakelog.storage.queue.entry_search import (
+from wakelog.storage.queue.entries import (
+    ENTRY,
     NEAR_COUNT,
+    PADDING_SIZE,
     PAGE_BYTES,
     Entry,
     Holds,
+    QueueEntry,
     first_not_below,
     front_end,
 )
 
-ENTRY: Final = struct.Struct(">qiq")
-PADDING_SIZE: Final = 0x7FFFFFFF
-PADDING_ENTRY: Final = ENTRY.pack(0, PADDING_SIZE, 0)
 LOOK_COUNT: Final = 18
 """Places that one read of a search takes in: it costs as much as for one."""
-
-assert ENTRY.size == ENTRY_BYTES
 
 
 class ColdEntry(Exception):
     """An entry is not in the page cache, and the caller may not wait for the disk."""
-
-
-class QueueEntry(NamedTuple):
-    """One entry; a size of 0 means that none was written there."""
-
-    physical_offset: int
-    size_bytes: int
-    tags_code: int
-
-    @property
-    def is_padding(self) -> bool:
-        """Whether it only fills the place before a queue's first entry."""
-        return self.size_bytes == PADDING_SIZE and self.physical_offset == 0
 
 
 class ConsumeQueue:

@@ -42,17 +42,14 @@ from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.kernels.layout import ENTRY_BYTES
 from wakelog.storage.log.mapped_file import OpenFiles
-from wakelog.storage.queue.careful_end import ENTRY_DTYPE, careful_end
-from wakelog.storage.queue.consume_queue import (
-    ENTRY,
-    PADDING_ENTRY,
-    ConsumeQueue,
-    Places,
-    QueueEntry,
+from wakelog.storage.queue.consume_queue import ConsumeQueue, Places
+from wakelog.storage.queue.consume_queue_ext import (
+    EXTENSION_ADDRESS_MAX,
+    ConsumeQueueExtWriter,
+    is_extension_address,
 )
-from wakelog.storage.queue.consume_queue_ext import EXTENSION_ADDRESS_MAX, is_extension_address
-from wakelog.storage.queue.consume_queue_ext_writer import ConsumeQueueExtWriter
-from wakelog.storage.queue.entry_search import NEAR_COUNT, end_below
+from wakelog.storage.queue.crash_end import ENTRY_DTYPE, crash_end
+from wakelog.storage.queue.entries import ENTRY, NEAR_COUNT, PADDING_ENTRY, QueueEntry, end_below
 from wakelog.storage.queue.growing_files import GrowingFiles
 
 # One file of the default size. A longer gap would be a lost segment, or a damaged number.
@@ -102,10 +99,10 @@ class ConsumeQueueWriter(ConsumeQueue):
             return (self.directory,)
         return self.directory, self._extension.directory
 
-    def recover(self, *, careful: bool = False, durable: int = 0) -> None:
+    def recover(self, *, after_crash: bool = False, durable: int = 0) -> None:
         """Find the logical end and zero durably what lies behind it.
 
-        careful: after a crash of the machine, look at each entry of the last three files, as
+        after_crash: after a crash of the machine, look at each entry of the last three files, as
             4.9.3 does; else bisect, which is right for what a killed process leaves.
         durable: entries of records that end at or below were durable before that crash.
         `blank_from` then is the first place of a queue that has files and no entry in them. The
@@ -113,10 +110,10 @@ class ConsumeQueueWriter(ConsumeQueue):
         """
         self._growing.load()
         blank_from = self.first_queue_offset if self._files.files else None
-        if careful:
-            self._read_anew()
-        if careful:
-            end = careful_end(self._files.files[-RECOVER_FILE_COUNT:], durable)
+        if after_crash:
+            self._reread_from_disk()
+        if after_crash:
+            end = crash_end(self._files.files[-RECOVER_FILE_COUNT:], durable)
             self._set_end(self.files_end if end is None else end, keep_blank=True)
         else:
             self._set_end(self.end_of_written(), keep_blank=True)
@@ -267,7 +264,7 @@ class ConsumeQueueWriter(ConsumeQueue):
                 removed_count += self._extension.remove_before(entry.tags_code)
         return removed_count
 
-    def take_for_unsynced(self, physical_offset: int) -> None:
+    def mark_unsynced(self, physical_offset: int) -> None:
         """Count files with entries of records from there on as written and not synced.
 
         A writer that was killed may have left them so, and nobody else remembers.
@@ -278,7 +275,7 @@ class ConsumeQueueWriter(ConsumeQueue):
             if first_physical_offset < physical_offset:
                 break
         if self._extension is not None:
-            self._extension.take_for_unsynced()
+            self._extension.mark_unsynced()
 
     def dirty_paths(self) -> list[str]:
         """Return the files written since the last call, whose data is not yet synced."""
@@ -307,7 +304,7 @@ class ConsumeQueueWriter(ConsumeQueue):
             self._remove(self._fs.remove_directory, self.directory)
         self._set_empty()
 
-    def _read_anew(self) -> None:
+    def _reread_from_disk(self) -> None:
         """Make what readers see of the last files, and their names, what the disk holds, durably.
 
         The page cache alone may have names that a killed process gave, and shows of a failed sync
@@ -322,7 +319,7 @@ class ConsumeQueueWriter(ConsumeQueue):
             except OSError as error:
                 raise store_failure(directory, "sync", error) from error
         for file in self._files.files[-RECOVER_FILE_COUNT:]:
-            file.read_anew()
+            file.reread_from_disk()
 
     def _remove(self, remove: Callable[[str], None], path: str) -> None:
         try:

@@ -51,7 +51,7 @@ class Absent(NamedTuple):
     physical_offset: int
 
 
-class Belied(NamedTuple):
+class Mismatched(NamedTuple):
     """At these places no record of the size that was asked for begins."""
 
     physical_offsets: frozenset[int]
@@ -59,7 +59,7 @@ class Belied(NamedTuple):
 
 def read_frames(
     log: CommitLogReader, places: Sequence[Place], log_end: int, *, blocking: bool
-) -> list[bytes] | Absent | Belied | None:
+) -> list[bytes] | Absent | Mismatched | None:
     """Read records in ascending physical offset; None if that needs the disk and may not wait.
 
     log_end: nothing is read above it.
@@ -67,7 +67,7 @@ def read_frames(
 
     Raises: StoreFailed.
     """
-    belied: list[int] = []
+    mismatched: list[int] = []
     frames: list[bytes] = []
     first, count = 0, len(places)
     while first < count:
@@ -83,15 +83,15 @@ def read_frames(
             if end > limit or size_bytes < RECORD_BYTES_MIN:
                 return _impossible(log, places, log_end)
             last += 1
-        view = log.look(begin, end - begin, blocking=blocking)
+        view = log.view(begin, end - begin, blocking=blocking)
         if view is None:
             return Absent(begin) if blocking else None
         read = places[first:last]
-        belied += _unsound(view, begin, read)
+        mismatched += _unsound(view, begin, read)
         records = [view[place - begin : place - begin + size_bytes] for place, size_bytes in read]
         frames.append(b"".join(records))
         first = last
-    return Belied(frozenset(belied)) if belied else frames
+    return Mismatched(frozenset(mismatched)) if mismatched else frames
 
 
 def _unsound(view: memoryview, begin: int, places: Sequence[Place]) -> list[int]:
@@ -124,9 +124,9 @@ def _unsound(view: memoryview, begin: int, places: Sequence[Place]) -> list[int]
     return found
 
 
-def _impossible(log: CommitLogReader, places: Sequence[Place], log_end: int) -> Belied:
+def _impossible(log: CommitLogReader, places: Sequence[Place], log_end: int) -> Mismatched:
     """Return all places that no record of their size can begin at."""
-    return Belied(
+    return Mismatched(
         frozenset(
             place
             for place, size_bytes in places

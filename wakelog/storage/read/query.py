@@ -10,7 +10,7 @@ CommitLog.pickupStoreTimestamp (4.9.3).
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from wakelog.protocol.message_record import MessageRecord, decode_record
 from wakelog.storage.index.index_service import IndexReader
@@ -18,12 +18,23 @@ from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
 from wakelog.storage.read.readable import ReadableQueue
 from wakelog.storage.read.reader import LogView
-from wakelog.storage.results import QueryResult
 
 # How often a query looks again, further back in time, when the log had none of what the index said.
 QUERY_ROUNDS_MAX: Final = 3
 # Read at first when a record's size is not known: most records fit, and one page costs one call.
 FIRST_READ_BYTES: Final = 4096
+
+
+class QueryResult(NamedTuple):
+    """Records whose key has the asked hash, in ascending physical offset.
+
+    Topic and key are not compared again: the client does that (`rocketmq.md` section 9, fact 8).
+    """
+
+    frames: tuple[bytes, ...]
+    physical_offsets: tuple[int, ...]
+    index_last_update_timestamp_ms: int
+    index_last_update_physical_offset: int
 
 
 class Query:
@@ -45,7 +56,7 @@ class Query:
             return None
         return record
 
-    def look_message(
+    def message_at(
         self, physical_offset: int, view: LogView, size_bytes: int | None = None
     ) -> MessageRecord | None:
         """Decode the sound record at a place."""

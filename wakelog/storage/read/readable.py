@@ -22,8 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wakelog.storage.queue.consume_queue import ENTRY, ColdEntry, ConsumeQueue
+from wakelog.storage.queue.consume_queue import ColdEntry, ConsumeQueue
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt
+from wakelog.storage.queue.entries import ENTRY
 
 
 class ReadableQueue:

@@ -21,15 +21,18 @@ checkInDiskByCommitOffset, nextOffsetCorrection (4.9.3). `rocketmq.md` 4.1 is th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Final, NamedTuple
+
+import msgspec
 
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.log.commit_log_reader import CommitLogReader
-from wakelog.storage.queue.consume_queue import ENTRY, ColdEntry
+from wakelog.storage.queue.consume_queue import ColdEntry
 from wakelog.storage.queue.consume_queue_ext import is_extension_address
-from wakelog.storage.read.frames import Absent, Belied, read_frames
+from wakelog.storage.queue.entries import ENTRY
+from wakelog.storage.read.frames import Absent, Mismatched, read_frames
 from wakelog.storage.read.readable import ReadableQueue, ReadableQueues
-from wakelog.storage.results import GetResult, GetStatus
 
 Match = Callable[[int], bool]
 MatchUnit = Callable[[int, bytes], bool]
@@ -41,6 +44,42 @@ SCAN_COUNT_MIN: Final = 16_000 // ENTRY.size
 LOOP_SCAN_COUNT_MAX: Final = 4_000
 # And at this many records: reading one and judging its properties takes some 10 us.
 LOOP_JUDGED_COUNT_MAX: Final = 100
+
+
+class GetStatus(Enum):
+    """How a get ended; see `rocketmq.md` 4.1 for the condition behind each."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+class GetResult(msgspec.Struct, frozen=True):
+    """What a get found and where the next one begins.
+
+    frames: records as they lie in the log, in queue order; joined they are the body of the pull
+        response. Those read together share one element: there can be fewer frames than messages.
+    physical_offsets: one for each message, in queue order.
+    suggest_slave: the last entry looked at lies further behind the log's end than 40 % of memory.
+    fall_behind_bytes: the same distance in bytes, 0 when no entry was looked at.
+    """
+
+    status: GetStatus
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    frames: tuple[bytes, ...] = ()
+    count: int = 0
+    size_bytes: int = 0
+    physical_offsets: tuple[int, ...] = ()
+    suggest_slave: bool = False
+    fall_behind_bytes: int = 0
 
 
 class LogView(NamedTuple):
@@ -147,9 +186,9 @@ class Reader:
         if offset >= end:
             status, corrected = _beyond(offset, begin=begin, end=end)
             return self._nothing(status, offset, corrected, begin=begin, end=end)
-        belied: frozenset[int] = frozenset()
+        mismatched: frozenset[int] = frozenset()
         while True:
-            selection = self._select(queue, request, end, view, belied)
+            selection = self._select(queue, request, end, view, mismatched)
             if selection is None:
                 return None
             if selection.scanned_count == 0:
@@ -161,8 +200,8 @@ class Reader:
             frames = read_frames(self._log, selection.places, log_end, blocking=blocking)
             if frames is None:
                 return None
-            if isinstance(frames, Belied):
-                belied |= frames.physical_offsets
+            if isinstance(frames, Mismatched):
+                mismatched |= frames.physical_offsets
                 continue
             if not isinstance(frames, Absent):
                 return self._something(selection, frames, offset, view, begin=begin, end=end)
@@ -176,21 +215,21 @@ class Reader:
         request: GetRequest,
         end: int,
         view: LogView,
-        belied: frozenset[int],
+        mismatched: frozenset[int],
     ) -> _Selection | None:
         """Choose records by their entries; None if any of it would have to come from the disk.
 
-        belied: places that turned out to hold no record of their entry.
+        mismatched: places that turned out to hold no record of their entry.
         """
         data = self._entries(queue, request, end, view)
         if data is None:
             return None
-        judges = request.match_record is not None or self._damaged or belied
+        judges = request.match_record is not None or self._damaged or mismatched
         if not judges and request.match is None and request.match_unit is None:
             front = self._front(data, request.count_max, view)
             if front is not None:
                 return front
-        judge = _Judge(self._log, self._damaged, belied, request) if judges else None
+        judge = _Judge(self._log, self._damaged, mismatched, request) if judges else None
         return self._select_each(queue, request, view, data, judge)
 
     def _select_each(
@@ -312,17 +351,17 @@ class _Judge:
     skip_below: where entries count again after a refusal, -1 if the next one does.
     """
 
-    __slots__ = ("_belied", "_damaged", "_left", "_log", "_match", "_read", "skip_below")
+    __slots__ = ("_damaged", "_left", "_log", "_match", "_mismatched", "_read", "skip_below")
 
     def __init__(
         self,
         log: CommitLogReader,
         damaged: Sequence[range],
-        belied: frozenset[int],
+        mismatched: frozenset[int],
         request: GetRequest,
     ) -> None:
         self.skip_below = -1
-        self._belied = belied
+        self._mismatched = mismatched
         self._log = log
         self._damaged = damaged
         self._match = request.match_record
@@ -331,7 +370,7 @@ class _Judge:
 
     def refusal(self, physical_offset: int, size_bytes: int) -> GetStatus | None:
         """Return the status if it is the only record, None to send it. Raises: ColdEntry."""
-        if physical_offset in self._belied or any(
+        if physical_offset in self._mismatched or any(
             physical_offset in stretch for stretch in self._damaged
         ):
             return GetStatus.NO_MATCHED_MESSAGE

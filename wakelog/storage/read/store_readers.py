@@ -120,7 +120,7 @@ class StoreReaders:
         percent = self._config.access_message_in_memory_percent_max
         return self._physical_memory_bytes * percent // 100
 
-    def take(self) -> ReaderSet:
+    def borrow(self) -> ReaderSet:
         """Return a set that nobody else has; the caller gives it back."""
         while True:
             try:
@@ -144,7 +144,7 @@ class StoreReaders:
     @contextmanager
     def lend(self) -> Iterator[ReaderSet]:
         """Lend a set for a block of code."""
-        readers = self.take()
+        readers = self.borrow()
         try:
             yield readers
         finally:

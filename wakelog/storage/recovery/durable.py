@@ -26,8 +26,8 @@ from contextlib import closing
 from typing import NamedTuple
 
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.durability.abort_file import AbortFile
 from wakelog.storage.durability.checkpoint import CHECKPOINT_BYTES, CheckpointTimes
+from wakelog.storage.durability.marks import AbortFile
 from wakelog.storage.durability.store_lock import was_another_brokers
 from wakelog.storage.durability.watermark import Mark, Seal, Watermark, checkpoint_digest, read_mark
 from wakelog.storage.errors import DamagedStore, store_failure

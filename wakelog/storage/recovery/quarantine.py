@@ -34,7 +34,7 @@ class QuarantinedPiece(NamedTuple):
     path: str
 
 
-def keep_aside(
+def copy_to_quarantine(
     fs: FileSystem,
     root: str,
     files: Sequence[MappedFile],

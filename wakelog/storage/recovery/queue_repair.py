@@ -38,14 +38,14 @@ class QueueRepair:
             for key in list_queues(fs, config.paths)
         }
 
-    def cut_unwritten(self, *, careful: bool, durable: int = 0) -> None:
+    def cut_unwritten(self, *, after_crash: bool, durable: int = 0) -> None:
         """Cut each queue behind its last written entry.
 
-        careful: look at every entry of the last files, which a crash of the machine may have torn.
+        after_crash: check every entry of the last files, which the crash may have torn.
         durable: but those of records that end at or below were durable before.
         """
         for queue in self._queues.values():
-            queue.recover(careful=careful, durable=durable)
+            queue.recover(after_crash=after_crash, durable=durable)
 
     @property
     def blank(self) -> dict[QueueKey, int]:

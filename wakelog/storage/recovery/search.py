@@ -3,7 +3,7 @@
 Positions (`plan.py`) let a recovery begin where the log was durable. That is not believed in two
 cases, and then all is checked that the checkpoint's times lead to:
 
-- What stands just below is not sound, or ends elsewhere (`look_below.py`).
+- What stands just below is not sound, or ends elsewhere (`segments.py`).
 - Something that was durable is damaged behind it: more may be below.
 
 However the stop before was, a queue with files and no entry has lost what it had, unless its first
@@ -23,7 +23,6 @@ from wakelog.storage.durability.checkpoint import CheckpointTimes
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.recovery.log_end import LogEnd, LogEndSearch
-from wakelog.storage.recovery.look_below import store_time_below
 from wakelog.storage.recovery.plan import (
     DurablePositions,
     Plan,
@@ -32,7 +31,7 @@ from wakelog.storage.recovery.plan import (
 )
 from wakelog.storage.recovery.queue_ends import QueueEnds
 from wakelog.storage.recovery.queue_repair import QueueRepair
-from wakelog.storage.recovery.segments import read_anew
+from wakelog.storage.recovery.segments import reread_from_disk, store_time_below
 
 LOST_NAMED_MAX: Final = 3
 
@@ -127,7 +126,7 @@ def _search_anew(store: SearchedStore, plan: Plan, watermark: int, *, last_ms: i
     if store.config.enable_consume_queue_extension:
         # A unit may be torn where its entry is not: both are made anew.
         store.queues.cut_at(plan.dispatch_from)
-    read_anew(store.fs, store.files, plan.checked_from)
+    reread_from_disk(store.fs, store.files, plan.checked_from)
     return _search(store, plan, watermark, may_be_torn=True, last_ms=last_ms)
 
 

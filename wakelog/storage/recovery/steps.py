@@ -37,10 +37,10 @@ from posixpath import join
 from typing import Final, NamedTuple
 
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.durability.abort_file import AbortFile
 from wakelog.storage.durability.checkpoint import Checkpoint, CheckpointTimes
 from wakelog.storage.durability.dispatched import IndexEnd, lower_dispatched, read_dispatched
-from wakelog.storage.durability.failed_sync import FailedSyncMark
+from wakelog.storage.durability.marks import AbortFile, FailedSyncMark
+from wakelog.storage.durability.sum_file import drop_sums_from, drop_sums_of_changed
 from wakelog.storage.durability.watermark import Seal, Watermark
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
@@ -57,7 +57,7 @@ from wakelog.storage.paths import StorePaths
 from wakelog.storage.recovery.durable import Durable, known_durable, seal_of
 from wakelog.storage.recovery.log_end import DamagedStretch, LogEnd
 from wakelog.storage.recovery.plan import DurablePositions, plan_after_crash
-from wakelog.storage.recovery.quarantine import QuarantinedPiece, keep_aside
+from wakelog.storage.recovery.quarantine import QuarantinedPiece, copy_to_quarantine
 from wakelog.storage.recovery.queue_repair import QueueRepair
 from wakelog.storage.recovery.search import (
     Searched,
@@ -66,7 +66,6 @@ from wakelog.storage.recovery.search import (
     search_after_crash,
 )
 from wakelog.storage.recovery.segments import load_segments, sync_segments
-from wakelog.storage.sums.sum_file import drop_sums_from, drop_sums_of_changed
 
 RECOVERY_OWNER: Final = "recovery"
 MISSING: Final = "segments are missing"
@@ -148,7 +147,7 @@ def recover(
     queues = QueueRepair(fs, config)
     store = SearchedStore(fs, config, files, queues, times, cut_at_damage)
     try:
-        queues.cut_unwritten(careful=not clean_exit, durable=durable.dispatched)
+        queues.cut_unwritten(after_crash=not clean_exit, durable=durable.dispatched)
         if clean_exit:
             found = search_after_clean_exit(store, known.watermark)
         else:
@@ -300,7 +299,7 @@ def recover_derived(fs: FileSystem, config: StoreConfig) -> int:
     times = _read_checkpoint(fs, config.paths.checkpoint)
     queues = QueueRepair(fs, config)
     try:
-        queues.cut_unwritten(careful=True)
+        queues.cut_unwritten(after_crash=True)
         nothing = DurablePositions(0, 0)
         plan = plan_after_crash(config, files, times, queues.max_physical_offset, nothing)
     finally:
@@ -318,7 +317,7 @@ def _cut_log(
     A segment that begins at the end stays, as in 4.9.3: without it the next recovery would end the
     log before the blank of the segment in front, or with none in front number anew from 0.
     """
-    quarantined = keep_aside(fs, paths.root, files.files, log_end, now_ms)
+    quarantined = copy_to_quarantine(fs, paths.root, files.files, log_end, now_ms)
     removed = files.truncate(log_end, keep_empty=log_end > 0)
     return quarantined, tuple(removed)
 

@@ -23,6 +23,19 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.CleanCommitLogService,
 CleanConsumeQueueService, MappedFileQueue.deleteExpiredFileByTime,
 org.apache.rocketmq.common.UtilAll.getDiskPartitionSpaceUsedPercent, isItTimeToDo (4.9.3). Deleting
 above the slowest dispatcher is possible there.
+
+AgeClock: the time by which segments age, which a clock that is set forward does not move.
+
+A clock that jumps a year ahead makes every segment look a year old, and its hour of removal would
+take them all. So a jump is not believed before what was there at that moment has reached its age
+without it. A clock that is set back is believed at once: then segments are kept for longer.
+
+Invariants:
+    - a segment written at `time_ms` is never said to be older than it is by the steady clock, as
+      long as this object has lived.
+    - times are those of the wall clock again `reserved_ms` behind the last jump, at the latest.
+
+4.9.3 removes by the wall clock alone (CommitLog.deleteExpiredFile).
 """
 
 from __future__ import annotations
@@ -61,7 +74,7 @@ class Segment(NamedTuple):
     modified_ms: int
 
 
-class RetentionLook(NamedTuple):
+class RetentionInput(NamedTuple):
     """What the decision is made on.
 
     hour: of the local day, 0 to 23.
@@ -148,7 +161,7 @@ class Retention:
         """Let the next runs remove expired segments whatever the hour: an operator asked."""
         self._requested_runs = REQUESTED_RUNS_COUNT
 
-    def step(self, look: RetentionLook, now_ms: int) -> RetentionDecision:
+    def step(self, look: RetentionInput, now_ms: int) -> RetentionDecision:
         """Decide on what was looked at just now; to be called again at `next_step_ms`."""
         self._log_percent = min(map(used_percent, look.log_usages), default=UNKNOWN_PERCENT)
         self._queue_percent = used_percent(look.queue_usage)
@@ -192,7 +205,7 @@ class Retention:
             leased_count=self._leased_count,
         )
 
-    def _reasons(self, look: RetentionLook) -> tuple[str, ...]:
+    def _reasons(self, look: RetentionInput) -> tuple[str, ...]:
         """Say why segments may go now; nothing if they may not."""
         reasons = []
         if look.hour in self._hours:
@@ -233,7 +246,7 @@ class _Choice(NamedTuple):
 
 
 def _choose(
-    look: RetentionLook, expired_ms: int, kept_from: int, leased_from: int | None
+    look: RetentionInput, expired_ms: int, kept_from: int, leased_from: int | None
 ) -> _Choice:
     """Choose the oldest segments that may go.
 
@@ -270,3 +283,35 @@ def parse_hours(delete_when: str) -> frozenset[int]:
         raise IllegalConfiguration(
             "deleteWhen", delete_when, 'hours from 0 to 23, such as "04" or "04;16"'
         ) from None
+
+
+JUMP_MS_MIN = 60_000
+"""Two clocks that part by less between looks are being brought together, not set."""
+
+
+class AgeClock:
+    """The wall clock less what it jumped ahead not long ago. No clock of its own."""
+
+    __slots__ = ("_ahead_ms", "_jumped_ms", "_lag_ms", "_reserved_ms")
+
+    def __init__(self, reserved_ms: int, wall_ms: int, steady_ms: int) -> None:
+        """Believe the wall clock as it stands.
+
+        reserved_ms: the age at which segments go. steady_ms: of a clock that is never set.
+        """
+        self._reserved_ms = reserved_ms
+        self._ahead_ms = wall_ms - steady_ms
+        self._lag_ms = 0
+        self._jumped_ms = steady_ms
+
+    def aging_ms(self, wall_ms: int, steady_ms: int) -> int:
+        """Return the time by which ages are to be reckoned now."""
+        moved_ms, self._ahead_ms = wall_ms - steady_ms - self._ahead_ms, wall_ms - steady_ms
+        if moved_ms >= JUMP_MS_MIN:
+            self._lag_ms += moved_ms
+            self._jumped_ms = steady_ms
+        elif moved_ms <= -JUMP_MS_MIN:
+            self._lag_ms = max(0, self._lag_ms + moved_ms)
+        if steady_ms - self._jumped_ms >= self._reserved_ms:
+            self._lag_ms = 0
+        return wall_ms - self._lag_ms

@@ -16,13 +16,13 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import DiskUsage, FileSystem
 from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
-from wakelog.storage.retention.retention import RetentionLook, Segment
+from wakelog.storage.retention.retention import RetentionInput, Segment
 
 # What one cut of a removed segment gives back: about 15 ms of a disk and of its journal.
 FREED_BYTES_MAX: Final = 64 << 20
 
 
-def look_at_store(
+def read_retention_input(
     fs: FileSystem,
     config: StoreConfig,
     files: MappedFileQueue,
@@ -31,10 +31,10 @@ def look_at_store(
     appended: int,
     dispatched: int,
     leased_from: int | None = None,
-) -> RetentionLook:
+) -> RetentionInput:
     """List the segments and ask how full the disks are. Raises: StoreFailed."""
     files.refresh()
-    return RetentionLook(
+    return RetentionInput(
         segments=[
             Segment(file.start_offset, file.end_offset, file.modified_ms()) for file in files.files
         ],

@@ -13,11 +13,15 @@ Source: none upstream; 4.9.3 keeps these positions in memory.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from wakelog.storage.kernels.layout import ENTRY_BYTES
 
+ENTRY: Final = struct.Struct(">qiq")
+PADDING_SIZE: Final = 0x7FFFFFFF
+PADDING_ENTRY: Final = ENTRY.pack(0, PADDING_SIZE, 0)
 PAGE_BYTES: Final = 4096
 NEAR_COUNT: Final = 2 * PAGE_BYTES // ENTRY_BYTES
 """So many places around one are looked at: disks lose whole pages, and entries lie across two."""
@@ -27,6 +31,22 @@ Entry = tuple[int, ...]
 
 Holds = Callable[[Entry], bool]
 """Whether an entry belongs to the front part that is looked for."""
+
+
+assert ENTRY.size == ENTRY_BYTES
+
+
+class QueueEntry(NamedTuple):
+    """One entry; a size of 0 means that none was written there."""
+
+    physical_offset: int
+    size_bytes: int
+    tags_code: int
+
+    @property
+    def is_padding(self) -> bool:
+        """Whether it only fills the place before a queue's first entry."""
+        return self.size_bytes == PADDING_SIZE and self.physical_offset == 0
 
 
 class Entries(Protocol):

@@ -1,13 +1,13 @@
-"""LogWindows: who reads along has the next window read ahead, and nobody else."""
+"""ReadAheadWindows: who reads along has the next window read ahead, and nobody else."""
 
 import pytest
 
-from wakelog.storage.read.log_windows import WINDOW_BYTES, WINDOWS_MAX, LogWindows
+from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES, WINDOWS_MAX, ReadAheadWindows
 
 FAR = 100 * WINDOW_BYTES
 
 
-def wanted(windows: LogWindows, *entered: int) -> list[int | None]:
+def wanted(windows: ReadAheadWindows, *entered: int) -> list[int | None]:
     """Return which windows are wanted when the given ones are entered, one after the other."""
     found = (windows.next_wanted(number * WINDOW_BYTES + 5, FAR) for number in entered)
     return [None if place is None else place // WINDOW_BYTES for place in found]
@@ -29,18 +29,18 @@ def wanted(windows: LogWindows, *entered: int) -> list[int | None]:
 def test_who_goes_on_into_the_next_window_wants_the_one_behind(
     entered: tuple[int, ...], expected: list[int | None]
 ) -> None:
-    assert wanted(LogWindows(), *entered) == expected
+    assert wanted(ReadAheadWindows(), *entered) == expected
 
 
 def test_nothing_is_wanted_near_the_end_of_the_log() -> None:
-    windows = LogWindows()
+    windows = ReadAheadWindows()
     assert windows.next_wanted(0, FAR) is None
     assert windows.next_wanted(WINDOW_BYTES, 2 * WINDOW_BYTES - 1) is None
     assert windows.next_wanted(WINDOW_BYTES, 2 * WINDOW_BYTES) == 2 * WINDOW_BYTES
 
 
 def test_a_bounded_number_of_windows_is_remembered() -> None:
-    windows = LogWindows()
+    windows = ReadAheadWindows()
     assert wanted(windows, 0, 1) == [None, 2]
     wanted(windows, *range(1_000, 1_000 + 2 * WINDOWS_MAX, 2))
     assert len(windows) == WINDOWS_MAX

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakelog.storage.queue.entry_search import (
+from wakelog.storage.queue.entries import (
     NEAR_COUNT,
     Entry,
     end_below,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.fakes.logs import SEGMENT_BYTES, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
+from wakelog.storage.durability.sum_file import blocks_of
+from wakelog.storage.durability.sum_keeper import SumWriter
 from wakelog.storage.paths import offset_name
-from wakelog.storage.sums.cover import Cover
-from wakelog.storage.sums.sum_file import blocks_of
 
 CONFIG = small_config()
 BLOCK_BYTES = blocks_of(SEGMENT_BYTES).block_bytes
@@ -33,7 +33,7 @@ def sum_path(number: int) -> str:
 
 def cover_up_to(fs: MemoryFileSystem, watermark: int) -> int:
     """Sum all that is durable; return how many bytes that were."""
-    cover = Cover(fs, CONFIG)
+    cover = SumWriter(fs, CONFIG)
     while cover.step(watermark, SEGMENT_BYTES):
         pass
     cover.close()

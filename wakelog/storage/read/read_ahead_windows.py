@@ -1,4 +1,4 @@
-"""LogWindows: which part of the log a consumer that reads along will want next.
+"""ReadAheadWindows: which part of the log a consumer that reads along will want next.
 
 The log is looked at in windows. Who comes from one window into the next one goes on, very likely,
 so the one behind that is read from the disk meanwhile, by a thread that may wait. The loop then
@@ -22,7 +22,7 @@ WINDOWS_MAX = 64
 """Remembered: as many consumers at different places go on without forgetting each other."""
 
 
-class LogWindows:
+class ReadAheadWindows:
     """The windows that were entered last, and whether they were wanted."""
 
     __slots__ = ("_last", "_seen")

@@ -10,7 +10,7 @@ from tests.fakes.logs import read_file, write_file
 from tests.fakes.stores import dispatch, open_store, put
 from tests.storage.recovery.test_steps import CONFIG, KEY, CrashedStore, dispatched_offset, noted
 from wakelog.storage.durability.watermark import Watermark
-from wakelog.storage.queue.consume_queue import ENTRY
+from wakelog.storage.queue.entries import ENTRY
 
 NEW_FILE = f"{CONFIG.paths.consume_queue('New', 0)}/{0:020d}"
 

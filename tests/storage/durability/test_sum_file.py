@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.logs import SEGMENT_BYTES, read_file
-from tests.storage.sums.segments import (
+from tests.storage.durability.summed_segments import (
     BLOCK_BYTES,
     CONFIG,
     cover_up_to,
@@ -18,11 +18,7 @@ from tests.storage.sums.segments import (
     segments,
     sum_path,
 )
-from wakelog.storage.errors import StoreFailed
-from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.log.commit_log_reader import commit_log_files
-from wakelog.storage.paths import StorePaths
-from wakelog.storage.sums.sum_file import (
+from wakelog.storage.durability.sum_file import (
     SECTOR_BYTES,
     SECTOR_SUMS,
     blocks_of,
@@ -33,6 +29,10 @@ from wakelog.storage.sums.sum_file import (
     read_sectors,
     sum_names,
 )
+from wakelog.storage.errors import StoreFailed
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.log.commit_log_reader import commit_log_files
+from wakelog.storage.paths import StorePaths
 
 
 @given(st.lists(st.integers(0, 0xFFFFFFFF), max_size=SECTOR_SUMS))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes.logs import SEGMENT_BYTES
-from tests.storage.sums.segments import (
+from tests.storage.durability.summed_segments import (
     BLOCK_BYTES,
     CONFIG,
     change,
@@ -14,7 +14,7 @@ from tests.storage.sums.segments import (
     segment_path,
     segments,
 )
-from wakelog.storage.sums.compare import ChangedBlock, Scrub, compare_sums
+from wakelog.storage.durability.sum_keeper import ChangedBlock, Scrub, compare_sums
 
 
 @settings(max_examples=30)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.logs import read_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.storage.durability.abort_file import AbortFile
+from wakelog.storage.durability.marks import AbortFile
 from wakelog.storage.errors import StoreFailed
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from wakelog.storage.kernels.layout import ENTRY_BYTES
 from wakelog.storage.log.mapped_file import MappedFile
-from wakelog.storage.queue.consume_queue import PADDING_SIZE
+from wakelog.storage.queue.entries import PADDING_SIZE
 
 RECOVER_PIECE_BYTES: Final = 10_000 * ENTRY_BYTES
 ENTRY_DTYPE: Final = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 assert ENTRY_DTYPE.itemsize == ENTRY_BYTES
 
 
-def careful_end(files: Sequence[MappedFile], durable: int) -> int | None:
+def crash_end(files: Sequence[MappedFile], durable: int) -> int | None:
     """Return the queue offset of the first place without an entry, None if all have one.
 
     durable: entries of records that end at or below were durable before the crash; 0 if unknown.

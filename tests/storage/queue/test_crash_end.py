@@ -8,9 +8,9 @@ from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import offset_name
-from wakelog.storage.queue import careful_end as module
-from wakelog.storage.queue.careful_end import careful_end
-from wakelog.storage.queue.consume_queue import ENTRY, PADDING_ENTRY
+from wakelog.storage.queue import crash_end as module
+from wakelog.storage.queue.crash_end import crash_end
+from wakelog.storage.queue.entries import ENTRY, PADDING_ENTRY
 
 FILE_ENTRIES = 10
 SIZE = 100
@@ -26,7 +26,7 @@ def end_of(entries: list[bytes], durable: int) -> int | None:
         write_file(fs, f"/queue/{offset_name(begin)}", content)
     files = MappedFileQueue(fs, ("/queue",), file_bytes)
     files.load()
-    return careful_end(files.files, durable)
+    return crash_end(files.files, durable)
 
 
 def sound(count: int) -> list[bytes]:

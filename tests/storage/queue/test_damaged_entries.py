@@ -17,7 +17,7 @@ from tests.storage.queue.test_consume_queue_writer import (
     stored,
 )
 from wakelog.storage.paths import offset_name
-from wakelog.storage.queue.consume_queue import ENTRY
+from wakelog.storage.queue.entries import ENTRY
 
 
 @pytest.fixture
@@ -83,4 +83,4 @@ def test_an_entry_below_the_one_before_ends_a_queue_after_a_crash(fs: MemoryFile
     """A cut that was torn left its size."""
     put_range(open_writer(fs), 0, 5)
     lie(fs, 4, ENTRY.pack(0, SIZE, 0))
-    assert open_writer(fs, careful=True).max_queue_offset == 4
+    assert open_writer(fs, after_crash=True).max_queue_offset == 4

@@ -8,7 +8,7 @@ from zlib import crc32
 import pytest
 
 from tests.fakes.logs import SEGMENT_BYTES, read_file
-from tests.storage.sums.segments import (
+from tests.storage.durability.summed_segments import (
     BLOCK_BYTES,
     CONFIG,
     cover_up_to,
@@ -16,9 +16,9 @@ from tests.storage.sums.segments import (
     segments,
     sum_path,
 )
+from wakelog.storage.durability.sum_file import SECTOR_BYTES, read_sectors
+from wakelog.storage.durability.sum_keeper import SumWriter
 from wakelog.storage.errors import StoreFull
-from wakelog.storage.sums.cover import Cover
-from wakelog.storage.sums.sum_file import SECTOR_BYTES, read_sectors
 
 
 def test_a_sum_is_the_crc_of_its_block() -> None:
@@ -46,7 +46,7 @@ def test_only_blocks_wholly_below_the_watermark_have_one(watermark: int, blocks:
 
 def test_it_goes_on_where_it_was_and_as_the_log_grows() -> None:
     fs = segments(2)
-    cover = Cover(fs, CONFIG)
+    cover = SumWriter(fs, CONFIG)
     assert cover.step(5 * BLOCK_BYTES, 2 * BLOCK_BYTES) == 2 * BLOCK_BYTES
     assert cover.step(5 * BLOCK_BYTES, 9 * BLOCK_BYTES) == 3 * BLOCK_BYTES
     assert cover.step(5 * BLOCK_BYTES, 9 * BLOCK_BYTES) == 0
@@ -77,7 +77,7 @@ def test_a_missing_segment_gets_no_sums_and_keeps_those_it_has() -> None:
 def test_sums_go_with_their_segments() -> None:
     fs = segments(3)
     cover_up_to(fs, 3 * SEGMENT_BYTES)
-    cover = Cover(fs, CONFIG)
+    cover = SumWriter(fs, CONFIG)
     cover.step(3 * SEGMENT_BYTES, 1)
     fs.unlink(segment_path(0))
     fs.unlink(segment_path(1))
@@ -87,7 +87,7 @@ def test_sums_go_with_their_segments() -> None:
 
 def test_a_full_disk_is_told_and_the_block_is_summed_later() -> None:
     fs = segments(1)
-    cover = Cover(fs, CONFIG)
+    cover = SumWriter(fs, CONFIG)
     fs.fail("pwrite", number=errno.ENOSPC)
     with pytest.raises(StoreFull):
         cover.step(SEGMENT_BYTES, SEGMENT_BYTES)

@@ -6,15 +6,15 @@ import errno
 
 from tests.fakes.logs import SEGMENT_BYTES, small_config
 from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.storage.sums.segments import CONFIG, change, segment_path, segments
-from wakelog.storage.durability.watermark import Watermark
-from wakelog.storage.sums.keeper import (
+from tests.storage.durability.summed_segments import CONFIG, change, segment_path, segments
+from wakelog.storage.durability.sum_keeper import (
     COVER_PAUSE_MS,
     FAILED_PAUSE_MS,
     IDLE_PAUSE_MS,
     ROUND_PAUSE_MS,
     SumKeeper,
 )
+from wakelog.storage.durability.watermark import Watermark
 
 
 def durable(fs: MemoryFileSystem, physical_offset: int) -> None:

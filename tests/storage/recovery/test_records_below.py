@@ -10,9 +10,8 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes
 from tests.fakes.stores import store_config
 from wakelog.protocol.message_record import encode_blank
-from wakelog.storage.recovery import look_below
-from wakelog.storage.recovery.look_below import LOOK_SHARE, store_time_below
-from wakelog.storage.recovery.segments import load_segments
+from wakelog.storage.recovery import segments
+from wakelog.storage.recovery.segments import LOOK_SHARE, load_segments, store_time_below
 
 BYTES = 4096
 LOOKED_AT = BYTES // LOOK_SHARE
@@ -114,5 +113,5 @@ def test_what_is_longer_than_it_looks_is_not_believed(monkeypatch: pytest.Monkey
     log.add()
     log.add(body=b"b" * 3_000)
     assert time_below(log, log.end) == STORE_MS
-    monkeypatch.setattr(look_below, "LOOK_BYTES_MAX", LOOKED_AT)
+    monkeypatch.setattr(segments, "LOOK_BYTES_MAX", LOOKED_AT)
     assert time_below(log, log.end) is None

@@ -1,0 +1,337 @@
+"""SumWriter: sums what has become durable, a piece at a time, and forgets segments that are gone.
+
+Belongs to Retention. It reads what was written a moment ago out of the page cache, so that a sum
+says what the broker meant to write. Of a log that was there before, as one of 4.9.3 is, it says
+what stood there then.
+
+    step        what it does
+    1           goes to the first block without a sum, in the log's order
+    2           stops in front of the first block that is not wholly below the watermark
+    3           sums the blocks of one sector, up to the bytes allowed, and writes it
+    4           removes the sums of segments that retention has removed
+
+Source: none upstream.
+
+Holds the log against its sums: which blocks are not as they were when they were durable.
+
+Source: none upstream.
+
+SumKeeper: what Retention's thread does next with the log's sums, and when it comes again.
+
+    there is                               it                  comes again after
+    something durable without a sum        sums a piece        COVER_PAUSE_MS
+    nothing to sum, and comparing is on    compares a piece    what its rate gives
+    a whole round compared                 -                   ROUND_PAUSE_MS
+    neither                                -                   IDLE_PAUSE_MS
+    a failure of the disk                  counts it           FAILED_PAUSE_MS
+
+Between two pieces of a slow comparison it looks whether there is something to sum: that must
+happen while the log is still in the page cache.
+
+Source: none upstream.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from posixpath import basename, join
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.durability.sum_file import (
+    SECTOR_SUMS,
+    blocks_of,
+    read_sectors,
+    remove_sums,
+    sum_names,
+    write_sectors,
+)
+from wakelog.storage.durability.watermark import read_mark
+from wakelog.storage.errors import StoreError, StoreFailed, store_failure
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log.commit_log_reader import commit_log_files
+from wakelog.storage.log.mapped_file import MappedFile
+
+
+class SumWriter:
+    """See the module. One owner, one thread."""
+
+    def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
+        """Read nothing yet."""
+        self._fs = fs
+        self._paths = config.paths
+        self._blocks = blocks_of(config.commit_log_file_bytes)
+        self._files = commit_log_files(fs, config, read_only=True)
+        self._begin = -1
+        self._segment: MappedFile | None = None
+        self._sectors: list[list[int]] = []
+        self._sector = 0
+        self.covered_bytes = 0
+
+    def step(self, watermark: int, bytes_max: int) -> int:
+        """Sum up to `bytes_max` bytes below the watermark; return how many, 0 if none is left.
+
+        Raises: StoreFailed, StoreFull.
+        """
+        self._follow()
+        while (segment := self._next_segment()) is not None:
+            if segment.start_offset >= watermark:
+                return 0
+            while self._sector < len(self._sectors):
+                found = self._sum(segment, watermark, bytes_max)
+                if found is not None:
+                    return found
+                self._sector += 1
+        return 0
+
+    def close(self) -> None:
+        """Close the log's files."""
+        self._files.close()
+
+    def _follow(self) -> None:
+        """See segments that came and went; remove the sums of those that went."""
+        self._files.refresh()
+        begin = self._files.min_offset
+        if begin == self._begin:
+            return
+        self._begin = begin
+        for name in sum_names(self._fs, self._paths):
+            if int(name) < begin:
+                remove_sums(self._fs, join(self._paths.sums_directory, name))
+
+    def _next_segment(self) -> MappedFile | None:
+        """Return the segment that is summed now; the next one when all of its blocks have sums."""
+        segment = self._segment
+        if segment is not None and segment.start_offset >= self._begin:
+            if self._sector < len(self._sectors):
+                return segment
+            begin = segment.end_offset
+        else:
+            begin = self._begin
+        segment = self._files.find(begin)
+        if segment is not None:
+            self._segment = segment
+            self._sectors = read_sectors(
+                self._fs, self._path_of(segment), self._blocks.sectors_count
+            )
+            self._sector = 0
+        return segment
+
+    def _sum(self, segment: MappedFile, watermark: int, bytes_max: int) -> int | None:
+        """Add to the sums of the present sector; None if it is full, 0 if nothing is durable."""
+        if segment.is_missing:
+            return None
+        sums = self._sectors[self._sector]
+        first = self._sector * SECTOR_SUMS
+        blocks_count = min(SECTOR_SUMS, self._blocks.blocks_count - first)
+        if len(sums) >= blocks_count:
+            return None
+        begin = (first + len(sums)) * self._blocks.block_bytes
+        added: list[int] = []
+        summed_bytes = 0
+        while len(sums) + len(added) < blocks_count and summed_bytes < bytes_max:
+            length = min(self._blocks.block_bytes, segment.size_bytes - begin)
+            if segment.start_offset + begin + length > watermark:
+                break
+            data = segment.read(begin, length)
+            if len(data) < length:
+                break  # removed meanwhile, and cut to free its space
+            added.append(crc32(data))
+            begin += length
+            summed_bytes += length
+        if added:
+            self._write(segment, [*sums, *added])
+        self.covered_bytes += summed_bytes
+        return summed_bytes
+
+    def _write(self, segment: MappedFile, sums: list[int]) -> None:
+        directory = self._paths.sums_directory
+        try:
+            if not self._fs.exists(directory):
+                self._fs.make_directories(directory, [])
+        except OSError as error:
+            raise store_failure(directory, "make", error) from error
+        write_sectors(self._fs, self._path_of(segment), {self._sector: sums})
+        self._sectors[self._sector] = sums
+
+    def _path_of(self, segment: MappedFile) -> str:
+        return join(self._paths.sums_directory, basename(segment.path))
+
+
+class ChangedBlock(NamedTuple):
+    """Bytes [begin, end) of the log that differ from what was durable there."""
+
+    begin: int
+    end: int
+
+
+Compared = ChangedBlock | int
+"""A changed block, or how many bytes were found as they should be since the last item."""
+
+
+def compare_sums(
+    fs: FileSystem, config: StoreConfig, crc: Callable[[bytes], int] = crc32
+) -> Iterator[Compared]:
+    """Read every block that has a sum, in the log's order.
+
+    crc: a quicker way to CRC-32, where one is loaded.
+    A segment that is removed meanwhile is passed over. Raises: StoreFailed.
+    """
+    named = set(sum_names(fs, config.paths))
+    files = commit_log_files(fs, config, read_only=True)
+    files.refresh()
+    blocks = blocks_of(config.commit_log_file_bytes)
+    try:
+        for segment in files.files:
+            name = basename(segment.path)
+            if name in named and not segment.is_missing:
+                path = join(config.paths.sums_directory, name)
+                sectors = read_sectors(fs, path, blocks.sectors_count)
+                try:
+                    yield from _compare(segment, sectors, blocks.block_bytes, crc)
+                except StoreFailed as error:
+                    if not isinstance(error.cause, FileNotFoundError):
+                        raise
+                finally:
+                    segment.release()  # a slow round must not keep removed segments open
+    finally:
+        files.close()
+
+
+def _compare(
+    segment: MappedFile, sectors: list[list[int]], block_bytes: int, crc: Callable[[bytes], int]
+) -> Iterator[Compared]:
+    for number, sums in enumerate(sectors):
+        for index, expected in enumerate(sums):
+            position = (number * SECTOR_SUMS + index) * block_bytes
+            length = min(block_bytes, segment.size_bytes - position)
+            start = segment.start_offset + position
+            if length <= 0:
+                return
+            data = segment.read(position, length)
+            if len(data) < length:
+                return  # removed meanwhile, and cut to free its space
+            yield length if crc(data) == expected else ChangedBlock(start, start + length)
+
+
+class Scrub:
+    """Compares the whole log again and again, as slowly as it is stepped."""
+
+    def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
+        """Read nothing yet."""
+        self._fs = fs
+        self._config = config
+        self._round: Iterator[Compared] | None = None
+        self.rounds_count = 0
+        self.compared_bytes = 0
+
+    def step(self, bytes_max: int) -> tuple[list[ChangedBlock], bool]:
+        """Compare up to `bytes_max` bytes; return what is changed, and whether a round ended.
+
+        Raises: StoreFailed; the next step begins a round.
+        """
+        looked = self._round
+        if looked is None:
+            looked = compare_sums(self._fs, self._config)
+        self._round = None
+        found: list[ChangedBlock] = []
+        compared_bytes = 0
+        for item in looked:
+            if isinstance(item, ChangedBlock):
+                found.append(item)
+                compared_bytes += item.end - item.begin
+            else:
+                compared_bytes += item
+            if compared_bytes >= bytes_max:
+                self._round = looked
+                break
+        else:
+            self.rounds_count += 1
+        self.compared_bytes += compared_bytes
+        return found, self._round is None
+
+
+COVER_BYTES: Final = 1 << 20
+COVER_PAUSE_MS: Final = 10
+"""So that a log that was there before is read at 90 MB a second at most, by a tenth of a core."""
+COMPARE_BYTES: Final = 256 << 10
+IDLE_PAUSE_MS: Final = 1_000
+ROUND_PAUSE_MS: Final = 60_000
+FAILED_PAUSE_MS: Final = 10_000
+CHANGED_BLOCKS_KEPT_MAX: Final = 100
+"""What somebody looks into by hand; `wakelog log verify` lists all."""
+
+
+class SumStatistics(NamedTuple):
+    """Frozen counters; changed_blocks_count counts places, however often they were seen."""
+
+    summed_bytes: int
+    compared_bytes: int
+    compare_rounds_count: int
+    changed_blocks_count: int
+    sum_failures_count: int
+
+
+class SumKeeper:
+    """See the module. One owner, one thread."""
+
+    def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
+        """Read nothing yet."""
+        self._fs = fs
+        self._watermark_path = config.paths.watermark
+        self._bytes_per_second = config.scrub_bytes_per_second
+        self._cover = SumWriter(fs, config)
+        self._scrub = Scrub(fs, config)
+        self._compare_at_ms = 0
+        self._failures_count = 0
+        self._changed: set[ChangedBlock] = set()
+        self.news: deque[str] = deque(maxlen=CHANGED_BLOCKS_KEPT_MAX)
+
+    def step(self, now_ms: int) -> int:
+        """Do one piece of work; return after how many ms to come again.
+
+        `news` gets a line for each changed block that is new, and for a failure.
+        """
+        try:
+            mark = read_mark(self._fs, self._watermark_path)
+            if self._cover.step(mark.physical_offset, COVER_BYTES):
+                return COVER_PAUSE_MS
+            if self._bytes_per_second and now_ms >= self._compare_at_ms:
+                self._compare(now_ms)
+        except StoreError as error:
+            self._failures_count += 1
+            self.news.append(f"sums: {error}")
+            return FAILED_PAUSE_MS
+        if not self._bytes_per_second:
+            return IDLE_PAUSE_MS
+        return max(1, min(IDLE_PAUSE_MS, self._compare_at_ms - now_ms))
+
+    def statistics(self) -> SumStatistics:
+        """Return frozen counters; for any thread."""
+        return SumStatistics(
+            summed_bytes=self._cover.covered_bytes,
+            compared_bytes=self._scrub.compared_bytes,
+            compare_rounds_count=self._scrub.rounds_count,
+            changed_blocks_count=len(self._changed),
+            sum_failures_count=self._failures_count,
+        )
+
+    def close(self) -> None:
+        """Close the log's files."""
+        self._cover.close()
+
+    def _compare(self, now_ms: int) -> None:
+        before_bytes = self._scrub.compared_bytes
+        found, is_round = self._scrub.step(COMPARE_BYTES)
+        compared_bytes = self._scrub.compared_bytes - before_bytes
+        pause_ms = compared_bytes * 1000 // self._bytes_per_second
+        self._compare_at_ms = now_ms + max(pause_ms, ROUND_PAUSE_MS if is_round else 1)
+        for block in found:
+            if block not in self._changed and len(self._changed) < CHANGED_BLOCKS_KEPT_MAX:
+                self._changed.add(block)
+                self.news.append(
+                    f"the log differs from what was durable in [{block.begin}, {block.end}): "
+                    "`wakelog log verify` says which messages that concerns"
+                )
