@@ -232,7 +232,7 @@ class FakeStore:
         return [decode_record(m.record) for m in queue.messages]
 
     def _position(self, queue: Queue, queue_offset: int) -> tuple[GetStatus, int]:
-        """Return the status and next offset of rocketmq.md 4.1, FOUND to go on."""
+        """Return the status and next offset; FOUND means to go on."""
         begin, end = queue.begin, queue.readable
         if end == 0:
             return GetStatus.NO_MESSAGE_IN_QUEUE, 0

@@ -1,4 +1,4 @@
-"""Settings and their ranges (rocketmq.md section 6)."""
+"""Settings and their ranges."""
 
 import msgspec
 import pytest

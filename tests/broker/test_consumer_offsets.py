@@ -1,4 +1,4 @@
-"""Committed offsets and their file (rocketmq.md section 3; facts 38 and 39)."""
+"""Committed offsets and their file (facts 38 and 39)."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""How delayed messages are parked and come out again (rocketmq.md section 3, "Delay levels")."""
+"""How delayed messages are parked and come out again."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Locks of queues that are consumed in order (rocketmq.md 4.4, fact 58)."""
+"""Locks of queues that are consumed in order (fact 58)."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Who belongs to which group (rocketmq.md 4.4)."""
+"""Who belongs to which group."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Who waits for which queue (rocketmq.md 4.2)."""
+"""Who waits for which queue."""
 
 from collections.abc import Iterator
 

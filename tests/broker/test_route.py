@@ -1,4 +1,4 @@
-"""What is registered with name servers (rocketmq.md 1.2, 2.9)."""
+"""What is registered with name servers."""
 
 import zlib
 

@@ -1,4 +1,4 @@
-"""Which delayed messages are due (rocketmq.md section 3, "Delay levels")."""
+"""Which delayed messages are due."""
 
 from collections.abc import Iterator
 

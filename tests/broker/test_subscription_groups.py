@@ -1,4 +1,4 @@
-"""The table of consumer groups (rocketmq.md section 3)."""
+"""The table of consumer groups."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The table of topics (rocketmq.md 4.4, section 3)."""
+"""The table of topics."""
 
 from collections.abc import Iterator
 from pathlib import Path

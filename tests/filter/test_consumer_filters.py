@@ -1,4 +1,4 @@
-"""What becomes of a group's filters, and the file they are kept in (rocketmq.md 3)."""
+"""What becomes of a group's filters, and the file they are kept in."""
 
 from pathlib import Path
 

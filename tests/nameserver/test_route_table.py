@@ -1,4 +1,4 @@
-"""Which broker is where, and until when (specification 4.4, last rules; fact 59)."""
+"""Which broker is where, and until when (fact 59)."""
 
 import pytest
 

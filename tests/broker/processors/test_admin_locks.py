@@ -1,4 +1,4 @@
-"""Codes 41 and 42 (rocketmq.md 4.4)."""
+"""Codes 41 and 42."""
 
 from tests.broker.harness import Harness
 from wakelog.broker.decision import Appender, WriteLine

@@ -1,4 +1,4 @@
-"""Codes 34, 35 and 46 (rocketmq.md 4.4)."""
+"""Codes 34, 35 and 46."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The message that says that a pull's offset was corrected (rocketmq.md 4.1, section 11)."""
+"""The message that says that a pull's offset was corrected."""
 
 import json
 

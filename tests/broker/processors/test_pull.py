@@ -1,4 +1,4 @@
-"""Code 11 (rocketmq.md 4.1, 4.2; facts 29, 30, 36, 37)."""
+"""Code 11 (facts 29, 36, 37)."""
 
 from collections.abc import Callable
 

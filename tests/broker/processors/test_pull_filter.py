@@ -1,4 +1,4 @@
-"""Which messages a pull wants (rocketmq.md 1.1 code 11, 4.1, section 12)."""
+"""Which messages a pull wants."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Codes 10, 310 and 320 (rocketmq.md 1.1, 2.5, 2.6; facts 12, 18 to 26)."""
+"""Codes 10, 310 and 320 (facts 12, 18, 19, 20, 22, 23, 25, 26)."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Code 36 (rocketmq.md 4.4)."""
+"""Code 36."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What has to hold before a send (rocketmq.md 4.4; fact 26)."""
+"""What has to hold before a send."""
 
 from collections.abc import Callable
 

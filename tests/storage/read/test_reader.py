@@ -1,4 +1,4 @@
-"""Pulls: every status of `rocketmq.md` 4.1 with its next offset, and how much one answer holds."""
+"""Pulls: every status with its next offset, and how much one answer holds."""
 
 from __future__ import annotations
 

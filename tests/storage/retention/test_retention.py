@@ -1,4 +1,4 @@
-"""What is deleted when: the rules of `rocketmq.md` 4.3 as tables."""
+"""What is deleted when: the rules as tables."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Invariants:
 - A batch is full by what matched; what a filter leaves out takes no place.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.getMessage, isTheBatchFull,
-checkInDiskByCommitOffset, nextOffsetCorrection (4.9.3). `rocketmq.md` 4.1 is the table of statuses.
+checkInDiskByCommitOffset, nextOffsetCorrection (4.9.3).
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class _Selection(NamedTuple):
 
 
 class BatchLimits:
-    """When an answer is full: 4.9.3's limits for records in memory and on disk (facts 32, 33)."""
+    """When an answer is full: 4.9.3's limits for records in memory and on disk (fact 32)."""
 
     __slots__ = ("_disk", "memory", "memory_bytes")
 
