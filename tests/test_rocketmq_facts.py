@@ -1,4 +1,4 @@
-"""Each fact that code cites stands in docs/rocketmq_facts.md, and each that stands there is cited."""
+"""The facts that code cites are the facts that docs/rocketmq_facts.md has."""
 
 import re
 
