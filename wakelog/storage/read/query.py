@@ -28,7 +28,7 @@ FIRST_READ_BYTES: Final = 4096
 class QueryResult(NamedTuple):
     """Records whose key has the asked hash, in ascending physical offset.
 
-    Topic and key are not compared again: the client does that (`rocketmq.md` section 9, fact 8).
+    Topic and key are not compared again: the client does that (fact 8).
     """
 
     frames: tuple[bytes, ...]

@@ -47,7 +47,7 @@ LOOP_JUDGED_COUNT_MAX: Final = 100
 
 
 class GetStatus(Enum):
-    """How a get ended; see `rocketmq.md` 4.1 for the condition behind each."""
+    """How a get ended, by the names of 4.9.3."""
 
     FOUND = "FOUND"
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
