@@ -9,9 +9,9 @@ import pytest
 
 from tests.compat.processes import free_port
 from wakelog.actors.errors import DeploymentFailed, PlanRefused
-from wakelog.cli.hello import AUTO_CREATE_TOPIC, Hello, greet
-from wakelog.network.client import RemotingClient
-from wakelog.protocol.bodies import BrokerData, TopicRouteData
+from wakelog.cli.hello import greet
+from wakelog.client.route import AUTO_CREATE_TOPIC
+from wakelog.protocol.bodies import BrokerData, QueueData, TopicRouteData
 from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
@@ -38,8 +38,9 @@ class Cluster:
             addresses = {0: f"127.0.0.1:{self.port}"}
             brokers = [BrokerData("c", "slave-only", {1: "nowhere:1"})]
             brokers.append(BrokerData("c", "broker-a", addresses))
-            body = encode_body(TopicRouteData(broker_datas=brokers))
-        elif request.code == RequestCode.SEND_MESSAGE:
+            queues = [QueueData(broker.broker_name, 4, 4, 6) for broker in brokers]
+            body = encode_body(TopicRouteData(queue_datas=queues, broker_datas=brokers))
+        elif request.code == RequestCode.SEND_MESSAGE_V2:
             self._stored = request.body
         else:
             body = record(self._stored)
@@ -61,13 +62,14 @@ class Cluster:
                     writer.write(encode_frame(self.respond(request)))
 
 
+PLACES = {"suggestWhichBrokerId": "0", "nextBeginOffset": "42", "minOffset": "0", "maxOffset": "42"}
 GOOD_ANSWERS: dict[RequestCode, tuple[int, dict[str, str]]] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: (ResponseCode.SUCCESS, {}),
-    RequestCode.SEND_MESSAGE: (
+    RequestCode.SEND_MESSAGE_V2: (
         ResponseCode.SUCCESS,
         {"msgId": "7F00000100002A9F0000000000000000", "queueId": "0", "queueOffset": "41"},
     ),
-    RequestCode.PULL_MESSAGE: (ResponseCode.SUCCESS, {}),
+    RequestCode.PULL_MESSAGE: (ResponseCode.SUCCESS, PLACES),
 }
 
 
@@ -95,12 +97,8 @@ def run(cluster: Cluster) -> list[str]:
     said: list[str] = []
 
     async def main() -> None:
-        client = RemotingClient()
         async with cluster.listening() as address:
-            try:
-                await Hello(client, address, "hello").run(b"good day", said.append)
-            finally:
-                await client.close()
+            await asyncio.to_thread(greet, address, "hello", said.append, body=b"good day")
 
     asyncio.run(main())
     return said
@@ -113,7 +111,8 @@ def test_a_message_is_sent_where_it_would_be_created_and_fetched_back() -> None:
     assert sent.endswith(" (id 7F00000100002A9F0000000000000000)")
     assert received.startswith("received  'good day', in ")
     fields: list[dict[str, Any]] = [request.ext_fields for request in cluster.requests]
-    assert [each["topic"] for each in fields] == ["hello", AUTO_CREATE_TOPIC, "hello", "hello"]
+    topics = [each.get("topic", each.get("b")) for each in fields]
+    assert topics == ["hello", AUTO_CREATE_TOPIC, "hello", "hello"]
     assert fields[3]["queueOffset"] == "41"
 
 
@@ -121,7 +120,7 @@ def test_the_route_of_a_topic_that_is_there_is_used() -> None:
     cluster = Cluster({})
     cluster.topics = {"hello"}
     run(cluster)
-    assert [request.code for request in cluster.requests] == [105, 10, 11]
+    assert [request.code for request in cluster.requests] == [105, 310, 11]
 
 
 @pytest.mark.parametrize(
@@ -129,17 +128,17 @@ def test_the_route_of_a_topic_that_is_there_is_used() -> None:
     [
         (
             {RequestCode.GET_ROUTEINFO_BY_TOPIC: (ResponseCode.SYSTEM_ERROR, {})},
-            "knows no broker for topic hello",
+            "no name server gave the route of topic TBW102: ",
         ),
-        ({RequestCode.SEND_MESSAGE: (14, {})}, "refused the message with code 14: so it is"),
-        ({RequestCode.PULL_MESSAGE: (24, {})}, "refused the pull with code 24: so it is"),
+        ({RequestCode.SEND_MESSAGE_V2: (14, {})}, "answered 14 (SERVICE_NOT_AVAILABLE): so it is"),
+        ({RequestCode.PULL_MESSAGE: (24, {})}, "answered 24 (SUBSCRIPTION_NOT_EXIST): so it is"),
         (
-            {RequestCode.SEND_MESSAGE: (ResponseCode.SUCCESS, {})},
-            "an answer is not as RocketMQ 4.x gives it: ",
+            {RequestCode.SEND_MESSAGE_V2: (ResponseCode.SUCCESS, {})},
+            "acknowledged a message without its place: ",
         ),
     ],
 )
-def test_a_cluster_that_refuses_is_quoted(
+def test_the_error_quotes_the_refusal(
     answers: dict[RequestCode, tuple[int, dict[str, str]]], cause: str
 ) -> None:
     with pytest.raises(DeploymentFailed) as failed:
@@ -147,15 +146,15 @@ def test_a_cluster_that_refuses_is_quoted(
     assert cause in failed.value.cause
 
 
-def test_nobody_at_the_address_is_said() -> None:
+def test_the_error_names_an_address_where_nothing_listens() -> None:
     port = free_port()
-    with pytest.raises(DeploymentFailed, match=f"127.0.0.1:{port} does not answer: "):
+    with pytest.raises(DeploymentFailed, match=f"route of topic hello: 127.0.0.1:{port}: "):
         greet(f"127.0.0.1:{port}", "hello", lambda line: None)
 
 
 @pytest.mark.parametrize(
     "text", ["127.0.0.1", "9876", ":9876", "host:", "host:port", "h:0", "h:65536"]
 )
-def test_what_is_no_address_is_refused_before_anything_is_asked(text: str) -> None:
+def test_a_text_that_is_no_address_is_refused_before_any_request(text: str) -> None:
     with pytest.raises(PlanRefused, match="is no HOST:PORT"):
         greet(text, "T", print)

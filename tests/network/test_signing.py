@@ -14,16 +14,17 @@ from tests.compat.clusters import real_cluster
 from tests.network.test_client import Peer, echo
 from tests.spark.remote.conftest import SEEN_SECONDS_MAX
 from tests.spark.sink.messages import message
+from wakelog.client.broker_calls import BrokerCalls
+from wakelog.client.errors import NotAcknowledged
+from wakelog.client.options import ClientOptions
+from wakelog.client.producer import Producer
 from wakelog.network.client import make_client
 from wakelog.network.signing import Credentials, sign
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import encode_frame
-from wakelog.spark.options import RemoteOptions, read_options
-from wakelog.spark.remote.calls import BrokerCalls
-from wakelog.spark.sink.options import WriteOptions
+from wakelog.spark.options import read_options
 from wakelog.spark.sink.packing import pack
-from wakelog.spark.sink.producer import Producer, WriteFailed
 
 PULL = RemotingCommand(
     int(RequestCode.PULL_MESSAGE),
@@ -114,10 +115,11 @@ def test_the_real_broker_takes_what_is_signed_and_nothing_else(tmp_path: Path) -
     async def send(name_server: str, credentials: Credentials) -> int:
         client = make_client(credentials, None)
         try:
-            options = WriteOptions((name_server,), credentials=credentials)
-            await Producer(client, options).send(pack(messages, bytes_max=1 << 20, rows_max=50))
-            calls = BrokerCalls(client, RemoteOptions((name_server,), credentials=credentials))
-            queues = await calls.queues("signed") or []
+            options = ClientOptions((name_server,), credentials=credentials)
+            requests = pack(messages, bytes_max=1 << 20, rows_max=50)
+            await Producer(client, options).send_all(requests)
+            calls = BrokerCalls(client, options)
+            queues = await calls.routes.readable("signed") or []
             async with asyncio.timeout(SEEN_SECONDS_MAX):  # by the queues, a moment later
                 while sum([await calls.max_offset(queue) for queue in queues]) < len(messages):
                     await asyncio.sleep(0.02)
@@ -129,5 +131,5 @@ def test_the_real_broker_takes_what_is_signed_and_nothing_else(tmp_path: Path) -
     with real_cluster(tmp_path, settings={"aclEnable": "true"}) as cluster:
         assert asyncio.run(send(cluster.name_server, known)) > 0
         for wrong in (Credentials(), Credentials("wakelog-who", "guessed")):
-            with pytest.raises(WriteFailed, match="AclException"):
+            with pytest.raises(NotAcknowledged, match="AclException"):
                 asyncio.run(send(cluster.name_server, wrong))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from wakelog.client.options import ClientOptions
 from wakelog.spark.errors import OptionError
 from wakelog.spark.options import (
-    RemoteOptions,
     check_use,
     options_of,
     read_assignment,
@@ -138,7 +138,8 @@ def test_files_are_read_where_they_are_seen(tmp_path: Path) -> None:
     assert read_options(both).remote is None
     assert read_options(both | {"storePath": tmp_path.as_uri()}).remote is None
     for there in ({"storePath": f"a={tmp_path}/none"}, {"readMode": "remote"}):
-        assert read_options(both | there).remote == RemoteOptions(("h:1",), pull_count=5)
+        assert read_options(both | there).remote == ClientOptions(("h:1",), "wakelog-spark")
+        assert read_options(both | there).pull_count == 5
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import msgspec
 
 from wakelog.actors.errors import DeploymentError, PlanRefused
 from wakelog.cli.port_holder import holder_of
+from wakelog.client.errors import ClientError
 from wakelog.network.errors import PortUnavailable
 from wakelog.spark.errors import SourceError
 from wakelog.spark.session import SparkMissing
@@ -98,6 +99,10 @@ def _spark_missing(error: SparkMissing) -> Failure:
     return Failure(cause, _sentence(remedy))
 
 
+def _client(error: ClientError) -> Failure:
+    return Failure(error.cause, _sentence(error.remedy))
+
+
 def _source(error: SourceError) -> Failure:
     cause, _, remedy = str(error).partition("; ")
     return Failure(cause.removesuffix("."), _sentence(remedy or "look at --store"))
@@ -120,6 +125,7 @@ _ROWS: tuple[tuple[type[Exception], Callable[[Any], Failure]], ...] = (
     (StoreError, _store),
     (PortUnavailable, _port),
     (SparkMissing, _spark_missing),
+    (ClientError, _client),
     (SourceError, _source),
     (OSError, _operating_system),
 )

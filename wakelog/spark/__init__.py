@@ -1,6 +1,6 @@
 """The log as a Spark table: `spark.read.format("rocketmq")`, batch and stream, from files.
 
-    remote/      the same over the wire, from any RocketMQ 4.x; routes.py asks name servers
+    remote/      the same over the wire, from any RocketMQ 4.x
     sink/        the other way: rows over the wire to brokers
     jobs/        what is done with whole logs; report/ draws one
     side_files/  Parquet files that a broker writes as its log grows

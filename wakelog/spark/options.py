@@ -15,8 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from wakelog.network.signing import Credentials
-from wakelog.network.tls import Tls
+from wakelog.client.options import ClientOptions
 from wakelog.spark.bounds import Topics
 from wakelog.spark.columns import (
     DAMAGE_COLUMNS,
@@ -57,35 +56,21 @@ from wakelog.storage.retention.snapshot import Snapshot
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
+DEFAULT_GROUP: Final = "wakelog-spark"
 TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
 """As Spark's Kafka source: how long `minOffsetsPerTrigger` may hold messages back."""
-
-
-class RemoteOptions(NamedTuple):
-    """How name servers and brokers are asked. `pull_count` is of messages in one answer.
-
-    credentials: for brokers with access control. tls: None for connections in the clear.
-    """
-
-    name_servers: tuple[str, ...]
-    group: str = "wakelog-spark"
-    timeout_ms: int = 3000
-    retries_max: int = 3
-    pause_ms: int = 10
-    pull_count: int = 1024
-    credentials: Credentials = Credentials()
-    tls: Tls | None = None
 
 
 class ReadOptions(NamedTuple):
     """What the user asked for, checked one by one; offsets and times are still words.
 
-    remote: None for files.
+    remote: None for files. pull_count: of messages in one response.
     """
 
     store_path: str = ""
     snapshots: tuple[Snapshot, ...] = ()
-    remote: RemoteOptions | None = None
+    remote: ClientOptions | None = None
+    pull_count: int = 1024
     table: str = "messages"
     topics: Topics = Topics()
     tags: tuple[str, ...] = ()
@@ -134,7 +119,7 @@ class ReadOptions(NamedTuple):
 class _Option(NamedTuple):
     """One option: its field of `ReadOptions`, what reads its text, and when it may be given.
 
-    remote_only: for the wire; a field of `RemoteOptions` is written `remote.` before its name.
+    remote_only: for the wire; a field of `ClientOptions` is written `remote.` before its name.
     file_only: for files.
     """
 
@@ -158,7 +143,7 @@ _OPTIONS: Final[Mapping[str, _Option]] = {
     "fetchTimeoutMs": _Option("remote.timeout_ms", read_count, remote_only=True),
     "fetchOffset.numRetries": _Option("remote.retries_max", read_number, remote_only=True),
     "fetchOffset.retryIntervalMs": _Option("remote.pause_ms", read_number, remote_only=True),
-    "pullBatchSize": _Option("remote.pull_count", read_count, remote_only=True),
+    "pullBatchSize": _Option("pull_count", read_count, remote_only=True),
     "accessKey": _Option("remote.access_key", read_secret, remote_only=True),
     "secretKey": _Option("remote.secret_key", read_secret, remote_only=True),
     "securityToken": _Option("remote.security_token", read_secret, remote_only=True),
@@ -301,7 +286,7 @@ def _check_together(given: Mapping[str, str]) -> None:
         raise OptionError(f"options {' and '.join(topics)} exclude one another")
 
 
-def _remote(values: dict[str, Any], given: Mapping[str, str]) -> RemoteOptions | None:
+def _remote(values: dict[str, Any], given: Mapping[str, str]) -> ClientOptions | None:
     """Take out what is of the wire, and say whether it is what this query reads.
 
     Raises: OptionError.
@@ -311,6 +296,7 @@ def _remote(values: dict[str, Any], given: Mapping[str, str]) -> RemoteOptions |
         for name in list(values)
         if name.startswith(_REMOTE_FIELD)
     }
+    fields.setdefault("group", DEFAULT_GROUP)
     fields["credentials"] = read_credentials(fields)
     fields["tls"] = read_tls(fields)
     path, servers = values.get("store_path"), fields.get("name_servers")
@@ -321,7 +307,7 @@ def _remote(values: dict[str, Any], given: Mapping[str, str]) -> RemoteOptions |
         if getattr(_OPTIONS[name], other):
             way = "over the wire, from nameServer" if mode == "remote" else "files, from storePath"
             raise OptionError(f"option {name} does not go with reading {way}")
-    return RemoteOptions(**fields) if mode == "remote" else None
+    return ClientOptions(**fields) if mode == "remote" else None
 
 
 def _way(mode: str, path: Any, servers: Any, snapshots: Any) -> str:

@@ -125,7 +125,7 @@ class LogReader(DataSourceReader):
         return selection
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one task. Raises: DataLost, WireFailed."""
+        """Yield the rows of one task. Raises: DataLost, ClientError."""
         if self._options.remote is not None:
             from wakelog.spark.remote.reader import read_pulled
 

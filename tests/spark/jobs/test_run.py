@@ -84,7 +84,7 @@ def test_what_the_task_said_is_found_in_what_spark_says() -> None:
     ("said", "cause", "remedy"),
     [
         ("spark.errors.OptionError: no option 'x'", "no option 'x'", "correct that option"),
-        ("spark.remote.routes.WireFailed: no answer. Look there", "no answer", "Look there"),
+        ("spark.remote.routes.ClientError: no answer. Look there", "no answer", "Look there"),
         ("spark.errors.DataLost: gone. So; do this", "gone. So", "do this"),
     ],
 )

@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from tests.fakes.records import STORE_MS, record
+from wakelog.client.broker_calls import BrokerCalls
+from wakelog.client.options import ClientOptions
 from wakelog.protocol.bodies import BrokerData, QueueData, TopicList, TopicRouteData
 from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.spark.options import ReadOptions, RemoteOptions, read_options
-from wakelog.spark.remote.calls import BrokerCalls
+from wakelog.spark.options import ReadOptions, read_options
 
 NAME_SERVER = "names:9876"
 PULL_MAX = 32
@@ -132,15 +133,15 @@ class FakeCluster:
         return answer(command, code, remark, ext_fields=fields, body=body)
 
     @asynccontextmanager
-    async def connect(self, options: RemoteOptions) -> AsyncIterator[BrokerCalls]:
+    async def connect(self, options: ClientOptions) -> AsyncIterator[BrokerCalls]:
         """Yield calls to this cluster that do not wait between attempts."""
         yield self.calls(options)
 
-    def calls(self, options: RemoteOptions | None = None) -> BrokerCalls:
+    def calls(self, options: ClientOptions | None = None) -> BrokerCalls:
         async def no_pause(seconds: float) -> None:
             assert seconds == 0.01
 
-        return BrokerCalls(self, options or RemoteOptions((NAME_SERVER,)), pause=no_pause)
+        return BrokerCalls(self, options or ClientOptions((NAME_SERVER,)), pause=no_pause)
 
 
 def options(**given: str) -> ReadOptions:

@@ -8,15 +8,14 @@ import pytest
 
 from tests.compat.clusters import Cluster
 from tests.spark.sink.messages import message
+from wakelog.client.broker_calls import BrokerCalls
+from wakelog.client.messages import Message
+from wakelog.client.options import ClientOptions
+from wakelog.client.producer import Producer
 from wakelog.network.client import make_client
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
-from wakelog.spark.options import RemoteOptions
-from wakelog.spark.remote.calls import BrokerCalls
-from wakelog.spark.sink.options import WriteOptions
 from wakelog.spark.sink.packing import pack
-from wakelog.spark.sink.producer import Producer
-from wakelog.spark.sink.rows import Message
 
 TOPIC = "known"
 COUNT = 3000
@@ -30,11 +29,11 @@ def send(cluster: Cluster, messages: list[Message], *, tls: Tls | None = None) -
     async def run() -> None:
         client = make_client(Credentials(), tls)
         try:
-            calls = BrokerCalls(client, RemoteOptions((cluster.name_server,)))
+            calls = BrokerCalls(client, ClientOptions((cluster.name_server,)))
             topic = messages[0].topic
             before = await count_of(calls, topic)
-            producer = Producer(client, WriteOptions((cluster.name_server,)))
-            await producer.send(pack(messages, bytes_max=1 << 20, rows_max=50))
+            producer = Producer(client, ClientOptions((cluster.name_server,), retries_max=2))
+            await producer.send_all(pack(messages, bytes_max=1 << 20, rows_max=50))
             # A broker answers before its queues, and of a new topic its name server, know of it.
             async with asyncio.timeout(SEEN_SECONDS_MAX):
                 while await count_of(calls, topic) < before + len(messages):
@@ -47,7 +46,9 @@ def send(cluster: Cluster, messages: list[Message], *, tls: Tls | None = None) -
 
 async def count_of(calls: BrokerCalls, topic: str) -> int:
     """Return how many messages a topic's queues have."""
-    return sum([await calls.max_offset(queue) for queue in await calls.queues(topic) or ()])
+    return sum(
+        [await calls.max_offset(queue) for queue in await calls.routes.readable(topic) or ()]
+    )
 
 
 def numbered(topic: str, numbers: range) -> list[Message]:

@@ -9,9 +9,9 @@ import pytest
 
 from tests.fakes.records import STORE_MS, record
 from tests.spark.remote.clusters import FakeCluster, Queue, messages, options
+from wakelog.client.route import QueueAt
 from wakelog.spark.errors import DataLost
 from wakelog.spark.remote.cluster import RemoteQueue, first_at, look, range_of
-from wakelog.spark.remote.plan import QueueAt
 from wakelog.spark.store_view import QueueRange
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wakelog.spark.remote.plan import PulledRange, QueueAt, cut
+from wakelog.client.route import QueueAt
+from wakelog.spark.remote.plan import PulledRange, cut
 
 QUEUES = [QueueAt("a", "T", queue_id, "a:1") for queue_id in range(3)]
 

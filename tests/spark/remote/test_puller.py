@@ -9,10 +9,11 @@ import pytest
 
 from tests.fakes.records import properties
 from tests.spark.remote.clusters import FakeCluster, messages
+from wakelog.client.route import QueueAt
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.spark.errors import DataLost
-from wakelog.spark.remote.plan import PulledRange, QueueAt
+from wakelog.spark.remote.plan import PulledRange
 from wakelog.spark.remote.pulled_kernel import scan_pulled
 from wakelog.spark.remote.pulled_walk import PulledWalk
 from wakelog.spark.remote.puller import Puller, PullLimits

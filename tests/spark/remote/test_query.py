@@ -7,6 +7,7 @@ import asyncio
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, LessThan
 
 from tests.spark.remote.clusters import FakeCluster, messages, options
+from wakelog.client.options import ClientOptions
 from wakelog.network.signing import Credentials
 from wakelog.spark.bounds import Bounds, Selection
 from wakelog.spark.pushdown import push
@@ -53,5 +54,6 @@ def test_how_to_ask_is_what_the_options_say() -> None:
         "fetchOffset.retryIntervalMs": "7", "pullBatchSize": "9",
         "accessKey": "a", "secretKey": "s",
     }  # fmt: skip
-    expected = (("names:9876",), "g", 5, 0, 7, 9, Credentials("a", "s"), None)
+    expected = ClientOptions(("names:9876",), "g", 5, 0, 7, Credentials("a", "s"))
     assert remote_options(options(**given)) == expected
+    assert options(**given).pull_count == 9

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from wakelog.client.messages import Message
 from wakelog.protocol.batch import decode_batch_body
 from wakelog.protocol.bodies import BrokerData, QueueData, TopicRouteData
 from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.spark.sink.rows import Message
 
 NAME_SERVER = "names:9876"
 READ_WRITE, READ = 6, 4
@@ -48,7 +48,8 @@ class FakeCluster:
         bodies = [x.body for x in decode_batch_body(command.body)] if is_batch else [command.body]
         queue_id = int(command.ext_fields["e"])
         self.stored += [(broker, queue_id, body) for body in bodies]
-        return answer(command, ResponseCode.SUCCESS)
+        place = {"msgId": "ID", "queueId": str(queue_id), "queueOffset": str(len(self.stored) - 1)}
+        return answer(command, ResponseCode.SUCCESS, ext_fields=place)
 
     def _route(self, command: RemotingCommand) -> RemotingCommand:
         route = self.routes.get(command.ext_fields["topic"])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from wakelog.client.options import ClientOptions
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
 from wakelog.spark.errors import OptionError
@@ -27,11 +28,13 @@ def test_options_are_read_without_case_and_sparks_own_are_passed_over() -> None:
         "path": "/else",
     }
     credentials = Credentials("a", "s", "t")
-    expected = WriteOptions(("a:9876", "b:9877"), "T", "g", 5, 100, 1000, 7, "q", credentials)
+    client = ClientOptions(("a:9876", "b:9877"), "g", 100, 5, credentials=credentials)
+    expected = WriteOptions(client, "T", 1000, 7, "q")
     assert read_write_options(given) == expected
-    assert read_write_options({"namesrvAddr": "a:1"}) == WriteOptions(("a:1",))
+    client = ClientOptions(("a:1",), "wakelog-spark", retries_max=2)
+    assert read_write_options({"namesrvAddr": "a:1"}) == WriteOptions(client)
     without = {**SERVER, "tls.enable": "true", "tls.client.authServer": "false"}
-    assert read_write_options(without).tls == Tls(checks_server=False)
+    assert read_write_options(without).client.tls == Tls(checks_server=False)
 
 
 @pytest.mark.parametrize(
@@ -57,10 +60,16 @@ def test_a_wrong_option_is_named(options: dict[str, str], words: str) -> None:
 
 
 def test_columns_are_taken_by_our_names_and_by_kafkas() -> None:
-    options = WriteOptions(topic="T")
+    options = WriteOptions(ClientOptions(), topic="T")
     assert check_columns({"value": "binary", "key": "binary"}, options) == ("body", "keys")
     columns = {"BODY": "string", "topic": "string", "queueid": "int", "flag": "int"}
-    assert check_columns(columns, WriteOptions()) == ("body", "topic", "queueId", "flag")
+    options = WriteOptions(ClientOptions())
+    assert check_columns(columns, options) == (
+        "body",
+        "topic",
+        "queueId",
+        "flag",
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,4 +85,4 @@ def test_columns_are_taken_by_our_names_and_by_kafkas() -> None:
 )
 def test_a_wrong_column_is_named(columns: dict[str, str], words: str) -> None:
     with pytest.raises(OptionError, match=words.replace("?", r"\?")):
-        check_columns(columns, WriteOptions())
+        check_columns(columns, WriteOptions(ClientOptions()))

@@ -1,29 +1,30 @@
-"""Many messages in one request, where a broker takes that."""
+"""Messages packed into requests, and the ones that travel alone."""
 
 from tests.spark.sink.messages import message
-from wakelog.protocol.batch import decode_batch_body
-from wakelog.spark.sink.packing import BATCH_PROPERTIES, pack
-from wakelog.spark.sink.rows import Message
+from wakelog.client.messages import Message
+from wakelog.spark.sink.packing import pack
 
 
 def packed(*messages: Message, bytes_max: int = 1 << 20, rows_max: int = 100) -> list[list[int]]:
-    """Return how many messages each request has, lane by lane."""
-    lanes = pack(messages, bytes_max=bytes_max, rows_max=rows_max)
-    return [[len(request.messages) for request in lane] for lane in lanes]
+    """Return how many messages each request has, list by list."""
+    lists = pack(messages, bytes_max=bytes_max, rows_max=rows_max)
+    return [[len(request.messages) for request in requests] for requests in lists]
 
 
-def test_limits_end_a_request_and_what_is_larger_goes_alone() -> None:
+def test_limits_end_a_request_and_a_larger_message_goes_alone() -> None:
     small, large = message(b"x"), message(b"x" * 500)
     assert packed(*[small] * 7, rows_max=3) == [[3], [3], [1]]
     assert packed(small, small, large, small, bytes_max=100) == [[2], [1], [1]]
     assert packed() == []
 
 
-def test_queues_and_sharding_keys_are_lanes_that_keep_their_order() -> None:
+def test_messages_of_a_queue_or_sharding_key_keep_their_order() -> None:
     one, other = ("", 1), ("b", 1)
     messages = [message(b"%d" % n, queue=(one, other)[n % 2]) for n in range(6)]
-    lanes = pack(messages, bytes_max=1 << 20, rows_max=2)
-    bodies = [[each.body for request in lane for each in request.messages] for lane in lanes]
+    lists = pack(messages, bytes_max=1 << 20, rows_max=2)
+    bodies = [
+        [each.body for request in requests for each in request.messages] for requests in lists
+    ]
     assert bodies == [[b"0", b"2", b"4"], [b"1", b"3", b"5"]]
     assert packed(message(sharding_key="a"), message(sharding_key="b"), message()) == [[1]] * 3
     assert packed(*[message(sharding_key="a")] * 3, rows_max=2) == [[2, 1]]
@@ -33,15 +34,3 @@ def test_delayed_messages_and_those_of_retry_topics_go_one_by_one() -> None:
     delayed = message(is_delayed=True)
     assert packed(message(), message(), delayed, message()) == [[2], [1], [1]]
     assert packed(*[message(topic="%RETRY%g")] * 2) == [[1], [1]]
-
-
-def test_a_request_has_its_messages_as_they_are() -> None:
-    [[both]] = pack([message(b"1", flag=3), message(b"2")], bytes_max=1 << 20, rows_max=9)
-    found = decode_batch_body(both.body)
-    assert [(x.body, x.flag, x.properties) for x in found] == [
-        (b"1", 3, b"UNIQ_KEY\x01K"),
-        (b"2", 0, b"UNIQ_KEY\x01K"),
-    ]
-    assert (both.is_batch, both.properties) == (True, BATCH_PROPERTIES)
-    [[one]] = pack([message(b"1")], bytes_max=1 << 20, rows_max=9)
-    assert (one.is_batch, one.body, one.properties) == (False, b"1", "UNIQ_KEY\x01K")

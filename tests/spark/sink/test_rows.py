@@ -7,9 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from wakelog.client.messages import Message
 from wakelog.protocol.properties import decode_properties
 from wakelog.spark.sink.options import BODY_BYTES_MAX
-from wakelog.spark.sink.rows import Message, RowRefused, read_messages
+from wakelog.spark.sink.rows import RowRefused, read_messages
 from wakelog.spark.sink.unique_keys import UniqueKeys, WrittenPart
 
 KEYS = UniqueKeys(WrittenPart("q", 0, 0))

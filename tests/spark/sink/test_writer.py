@@ -17,8 +17,8 @@ from tests.compat.clusters import Cluster
 from tests.compat.processes import free_port
 from tests.fakes.records import LogBytes
 from tests.spark.logs import write_segments
+from wakelog.client.errors import NotAcknowledged
 from wakelog.spark.errors import OptionError
-from wakelog.spark.sink.producer import WriteFailed
 from wakelog.spark.sink.unique_keys import UniqueKeys, WrittenPart
 from wakelog.spark.sink.writer import BatchWriter, StreamWriter, Written, make_target
 from wakelog.spark.source import RocketMQSource
@@ -40,9 +40,9 @@ def test_writers_are_made_for_appends_only() -> None:
 def test_a_task_that_does_not_say_that_it_wrote_is_an_error() -> None:
     target = make_target(OPTIONS, SCHEMA, overwrite=False)
     for messages in ([Written(1), None], [None, None]):
-        with pytest.raises(WriteFailed, match="tasks do not say that they wrote"):
+        with pytest.raises(NotAcknowledged, match="tasks do not say that they wrote"):
             BatchWriter(target).commit(messages)
-        with pytest.raises(WriteFailed, match="tasks do not say that they wrote"):
+        with pytest.raises(NotAcknowledged, match="tasks do not say that they wrote"):
             StreamWriter(target).commit(messages, 3)
     BatchWriter(target).commit([Written(1)])
 

@@ -37,7 +37,7 @@ _REMEDIES: Final = {
     "StoreUnreadable": "look at the path of the store",
 }
 """By the kind of an error whose text is a cause alone."""
-_IN_SENTENCES: Final = frozenset({"WireFailed", "WriteFailed"})
+_IN_SENTENCES: Final = frozenset({"ClientError", "NotAcknowledged"})
 """Kinds of errors whose remedy is a sentence of its own."""
 
 

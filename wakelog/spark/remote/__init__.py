@@ -1,6 +1,5 @@
 """The remote mode of the source: over the wire from any RocketMQ 4.x cluster, found by name server.
 
-    calls.py          requests to name servers and brokers, again where that helps
     cluster.py        which queues a query is about, and what each of them has
     starts.py         where each begins and ends: offsets, times, a group's
     plan.py           ranges of queues for each task

@@ -12,13 +12,13 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from wakelog.client.broker_calls import BrokerCalls
+from wakelog.client.route import QueueAt
 from wakelog.protocol.message_record import decode_record
 from wakelog.spark.bounds import QueueKey
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import DataLost
 from wakelog.spark.options import ReadOptions
-from wakelog.spark.remote.calls import BrokerCalls
-from wakelog.spark.remote.plan import QueueAt
 from wakelog.spark.store_view import QueueRange
 
 
@@ -33,17 +33,17 @@ ClusterView = Mapping[QueueKey, RemoteQueue]
 
 
 async def look(calls: BrokerCalls, options: ReadOptions) -> ClusterView:
-    """Look at all queues that a query may read. Raises: DataLost, WireFailed."""
+    """Look at all queues that a query may read. Raises: DataLost, ClientError."""
     topics = options.topics
     names: Iterable[str] = topics.named
     if not topics.named:
-        names = filter(topics.accept_topic, await calls.topics())
+        names = filter(topics.accept_topic, await calls.routes.topics())
     names = sorted(names)
-    routes = await asyncio.gather(*(calls.queues(name) for name in names))
+    routes = await asyncio.gather(*(calls.routes.readable(name) for name in names))
     if topics.named and options.fail_on_data_loss:
         missing = [name for name, found in zip(names, routes, strict=True) if found is None]
         for name in missing:
-            others = await calls.topics()
+            others = await calls.routes.topics()
             raise DataLost(
                 f"topic {name!r} is at no broker that the name server knows: it was deleted or "
                 f"never was{nearest(name, others)}"
@@ -56,7 +56,7 @@ async def look(calls: BrokerCalls, options: ReadOptions) -> ClusterView:
 
 
 async def range_of(calls: BrokerCalls, queue: QueueAt) -> QueueRange:
-    """Return the messages that a queue has. Raises: WireFailed."""
+    """Return the messages that a queue has. Raises: ClientError."""
     end, begin = await asyncio.gather(calls.max_offset(queue), calls.min_offset(queue))
     return QueueRange(min(begin, end), end)
 
@@ -65,12 +65,12 @@ async def first_at(calls: BrokerCalls, queue: RemoteQueue, timestamp_ms: int) ->
     """Return the offset of the first message stored then or later, the queue's end if none was.
 
     A broker's own search gives a message near that time, and any of those of one millisecond; from
-    there the first is looked for, in steps that grow. Raises: WireFailed.
+    there the first is looked for, in steps that grow. Raises: ClientError.
     """
     low, high = queue.range
     if low == high:
         return high
-    probe, step = await calls.near_time(queue.at, timestamp_ms), 1
+    probe, step = await calls.search_offset(queue.at, timestamp_ms), 1
     while low < high:
         if not low <= probe < high:
             probe = probe if step == 1 else (low + high) // 2

@@ -13,21 +13,8 @@ from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
-from wakelog.spark.bounds import QueueKey, Selection
-
-
-class QueueAt(NamedTuple):
-    """A queue, and where its broker listens."""
-
-    broker: str
-    topic: str
-    queue_id: int
-    address: str
-
-    @property
-    def key(self) -> QueueKey:
-        """The queue alone."""
-        return self.broker, self.topic, self.queue_id
+from wakelog.client.route import QueueAt
+from wakelog.spark.bounds import Selection
 
 
 class PulledRange(NamedTuple):

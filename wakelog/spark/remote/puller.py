@@ -26,9 +26,9 @@ import contextlib
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from wakelog.client.broker_calls import BrokerCalls, Pulled
 from wakelog.protocol.codes import ResponseCode
 from wakelog.spark.errors import DataLost
-from wakelog.spark.remote.calls import BrokerCalls, Pulled
 from wakelog.spark.remote.plan import PulledRange
 from wakelog.spark.remote.pulled_walk import PulledWalk
 from wakelog.storage.kernels.layout import QUEUE_OFFSET
@@ -71,7 +71,7 @@ class Puller:
     async def fill(self, walk: PulledWalk) -> bool:
         """Scan what comes next, enough for a batch; False if the range has ended.
 
-        Raises: DataLost, WireFailed.
+        Raises: DataLost, ClientError.
         """
         while self._position < self._part.end:
             begin = self._position

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+from wakelog.client.broker_calls import BrokerCalls, open_calls
+from wakelog.client.options import ClientOptions
 from wakelog.spark.bounds import Bounds, QueueKey, Selection
-from wakelog.spark.options import ReadOptions, RemoteOptions
-from wakelog.spark.remote.calls import BrokerCalls, open_calls
+from wakelog.spark.options import ReadOptions
 from wakelog.spark.remote.cluster import ClusterView, look
 from wakelog.spark.remote.plan import PulledRange, PulledTask, cut
 from wakelog.spark.remote.starts import select_queues
@@ -65,7 +66,7 @@ def make_tasks(
     ]
 
 
-def remote_options(options: ReadOptions) -> RemoteOptions:
+def remote_options(options: ReadOptions) -> ClientOptions:
     """Return how to ask; only queries over the wire get here."""
     assert options.remote is not None
     return options.remote

@@ -16,17 +16,17 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
+from wakelog.client.broker_calls import BrokerCalls
+from wakelog.client.route import Connections
 from wakelog.network.client import RemotingClient, make_client
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.query import row_options
 from wakelog.spark.records.record_walk import Damage
 from wakelog.spark.records.rows import RowOptions, Rows
-from wakelog.spark.remote.calls import BrokerCalls
 from wakelog.spark.remote.plan import PulledPartition, PulledTask
 from wakelog.spark.remote.pulled_walk import PulledWalk, ScanPulled
 from wakelog.spark.remote.puller import Puller, PullLimits
 from wakelog.spark.remote.query import remote_options
-from wakelog.spark.remote.routes import Client
 from wakelog.spark.tasks import arrow_schema
 from wakelog.spark.worker_memory import freeze_after
 
@@ -59,7 +59,7 @@ class PulledReader:
     def batches(
         self, task: PulledTask, schema: pa.Schema, client: RemotingClient | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task. Raises: DataLost, WireFailed."""
+        """Yield the rows of a task. Raises: DataLost, ClientError."""
         with asyncio.Runner() as runner:
             wire = remote_options(self._options)
             own = client or make_client(wire.credentials, wire.tls)
@@ -69,7 +69,7 @@ class PulledReader:
                 runner.run(own.close())
 
     def _batches(
-        self, runner: asyncio.Runner, client: Client, task: PulledTask, schema: pa.Schema
+        self, runner: asyncio.Runner, client: Connections, task: PulledTask, schema: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
         walk = PulledWalk(self._scan)
         queue = task.range.queue
@@ -83,7 +83,7 @@ class PulledReader:
         finally:
             runner.run(puller.close())
 
-    def _puller(self, client: Client, task: PulledTask) -> Puller:
+    def _puller(self, client: Connections, task: PulledTask) -> Puller:
         wire = remote_options(self._options)
 
         def warn(queue_offset: int, reason: str) -> None:
@@ -97,7 +97,7 @@ class PulledReader:
                 reason,
             )
 
-        limits = PullLimits(self._rows.batch_rows, self._rows.batch_bytes, wire.pull_count)
+        limits = PullLimits(self._rows.batch_rows, self._rows.batch_bytes, self._options.pull_count)
         return Puller(
             BrokerCalls(client, wire),
             task.range,

@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from wakelog.client.broker_calls import BrokerCalls
 from wakelog.spark.bounds import Bounds, QueueKey, Selection
 from wakelog.spark.errors import OptionError
 from wakelog.spark.options import EARLIEST, LATEST, Offsets, ReadOptions, read_offsets
-from wakelog.spark.remote.calls import BrokerCalls
 from wakelog.spark.remote.cluster import ClusterView, first_at
 from wakelog.spark.starts import EARLIEST_OFFSET, LATEST_OFFSET, check_there, each_queue
 
@@ -28,7 +28,7 @@ async def select_queues(
 ) -> Selection:
     """Return what a query reads, with bounds for every queue.
 
-    Raises: OptionError, DataLost, WireFailed.
+    Raises: OptionError, DataLost, ClientError.
     """
     begins, ends = await asyncio.gather(
         find_begins(calls, options, view, default=LATEST if stream else EARLIEST),
@@ -44,7 +44,7 @@ async def select_queues(
 async def find_begins(
     calls: BrokerCalls, options: ReadOptions, view: ClusterView, *, default: str
 ) -> Places:
-    """Return where each queue begins. Raises: OptionError, DataLost, WireFailed."""
+    """Return where each queue begins. Raises: OptionError, DataLost, ClientError."""
     places = {key: queue.range.begin for key, queue in view.items()}
     words = options.starting_offsets or default
     if options.starting_group:
@@ -107,7 +107,7 @@ def _offsets(options: ReadOptions, view: ClusterView, option: str, words: str) -
 
 async def _group_begins(calls: BrokerCalls, options: ReadOptions, view: ClusterView) -> Places:
     group = options.starting_group
-    committed = await _all(calls.committed(queue.at, group) for queue in view.values())
+    committed = await _all(calls.committed_offset(queue.at, group) for queue in view.values())
     found: Places = {}
     for (key, queue), offset in zip(view.items(), committed, strict=True):
         if offset is not None:

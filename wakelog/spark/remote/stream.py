@@ -29,10 +29,11 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from wakelog.client.broker_calls import BrokerCalls, open_calls
+from wakelog.client.options import ClientOptions
 from wakelog.spark.bounds import QueueKey, Selection
 from wakelog.spark.errors import DataLost
-from wakelog.spark.options import LATEST, ReadOptions, RemoteOptions
-from wakelog.spark.remote.calls import BrokerCalls, open_calls
+from wakelog.spark.options import LATEST, ReadOptions
 from wakelog.spark.remote.cluster import ClusterView, look
 from wakelog.spark.remote.plan import PulledPartition
 from wakelog.spark.remote.query import make_tasks, remote_options
@@ -57,7 +58,7 @@ class RemoteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         schema: StructType,
         *,
         now_s: Callable[[], float] = time.monotonic,
-        connect: Callable[[RemoteOptions], AbstractAsyncContextManager[BrokerCalls]] = open_calls,
+        connect: Callable[[ClientOptions], AbstractAsyncContextManager[BrokerCalls]] = open_calls,
     ) -> None:
         """Ask nobody yet."""
         self._connect = connect
@@ -147,7 +148,7 @@ class RemoteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             view = await look(calls, self._options)
             places = places_of(end)
             asked = (
-                calls.commit(view[key].at, group, place)
+                calls.commit_offset(view[key].at, group, place)
                 for key, place in places.items()
                 if key in view
             )

@@ -4,7 +4,6 @@
     rows.py        Arrow batches -> messages, checked before anything of them is sent
     unique_keys.py which key a row has, the same when it is written again
     packing.py     messages -> requests, many messages in one where that may be
-    producer.py    requests -> brokers: routes, retries, and what to say when they do not help
     writer.py      what Spark calls
 
 Invariants: a task ends well only if a broker has acknowledged every row; a row that is sent again

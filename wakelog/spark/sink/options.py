@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from wakelog.network.signing import Credentials
-from wakelog.network.tls import Tls
+from wakelog.client.options import ClientOptions
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import OptionError
 from wakelog.spark.option_texts import (
@@ -48,20 +47,19 @@ _ALIASES: Final = {"value": "body", "key": "keys"}
 class WriteOptions(NamedTuple):
     """What the user asked for.
 
-    credentials: for brokers with access control. tls: None for connections in the clear.
-    query: a name for a batch write, by which one that is repeated has the same unique keys.
+    topic: of rows without one; "" for none.
+    batch_bytes_max, batch_rows_max: of one request.
+    query: a name for a batch write; a repeated write with the same name has the same unique keys.
     """
 
-    name_servers: tuple[str, ...] = ()
+    client: ClientOptions
     topic: str = ""
-    group: str = "wakelog-spark"
-    retries_max: int = 2
-    timeout_ms: int = 3000
     batch_bytes_max: int = 1 << 20
     batch_rows_max: int = 1000
     query: str = ""
-    credentials: Credentials = Credentials()
-    tls: Tls | None = None
+
+
+_CLIENT_DEFAULTS: Final = {"group": "wakelog-spark", "retries_max": 2}
 
 
 def _text(text: str) -> str:
@@ -120,7 +118,8 @@ def read_write_options(options: Mapping[str, str]) -> WriteOptions:
     values["tls"] = read_tls(values)
     if "name_servers" not in values:
         raise OptionError("option nameServer is missing: HOST:PORT of the name server to write to")
-    return WriteOptions(**values)
+    client = {name: values.pop(name) for name in ClientOptions._fields if name in values}
+    return WriteOptions(ClientOptions(**{**_CLIENT_DEFAULTS, **client}), **values)
 
 
 def check_columns(columns: Mapping[str, str], options: WriteOptions) -> tuple[str, ...]:

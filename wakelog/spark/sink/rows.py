@@ -15,7 +15,7 @@ org.apache.rocketmq.common.message.MessageConst (4.9.3).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from wakelog.broker.names import (
     AUTO_CREATE_TOPIC_KEY_TOPIC,
@@ -27,6 +27,7 @@ from wakelog.broker.names import (
     TRANS_HALF_TOPIC,
     is_legal_topic,
 )
+from wakelog.client.messages import Message
 from wakelog.protocol import properties as stored
 from wakelog.protocol.properties import DELAY, PROPERTIES_BYTES_MAX, WAIT, encode_properties
 from wakelog.spark.errors import SourceError
@@ -66,22 +67,6 @@ class RowRefused(SourceError):
     def __init__(self, row: int, reason: str) -> None:
         """Say which row of the partition it is."""
         super().__init__(f"row {row} of the partition cannot be written: {reason}")
-
-
-class Message(NamedTuple):
-    """What is sent for one row.
-
-    properties: as they are stored.
-    queue: broker name, "" for any, and queue id; None where any queue will do.
-    """
-
-    topic: str
-    body: bytes
-    properties: str
-    flag: int
-    queue: tuple[str, int] | None
-    sharding_key: str
-    is_delayed: bool
 
 
 def read_messages(

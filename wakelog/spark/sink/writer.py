@@ -25,11 +25,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from wakelog.client.errors import NotAcknowledged
+from wakelog.client.producer import Producer
 from wakelog.network.client import make_client
 from wakelog.spark.errors import OptionError
 from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_options
 from wakelog.spark.sink.packing import pack
-from wakelog.spark.sink.producer import Producer, WriteFailed
 from wakelog.spark.sink.rows import read_messages
 from wakelog.spark.sink.unique_keys import UniqueKeys, WrittenPart
 
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
 BATCH_PROPERTY: Final = "streaming.sql.batchId"
+REPEATED: Final = (
+    "Messages that were acknowledged before are stored; a repeated write gives each message the "
+    "unique key that it had"
+)
 
 
 class Written(WriterCommitMessage):
@@ -55,21 +60,23 @@ class _Target(NamedTuple):
     columns: tuple[str, ...]
 
     def write(self, batches: Iterator[pa.RecordBatch], part: WrittenPart) -> Written:
-        """Send all rows of a partition. Raises: RowRefused, WriteFailed."""
+        """Send all rows of a partition. Raises: RowRefused, NotAcknowledged."""
         return Written(asyncio.run(self._write(batches, part)))
 
     async def _write(self, batches: Iterator[pa.RecordBatch], part: WrittenPart) -> int:
         options, keys, rows_count = self.options, UniqueKeys(part), 0
-        client = make_client(options.credentials, options.tls)
+        client = make_client(options.client.credentials, options.client.tls)
         try:
-            producer = Producer(client, options, first_queue=part.partition)
+            producer = Producer(client, options.client, first_queue=part.partition)
             for batch in batches:
                 messages = read_messages(batch, self.columns, options.topic, keys, rows_count)
                 lanes = pack(
                     messages, bytes_max=options.batch_bytes_max, rows_max=options.batch_rows_max
                 )
-                await producer.send(lanes)
+                await producer.send_all(lanes)
                 rows_count += len(messages)
+        except NotAcknowledged as error:
+            raise NotAcknowledged(error.cause, f"{error.remedy}. {REPEATED}") from error
         finally:
             await client.close()
         return rows_count
@@ -84,11 +91,11 @@ class BatchWriter(DataSourceArrowWriter):
         self._query = target.options.query or str(uuid.uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Send the rows of a task. Raises: RowRefused, WriteFailed."""
+        """Send the rows of a task. Raises: RowRefused, NotAcknowledged."""
         return self._target.write(iterator, WrittenPart(self._query, 0, _context().partitionId()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Look whether every task said so. Raises: WriteFailed."""
+        """Look whether every task said so. Raises: NotAcknowledged."""
         _check(messages)
 
 
@@ -100,7 +107,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._target = target
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Send the rows of a task of one batch. Raises: RowRefused, WriteFailed."""
+        """Send the rows of a task of one batch. Raises: RowRefused, NotAcknowledged."""
         context = _context()
         query = context.getLocalProperty(QUERY_PROPERTY)
         batch = context.getLocalProperty(BATCH_PROPERTY)
@@ -108,7 +115,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return self._target.write(iterator, WrittenPart(query, int(batch), context.partitionId()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Look whether every task said so. Raises: WriteFailed."""
+        """Look whether every task said so. Raises: NotAcknowledged."""
         _check(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
@@ -135,4 +142,4 @@ def _context() -> TaskContext:
 def _check(messages: Sequence[WriterCommitMessage | None]) -> None:
     missing = sum(message is None for message in messages)
     if missing:
-        raise WriteFailed(f"{missing} tasks do not say that they wrote", "Write once more")
+        raise NotAcknowledged(f"{missing} tasks do not say that they wrote", "Write once more")

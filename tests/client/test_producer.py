@@ -1,4 +1,4 @@
-"""A producer against a cluster without sockets: where requests go, and what follows a failure."""
+"""A producer and a cluster without sockets: the queue of each request, and retries."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from typing import Any
 import pytest
 
 from tests.spark.sink.messages import NAME_SERVER, READ, FakeCluster, message
+from wakelog.client.errors import NotAcknowledged
+from wakelog.client.messages import Message
+from wakelog.client.options import ClientOptions
+from wakelog.client.producer import Producer
 from wakelog.network.errors import CallTimeout, ConnectFailed
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.spark.sink.options import WriteOptions
 from wakelog.spark.sink.packing import pack
-from wakelog.spark.sink.producer import Producer, WriteFailed
-from wakelog.spark.sink.rows import Message
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
 
 def send(cluster: FakeCluster, *messages: Message, rows_max: int = 1, **options: object) -> None:
     """Send as a task would, without waiting between attempts."""
-    read = WriteOptions(**{"name_servers": (NAME_SERVER,), **options})  # type: ignore[arg-type]
+    given: dict[str, Any] = {"name_servers": (NAME_SERVER,), "retries_max": 2, **options}
 
     async def no_pause(seconds: float) -> None:
         assert 0 < seconds <= 5
 
     async def run() -> None:
-        producer = Producer(cluster, read, pause=no_pause)
-        await producer.send(pack(messages, bytes_max=1 << 20, rows_max=rows_max))
+        producer = Producer(cluster, ClientOptions(**given), pause=no_pause)
+        await producer.send_all(pack(messages, bytes_max=1 << 20, rows_max=rows_max))
 
     asyncio.run(run())
 
@@ -37,7 +38,7 @@ def numbered(count: int, **fields: object) -> list[Message]:
     return [message(b"%d" % n, **fields) for n in range(count)]
 
 
-def test_free_messages_are_dealt_out_to_all_queues_of_all_brokers() -> None:
+def test_messages_for_any_queue_are_spread_over_all_queues_of_all_brokers() -> None:
     cluster = FakeCluster({"T": {"b": 1, "a": 2}})
     send(cluster, *numbered(6))
     places = [(broker, queue_id) for broker, queue_id, _ in cluster.stored]
@@ -45,7 +46,7 @@ def test_free_messages_are_dealt_out_to_all_queues_of_all_brokers() -> None:
     assert [code for _, code in cluster.asked].count(ROUTE) < 6
 
 
-def test_a_queue_gets_its_messages_in_order() -> None:
+def test_messages_of_one_queue_keep_their_order() -> None:
     cluster = FakeCluster({"T": {"a": 4, "b": 4}})
     send(cluster, *numbered(50, queue=("b", 3)), *numbered(50, queue=("", 2)), rows_max=3)
     for place in (("b", 3), ("a", 2)):
@@ -61,14 +62,14 @@ def test_a_sharding_key_chooses_one_queue_as_java_would() -> None:
     assert {queue_id for _, queue_id, _ in cluster.stored} == {1207111304 % 4}
 
 
-def test_a_new_topic_goes_where_its_template_is() -> None:
+def test_a_new_topic_goes_to_the_brokers_with_the_template_topic() -> None:
     cluster = FakeCluster({"TBW102": {"a": 8}})
     send(cluster, *numbered(8))
     assert {queue_id for _, queue_id, _ in cluster.stored} == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("lost", [True, False])
-def test_a_failed_request_is_sent_again_elsewhere_with_a_new_route(lost: bool) -> None:
+def test_a_failed_request_is_sent_to_another_broker_with_a_new_route(lost: bool) -> None:
     cluster = FakeCluster({"T": {"a": 1, "b": 1}})
 
     def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
@@ -87,12 +88,12 @@ def test_a_failed_request_is_sent_again_elsewhere_with_a_new_route(lost: bool) -
 @pytest.mark.parametrize(
     ("code", "attempts", "remedy"),
     [
-        (ResponseCode.FLUSH_DISK_TIMEOUT, 3, "Look at that broker's log; "),
-        (ResponseCode.SLAVE_NOT_AVAILABLE, 3, "Look at that broker's log; "),
-        (ResponseCode.MESSAGE_ILLEGAL, 1, "A broker's maxMessageSize, 4 MiB by default, is of "),
+        (ResponseCode.FLUSH_DISK_TIMEOUT, 3, "Check that broker's log"),
+        (ResponseCode.SLAVE_NOT_AVAILABLE, 3, "Check that broker's log"),
+        (ResponseCode.MESSAGE_ILLEGAL, 1, "The broker's maxMessageSize, 4 MiB by default, limits "),
     ],
 )
-def test_what_was_not_acknowledged_is_an_error_with_broker_cause_and_remedy(
+def test_the_error_has_broker_code_remark_and_remedy(
     code: ResponseCode, attempts: int, remedy: str
 ) -> None:
     cluster = FakeCluster({"T": {"a": 1}})
@@ -101,16 +102,17 @@ def test_what_was_not_acknowledged_is_an_error_with_broker_cause_and_remedy(
         return None if command.code == ROUTE else answer(command, code, "because")
 
     cluster.fail = fail
-    with pytest.raises(WriteFailed) as failed:
+    with pytest.raises(NotAcknowledged) as failed:
         send(cluster, *numbered(2), rows_max=2)
-    said = f"2 messages for topic T were not acknowledged: a at a:10911 answered {code.value} "
+    said = f"no broker acknowledged 2 messages for topic T: a at a:10911 answered {code.value} "
     assert failed.value.cause == f"{said}({code.name}): because"
     assert failed.value.remedy.startswith(remedy)
-    assert "same unique keys" in failed.value.remedy
+    assert (failed.value.broker, failed.value.code) == ("a", code)
+    assert failed.value.remark == "because"
     assert sum(asked != ROUTE for _, asked in cluster.asked) == attempts
 
 
-def test_the_second_name_server_is_asked_when_the_first_is_gone() -> None:
+def test_the_second_name_server_is_asked_if_the_first_one_is_gone() -> None:
     cluster = FakeCluster({"T": {"a": 1}})
 
     def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
@@ -121,22 +123,64 @@ def test_the_second_name_server_is_asked_when_the_first_is_gone() -> None:
     cluster.fail = fail
     send(cluster, message(), name_servers=("gone:1", NAME_SERVER))
     assert len(cluster.stored) == 1
-    with pytest.raises(WriteFailed, match=r"gone:1: Connection refused. Look whether it runs"):
+    with pytest.raises(NotAcknowledged, match=r"gone:1: Connection refused. Check that it runs"):
         send(cluster, message(), name_servers=("gone:1",))
 
 
 @pytest.mark.parametrize(
     ("cluster", "fields", "words"),
     [
-        (FakeCluster({}), {}, "no broker takes messages for topic T"),
-        (FakeCluster({"T": {"a": 1}}, READ), {}, "no broker takes messages for topic T"),
+        (FakeCluster({}), {}, "no broker accepts messages for topic T"),
+        (FakeCluster({"T": {"a": 1}}, READ), {}, "no broker accepts messages for topic T"),
         (FakeCluster({"T": {"a": 1}}), {"queue": ("", 4)}, "no queue 4 to write to"),
         (FakeCluster({"T": {"a": 1}}), {"queue": ("b", 0)}, "no queue 0 to write to at b"),
     ],
 )
-def test_a_topic_or_queue_that_nobody_can_write_to_is_said(
+def test_the_error_names_a_topic_or_queue_without_write_permission(
     cluster: FakeCluster, fields: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(WriteFailed, match=words):
+    with pytest.raises(NotAcknowledged, match=words):
         send(cluster, message(**fields))
     assert cluster.stored == []
+
+
+def test_a_broker_that_restarts_gets_the_message_within_the_retries() -> None:
+    """While it restarts, the broker does not answer and the name server does not know it."""
+    cluster = FakeCluster({"T": {"a": 1}})
+    refusals = iter([True] * 4)
+
+    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if command.code != ROUTE and next(refusals, False):
+            cluster.routes = {}
+            raise ConnectFailed(address, "Connection refused")
+        return None
+
+    cluster.fail = fail
+    send(cluster, message(), retries_max=10)
+    assert cluster.stored == [("a", 0, b"x")]
+
+
+def test_a_topic_without_a_route_is_tried_again() -> None:
+    cluster = FakeCluster({})
+
+    def register_later(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if len(cluster.asked) > 4:
+            cluster.routes = {"T": {"a": 1}}
+        return None
+
+    cluster.fail = register_later
+    send(cluster, message(), retries_max=5)
+    assert cluster.stored == [("a", 0, b"x")]
+
+
+def test_a_retry_passes_over_all_queues_of_the_broker_that_failed() -> None:
+    cluster = FakeCluster({"T": {"a": 4, "b": 1}})
+
+    def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
+        if address == "a:10911":
+            raise ConnectFailed(address, "Connection refused")
+        return None
+
+    cluster.fail = fail
+    send(cluster, message(), retries_max=1)
+    assert cluster.stored == [("b", 0, b"x")]

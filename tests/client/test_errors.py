@@ -1,0 +1,30 @@
+"""The text and the remedy of the client's errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from wakelog.client.errors import ClientError, NotAcknowledged, tls_remedy
+from wakelog.network.errors import CallTimeout, RemotingError, SendFailed, TlsFailed
+
+
+def test_the_text_is_cause_and_remedy() -> None:
+    error = NotAcknowledged("a is busy", "Wait", broker="a", code=2, remark="busy")
+    assert isinstance(error, ClientError)
+    assert str(error) == "a is busy. Wait"
+    assert (error.broker, error.code, error.remark) == ("a", 2, "busy")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (TlsFailed("a:1", "no TLS"), "tls.client.trustCertPath"),
+        (SendFailed("a:1", "the connection was lost"), "set tls.enable to true"),
+        (CallTimeout("a:1", "no answer"), ""),
+    ],
+)
+def test_the_remedy_names_tls_only_if_tls_may_be_the_reason(
+    error: RemotingError, words: str
+) -> None:
+    assert words in tls_remedy(error)
+    assert bool(words) == bool(tls_remedy(error))

@@ -1,0 +1,261 @@
+"""Typed calls to brokers: pulls, offsets of queues and groups, searches by time.
+
+A call that fails is repeated, up to `retries_max` times with `pause_ms` in between. Each repetition
+uses the address that the name servers have by then.
+
+Invariants: at most `IN_FLIGHT_MAX` calls are under way.
+
+Source: org.apache.rocketmq.client.impl.MQAdminImpl, org.apache.rocketmq.client.impl.consumer.
+PullAPIWrapper#pullKernelImpl, org.apache.rocketmq.common.sysflag.PullSysFlag (4.9.3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
+
+import msgspec
+
+from wakelog.client.errors import CHECK_LOG, ClientError, describe, tls_remedy
+from wakelog.client.options import ClientOptions
+from wakelog.client.route import Connections, QueueAt, Routes
+from wakelog.network.client import make_client
+from wakelog.network.errors import RemotingError
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.ext_fields import read_header, to_ext_fields
+from wakelog.protocol.headers.offsets import (
+    OffsetResponseHeader,
+    QueryConsumerOffsetRequestHeader,
+    QueueRequestHeader,
+    SearchOffsetRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
+from wakelog.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from wakelog.protocol.sys_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
+
+IN_FLIGHT_MAX: Final = 32
+"""A look at a cluster asks several questions about each queue."""
+
+_RETRIABLE: Final = frozenset(
+    {ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE}
+)
+_PULL_CODES: Final = frozenset(
+    {
+        ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
+        ResponseCode.PULL_OFFSET_MOVED, ResponseCode.TOPIC_NOT_EXIST,
+    }
+)  # fmt: skip
+_REMEDIES: Final = {
+    int(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST): (
+        "Create the group (mqadmin updateSubGroup), or name another group (Spark: the option "
+        "consumerGroup)"
+    ),
+    int(ResponseCode.NO_PERMISSION): "Give the topic and the group read permission",
+}
+
+
+class Pulled(NamedTuple):
+    """The response to a pull. `remark` is the name of a GetMessageStatus of 4.9.3.
+
+    body: the stored records, one after another; empty unless `code` is SUCCESS.
+    """
+
+    code: int
+    remark: str
+    body: bytes
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+
+@asynccontextmanager
+async def open_calls(options: ClientOptions) -> AsyncIterator[BrokerCalls]:
+    """Yield calls over connections that close with the block."""
+    connections = make_client(options.credentials, options.tls)
+    try:
+        yield BrokerCalls(connections, options)
+    finally:
+        await connections.close()
+
+
+class BrokerCalls:
+    """See the module. One loop, one thread."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        options: ClientOptions,
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Send no request yet."""
+        self.routes = Routes(connections, options)
+        self._connections = connections
+        self._options = options
+        self._pause = pause
+        self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
+        self._addresses: dict[str, str] = {}  # of brokers that moved, by name
+
+    async def min_offset(self, queue: QueueAt) -> int:
+        """Return the first offset of a queue, 0 if it never had any. Raises: ClientError."""
+        header = QueueRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
+        response = await self._call(queue, RequestCode.GET_MIN_OFFSET, header)
+        return max(read_header(OffsetResponseHeader, response.ext_fields).offset, 0)
+
+    async def max_offset(self, queue: QueueAt) -> int:
+        """Return the offset after the last message of a queue. Raises: ClientError."""
+        header = QueueRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
+        response = await self._call(queue, RequestCode.GET_MAX_OFFSET, header)
+        return max(read_header(OffsetResponseHeader, response.ext_fields).offset, 0)
+
+    async def search_offset(self, queue: QueueAt, timestamp_ms: int) -> int:
+        """Return the offset of a message stored about then, as 4.9.3 finds it.
+
+        Raises: ClientError.
+        """
+        header = SearchOffsetRequestHeader(
+            topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms
+        )
+        response = await self._call(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+        return read_header(OffsetResponseHeader, response.ext_fields).offset
+
+    async def committed_offset(self, queue: QueueAt, group: str) -> int | None:
+        """Return the offset that a group committed, None if the broker has none.
+
+        4.9.3 answers 0 for an unknown group while the queue still has all its messages.
+        Raises: ClientError.
+        """
+        header = QueryConsumerOffsetRequestHeader(
+            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id
+        )
+        code = RequestCode.QUERY_CONSUMER_OFFSET
+        response = await self._call(queue, code, header, ResponseCode.QUERY_NOT_FOUND)
+        if response.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        found = read_header(OffsetResponseHeader, response.ext_fields).offset
+        return found if found >= 0 else None
+
+    async def commit_offset(self, queue: QueueAt, group: str, queue_offset: int) -> None:
+        """Commit the offset of a group. Raises: ClientError."""
+        header = UpdateConsumerOffsetRequestHeader(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            commit_offset=queue_offset,
+        )
+        await self._call(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+    async def pull(
+        self,
+        queue: QueueAt,
+        queue_offset: int,
+        messages_max: int,
+        expression: str = "*",
+        *,
+        hold_ms: int = 0,
+    ) -> Pulled:
+        """Pull once.
+
+        expression: tags joined by `||`. hold_ms: how long the broker may wait for a message.
+        Raises: ClientError.
+        """
+        header = PullMessageRequestHeader(
+            consumer_group=self._options.group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=queue_offset,
+            max_msg_nums=messages_max,
+            sys_flag=PULL_SUBSCRIPTION | (PULL_SUSPEND if hold_ms else 0),
+            commit_offset=0,
+            suspend_timeout_millis=hold_ms,
+            subscription=expression,
+            expression_type="TAG",
+        )
+        response = await self._call_with_retries(queue, RequestCode.PULL_MESSAGE, header)
+        if response.code not in _PULL_CODES:
+            raise _refused(
+                queue,
+                f"queue {queue.queue_id} of topic {queue.topic} cannot be pulled: {queue.broker} "
+                f"answered {describe(response)}",
+                response,
+            )
+        if response.code == ResponseCode.TOPIC_NOT_EXIST:
+            return Pulled(response.code, response.remark or "", b"", queue_offset, 0, 0)
+        found = read_header(PullMessageResponseHeader, response.ext_fields)
+        return Pulled(
+            response.code,
+            response.remark or "",
+            bytes(response.body) if response.code == ResponseCode.SUCCESS else b"",
+            found.next_begin_offset,
+            found.min_offset,
+            found.max_offset,
+        )
+
+    async def _call(
+        self,
+        queue: QueueAt,
+        code: RequestCode,
+        header: msgspec.Struct,
+        allowed: ResponseCode = ResponseCode.SUCCESS,
+    ) -> RemotingCommand:
+        """Return a response with SUCCESS or the allowed code. Raises: ClientError."""
+        response = await self._call_with_retries(queue, code, header)
+        if response.code not in (ResponseCode.SUCCESS, allowed):
+            raise _refused(
+                queue,
+                f"{queue.broker} answered {code.name} for queue {queue.queue_id} of topic "
+                f"{queue.topic} with {describe(response)}",
+                response,
+            )
+        return response
+
+    async def _call_with_retries(
+        self, queue: QueueAt, code: RequestCode, header: msgspec.Struct
+    ) -> RemotingCommand:
+        fields = to_ext_fields(header)
+        reason, remedy = "", "Check that it runs, and that its address is reachable from here"
+        response = None
+        for attempt in range(self._options.retries_max + 1):
+            if attempt:
+                await self._pause(self._options.pause_ms / 1000)
+                await self._refresh_addresses(queue.topic)
+            address = self._addresses.get(queue.broker, queue.address)
+            command = RemotingCommand(int(code), ext_fields=fields)
+            try:
+                async with self._in_flight:
+                    response = await self._connections.invoke(
+                        address, command, timeout_ms=self._options.timeout_ms
+                    )
+            except RemotingError as error:
+                response, reason = None, f"{error.address}: {error.reason}"
+                remedy = tls_remedy(error) or remedy
+                continue
+            if response.code not in _RETRIABLE:
+                return response
+        if response is not None:
+            return response
+        raise ClientError(
+            f"{queue.broker} does not answer {code.name}: {reason}", remedy, broker=queue.broker
+        )
+
+    async def _refresh_addresses(self, topic: str) -> None:
+        """Ask where the brokers of a topic are now; without an answer they stay where they were."""
+        try:
+            found = await self.routes.readable(topic)
+        except ClientError:
+            return
+        for queue in found or ():
+            self._addresses[queue.broker] = queue.address
+
+
+def _refused(queue: QueueAt, cause: str, response: RemotingCommand) -> ClientError:
+    return ClientError(
+        cause,
+        _REMEDIES.get(response.code, CHECK_LOG),
+        broker=queue.broker,
+        code=response.code,
+        remark=response.remark or "",
+    )

@@ -1,0 +1,63 @@
+"""The errors of the client.
+
+ClientError           a name server or a broker did not answer, or refused
++-- NotAcknowledged   messages were not stored, or the client cannot know
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wakelog.network.errors import RemotingError, SendFailed, TlsFailed
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand
+
+CHECK_LOG: Final = "Check that broker's log"
+
+_CODE_NAMES: Final = {code.value: code.name for code in ResponseCode}
+
+
+class ClientError(Exception):
+    """A call failed. The text is the cause, then the remedy, as two sentences.
+
+    broker, code, remark: of the broker that refused; empty and None without a response.
+    """
+
+    def __init__(
+        self,
+        cause: str,
+        remedy: str,
+        *,
+        broker: str = "",
+        code: int | None = None,
+        remark: str = "",
+    ) -> None:
+        """Keep all of it."""
+        self.cause = cause
+        self.remedy = remedy
+        self.broker = broker
+        self.code = code
+        self.remark = remark
+        super().__init__(f"{cause}. {remedy}")
+
+
+class NotAcknowledged(ClientError):
+    """A broker did not acknowledge messages: they may be stored, or not."""
+
+
+def tls_remedy(error: RemotingError) -> str:
+    """Return the remedy if TLS may be the reason, "" if it cannot be."""
+    if isinstance(error, TlsFailed):
+        return (
+            "Check that it serves TLS, and the options tls.client.trustCertPath, certPath and "
+            "checkHost"
+        )
+    if isinstance(error, SendFailed):
+        return "Check its log; if it requires TLS, set tls.enable to true"
+    return ""
+
+
+def describe(response: RemotingCommand) -> str:
+    """Return the code of a response, the name of the code, and the remark."""
+    name = _CODE_NAMES.get(response.code, "unknown")
+    return f"{response.code} ({name}): {response.remark or 'no reason given'}"

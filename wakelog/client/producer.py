@@ -1,0 +1,192 @@
+"""The producer: chooses a queue for each request, and sends again if that may help.
+
+A failed attempt is followed by a pause and a fresh route. A request that may go to any queue then
+goes to another broker if there is one. A route that cannot be found counts as a failed attempt too,
+since the broker may be restarting. An error that no further attempt can change ends the send.
+
+Invariants: `send` returns only after a broker acknowledged every message; the requests of one list
+are sent one after the other.
+
+Source: org.apache.rocketmq.client.impl.producer.DefaultMQProducerImpl#sendDefaultImpl,
+org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash (4.9.3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
+
+from wakelog.client.errors import CHECK_LOG, ClientError, NotAcknowledged, describe, tls_remedy
+from wakelog.client.messages import SendRequest
+from wakelog.client.options import ClientOptions
+from wakelog.client.route import (
+    AUTO_CREATE_TOPIC,
+    NEW_TOPIC_QUEUES,
+    Connections,
+    QueueAt,
+    Routes,
+)
+from wakelog.network.errors import RemotingError
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.errors import ProtocolError
+from wakelog.protocol.ext_fields import read_header, to_ext_fields
+from wakelog.protocol.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
+from wakelog.protocol.java import string_hash
+
+IN_FLIGHT_MAX: Final = 8
+"""Requests of one producer under way: enough to hide the round trip."""
+PAUSE_SECONDS: Final = 0.1
+"""Before the second attempt; doubled for each further one. A broker takes seconds to restart."""
+PAUSE_SECONDS_MAX: Final = 5.0
+
+# Another attempt or another broker may succeed after these.
+_RETRIABLE: Final = frozenset(
+    {
+        ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION, ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE,
+    }
+)  # fmt: skip
+_REMEDIES: Final = {
+    int(ResponseCode.MESSAGE_ILLEGAL): (
+        "The broker's maxMessageSize, 4 MiB by default, limits the body together with the topic "
+        "and the properties"
+    ),
+}
+
+
+class Stored(NamedTuple):
+    """Where a broker stored the first message of a request."""
+
+    queue: QueueAt
+    queue_offset: int
+    message_id: str
+
+
+class Producer:
+    """See the module. One loop, one thread."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        options: ClientOptions,
+        *,
+        first_queue: int = 0,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Send nothing yet. first_queue: the index of the queue that is used first."""
+        self._connections = connections
+        self._options = options
+        self._pause = pause
+        self._next_queue = first_queue
+        self._routes = Routes(connections, options)
+        self._in_flight = asyncio.Semaphore(IN_FLIGHT_MAX)
+
+    async def send_all(self, lists: Sequence[Sequence[SendRequest]]) -> None:
+        """Send all requests, those of one list in order. Raises: NotAcknowledged."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for requests in lists:
+                    group.create_task(self._send_in_order(requests))
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+
+    async def _send_in_order(self, requests: Sequence[SendRequest]) -> None:
+        for request in requests:
+            async with self._in_flight:
+                await self.send(request)
+
+    async def send(self, request: SendRequest) -> Stored:
+        """Send one request. Raises: NotAcknowledged."""
+        failed_broker, code, remark = "", None, ""
+        reason, remedy = "", CHECK_LOG
+        for attempt in range(self._options.retries_max + 1):
+            if attempt:
+                await self._pause(min(PAUSE_SECONDS * 2 ** (attempt - 1), PAUSE_SECONDS_MAX))
+            try:
+                queues = await self._routes.writable(request.first.topic, refresh=attempt > 0)
+                queue = self._choose_queue(request, queues, failed_broker)
+                response = await self._connections.invoke(
+                    queue.address,
+                    _send_command(request, queue, self._options.group),
+                    timeout_ms=self._options.timeout_ms,
+                )
+            except ClientError as error:
+                reason, remedy = error.cause, error.remedy
+                continue
+            except RemotingError as error:
+                failed_broker, code, remark = queue.broker, None, ""
+                reason = f"{queue.broker} at {error.address}: {error.reason}"
+                remedy = tls_remedy(error) or CHECK_LOG
+                continue
+            if response.code == ResponseCode.SUCCESS:
+                return _read_stored(queue, response)
+            failed_broker, code, remark = queue.broker, response.code, response.remark or ""
+            reason = f"{queue.broker} at {queue.address} answered {describe(response)}"
+            remedy = _REMEDIES.get(response.code, CHECK_LOG)
+            if response.code not in _RETRIABLE:
+                break
+        count, topic = len(request.messages), request.first.topic
+        what = f"{count} messages" if count > 1 else "a message"
+        raise NotAcknowledged(
+            f"no broker acknowledged {what} for topic {topic}: {reason}",
+            remedy,
+            broker=failed_broker,
+            code=code,
+            remark=remark,
+        )
+
+    def _choose_queue(
+        self, request: SendRequest, queues: Sequence[QueueAt], failed_broker: str
+    ) -> QueueAt:
+        """Return the queue of the next attempt. Raises: ClientError if the named one is gone."""
+        message = request.first
+        if message.queue is not None:
+            broker, queue_id = message.queue
+            for queue in queues:
+                if queue.queue_id == queue_id and broker in ("", queue.broker):
+                    return queue
+            raise ClientError(
+                f"topic {message.topic} has no queue {queue_id} to write to"
+                + (f" at {broker}" if broker else ""),
+                "Name no queue (Spark: no column queueId), or give the topic more queues",
+            )
+        if message.sharding_key:
+            return queues[abs(string_hash(message.sharding_key)) % len(queues)]
+        others = [queue for queue in queues if queue.broker != failed_broker] or queues
+        self._next_queue += 1
+        return others[(self._next_queue - 1) % len(others)]
+
+
+def _send_command(request: SendRequest, queue: QueueAt, group: str) -> RemotingCommand:
+    header = SendMessageRequestHeaderV2(
+        producer_group=group,
+        topic=queue.topic,
+        default_topic=AUTO_CREATE_TOPIC,
+        default_topic_queue_nums=NEW_TOPIC_QUEUES,
+        queue_id=queue.queue_id,
+        sys_flag=0,
+        born_timestamp=time.time_ns() // 1_000_000,
+        flag=0 if request.is_batch else request.first.flag,
+        properties=request.properties,
+        reconsume_times=0,
+        batch=request.is_batch,
+    )
+    code = RequestCode.SEND_BATCH_MESSAGE if request.is_batch else RequestCode.SEND_MESSAGE_V2
+    return RemotingCommand(int(code), ext_fields=to_ext_fields(header), body=request.body)
+
+
+def _read_stored(queue: QueueAt, response: RemotingCommand) -> Stored:
+    """Read where the message is. Raises: NotAcknowledged if the response does not say that."""
+    try:
+        found = read_header(SendMessageResponseHeader, response.ext_fields)
+    except ProtocolError as error:
+        raise NotAcknowledged(
+            f"{queue.broker} at {queue.address} acknowledged a message without its place: {error}",
+            "Check that a RocketMQ 4.x broker listens there",
+            broker=queue.broker,
+        ) from error
+    return Stored(queue._replace(queue_id=found.queue_id), found.queue_offset, found.msg_id)

@@ -1,0 +1,171 @@
+"""Routes: which brokers have a topic, as the name servers say.
+
+The name servers are asked in turn until one answers. Producers keep the route of a topic until a
+send fails. A route that cannot be refreshed stays in use: a broker that restarts is missing from
+the name server for some seconds, and mostly comes back at its old address.
+
+Source: org.apache.rocketmq.client.impl.factory.MQClientInstance#updateTopicRouteInfoFromNameServer,
+#topicRouteData2TopicPublishInfo, org.apache.rocketmq.client.impl.MQClientAPIImpl (4.9.3).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Protocol
+
+from wakelog.client.errors import ClientError, describe, tls_remedy
+from wakelog.client.options import ClientOptions
+from wakelog.network.errors import RemotingError
+from wakelog.protocol.bodies import TopicList, TopicRouteData
+from wakelog.protocol.body_codec import decode_body
+from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
+from wakelog.protocol.errors import ProtocolError
+from wakelog.protocol.ext_fields import to_ext_fields
+from wakelog.protocol.headers.admin import TopicRequestHeader
+
+AUTO_CREATE_TOPIC: Final = "TBW102"
+"""Brokers that create topics on the first send have this one; a new topic starts with its route."""
+NEW_TOPIC_QUEUES: Final = 4
+"""defaultTopicQueueNums of 4.9.3's producer."""
+
+_READABLE: Final = 4
+_WRITABLE: Final = 2
+
+
+class Connections(Protocol):
+    """What the client needs of `RemotingClient`; tests have a cluster without sockets."""
+
+    async def invoke(
+        self, address: str, command: RemotingCommand, *, timeout_ms: int
+    ) -> RemotingCommand:
+        """Send a request and return its response. Raises: RemotingError."""
+        ...
+
+
+class QueueAt(NamedTuple):
+    """A queue, and the address of its broker."""
+
+    broker: str
+    topic: str
+    queue_id: int
+    address: str
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """The queue without the address."""
+        return self.broker, self.topic, self.queue_id
+
+
+class Routes:
+    """The routes of one cluster. One loop, one thread."""
+
+    def __init__(self, connections: Connections, options: ClientOptions) -> None:
+        """Send no request yet."""
+        self._connections = connections
+        self._options = options
+        self._writable: dict[str, list[QueueAt]] = {}
+
+    async def topics(self) -> frozenset[str]:
+        """Return the names of all topics. Raises: ClientError."""
+        command = RemotingCommand(int(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER))
+        response = await self._ask(command, "the list of topics")
+        return frozenset(decode_body(TopicList, response.body).topic_list if response.body else ())
+
+    async def find(self, topic: str) -> TopicRouteData | None:
+        """Return the route of a topic, None for an unknown topic. Raises: ClientError."""
+        fields = to_ext_fields(TopicRequestHeader(topic=topic))
+        command = RemotingCommand(int(RequestCode.GET_ROUTEINFO_BY_TOPIC), ext_fields=fields)
+        response = await self._ask(command, f"the route of topic {topic}")
+        if response.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        try:
+            return decode_body(TopicRouteData, response.body)
+        except ProtocolError as error:
+            raise ClientError(
+                f"the route of topic {topic} cannot be read: {error}",
+                "Check that this is the address of a name server",
+            ) from error
+
+    async def readable(self, topic: str) -> list[QueueAt] | None:
+        """Return the queues that may be read, None for an unknown topic. Raises: ClientError."""
+        route = await self.find(topic)
+        return None if route is None else readable_queues(route, topic)
+
+    async def writable(self, topic: str, *, refresh: bool = False) -> list[QueueAt]:
+        """Return the queues that may be written to, at least one.
+
+        refresh: ask again, and keep what was known if that fails. Raises: ClientError.
+        """
+        if refresh or topic not in self._writable:
+            try:
+                self._writable[topic] = await self._find_writable(topic)
+            except ClientError:
+                if topic not in self._writable:
+                    raise
+        return self._writable[topic]
+
+    async def _find_writable(self, topic: str) -> list[QueueAt]:
+        route = await self.find(topic)
+        found = [] if route is None else writable_queues(route, topic)
+        if route is None and (template := await self.find(AUTO_CREATE_TOPIC)):
+            found = writable_queues(template, topic, queues_max=NEW_TOPIC_QUEUES)
+        if not found:
+            raise ClientError(
+                f"no broker accepts messages for topic {topic}",
+                "Create the topic (mqadmin updateTopic), or wait until its broker has registered "
+                "with the name server",
+            )
+        return found
+
+    async def _ask(self, command: RemotingCommand, wanted: str) -> RemotingCommand:
+        """Return the first response with SUCCESS or TOPIC_NOT_EXIST. Raises: ClientError."""
+        reasons = []
+        remedy = "Check that it runs, and its address (Spark: the option nameServer)"
+        for address in self._options.name_servers:
+            try:
+                response = await self._connections.invoke(
+                    address, command, timeout_ms=self._options.timeout_ms
+                )
+            except RemotingError as error:
+                reasons.append(str(error))
+                remedy = tls_remedy(error) or remedy
+                continue
+            if response.code in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST):
+                return response
+            reasons.append(f"{address} answered {describe(response)}")
+        raise ClientError(f"no name server gave {wanted}: {'; '.join(reasons)}", remedy)
+
+
+def readable_queues(route: TopicRouteData, topic: str) -> list[QueueAt]:
+    """Return the queues with read permission; of a slave if its broker has no master now."""
+    addresses = {
+        broker.broker_name: broker.broker_addrs[min(broker.broker_addrs)]
+        for broker in route.broker_datas
+        if broker.broker_addrs
+    }
+    return [
+        QueueAt(data.broker_name, topic, queue_id, addresses[data.broker_name])
+        for data in sorted(route.queue_datas, key=lambda data: data.broker_name)
+        if data.perm & _READABLE and data.broker_name in addresses
+        for queue_id in range(data.read_queue_nums)
+    ]
+
+
+def writable_queues(
+    route: TopicRouteData, topic: str, *, queues_max: int | None = None
+) -> list[QueueAt]:
+    """Return the queues of masters with write permission, by broker name and queue id.
+
+    queues_max: of each broker.
+    """
+    masters = {
+        broker.broker_name: broker.broker_addrs[0]
+        for broker in route.broker_datas
+        if 0 in broker.broker_addrs
+    }
+    return [
+        QueueAt(data.broker_name, topic, queue_id, masters[data.broker_name])
+        for data in sorted(route.queue_datas, key=lambda data: data.broker_name)
+        if data.perm & _WRITABLE and data.broker_name in masters
+        for queue_id in range(data.write_queue_nums)[:queues_max]
+    ]
