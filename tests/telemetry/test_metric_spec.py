@@ -13,10 +13,10 @@ def test_labels_stand_in_the_order_of_the_path() -> None:
 @pytest.mark.parametrize(
     ("spec", "names"),
     [
-        (gauge("held", "H.", ("x",)), ("held",)),
-        (counter("puts", "P.", ("x",)), ("puts_total",)),
+        (gauge("held", "H.", "x"), ("held",)),
+        (counter("puts", "P.", "x"), ("puts_total",)),
         (
-            histogram("a_seconds", "A.", ("x",)),
+            histogram("a_seconds", "A.", "x"),
             ("a_seconds_bucket", "a_seconds_sum", "a_seconds_count"),
         ),
     ],
@@ -27,5 +27,5 @@ def test_a_query_names_a_series(spec: MetricSpec, names: tuple[str, ...]) -> Non
 
 
 def test_labels_of_a_family_are_those_of_its_paths() -> None:
-    spec = gauge("m", "M.", ("role=a", "{broker}", "x"), ("role=b", "broker=", "y"))
+    spec = gauge("m", "M.", "role=a/{broker}/x", "role=b/broker=/y")
     assert spec.labels == ("role", "broker")

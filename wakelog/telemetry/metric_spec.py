@@ -1,7 +1,7 @@
 """MetricSpec: one metric family as a row, and the words in which rows are written.
 
-A row says what Prometheus is told (name, kind, text) and where in `Deployment.statistics()` the
-values stand. A path is a tuple of parts:
+A row gives name, kind and text for Prometheus, and where in `Deployment.statistics()` the values
+stand. A path is a tuple of parts:
 
 =============  ====================================================================================
 part           means
@@ -17,14 +17,15 @@ Invariants:
     - a histogram has no scale: its bounds are seconds already.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
 
 Path = tuple[str, ...]
 
-BROKER: Path = ("brokers", "{broker}")
-NAME_SERVER: Path = ("name_server",)
+BROKER = "brokers/{broker}"
+NAME_SERVER = "name_server"
 
 
 class Kind(StrEnum):
@@ -81,16 +82,25 @@ def labels_of(path: Path) -> tuple[str, ...]:
     return tuple(bound)
 
 
-def gauge(name: str, text: str, *sources: Path, minus: Path = (), scale: float = 1.0) -> MetricSpec:
-    """Declare a value that goes up and down."""
-    return MetricSpec(name, Kind.GAUGE, text, sources, minus, scale)
+def gauge(name: str, text: str, *sources: str, minus: str = "", scale: float = 1.0) -> MetricSpec:
+    """Declare a value that goes up and down. Paths are written with `/` between their parts."""
+    other = _path(minus) if minus else ()
+    return MetricSpec(name, Kind.GAUGE, text, _paths(sources), other, scale)
 
 
-def counter(name: str, text: str, *sources: Path) -> MetricSpec:
+def counter(name: str, text: str, *sources: str) -> MetricSpec:
     """Declare a value that only grows; ``_total`` is added to the name."""
-    return MetricSpec(name, Kind.COUNTER, text, sources)
+    return MetricSpec(name, Kind.COUNTER, text, _paths(sources))
 
 
-def histogram(name: str, text: str, *sources: Path) -> MetricSpec:
+def histogram(name: str, text: str, *sources: str) -> MetricSpec:
     """Declare counts of durations by upper bound."""
-    return MetricSpec(name, Kind.HISTOGRAM, text, sources)
+    return MetricSpec(name, Kind.HISTOGRAM, text, _paths(sources))
+
+
+def _paths(texts: Iterable[str]) -> tuple[Path, ...]:
+    return tuple(map(_path, texts))
+
+
+def _path(text: str) -> Path:
+    return tuple(text.split("/"))
