@@ -7,8 +7,8 @@ import pytest
 
 from tests.network.fakes import FakeClock, FakeTransport, connect
 from wakelog.network.connection import Connection
+from wakelog.network.connection_table import CloseReason, verdict
 from wakelog.network.errors import CallTimeout, SendFailed
-from wakelog.network.idle import CloseReason, verdict
 from wakelog.network.limits import ServerLimits
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import encode_frame

@@ -1,9 +1,10 @@
-"""Caps on connections and how they are counted."""
+"""Caps on connections, how they are counted, and which have to be closed, as a table of times."""
 
 import msgspec
+import pytest
 
-from wakelog.network.connection_table import ConnectionTable
-from wakelog.network.idle import CloseReason
+from wakelog.network.connection_table import Activity, CloseReason, ConnectionTable, verdict
+from wakelog.network.limits import ServerLimits
 
 
 class FakeConnection(msgspec.Struct):
@@ -23,8 +24,8 @@ def test_caps_are_on_all_and_on_each_host() -> None:
     assert verdicts == [None, None, CloseReason.TOO_MANY_FROM_HOST, None, CloseReason.TOO_MANY]
     table.validate()
     for member, reason in zip(members, verdicts, strict=True):
-        taken_in = table.remove(member, reason or CloseReason.PEER)
-        assert taken_in is (reason is None)
+        was_added = table.remove(member, reason or CloseReason.PEER)
+        assert was_added is (reason is None)
     table.validate()
     statistics = table.statistics()
     assert (statistics.open_count, statistics.accepted_count) == (0, 5)
@@ -32,7 +33,7 @@ def test_caps_are_on_all_and_on_each_host() -> None:
     assert statistics.closed_count["tooMany"] == 1
 
 
-def test_room_is_given_back() -> None:
+def test_a_removed_connection_makes_room() -> None:
     table = make_table(connections_max=1, per_host=1)
     first, second = FakeConnection(1, "a"), FakeConnection(2, "a")
     assert table.add(first) is None
@@ -42,10 +43,65 @@ def test_room_is_given_back() -> None:
     assert table.get(2) is second
 
 
-def test_members_may_leave_while_one_iterates() -> None:
+def test_connections_may_be_removed_during_an_iteration() -> None:
     table = make_table(per_host=3)
     for number in range(3):
         table.add(FakeConnection(number, "a"))
     for member in table:
         table.remove(member, CloseReason.REQUESTED)
     assert len(table) == 0
+
+
+LIMITS = ServerLimits(write_stall_seconds_max=30, frame_seconds_max=20, idle_seconds_max=120)
+
+
+def activity(
+    *,
+    read: float = 0.0,
+    written: float = 0.0,
+    drained: float = 0.0,
+    frame_begun: float | None = None,
+) -> Activity:
+    return Activity(0.0, read, written, drained, frame_begun)
+
+
+@pytest.mark.parametrize(
+    ("state", "now", "expected"),
+    [
+        (activity(drained=100), 119.9, None),
+        (activity(drained=100), 120, CloseReason.IDLE),
+        (activity(read=60, drained=150), 150, None),
+        (activity(written=60, drained=150), 150, None),
+        (activity(read=60, written=40, drained=180), 180, CloseReason.IDLE),
+        (activity(read=30, frame_begun=10, drained=20), 29.9, None),
+        (activity(read=30, frame_begun=10, drained=20), 30, CloseReason.SLOW_FRAME),
+        (activity(read=40, written=40, drained=10), 39.9, None),
+        (activity(read=40, written=40, drained=10), 40, CloseReason.WRITE_STALL),
+    ],
+)
+def test_verdict(state: Activity, now: float, expected: CloseReason | None) -> None:
+    assert verdict(state, now, LIMITS) is expected
+
+
+def test_the_first_frame_of_a_new_connection_is_limited_too() -> None:
+    state = Activity.begin(5.0)
+    state.note_drained(0, left_bytes=0, now_seconds=24.9)
+    assert verdict(state, 24.9, LIMITS) is None
+    assert verdict(state, 25.0, LIMITS) is CloseReason.SLOW_FRAME
+
+
+@pytest.mark.parametrize(
+    ("drained_bytes", "left_bytes", "expected_drained_seconds"),
+    [
+        (100, 50, 0.0),  # nothing more was read
+        (101, 49, 9.0),  # slow, but it reads
+        (100, 0, 9.0),  # nothing waits
+    ],
+)
+def test_progress_is_what_the_peer_has_read(
+    drained_bytes: int, left_bytes: int, expected_drained_seconds: float
+) -> None:
+    state = activity()
+    state.note_drained(100, left_bytes=50, now_seconds=0.0)
+    state.note_drained(drained_bytes, left_bytes=left_bytes, now_seconds=9.0)
+    assert state.drained_seconds == expected_drained_seconds

@@ -8,8 +8,8 @@ import pytest
 from tests.network.fakes import FakeClock, FakeHandler, FakeLoop, FakeTransport, connect
 from wakelog.network import refusals
 from wakelog.network.connection import Connection
+from wakelog.network.connection_table import CloseReason
 from wakelog.network.handler import AnswerError, Channel, Reply
-from wakelog.network.idle import CloseReason
 from wakelog.network.lanes import Lanes, LaneSpec
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import LoopLag

@@ -22,8 +22,8 @@ from typing import TypeAlias
 
 from wakelog.network import refusals
 from wakelog.network.connection import Connection
+from wakelog.network.connection_table import CloseReason
 from wakelog.network.errors import CallTimeout, ConnectFailed, SendFailed, TlsFailed, TooManyCalls
-from wakelog.network.idle import CloseReason
 from wakelog.network.limits import GIBIBYTE, ServerLimits
 from wakelog.network.signing import Credentials, sign
 from wakelog.network.tls import Tls, handshake_reason, make_context

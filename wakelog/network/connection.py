@@ -22,8 +22,8 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from typing import Protocol, cast
 
+from wakelog.network.connection_table import Activity, CloseReason
 from wakelog.network.errors import CallTimeout, SendFailed
-from wakelog.network.idle import Activity, CloseReason
 from wakelog.network.limits import ServerLimits
 from wakelog.network.peer import Peer
 from wakelog.protocol.command import RemotingCommand
@@ -90,6 +90,7 @@ class Connection(asyncio.Protocol):
         self.closed = False
         self.activity = Activity.begin(clock_seconds())
         self.peer = Peer(address, waiting_max=limits.requests_waiting_max)
+        self.handshake: asyncio.Task[None] | None = None
         self._owner = owner
         self._limits = limits
         self._clock_seconds = clock_seconds
@@ -124,6 +125,13 @@ class Connection(asyncio.Protocol):
         reason = self._owner.opened(self)
         if reason is not None:
             self.abort(reason)
+
+    def use_transport(self, transport: asyncio.Transport) -> None:
+        """Write to a TLS transport from now on; nothing was written before the handshake."""
+        assert not self._written_bytes
+        self.handshake = None
+        self._transport = transport
+        transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes_high)
 
     def data_received(self, data: bytes) -> None:
         """Decode a chunk and deliver the requests that it completed."""
@@ -206,7 +214,7 @@ class Connection(asyncio.Protocol):
         return size_bytes
 
     def observe(self, now_seconds: float) -> None:
-        """Note how much of its responses the peer has read, for ``idle.verdict``."""
+        """Note how much of its responses the peer has read, for ``verdict``."""
         assert self._transport is not None
         left_bytes = self._transport.get_write_buffer_size()
         if self._paused_by and self.activity.frame_begun_seconds is not None:
@@ -255,6 +263,8 @@ class Connection(asyncio.Protocol):
         if self._parts:
             self.flush()
         self._transport.close()
+        if self.handshake is not None:
+            self.handshake.cancel()
         self._lose()
 
     def abort(self, reason: CloseReason, detail: str = "") -> None:
@@ -266,6 +276,8 @@ class Connection(asyncio.Protocol):
             self._close_detail = detail
         self._parts.clear()
         self._transport.abort()
+        if self.handshake is not None:
+            self.handshake.cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the end to the owner; the transport calls this exactly once."""

@@ -1,20 +1,85 @@
-"""ConnectionTable: who is connected, who may connect, and how connections ended.
+"""Which connections may stay: caps when one opens, times while it is open, counts of both.
 
-The caps are on all connections and on those of one host, so that one peer in a loop cannot take the
-descriptors of every other. A connection over a cap is accepted and closed at once: left in the
-backlog it would look to its client like a slow broker.
+The caps are on all connections and on those of one host, so that one host cannot use up the
+descriptors. A connection above a cap is accepted and closed at once: left in the backlog it would
+look to its client like a slow broker. The sweep of the server asks ``verdict`` about each open one:
+
+| verdict | when |
+| --- | --- |
+| WRITE_STALL | responses wait, and the peer read no byte of them for ``write_stall_seconds_max`` |
+| SLOW_FRAME | no first frame, or an unfinished frame, for ``frame_seconds_max`` |
+| IDLE | nothing read and nothing written for ``idle_seconds_max`` |
 
 Invariants:
-    - ``len(table) <= connections_max`` and no host has more than its share.
-    - ids are never used twice.
+    - ``len(table) <= connections_max``, and no host has more than its share.
+
+Source: org.apache.rocketmq.remoting.netty.NettyRemotingServer, IdleStateHandler of
+serverChannelMaxIdleTimeSeconds (4.9.3); the other rules are ours.
 """
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from wakelog.network.idle import CloseReason
+from wakelog.network.limits import ServerLimits
+
+
+class CloseReason(StrEnum):
+    """Why a connection ended, for counts and logs."""
+
+    PEER = "peer"
+    REQUESTED = "requested"
+    BAD_FRAME = "badFrame"
+    IDLE = "idle"
+    SLOW_FRAME = "slowFrame"
+    WRITE_STALL = "writeStall"
+    WRITE_BUFFER = "writeBuffer"
+    NO_TLS = "noTls"
+    TLS_HANDSHAKE = "tlsHandshake"
+    TOO_MANY = "tooMany"
+    TOO_MANY_FROM_HOST = "tooManyFromHost"
+    SERVER_STOPPED = "serverStopped"
+
+
+class Activity(msgspec.Struct):
+    """When a connection did what, in seconds of one monotonic clock.
+
+    ``frame_begun_seconds`` is set while the first frame, or the rest of a frame, is missing. It
+    moves on while the server itself does not read. ``drained_bytes`` is what the kernel has sent.
+    """
+
+    opened_seconds: float
+    read_seconds: float
+    written_seconds: float
+    drained_seconds: float
+    frame_begun_seconds: float | None
+    drained_bytes: int = 0
+
+    @classmethod
+    def begin(cls, now_seconds: float) -> "Activity":
+        """Return the activity of a connection that opens now; its first frame is missing."""
+        return cls(now_seconds, now_seconds, now_seconds, now_seconds, now_seconds)
+
+    def note_drained(self, drained_bytes: int, *, left_bytes: int, now_seconds: float) -> None:
+        """Note how much the kernel has sent; it is progress if it is more, or everything."""
+        if drained_bytes > self.drained_bytes or not left_bytes:
+            self.drained_bytes = drained_bytes
+            self.drained_seconds = now_seconds
+
+
+def verdict(activity: Activity, now_seconds: float, limits: ServerLimits) -> CloseReason | None:
+    """Return why a connection has to be closed now, None if it may stay."""
+    if now_seconds - activity.drained_seconds >= limits.write_stall_seconds_max:
+        return CloseReason.WRITE_STALL
+    begun_seconds = activity.frame_begun_seconds
+    if begun_seconds is not None and now_seconds - begun_seconds >= limits.frame_seconds_max:
+        return CloseReason.SLOW_FRAME
+    last_seconds = max(activity.read_seconds, activity.written_seconds)
+    if now_seconds - last_seconds >= limits.idle_seconds_max:
+        return CloseReason.IDLE
+    return None
 
 
 class Member(Protocol):
@@ -60,7 +125,7 @@ class ConnectionTable(Generic[MemberT]):
         return len(self._members)
 
     def __iter__(self) -> Iterator[MemberT]:
-        """Iterate over a copy, so that closing may remove while one walks."""
+        """Iterate over a copy, because a connection that is closed removes itself."""
         return iter(tuple(self._members.values()))
 
     def get(self, connection_id: int) -> MemberT | None:
@@ -68,7 +133,7 @@ class ConnectionTable(Generic[MemberT]):
         return self._members.get(connection_id)
 
     def add(self, member: MemberT) -> CloseReason | None:
-        """Take in a new connection, or say why it may not stay."""
+        """Add a new connection, or return why it may not stay."""
         from_host = self._count_of_host.get(member.remote_host, 0)
         self._accepted_count += 1
         if len(self._members) >= self._connections_max:
@@ -80,7 +145,7 @@ class ConnectionTable(Generic[MemberT]):
         return None
 
     def remove(self, member: MemberT, reason: CloseReason) -> bool:
-        """Forget a connection; False if it was never taken in."""
+        """Remove a connection; False if it was never added."""
         self._closed_count[reason] += 1
         if self._members.pop(member.id, None) is None:
             return False

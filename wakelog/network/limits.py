@@ -40,6 +40,9 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """From a connection's start, or a frame's first byte, to the frame's end: 4 MiB at 2 Mbit/s.
     4.9.3 lets a client trickle for ever."""
 
+    handshake_seconds_max: float = 10.0
+    """A TLS handshake; Netty's SslHandler has the same limit."""
+
     requests_waiting_max: int = 1_024
     """Requests of the server that wait for a response of one connection; 4.9.3 has no limit."""
 
@@ -60,7 +63,7 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
         assert 0 < self.turn_budget_seconds < 1
         assert 0 <= self.poll_seconds < 0.001
         assert self.write_buffer_bytes_high < self.write_buffer_bytes_max
-        assert self.frame_seconds_max > 0
+        assert 0 < self.handshake_seconds_max < self.frame_seconds_max
         assert 0 < self.connections_per_host_max <= self.connections_max
 
     def connections_allowed(self, descriptors_max: int) -> int:

@@ -21,13 +21,19 @@ import msgspec
 
 from wakelog.network import refusals
 from wakelog.network.connection import Connection
-from wakelog.network.connection_table import ConnectionStatistics, ConnectionTable
+from wakelog.network.connection_table import (
+    CloseReason,
+    ConnectionStatistics,
+    ConnectionTable,
+    verdict,
+)
 from wakelog.network.errors import PortUnavailable, SendFailed
 from wakelog.network.handler import AnswerError, Handler, OnDeferred, refuse_deferred
-from wakelog.network.idle import CloseReason, verdict
 from wakelog.network.lanes import Lanes, LaneStatistics
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import PROBE_SECONDS, LoopLag, LoopLagStatistics
+from wakelog.network.tls import ServerTls, TlsMode, make_server_context
+from wakelog.network.tls_gate import TlsGate
 from wakelog.network.turn import Turn, TurnStatistics
 from wakelog.protocol.command import RemotingCommand
 from wakelog.telemetry.logs import LineBudget, Log, logger
@@ -37,6 +43,9 @@ SWEEP_SECONDS = 5.0
 
 QUIET_REASONS = frozenset({CloseReason.PEER, CloseReason.REQUESTED, CloseReason.SERVER_STOPPED})
 """Ends of connections that are nobody's fault and not worth a warning."""
+
+
+DISABLED_TLS = ServerTls()
 
 
 class ServerStatistics(msgspec.Struct, frozen=True):
@@ -59,14 +68,16 @@ class Server:
         limits: ServerLimits,
         on_deferred: OnDeferred = refuse_deferred,
         answer_error: AnswerError = refusals.failed,
+        tls: ServerTls = DISABLED_TLS,
         clock_seconds: Callable[[], float] = time.monotonic,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """Take no port yet; a loop must be running."""
+        """Take no port yet; a loop must be running. Raises: TlsRefused."""
         self._loop = asyncio.get_running_loop()
         self._limits = limits
         self._clock_seconds = clock_seconds
         self._lanes = lanes
+        self.use_tls(tls)
         self._loop_lag = LoopLag(clock_seconds())
         self._turn = Turn(
             handler,
@@ -126,13 +137,6 @@ class Server:
         while self._bound:
             sock, refused_codes = self._bound.pop(0)
             host, port = sock.getsockname()[:2]
-            make = partial(
-                Connection,
-                self,
-                self._limits,
-                refused_codes=refused_codes,
-                clock_seconds=self._clock_seconds,
-            )
             try:
                 # Here and not in create_server: uvloop's swallows the error of a taken port.
                 sock.listen(self._limits.backlog)
@@ -140,9 +144,31 @@ class Server:
                 sock.close()
                 raise PortUnavailable(host, port, error) from error
             listening = await self._loop.create_server(
-                make, sock=sock, backlog=self._limits.backlog
+                partial(self._accept, refused_codes), sock=sock, backlog=self._limits.backlog
             )
             self._listening.append(listening)
+
+    def use_tls(self, tls: ServerTls) -> None:
+        """Read certificates and keys (again), for the connections accepted from now on.
+
+        Raises: TlsRefused; then nothing changes.
+        """
+        is_used = tls.mode is not TlsMode.DISABLED
+        self._tls_context = make_server_context(tls) if is_used else None
+        self._requires_tls = tls.mode is TlsMode.ENFORCING
+
+    def _accept(self, refused_codes: Collection[int]) -> asyncio.Protocol:
+        connection = Connection(
+            self, self._limits, refused_codes=refused_codes, clock_seconds=self._clock_seconds
+        )
+        if self._tls_context is None:
+            return connection
+        return TlsGate(
+            connection,
+            self._tls_context,
+            requires_tls=self._requires_tls,
+            handshake_seconds_max=self._limits.handshake_seconds_max,
+        )
 
     def stop_listening(self) -> None:
         """Accept no more connections; those that are open go on."""

@@ -1,27 +1,30 @@
-"""TLS as who calls wants it: an option's value, and the context that connections are made with.
+"""TLS settings of both ends as values, and the contexts that are made from them.
 
-A server is trusted if its certificate is, and if the certificate is for the address that was
-called. RocketMQ's own clients ask for neither by default, and for the second never.
+A client trusts a server if its certificate is trusted and is for the address that was called.
+RocketMQ's own clients check neither by default, and never the second. A server trusts the clients
+whose certificates a signer in ``trust_path`` has signed, if it checks them at all.
 
-Invariants: what is not given is the safe choice; a password is never shown or asked for.
+Invariants: a setting that is not given is the safe choice, except ``TlsMode.DISABLED``; a password
+is never shown and never requested at the terminal.
 
-Source: org.apache.rocketmq.remoting.netty.TlsSystemConfig, TlsHelper (4.9.3) for what can be set.
+Source: org.apache.rocketmq.remoting.netty.TlsSystemConfig, TlsHelper, common.TlsMode (4.9.3).
 """
 
 from __future__ import annotations
 
 import ssl
+from enum import StrEnum
 from typing import NamedTuple
 
 from wakelog.network.errors import TlsRefused
 
 
 class Tls(NamedTuple):
-    """Paths are of PEM files; an empty one is not given.
+    """Settings of a client. Paths are of PEM files; an empty one is not given.
 
-    trust_path: certificates of those who sign servers', in the place of the system's.
-    cert_path, key_path: who calls, for servers that ask.
-    checks_server, checks_host: False takes any certificate, or one for any address.
+    trust_path: certificates of the signers of servers, in place of the system's.
+    cert_path, key_path: the client's own, for servers that check them.
+    checks_server, checks_host: False accepts any certificate, or one for any address.
     """
 
     trust_path: str = ""
@@ -32,36 +35,73 @@ class Tls(NamedTuple):
     checks_host: bool = True
 
     def __repr__(self) -> str:
-        """Leave out what is secret: options are shown in errors and logs."""
+        """Leave out the password: errors and logs show options."""
         return f"Tls{self._replace(key_password='')[:]!r}"
 
 
+class TlsMode(StrEnum):
+    """tls.server.mode: which connections a server accepts."""
+
+    DISABLED = "disabled"
+    """Without TLS only."""
+
+    PERMISSIVE = "permissive"
+    """Both: the first byte of a connection decides."""
+
+    ENFORCING = "enforcing"
+    """With TLS only."""
+
+
+class ClientAuth(StrEnum):
+    """tls.server.need.client.auth: whether a server asks clients for a certificate."""
+
+    NONE = "none"
+    OPTIONAL = "optional"
+    REQUIRE = "require"
+
+
+class ServerTls(NamedTuple):
+    """Settings of a server. Paths are of PEM files; an empty one is not given."""
+
+    mode: TlsMode = TlsMode.DISABLED
+    cert_path: str = ""
+    key_path: str = ""
+    key_password: str = ""
+    trust_path: str = ""
+    client_auth: ClientAuth = ClientAuth.NONE
+
+    def __repr__(self) -> str:
+        """Leave out the password: errors and logs show options."""
+        return f"ServerTls{self._replace(key_password='')[:]!r}"
+
+
 def make_context(tls: Tls) -> ssl.SSLContext:
-    """Return what connections are made with. Raises: TlsRefused."""
+    """Return the context of a client's connections. Raises: TlsRefused."""
     context = ssl.create_default_context()
     if tls.trust_path:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        try:
-            context.load_verify_locations(tls.trust_path)
-        except OSError as error:
-            raise TlsRefused(_said(tls.trust_path, "certificates", error)) from error
+        _load_signers(context, tls.trust_path)
     if tls.cert_path:
-        try:
-            # Without a password OpenSSL would ask for one at the terminal.
-            context.load_cert_chain(
-                tls.cert_path, tls.key_path or None, password=lambda: tls.key_password
-            )
-        except OSError as error:
-            files = " and ".join(filter(None, (tls.cert_path, tls.key_path)))
-            raise TlsRefused(_said(files, "a certificate and its key", error)) from error
+        _load_own(context, tls.cert_path, tls.key_path, tls.key_password)
     context.check_hostname = tls.checks_host and tls.checks_server
     if not tls.checks_server:
         context.verify_mode = ssl.CERT_NONE
     return context
 
 
+def make_server_context(tls: ServerTls) -> ssl.SSLContext:
+    """Return the context of a server's connections. Raises: TlsRefused."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _load_own(context, tls.cert_path, tls.key_path, tls.key_password)
+    if tls.client_auth is not ClientAuth.NONE:
+        _load_signers(context, tls.trust_path)
+        is_required = tls.client_auth is ClientAuth.REQUIRE
+        context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
+    return context
+
+
 def handshake_reason(error: OSError) -> str:
-    """Return why no TLS came about, in words."""
+    """Return in words why a handshake failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
@@ -69,9 +109,25 @@ def handshake_reason(error: OSError) -> str:
     return "it ended the connection before TLS was agreed on"
 
 
-def _said(files: str, wanted: str, error: OSError) -> str:
+def _load_signers(context: ssl.SSLContext, path: str) -> None:
+    try:
+        context.load_verify_locations(path)
+    except OSError as error:
+        raise TlsRefused(_refusal(path, "certificates", error)) from error
+
+
+def _load_own(context: ssl.SSLContext, cert_path: str, key_path: str, key_password: str) -> None:
+    try:
+        # Without a password OpenSSL would ask for one at the terminal.
+        context.load_cert_chain(cert_path, key_path or None, password=lambda: key_password)
+    except OSError as error:
+        files = " and ".join(filter(None, (cert_path, key_path)))
+        raise TlsRefused(_refusal(files, "a certificate and its key", error)) from error
+
+
+def _refusal(files: str, wanted: str, error: OSError) -> str:
     reason = _words(error) if isinstance(error, ssl.SSLError) else error.strerror or str(error)
-    return f"{files} cannot be read as {wanted}: {reason}"
+    return f"{files or 'an empty path'} cannot be read as {wanted}: {reason}"
 
 
 def _words(error: ssl.SSLError) -> str:

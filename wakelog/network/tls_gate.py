@@ -1,0 +1,129 @@
+"""TlsGate: decides by the first byte of an accepted connection whether it uses TLS.
+
+Clients with and without TLS use one port. A TLS connection begins with a handshake record (0x16).
+A frame begins with its length, and a frame of 0x16...... bytes is above every limit. So the first
+byte is enough. The gate gives the socket to the Connection and is then out of the way: later
+bytes of a connection without TLS cost nothing.
+
+    first byte   permissive                 enforcing
+    0x16         handshake, Connection      handshake, Connection
+    other        Connection                 closed
+
+The Connection is in the server's table from the accept on, so that every limit on connections holds
+during a handshake. ``handshake_seconds_max`` limits the handshake.
+
+Source: org.apache.rocketmq.remoting.netty.NettyRemotingServer.HandshakeHandler (4.9.3).
+"""
+
+import asyncio
+import ssl
+from typing import cast
+
+from wakelog.network.connection import Connection
+from wakelog.network.connection_table import CloseReason
+from wakelog.network.tls import handshake_reason
+
+HANDSHAKE_BYTE = 0x16
+"""ContentType handshake of RFC 8446, section 5.1."""
+
+SHUTDOWN_SECONDS_MAX = 1.0
+"""How long a closed connection waits for the client to end TLS, too."""
+
+
+class TlsGate(asyncio.Protocol):
+    """The protocol of one accepted socket until its Connection takes over."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        context: ssl.SSLContext,
+        *,
+        requires_tls: bool,
+        handshake_seconds_max: float,
+    ) -> None:
+        """Wait for the transport. requires_tls: close connections without TLS."""
+        self._connection = connection
+        self._context = context
+        self._requires_tls = requires_tls
+        self._handshake_seconds_max = handshake_seconds_max
+        self._transport: asyncio.Transport | None = None
+        self._handshake: asyncio.Task[None] | None = None
+        self._decrypted: list[bytes] = []
+        self._is_lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Let the Connection ask the server whether it may stay."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._connection.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Give the socket to the Connection, after a handshake if the first byte begins one."""
+        assert self._transport is not None
+        if self._handshake is not None:
+            # The first requests arrived together with the end of the handshake.
+            self._decrypted.append(data)
+        elif data[0] == HANDSHAKE_BYTE:
+            self._transport.pause_reading()
+            loop = asyncio.get_running_loop()
+            self._handshake = self._connection.handshake = loop.create_task(self._shake_hands())
+            # The order of the loop's queue: start_tls puts its protocol in place, asks for that
+            # protocol's connection_made, and for reading; what is asked for now comes after these
+            # and before the loop reads.
+            loop.call_soon(loop.call_soon, self._feed, data)
+        elif self._requires_tls:
+            self._connection.abort(CloseReason.NO_TLS)
+        else:
+            self._transport.set_protocol(self._connection)
+            self._connection.data_received(data)
+
+    def _feed(self, data: bytes) -> None:
+        """Give the bytes that were read too early to the protocol of the handshake."""
+        assert self._transport is not None
+        if self._transport.is_closing():
+            return
+        assert self._transport.get_protocol() is not self, "the handshake has not begun"
+        protocol = cast(asyncio.BufferedProtocol, self._transport.get_protocol())
+        rest = memoryview(data)
+        while rest and not self._transport.is_closing():
+            buffer = memoryview(protocol.get_buffer(len(rest)))
+            size_bytes = min(len(buffer), len(rest))
+            buffer[:size_bytes] = rest[:size_bytes]
+            protocol.buffer_updated(size_bytes)
+            rest = rest[size_bytes:]
+
+    async def _shake_hands(self) -> None:
+        assert self._transport is not None
+        connection = self._connection
+        try:
+            transport = await asyncio.get_running_loop().start_tls(
+                self._transport,
+                self,
+                self._context,
+                server_side=True,
+                ssl_handshake_timeout=self._handshake_seconds_max,
+                ssl_shutdown_timeout=SHUTDOWN_SECONDS_MAX,
+            )
+        except (OSError, asyncio.CancelledError) as error:
+            # The loop reports a handshake that takes too long as a ConnectionAbortedError. The
+            # Connection cancels it when it is closed, which start_tls of uvloop does not notice.
+            connection.handshake = transport = None
+            if isinstance(error, OSError):
+                is_late = isinstance(error, ConnectionAbortedError)
+                detail = str(error) if is_late else handshake_reason(error)
+                connection.abort(CloseReason.TLS_HANDSHAKE, detail)
+        if transport is not None:
+            connection.use_transport(transport)
+            transport.set_protocol(connection)
+            for data in self._decrypted:
+                connection.data_received(data)
+            if not self._is_lost:
+                return
+        if not connection.closed:
+            # The loop reports no end to the protocol behind a handshake that failed.
+            connection.connection_lost(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Report the end of a connection that never got through, or whose requests wait here."""
+        self._is_lost = True
+        if (self._handshake is None or self._handshake.done()) and not self._connection.closed:
+            self._connection.connection_lost(exc)
