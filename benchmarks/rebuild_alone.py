@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wakelog.cli.log_work import make_files, verify
+from wakelog.audit.rebuild import make_files
+from wakelog.audit.verify import verify
 from wakelog.dispatchers.sync_files import sync_tree
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
@@ -82,7 +83,7 @@ def _measure(store: Path, into: Path, whole: Path) -> Alone:
         shutil.rmtree(into, ignore_errors=True)
         into.mkdir()
         began_seconds = time.perf_counter()
-        found = make_files(config, str(into), show_progress=False)
+        found = make_files(config, str(into))
         rebuilds.append(time.perf_counter() - began_seconds)
         sync_tree(RealFileSystem(), str(into))
         syncs.append(time.perf_counter() - began_seconds)
@@ -90,7 +91,7 @@ def _measure(store: Path, into: Path, whole: Path) -> Alone:
         copies.append(copy_bytes_per_second())
         whole_config = StoreConfig(store_path_root=str(whole))
         began_seconds = time.perf_counter()
-        report = verify(whole_config, scratch=str(into.parent), show_progress=False)
+        report = verify(whole_config, scratch=str(into.parent))
         verifies.append(time.perf_counter() - began_seconds)
         if not report.findings.is_sound:
             raise RuntimeError(f"the real broker's store is not sound: {report.findings.kept}")

@@ -41,7 +41,7 @@ def test_a_changed_body(hosts: dict[str, Any], kernels: Kernels | None) -> None:
     assert checked(log, kernels).damaged == []
     log.damage(log.data.index(b"changed"), b"C")
     check = checked(log, kernels)
-    assert check.damaged == [DamagedBody(at, "T", 3, 7)]
+    assert check.damaged == [DamagedBody(at, "T", 3, 7, log.end - at)]
     assert check.statistics() == {"damaged_count": 1}
 
 

@@ -10,8 +10,8 @@ from tests.dispatchers.stores import NOW_MS, dispatch_config, queue_entries
 from tests.fakes.logs import read_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
-from wakelog.audit.parallel.turns import InTurn
 from wakelog.audit.rebuild import LogReport, Rebuild
+from wakelog.audit.workers import InTurn
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.paths import offset_name
 
@@ -98,7 +98,7 @@ def test_a_damaged_body_is_named() -> None:
     log.damage(log.offsets[2] + 100, b"y")
     _, report, _ = rebuilt(log)
     assert report.damaged_bodies_count == 1
-    assert report.damaged_bodies == ((log.offsets[2], "T", 0, 2),)
+    assert report.damaged_bodies == ((log.offsets[2], "T", 0, 2, log.end - log.offsets[2]),)
 
 
 @pytest.mark.parametrize("in_bulk", [False, True])

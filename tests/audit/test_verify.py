@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
-from zlib import crc32
 
 import msgspec
 import pytest
 
 from tests.dispatchers.test_golden_rebuild import config_of
 from tests.golden_stores import open_golden
-from wakelog.audit import verify
 from wakelog.audit.rebuild import LogReport, Rebuild
 from wakelog.audit.verify import VerifyReport, verify_store
 from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.store_lock import StoreLock
-from wakelog.storage.durability.sum_keeper import ChangedBlock, SumWriter
+from wakelog.storage.durability.sum_keeper import SumWriter
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.recovery.steps import Recovered, recover
 
@@ -61,36 +56,10 @@ def run(made: Rebuild) -> LogReport:
 
 def verified(name: str, archive: str, tmp_path: Path, *, is_live: bool = False) -> VerifyReport:
     store, _ = open_golden(name, tmp_path, archive=archive)
-    return look(name, store, tmp_path, is_live=is_live)
+    return verify_golden(name, store, tmp_path, is_live=is_live)
 
 
-class BadSectors(RealFileSystem):
-    """A disk that refuses to give one file, with an error number."""
-
-    def __init__(self, path: Path, number: int) -> None:
-        super().__init__()
-        self.path, self.number = str(path), number
-        self.fds: set[int] = set()
-
-    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
-        fd = super().open(path, create=create, read_only=read_only)
-        (self.fds.add if path == self.path else self.fds.discard)(fd)
-        return fd
-
-    def pread(self, fd: int, length: int, position: int) -> bytes:
-        self.refuse(fd)
-        return super().pread(fd, length, position)
-
-    def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
-        self.refuse(fd)
-        return super().pread_into(fd, buffer, position)
-
-    def refuse(self, fd: int) -> None:
-        if fd in self.fds:
-            raise OSError(self.number, os.strerror(self.number))
-
-
-def look(
+def verify_golden(
     name: str,
     store: Path,
     tmp_path: Path,
@@ -145,34 +114,12 @@ def test_what_a_running_broker_has_not_dispatched_is_no_damage(name: str, tmp_pa
     assert verified(name, "store", tmp_path, is_live=True).findings.is_sound
 
 
-def test_a_queue_that_is_gone_is_missed(tmp_path: Path) -> None:
-    store, _ = open_golden("basic", tmp_path)
-    shutil.rmtree(store / "consumequeue" / "GoldTopicA" / "0")
-    kept = look("basic", store, tmp_path).findings.kept
-    assert {(found.place, found.reason) for found in kept} == {
-        ("consumequeue/GoldTopicA/0", "no entry")
-    }
-
-
 def test_a_file_that_ends_the_reading_is_listed_once(tmp_path: Path) -> None:
     store, _ = open_golden("basic", tmp_path)
     path = store / "commitlog" / f"{7:020d}"
     path.write_bytes((store / "commitlog" / ("0" * 20)).read_bytes())
-    report = look("basic", store, tmp_path)
+    report = verify_golden("basic", store, tmp_path)
     assert [found.place for found in report.findings.kept] == [f"commitlog/{path.name}"]
-
-
-def test_neighbouring_blocks_that_changed_are_one_and_others_not(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    looked = [*(ChangedBlock(at, at + 10) for at in (0, 10, 30)), 5, ChangedBlock(40, 50)]
-    monkeypatch.setattr(verify, "compare_sums", lambda *_: looked)
-    config = config_of(open_golden("basic", tmp_path)[1], tmp_path)
-    found = list(verify._changed_blocks(RealFileSystem(), config, crc32))
-    assert [one.physical_offset for one in found] == [0, 30, 40]
-    assert found[0].reason.startswith("in 20 bytes")
-    del looked[1:]
-    assert len(list(verify._changed_blocks(RealFileSystem(), config, crc32))) == 1
 
 
 def flip(path: Path, position: int) -> None:
@@ -217,7 +164,7 @@ def test_one_flipped_bit_is_found_and_located(
 ) -> None:
     store, _ = open_golden("basic", tmp_path)
     damage(store)
-    found = look("basic", store, tmp_path).findings
+    found = verify_golden("basic", store, tmp_path).findings
     assert not found.is_sound
     [first, *_] = [finding for finding in found.kept if finding.kind == kind]
     assert offset is None or first.physical_offset == offset
@@ -244,13 +191,13 @@ def test_below_the_watermark_the_last_record_is_no_tail(tmp_path: Path) -> None:
     magic = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
     place = segment.start_offset + path.read_bytes().rindex(magic) - MAGIC_OFFSET
     flip(path, place - segment.start_offset + MAGIC_OFFSET)
-    kept = look("basic", store, tmp_path).findings.kept
+    kept = verify_golden("basic", store, tmp_path).findings.kept
     [record] = [finding for finding in kept if finding.kind == "record"]
     assert record.physical_offset == place
     assert record.reason == f"{end - place} bytes that were durable hold no record"
     assert not [finding for finding in kept if finding.kind == "tail"]
     (store / "wakelog.watermark").unlink()
-    kept = look("basic", store, tmp_path / "again").findings.kept
+    kept = verify_golden("basic", store, tmp_path / "again").findings.kept
     assert [finding.physical_offset for finding in kept if finding.kind == "tail"] == [place]
 
 
@@ -259,10 +206,10 @@ def test_segments_missing_below_the_watermark_are_damage(tmp_path: Path) -> None
     recovered = taken_over(config_of(manifest, store))
     recovered.files.close()
     sorted((store / "commitlog").iterdir())[-1].unlink()
-    kept = look("basic", store, tmp_path).findings.kept
+    kept = verify_golden("basic", store, tmp_path).findings.kept
     assert any("its segments end at" in finding.reason for finding in kept)
     # Of a broker that runs they may have been made since they were listed.
-    kept = look("basic", store, tmp_path / "live", is_live=True).findings.kept
+    kept = verify_golden("basic", store, tmp_path / "live", is_live=True).findings.kept
     assert not any("its segments end at" in finding.reason for finding in kept)
 
 
@@ -273,60 +220,16 @@ def test_what_no_crc_of_a_record_covers_is_found_by_the_sums(tmp_path: Path) -> 
     recovered = taken_over(config)
     recovered.files.close()
     flip(store / "commitlog" / ("0" * 20), FLAG_OFFSET)
-    assert look("basic", store, tmp_path / "unseen").findings.is_sound
+    assert verify_golden("basic", store, tmp_path / "unseen").findings.is_sound
     flip(store / "commitlog" / ("0" * 20), FLAG_OFFSET)
     cover = SumWriter(fs, config)
     while cover.step(recovered.report.log_end, 1 << 30):
         pass
     cover.close()
-    assert look("basic", store, tmp_path / "sound").findings.is_sound
+    assert verify_golden("basic", store, tmp_path / "sound").findings.is_sound
     flip(store / "commitlog" / ("0" * 20), FLAG_OFFSET)
-    [found] = look("basic", store, tmp_path / "changed").findings.kept
+    [found] = verify_golden("basic", store, tmp_path / "changed").findings.kept
     assert (found.kind, found.physical_offset) == ("block", 0)
-
-
-@pytest.mark.parametrize("kind", ["queue", "index"])
-def test_a_file_that_the_disk_does_not_give_is_damage_and_the_rest_is_compared(
-    kind: str, tmp_path: Path
-) -> None:
-    store, _ = open_golden("basic", tmp_path)
-    sound = look("basic", store, tmp_path / "sound")
-    folder = store / ("index" if kind == "index" else "consumequeue")
-    path = min(file for file in folder.rglob("*") if file.is_file())
-    report = look("basic", store, tmp_path / "bad", fs=BadSectors(path, errno.EIO))
-    [found] = report.findings.kept
-    assert (found.kind, found.place) == (kind, str(path.relative_to(store)))
-    assert found.reason == "the disk does not give it: I/O error"
-    assert (found.topic is None) == (kind == "index")
-    assert report.queues_count == sound.queues_count
-    assert report.keys_count + report.entries_count > 0
-
-
-def test_a_file_that_this_process_may_not_read_says_nothing_of_the_store(tmp_path: Path) -> None:
-    store, _ = open_golden("basic", tmp_path)
-    path = min(file for file in (store / "consumequeue").rglob("*") if file.is_file())
-    with pytest.raises(PermissionError, match=str(path)):
-        look("basic", store, tmp_path, fs=BadSectors(path, errno.EACCES))
-
-
-@pytest.mark.parametrize("folder", ["consumequeue/GoldTopicA/0", "index"])
-def test_a_file_of_its_own_that_it_cannot_read_says_nothing_of_the_store(
-    folder: str, tmp_path: Path
-) -> None:
-    store, _ = open_golden("basic", tmp_path)
-
-    class Failing(BadSectors):
-        def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
-            fd = super().open(path, create=create, read_only=read_only)
-            (self.fds.add if path.startswith(self.path) else self.fds.discard)(fd)
-            return fd
-
-        def pread(self, fd: int, length: int, position: int) -> bytes:
-            return RealFileSystem.pread(self, fd, length, position)  # while it is made
-
-    path = tmp_path / "rebuilt" / folder
-    with pytest.raises(OSError, match=str(path)):
-        look("basic", store, tmp_path, fs=Failing(path, errno.EIO))
 
 
 def test_it_lets_every_file_go(tmp_path: Path) -> None:
@@ -343,23 +246,14 @@ def test_it_lets_every_file_go(tmp_path: Path) -> None:
             super().close(fd)
 
     store, _ = open_golden("filter_ext", tmp_path)
-    look("filter_ext", store, tmp_path, fs=Counted())
+    verify_golden("filter_ext", store, tmp_path, fs=Counted())
     assert Counted.fds == set()
-
-
-def test_an_index_that_is_not_kept_is_not_compared(tmp_path: Path) -> None:
-    store, _ = open_golden("basic", tmp_path)
-    for path in (store / "index").iterdir():
-        path.unlink()
-    report = look("basic", store, tmp_path, has_index=False)
-    assert report.findings.is_sound
-    assert (report.keys_count, report.entries_count > 0) == (0, True)
 
 
 def test_a_mark_that_is_no_file_is_damage_and_says_nothing(tmp_path: Path) -> None:
     store, _ = open_golden("basic", tmp_path)
     (store / "wakelog.watermark").mkdir()
-    report = look("basic", store, tmp_path)
+    report = verify_golden("basic", store, tmp_path)
     assert [finding[1:4] for finding in report.findings.kept] == [
         ("file", "wakelog.watermark", "no regular file")
     ]
@@ -375,6 +269,6 @@ def test_of_very_many_places_without_a_record_some_are_named(tmp_path: Path) -> 
         # Every other record is spoilt, so that each is a stretch of its own.
         spoilt = [b"\0\0\0\0" if i % 2 else magic for i in range(len(pieces) - 1)]
         segment.write_bytes(b"".join(map(b"".join, zip(pieces, [*spoilt, b""], strict=True))))
-    findings = look("basic", store, tmp_path).findings.kept
+    findings = verify_golden("basic", store, tmp_path).findings.kept
     reasons = [finding.reason for finding in findings if finding.kind == "record"]
     assert any("more places hold no record" in reason for reason in reasons)

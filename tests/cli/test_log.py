@@ -10,7 +10,8 @@ import pytest
 
 from tests.cli.fakes import FakeDeployment
 from tests.golden_stores import open_golden
-from wakelog.cli import app, log_work
+from wakelog.audit import rebuild
+from wakelog.cli import app
 from wakelog.cli.stop_signals import StopSignals
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.file_system import RealFileSystem
@@ -247,7 +248,7 @@ def test_what_a_rebuild_made_when_it_failed_is_removed(
 
     store, _ = open_golden("ipv6", tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(log_work, "sync_tree", fail)
+    monkeypatch.setattr(rebuild, "sync_tree", fail)
     assert run(*words, "--store", str(store)) == 1
     assert not (tmp_path / "new").exists() and not (store / "wakelog.rebuild").exists()
     assert run("verify", "--store", str(store)) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,21 @@ def test_a_log_alone_is_no_store(tmp_path: Path) -> None:
             store_config(str(none), None, [], takes_log_alone=True)
 
 
-def test_a_setting_that_does_not_exist_is_told(
+def test_an_index_of_another_shape_needs_its_settings(tmp_path: Path) -> None:
+    store, _ = open_golden("ipv6", tmp_path)
+    index_bytes = 40 + 4 * 100 + 20 * 999
+    for path in (store / "index").iterdir():
+        os.truncate(path, index_bytes)
+    with pytest.raises(PlanRefused, match=f"have {index_bytes} bytes") as refused:
+        store_config(str(store), None, [], needs_index=True)
+    assert "--set maxHashSlotNum=... --set maxIndexNum=..." in refused.value.remedy
+    given = ["maxHashSlotNum=100", "maxIndexNum=999"]
+    found = store_config(str(store), None, given, needs_index=True)
+    assert (found.index_slot_count, found.index_entry_count) == (100, 999)
+    store_config(str(store), None, [])  # a dump or a rebuild does not read the index
+
+
+def test_a_setting_that_does_not_exist_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, _ = open_golden("ipv6", tmp_path)

@@ -21,8 +21,7 @@ from tests.dispatchers.test_golden_rebuild import config_of
 from tests.fakes.stores import open_store, put
 from tests.golden_stores import open_golden
 from wakelog.audit.rebuild import Rebuild
-from wakelog.audit.verify import VerifyReport, verify_store
-from wakelog.cli.log_work import verify
+from wakelog.audit.verify import VerifyReport, verify, verify_store
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
@@ -267,7 +266,7 @@ def test_a_file_in_a_folders_place(
     make(directory / name)
     config = config_of(manifest, directory)
     with suppress(StoreError):
-        report = verify(config, scratch=str(tmp_path), show_progress=False)
+        report = verify(config, scratch=str(tmp_path))
         assert not report.findings.is_sound
     with suppress(StoreError):
         open_store(RealFileSystem(), config, start_guard=True).close(dispatch_behind_bytes=0)

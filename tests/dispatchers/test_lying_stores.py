@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.audit.test_verify import look
+from tests.audit.test_verify import verify_golden
 from tests.dispatchers.test_golden_rebuild import config_of
 from tests.fakes.stores import MEMORY_BYTES, NOW_MS
 from tests.golden_stores import open_golden
@@ -76,7 +76,7 @@ PLACES = {
     "an entry's successor": Place("index/*", 0, HEADER.size + 500 * SLOT.size + 36, _OF_32),
     "times of the checkpoint": Place("checkpoint", 0, 0, tuple(lie * 3 for lie in _OF_64)),
 }
-# A start does not look at front segments again, and a pull only at where a record begins: what lies
+# A start does not check front segments again, and a pull checks only where a record begins: damage
 # further inside is left to a verification.
 LEFT_TO_VERIFICATION = {("body length of a record in segment 0", crashed) for crashed in (0, 1)}
 CASES = [
@@ -107,7 +107,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("first")
     place = next(iter(PLACES.values()))
     config, _ = lied_to(place, place.lies[0], folder)
-    assert not look(STORE, Path(config.store_path_root), folder).findings.is_sound
+    assert not verify_golden(STORE, Path(config.store_path_root), folder).findings.is_sound
 
 
 def dispatch(config: StoreConfig, store: MessageStore) -> None:
@@ -194,7 +194,7 @@ def test_a_start_serves_only_records(
 def test_a_verification_ends_with_a_report(place: Place, lie: bytes, tmp_path: Path) -> None:
     config, _ = lied_to(place, lie, tmp_path)
     tracemalloc.start()
-    report = look(STORE, Path(config.store_path_root), tmp_path)
+    report = verify_golden(STORE, Path(config.store_path_root), tmp_path)
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak_bytes < MEMORY_BYTES_MAX

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from wakelog.audit.parallel.turns import InTurn, Later
+from wakelog.audit.workers import InTurn, Later
 
 T = TypeVar("T")
 

@@ -9,12 +9,16 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from tests.dispatchers.test_golden_rebuild import config_of
 from tests.fakes.records import LogBytes
+from tests.golden_stores import open_golden
 from tests.spark.logs import write_segments
 from wakelog.spark.options import ReadOptions, read_options
 from wakelog.spark.query import PlannedTask, Query, row_options
 from wakelog.spark.source import DamageReader, LogReader
 from wakelog.spark.tasks import LogPartition, arrow_schema, damage_batches, read_messages
+from wakelog.storage.durability.sum_keeper import SumWriter
+from wakelog.storage.file_system import RealFileSystem
 
 PLACES = StructType([StructField("commitLogOffset", LongType())])
 DAMAGE = StructType([StructField("beginOffset", LongType()), StructField("path", StringType())])
@@ -63,3 +67,25 @@ def test_damage_and_gaps_are_rows(tmp_path: Path) -> None:
 def test_the_options_of_rows() -> None:
     options = read_options({"path": "/s", "verifyCrc": "true", "arrowBatchRows": "5"})
     assert (row_options(options).verify_crc, row_options(options).batch_rows) == (True, 5)
+
+
+@pytest.mark.golden
+def test_rot_that_no_crc_covers_is_damage_by_the_sums(tmp_path: Path) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    while SumWriter(RealFileSystem(), config_of(manifest, store)).step(1 << 20, 1 << 30):
+        pass
+    options = read_options({"path": str(store), "table": "damage"})
+    query = Query(options)
+    views = query.views()
+    plan = query.plan(views, query.select(views))
+
+    def damage() -> list[int]:
+        found = [damage_batches(options, DAMAGE, planned) for planned in plan]
+        return [row["beginOffset"] for each in found for batch in each for row in batch.to_pylist()]
+
+    assert damage() == []
+    segment = min((store / "commitlog").iterdir())
+    rotten = bytearray(segment.read_bytes())
+    rotten[48] ^= 1  # of the time at which the message was made
+    segment.write_bytes(rotten)
+    assert damage() == [0]

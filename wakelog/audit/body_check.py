@@ -24,6 +24,7 @@ class DamagedBody(NamedTuple):
     topic: str
     queue_id: int
     queue_offset: int
+    size_bytes: int
 
 
 class BodyCheck:
@@ -86,5 +87,12 @@ class BodyCheck:
     def _note(self, request: DispatchRequest) -> None:
         self.damaged_count += 1
         if len(self.damaged) < DAMAGED_BODIES_KEPT_MAX:
-            place = request.physical_offset, request.topic, request.queue_id, request.queue_offset
-            self.damaged.append(DamagedBody(*place))
+            self.damaged.append(
+                DamagedBody(
+                    request.physical_offset,
+                    request.topic,
+                    request.queue_id,
+                    request.queue_offset,
+                    request.size_bytes,
+                )
+            )

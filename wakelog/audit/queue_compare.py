@@ -19,7 +19,7 @@ import contextlib
 from collections.abc import Iterator
 from enum import Enum
 from posixpath import join
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from wakelog.storage.queue.crash_end import ENTRY_DTYPE
 from wakelog.storage.queue.entries import PADDING_SIZE
 
 Array = np.ndarray[Any, Any]
+
+NO_ENTRY: Final = "no entry"
+BEYOND_END: Final = "entries of records behind the log's end"
 
 assert ENTRY_DTYPE.itemsize == ENTRY_BYTES
 
@@ -144,8 +147,8 @@ def _differences(
             )
             lost[i], wrong[i] = outcome is _Unit.LOST, outcome is _Unit.WRONG
     reasons = (
-        ("no entry", ~has & wanted & ~ours_padded, ours),
-        ("entries of records behind the log's end", beyond, theirs),
+        (NO_ENTRY, ~has & wanted & ~ours_padded, ours),
+        (BEYOND_END, beyond, theirs),
         ("entries of no record", has & ~wanted & ~old & ~beyond, theirs),
         ("another entry than the record's", has & wanted & ~same & ~beyond, ours),
         ("no extension unit where the entry points to", lost, ours),

@@ -1,19 +1,27 @@
-"""Makes queues and index from the log alone, in a folder of their own, and says what the log is.
+"""Makes queues and index from the log alone, in a separate folder, and reports what the log holds.
 
-What a broker that starts over a copied log does, without the broker: nothing of the store is
-written, and what it has of queues and index does not count. `verify` compares the result with
-what the store has; `wakelog log rebuild` puts it in its place.
+This is what a broker does when it starts over a copied log. It does not write to the store and
+does not read the store's queues and index. `verify.py` compares the result with them, and
+`replacement.py` puts the result in their place.
+
+The log's stretches are scanned by threads, or by tasks that ran before (`parts.py`). One thread
+dispatches them in order.
 
 Invariants:
-- The store is only read. Everything new lies below `target`, which has to be empty.
-- The log's end is behind its last sound record; what is written behind that is the tail.
+- The store is only read. All new files are below `target`, which has to be empty.
+- The log's end is the end of its last sound record; bytes after it are the tail.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService (4.9.3).
 """
 
 from __future__ import annotations
 
+import gc
+import os
+import shutil
+import time
 from collections.abc import Callable
+from os.path import abspath, dirname, expanduser
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -21,32 +29,43 @@ import msgspec
 import numpy as np
 
 from wakelog.audit.body_check import BodyCheck, DamagedBody
-from wakelog.audit.parallel.stretches import Lane, Stretches
-from wakelog.audit.parallel.turns import InTurn
+from wakelog.audit.operator import SILENT, AuditRefused, Operator
+from wakelog.audit.scratch_files import UnfinishedFileSystem
+from wakelog.audit.stretches import FillStretch, Lane, Stretches
+from wakelog.audit.workers import WORKERS_COUNT, InTurn, threads
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterSource
 from wakelog.dispatchers.log_cursor import BadStretch
 from wakelog.dispatchers.read_ahead import Worker
 from wakelog.dispatchers.reput import Reput
+from wakelog.dispatchers.sync_files import sync_tree
+from wakelog.filter.filter_table import FilterTable, stored_filters
+from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.durability.config_files import ConfigFiles
+from wakelog.storage.durability.start_guard import GUARDED, KEPT
+from wakelog.storage.errors import DamagedStore
+from wakelog.storage.file_system import FileSystem, RealFileSystem
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.window_columns import WindowColumns
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.scan import delay_levels_ms
 
 STEP_BYTES_MAX: Final = 64 << 20
+BULK_LOG_BYTES_MIN: Final = 64 << 20
+"""A smaller log is scanned before numba is imported."""
+UNFINISHED: Final = ".unfinished"
 _LANES_BESIDE: Final = 4
 _TAIL_PIECE_BYTES: Final = 1 << 20  # fits a core's cache
 
 
 class LogReport(NamedTuple):
-    """What the log holds.
+    """What the log holds, and what was made of it.
 
-    end: behind the last sound record, or behind the segment that it ends.
-    tail_bytes: how many bytes behind the end, up to the last that is not zero.
-    bad_stretches: the last of those counted, in front of the end.
+    end: of the last sound record, or of the segment that it ends.
+    tail_bytes: from the end to the last byte that is not zero.
+    bad_stretches: the last of those counted, all before the end.
     missing: [begin, end) where segments are missing between others; no bad stretch is in them.
     """
 
@@ -60,10 +79,13 @@ class LogReport(NamedTuple):
     damaged_bodies_count: int
     damaged_bodies: tuple[DamagedBody, ...]
     missing: tuple[tuple[int, int], ...] = ()
+    queues_count: int = 0
+    keys_count: int = 0
+    index_files_count: int = 0
 
 
 class Rebuild:
-    """Goes through the log step by step; `finish` when `step` says that nothing is left."""
+    """Goes through the log step by step. Call `finish` when `step` returns False."""
 
     def __init__(
         self,
@@ -76,13 +98,14 @@ class Rebuild:
         workers_count: int = 1,
         filters: FilterSource | None = None,
         check_bodies: bool = True,
+        load: FillStretch = lambda lane, begin, end: None,
     ) -> None:
-        """Open the log; `target` is the folder that gets consumequeue/ and index/.
+        """Open the log; `target` is the folder for consumequeue/ and index/.
 
-        worker: reads and scans, `workers_count` pieces of the log at once.
-        filters: what the bitmaps of extension units are calculated of, where there are units.
-        check_bodies: say in the report which bodies have another CRC than their record states;
-            for queues and index it does not matter.
+        worker: reads and scans `workers_count` stretches at once.
+        filters: the source of the bitmaps of extension units, if the store has units.
+        check_bodies: report the bodies whose CRC differs; queues and index do not depend on it.
+        load: returns a stretch that a task has scanned, see `parts.py`.
         """
         self.config = msgspec.structs.replace(
             config,
@@ -96,21 +119,19 @@ class Rebuild:
         self._dispatchers: list[CoreDispatcher] = [self._bodies] if check_bodies else []
         self._dispatchers += core_dispatchers(fs, self.config, self._log, filters=filters)
         self._lanes: list[CommitLogReader] = []
-        # Units, and queues beside a record's own, need all records as values.
-        needs_values = config.enable_consume_queue_extension or config.enable_multi_dispatch
 
         def stretches(loaded: Kernels) -> Stretches:
             assert worker is not None
             delays_ms = delay_levels_ms(config.message_delay_level)
-            # One that is dispatched, one to spare, two that who dispatches fills meanwhile, and for
-            # each worker one that is being filled and the one behind it.
+            # One is dispatched, one is spare, two are filled by the dispatching thread. Each
+            # worker fills one and has the next one queued.
             lanes_count = 2 * workers_count + _LANES_BESIDE
             self._lanes += [CommitLogReader(fs, self.config) for _ in range(lanes_count)]
             columns = [
                 WindowColumns(loaded, delays_ms, check_bodies=check_bodies) for _ in self._lanes
             ]
             lanes = list(map(Lane, self._lanes, columns))
-            return Stretches(lanes, worker, workers_count=workers_count)
+            return Stretches(lanes, worker, workers_count=workers_count, load=load)
 
         self._reput = Reput(
             fs,
@@ -119,39 +140,41 @@ class Rebuild:
             self.config,
             kernels=kernels,
             worker=worker,
-            ahead=None if worker is None or needs_values else stretches,
+            ahead=None if worker is None or needs_values(config) else stretches,
         )
         self.total_bytes = self._log.max_file_end - self._log.min_offset
         self._reput.start(self._log.max_file_end, clean_exit=True)
 
     @property
     def done_bytes(self) -> int:
-        """How much of `total_bytes` was looked at."""
+        """How much of `total_bytes` is done."""
         return self._reput.position - self._log.min_offset
 
     def crc(self, data: bytes) -> int:
-        """Return the CRC-32 of bytes, quickly where the kernels are loaded; from any thread."""
+        """Return the CRC-32 of bytes, by the kernels if they are loaded; from any thread."""
         kernels = self._kernels()
         if kernels is None:
             return crc32(data)
         return kernels.crc_of_all(np.frombuffer(data, dtype=np.uint8))
 
     def step(self, now_ms: int) -> bool:
-        """Go through some more of the log; False when all of it was. Raises: StoreError."""
+        """Dispatch some more of the log; False when all of it is done. Raises: StoreError."""
         limit = self._log.max_file_end
         return self._reput.step(limit, STEP_BYTES_MAX, now_ms, confirm_offset=limit).more
 
     def finish(self) -> LogReport:
-        """Make the new files durable, and return what the log holds. Raises: StoreError."""
-        cursor = self._reput.statistics().cursor
+        """Make the new files durable and return the report. Raises: StoreError."""
+        statistics = self._reput.statistics()
+        cursor = statistics.cursor
         begin, end = self._log.min_offset, self._log.max_file_end
         stretches = list(cursor.bad_stretches)
         while stretches and stretches[-1].end == end:
             end = stretches.pop().begin
         missing = self._log.missing_stretches()
-        tail_bytes = self._worker.submit(lambda: self._written_behind(end))  # has the log now
+        tail_bytes = self._worker.submit(lambda: self._tail_bytes(end))  # owns the log now
         self._reput.flush()
         tail_stretches = len(cursor.bad_stretches) - len(stretches)
+        index = statistics.dispatchers.get("index", {})
         there = [one for one in stretches if not _is_within(one, missing)]
         gaps_count = len(stretches) - len(there)
         return LogReport(
@@ -165,21 +188,24 @@ class Rebuild:
             damaged_bodies_count=self._bodies.damaged_count,
             damaged_bodies=tuple(self._bodies.damaged),
             missing=tuple(missing),
+            queues_count=statistics.dispatchers["consume_queue"]["queues_count"],
+            keys_count=index.get("keys_count", 0),
+            index_files_count=index.get("files_count", 0),
         )
 
     def close(self) -> None:
-        """Close all files; the worker has to be idle."""
+        """Close all files. The worker has to be idle."""
         self._reput.settle()
         for dispatcher in self._dispatchers:
             dispatcher.close()
         for log in (self._log, *self._lanes):
             log.close()
 
-    def _written_behind(self, end: int) -> int:
+    def _tail_bytes(self, end: int) -> int:
         piece = np.empty(_TAIL_PIECE_BYTES, dtype=np.uint8)
         position, written = self._log.skip_zeros(end), 0
         while length := self._log.read_span_into(piece.data, position):
-            if piece[:length].any():  # far quicker than to say where
+            if piece[:length].any():  # much faster than to find the place
                 written = position + int(piece[:length].nonzero()[0][-1]) + 1 - end
             position = self._log.skip_zeros(position + length)
         return written
@@ -187,3 +213,157 @@ class Rebuild:
 
 def _is_within(stretch: BadStretch, missing: list[tuple[int, int]]) -> bool:
     return any(begin <= stretch.begin and stretch.end <= end for begin, end in missing)
+
+
+def needs_values(config: StoreConfig) -> bool:
+    """Return whether every record is needed as a value, so that stretches do not help.
+
+    Extension units need that, and so do queues beside the record's own.
+    """
+    return config.enable_consume_queue_extension or config.enable_multi_dispatch
+
+
+def open_rebuild(
+    fs: FileSystem,
+    config: StoreConfig,
+    target: str,
+    worker: Worker,
+    *,
+    check_bodies: bool,
+    filters: FilterTable | None = None,
+    load: FillStretch = lambda lane, begin, end: None,
+    operator: Operator = SILENT,
+) -> Rebuild:
+    """Open a rebuild by `WORKERS_COUNT` workers that loads compiled code for a large log only."""
+    loaded: list[Kernels] = []
+
+    def kernels() -> Kernels | None:
+        from wakelog.storage.kernels.loader import compile_kernels
+
+        if made.total_bytes < BULK_LOG_BYTES_MIN:
+            return None
+        if not loaded:
+            with operator.uninterrupted():  # an interrupted numba fails with errors of its own
+                loaded.append(compile_kernels(windows=True))
+            gc.freeze()  # each collection would go through all objects of numba
+        return loaded[0]
+
+    made = Rebuild(
+        fs,
+        config,
+        target,
+        kernels=kernels,
+        worker=worker,
+        workers_count=WORKERS_COUNT,
+        filters=None if filters is None else lambda: filters,
+        check_bodies=check_bodies,
+        load=load,
+    )
+    return made
+
+
+def run_rebuild(made: Rebuild, title: str, operator: Operator) -> LogReport:
+    """Step a rebuild to its end. Raises: StoreError."""
+    with operator.progress(title, made.total_bytes) as show_done:
+        while made.step(now_ms()):
+            show_done(made.done_bytes)
+        return made.finish()
+
+
+def make_files(
+    config: StoreConfig,
+    target: str,
+    *,
+    load: FillStretch = lambda lane, begin, end: None,
+    operator: Operator = SILENT,
+) -> LogReport:
+    """Make queues and index below an empty `target`, without a sync. Raises: StoreError."""
+    with threads() as worker:
+        made = open_rebuild(
+            UnfinishedFileSystem(),
+            config,
+            target,
+            worker,
+            check_bodies=False,
+            filters=kept_filters(RealFileSystem(), config),
+            load=load,
+            operator=operator,
+        )
+        try:
+            return run_rebuild(made, "rebuild", operator)
+        finally:
+            made.close()
+
+
+def make_durable_files(
+    config: StoreConfig,
+    target: str,
+    *,
+    load: FillStretch = lambda lane, begin, end: None,
+    operator: Operator = SILENT,
+) -> LogReport:
+    """Make queues and index below an empty `target`, and sync them. Raises: StoreError."""
+    report = make_files(config, target, load=load, operator=operator)
+    sync_tree(RealFileSystem(), target)
+    return report
+
+
+def rebuild_into(
+    config: StoreConfig,
+    target: str,
+    *,
+    load: FillStretch = lambda lane, begin, end: None,
+    operator: Operator = SILENT,
+) -> LogReport:
+    """Make queues and index in a new folder, durably; the folder appears whole or not at all.
+
+    A rebuild that was killed leaves `<target>.unfinished`; the next one removes that.
+    Raises: AuditRefused, StoreError, OSError.
+    """
+    target = abspath(expanduser(target))
+    check_target(target)
+    unfinished = target + UNFINISHED
+    shutil.rmtree(unfinished, ignore_errors=True)
+    os.makedirs(unfinished)
+    try:
+        report = make_durable_files(config, unfinished, load=load, operator=operator)
+        os.rename(unfinished, target)
+        RealFileSystem().sync_directory(dirname(target))
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    return report
+
+
+def check_target(target: str) -> None:
+    """Refuse a target that is no empty folder. Raises: AuditRefused."""
+    if os.path.lexists(target) and not os.path.isdir(target):
+        raise AuditRefused(f"{target} is no folder", "give a new one")
+    if os.path.isdir(target) and os.listdir(target):
+        raise AuditRefused(f"{target} is not empty", "give a new folder")
+
+
+def kept_filters(
+    fs: FileSystem, config: StoreConfig, *, needed_only: bool = False
+) -> FilterTable | None:
+    """Return the filters that the store's broker has saved; None if none can be read."""
+    if not config.enable_consume_queue_extension:
+        return None
+    paths = config.paths
+    is_guarded = fs.read_link(paths.config(GUARDED)) is not None
+
+    def decode(text: str) -> FilterTable | None:
+        try:
+            return stored_filters(text, needed_only=needed_only)
+        except RemoteProtocolError as error:
+            raise ValueError(str(error)) from None
+
+    try:
+        return ConfigFiles(fs, paths).load(KEPT if is_guarded else GUARDED, decode)
+    except DamagedStore:
+        return None  # bitmaps may be missing; the check of the files reports why
+
+
+def now_ms() -> int:
+    """Return the wall clock."""
+    return time.time_ns() // 1_000_000

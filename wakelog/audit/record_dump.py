@@ -1,6 +1,6 @@
-"""Finds records of the log by offset, topic, queue, key and time, for somebody to read.
+"""Finds records of the log by offset, topic, queue, key and time, for a person to read.
 
-The log is read from front to back: queues and index may be what is broken.
+The log is read from its begin to its end, because queues and index may be damaged.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from wakelog.dispatchers.log_cursor import BadStretch, LogCursor
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.message_record import MessageRecord, decode_record
 from wakelog.protocol.properties import split_keys
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.dispatch_request import DispatchRequest
 
@@ -29,7 +31,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     until_ms: int | None = None
 
     def has(self, request: DispatchRequest) -> bool:
-        """Tell whether a record is selected."""
+        """Return whether a record is selected."""
         wanted = (
             (self.topic, request.topic),
             (self.queue_id, request.queue_id),
@@ -46,28 +48,39 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         return self.key == request.uniq_key or self.key in split_keys(request.keys or "")
 
 
+def stored_records(
+    config: StoreConfig, selection: Selection, report_gap: Callable[[BadStretch], None]
+) -> Iterator[MessageRecord]:
+    """Yield the selected records of a store, see `selected_records`."""
+    reader = CommitLogReader(RealFileSystem(), config)
+    try:
+        yield from selected_records(reader, selection, report_gap)
+    finally:
+        reader.close()
+
+
 def selected_records(
-    log: CommitLogReader, selection: Selection, tell: Callable[[BadStretch], None]
+    log: CommitLogReader, selection: Selection, report_gap: Callable[[BadStretch], None]
 ) -> Iterator[MessageRecord]:
     """Yield the selected records in log order, from `selection.physical_offset` on.
 
-    What is no sound record is passed over, as every reader does; `tell` hears of it, but not of
-    what lies behind the last one, which mostly was never written. Raises: StoreFailed.
+    Bytes that hold no sound record are passed over and reported. Bytes after the last sound record
+    are not reported: most of them were never written. Raises: StoreFailed.
     """
     cursor, end = LogCursor(log, ()), log.max_file_end
     cursor.move_to(max(selection.physical_offset or 0, log.min_offset), end)
     begin = selection.physical_offset or 0
     last: BadStretch | None = None
-    untold: list[BadStretch] = []
+    unreported: list[BadStretch] = []
     while (batch := cursor.read(end, 0)) is not None:
         stretch = cursor.last_bad_stretch
         if stretch is not None and stretch is not last:
-            untold.append(stretch)
+            unreported.append(stretch)
             last = stretch
         if batch.requests:
-            for stretch in untold:
-                tell(stretch)
-            untold.clear()
+            for stretch in unreported:
+                report_gap(stretch)
+            unreported.clear()
         for request in batch.requests:
             if request.physical_offset >= begin and selection.has(request):
                 data = log.read(request.physical_offset, request.size_bytes)
@@ -75,5 +88,5 @@ def selected_records(
                     try:
                         yield decode_record(data)
                     except ProtocolError:
-                        continue  # cut or written anew since it was found
+                        continue  # cut or overwritten since it was found
         cursor.passed(batch)

@@ -30,6 +30,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import CHECKPOINT_BYTES
 from wakelog.storage.durability.start_guard import GUARDED
 from wakelog.storage.durability.store_links import leads_out
+from wakelog.storage.errors import DamagedStore
 from wakelog.storage.file_system import FileSystem, size_of
 from wakelog.storage.index.index_service import index_shape
 from wakelog.storage.paths import is_index_name, parse_offset_name, parse_queue_id
@@ -208,3 +209,21 @@ class StoreFiles:
 
     def _add(self, severity: Severity, kind: str, path: str, reason: str) -> None:
         self._findings.add(Finding(severity, kind, relpath(path, self._paths.root), reason))
+
+
+def check_files(fs: FileSystem, config: StoreConfig) -> tuple[Findings, bool]:
+    """Check names, kinds and lengths; False if no file may be read after that."""
+    findings = Findings()
+    files = StoreFiles(fs, config, findings)
+    files.check()
+    return findings, not files.leads_outside
+
+
+def refuse_links(fs: FileSystem, config: StoreConfig) -> None:
+    """Refuse a store of which a link leads outside. Raises: DamagedStore."""
+    findings, may_read = check_files(fs, config)
+    if not may_read:
+        [first, *_] = [finding for finding in findings.kept if finding.kind == "link"]
+        raise DamagedStore(
+            join(config.paths.root, first.place), first.reason, "replace it by what it leads to"
+        )

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from wakelog.actors.errors import DeploymentError, PlanRefused
+from wakelog.audit.operator import AuditRefused
 from wakelog.cli.port_holder import holder_of
 from wakelog.client.errors import ClientError
 from wakelog.network.errors import PortUnavailable
@@ -53,6 +54,10 @@ class Failure(msgspec.Struct, frozen=True):
 def _deployment(error: DeploymentError) -> Failure:
     exit_code = MISUSED if isinstance(error, PlanRefused) else FAILED
     return Failure(error.cause, error.remedy, exit_code)
+
+
+def _audit(error: AuditRefused) -> Failure:
+    return Failure(error.cause, _sentence(error.remedy), MISUSED)
 
 
 def _locked(error: StoreLocked) -> Failure:
@@ -117,6 +122,7 @@ def _operating_system(error: OSError) -> Failure:
 
 _ROWS: tuple[tuple[type[Exception], Callable[[Any], Failure]], ...] = (
     (DeploymentError, _deployment),
+    (AuditRefused, _audit),
     (StoreLocked, _locked),
     (WrongStore, _wrong_store),
     (DamagedStore, _damaged),

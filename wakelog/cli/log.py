@@ -1,6 +1,12 @@
-"""`wakelog log`: looks into a store, proves it, makes its queues and index anew.
+"""`wakelog log`: verifies, prints, rebuilds and repairs a store, by the tools of `audit/`.
 
-The modules that do it are imported when one of these commands runs: `wakelog up` needs none.
+Those modules are imported when one of these commands runs: `wakelog up` needs none of them.
+
+command   writes                                           while a broker runs
+verify    a temporary folder outside the store             yes
+dump      nothing                                          yes
+rebuild   the given folder; or the store, under its lock   only into a folder
+repair    the store, under its lock                        no
 """
 
 from __future__ import annotations
@@ -8,7 +14,6 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +22,7 @@ from wakelog.actors.errors import PlanRefused
 from wakelog.cli.failures import FAILED
 
 if TYPE_CHECKING:
+    from wakelog.cli.log_operator import LogOperator
     from wakelog.dispatchers.log_cursor import BadStretch
 
 Text = str | None
@@ -62,12 +68,13 @@ def verify(
     scratch: Scratch = None,
 ) -> int:
     """Prove a store sound, or list its damage; exit code 1 if there is any."""
+    from wakelog.audit.verify import verify as verify_store
+    from wakelog.cli.log_operator import LogOperator
     from wakelog.cli.log_settings import store_config
     from wakelog.cli.log_text import advice, report_json, report_lines
-    from wakelog.cli.log_work import verify as verify_now
 
-    settled = store_config(store, config, settings or ())
-    report = verify_now(settled, scratch=scratch, show_progress=not as_json)
+    settled = store_config(store, config, settings or (), needs_index=True)
+    report = verify_store(settled, scratch=scratch, operator=LogOperator(is_shown=not as_json))
     print(report_json(report) if as_json else "\n".join(report_lines(report)))
     for line in () if as_json else advice(report):
         _note(line)
@@ -102,10 +109,9 @@ def dump(
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON each.")] = False,
 ) -> int:
     """Print records of the log."""
-    from wakelog.audit.record_dump import Selection
+    from wakelog.audit.record_dump import Selection, stored_records
     from wakelog.cli.log_settings import store_config
     from wakelog.cli.log_text import BODY_BYTES_SHOWN_MAX, record_json, record_line
-    from wakelog.cli.log_work import records_of
 
     if (limit or 0) < 0 or (body_bytes or 0) < 0:
         raise PlanRefused("a count below zero", "Give --limit and --body-bytes from 0 on.")
@@ -122,7 +128,7 @@ def dump(
     body_bytes_max = BODY_BYTES_SHOWN_MAX if body_bytes is None else body_bytes
     text = record_json if as_json else record_line
     count, count_max = 0, LIMIT_DEFAULT if limit is None else limit
-    for record in itertools.islice(records_of(settled, selection, _tell_passed_over), count_max):
+    for record in itertools.islice(stored_records(settled, selection, _report_gap), count_max):
         count += 1
         print(text(record, hexadecimal=hexadecimal, body_bytes_max=body_bytes_max))
     if limit is None and count == LIMIT_DEFAULT:
@@ -141,7 +147,7 @@ def _moment_ms(option: str, text: str | None) -> int | None:
         raise PlanRefused(f"{option} {text} is no time", f"Give {error}.") from None
 
 
-def _tell_passed_over(stretch: BadStretch) -> None:
+def _report_gap(stretch: BadStretch) -> None:
     _note(_passed_over(stretch))
 
 
@@ -150,7 +156,7 @@ def _passed_over(stretch: BadStretch) -> str:
 
 
 def _note(line: str) -> None:
-    """Say something beside what was asked for, which may be piped on."""
+    """Print to standard error: standard output may be piped on."""
     print(line, file=sys.stderr)
 
 
@@ -162,27 +168,29 @@ def rebuild(
     into: Into = None,
     as_json: AsJson = False,
 ) -> int:
-    """Make queues and index from the log; what was there is kept aside."""
+    """Make queues and index from the log; the old ones are kept aside."""
+    from wakelog.audit.rebuild import rebuild_into
+    from wakelog.audit.replacement import rebuild_store
+    from wakelog.cli.log_operator import LogOperator
     from wakelog.cli.log_settings import store_config
-    from wakelog.cli.log_work import rebuild_into, rebuild_store
 
     settled = store_config(store, config, settings or (), takes_log_alone=into is not None)
-    moves = _Moves(is_told=not as_json)
+    operator = LogOperator(is_shown=not as_json)
     if into is not None:
-        found = rebuild_into(settled, into, show_progress=not as_json)
+        found = rebuild_into(settled, into, operator=operator)
     else:
-        found = rebuild_store(settled, moves.add, show_progress=not as_json)
+        found = rebuild_store(settled, operator)
     if as_json:
         print(
             json.dumps(
                 {"records": found.records_count, "begin": found.begin, "end": found.end}
                 | {"missing": [list(gap) for gap in found.missing]}
                 | {"badStretches": [list(stretch) for stretch in found.bad_stretches]}
-                | {"moves": moves.done}
+                | {"moves": operator.moves}
             )
         )
         return 0
-    moves.tell_undo()
+    _print_undo(operator)
     for begin, end in found.missing:
         print(f"missing  {begin} to {end}: no segments, passed over")
     for stretch in found.bad_stretches:
@@ -200,21 +208,22 @@ def repair(
     scratch: Scratch = None,
 ) -> int:
     """Quarantine what is damaged and make the rest whole; nothing is deleted."""
+    from wakelog.audit.repair import repair as repair_store
+    from wakelog.cli.log_operator import LogOperator
     from wakelog.cli.log_settings import store_config
     from wakelog.cli.log_text import report_json, report_lines
-    from wakelog.cli.log_work import repair as repair_now
 
-    settled = store_config(store, config, settings or ())
-    moves = _Moves(is_told=not as_json)
-    report = repair_now(settled, moves.add, scratch=scratch, show_progress=not as_json)
+    settled = store_config(store, config, settings or (), needs_index=True)
+    operator = LogOperator(is_shown=not as_json)
+    report = repair_store(settled, scratch=scratch, operator=operator)
     if as_json:
         done = {
             "quarantined": [piece._asdict() for piece in report.pieces],
-            "moves": moves.done,
+            "moves": operator.moves,
         }
         print(json.dumps(done | {"after": json.loads(report_json(report.after))}))
     else:
-        moves.tell_undo()
+        _print_undo(operator)
         for piece in report.pieces:
             print(f"cut    {piece.size_bytes} bytes at {piece.physical_offset} -> {piece.path}")
         if report.pieces:
@@ -223,19 +232,6 @@ def repair(
     return 0 if report.after.findings.is_sound else FAILED
 
 
-class _Moves:
-    """Renames that a command has done, each told at once: what follows may fail."""
-
-    def __init__(self, *, is_told: bool) -> None:
-        self._is_told = is_told
-        self.done: list[list[str]] = []
-
-    def add(self, moves: Sequence[tuple[str, str]]) -> None:
-        for source, target in moves:
-            self.done.append([source, target])
-            if self._is_told:
-                print(f"moved  {source} -> {target}", flush=True)
-
-    def tell_undo(self) -> None:
-        if self.done:
-            print("undo   the same moves, last first, the other way round, while no broker runs")
+def _print_undo(operator: LogOperator) -> None:
+    if operator.moves:
+        print("undo   the same moves, last first, the other way round, while no broker runs")

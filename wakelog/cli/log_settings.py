@@ -1,7 +1,7 @@
-"""What `wakelog log` has to know of a store: from broker.conf, from flags, else from its files.
+"""A store's configuration for `wakelog log`: from broker.conf, from flags, else from its files.
 
-A store does not say how long its files are meant to be, nor which kinds of queues its broker makes;
-the files that are there do.
+A store does not state the length of its files or the kinds of its queues. Both are derived from
+the files that are there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from posixpath import abspath, basename, dirname, expanduser, isdir, join
 
 from wakelog.actors.errors import PlanRefused
-from wakelog.broker.config_file import BrokerSettings, read_broker_conf
+from wakelog.broker.config_file import BrokerSettings, parse_properties, read_broker_conf
 from wakelog.broker.names import LMQ_PREFIX
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.paths import is_index_name, parse_offset_name
@@ -29,11 +29,13 @@ def store_config(
     settings: Sequence[str],
     *,
     takes_log_alone: bool = False,
+    needs_index: bool = False,
 ) -> StoreConfig:
-    """Return the configuration of the store to look at.
+    """Return the configuration of a store.
 
-    takes_log_alone: a folder that holds nothing but segments will do.
-    Raises: PlanRefused if there is no such store; IllegalConfiguration; OSError for `config`.
+    takes_log_alone: accept a folder that holds segments only.
+    needs_index: refuse a store if the shape of its index files is unknown.
+    Raises: PlanRefused; IllegalConfiguration; OSError for `config`.
     """
     text = Path(config).read_text("utf-8") if config else ""
     overrides = dict(_setting(setting) for setting in settings)
@@ -42,14 +44,17 @@ def store_config(
     asked = read_broker_conf(
         text, defaults={"storePathRootDir": expanduser("~/store")}, overrides=overrides
     )
-    _tell_unknown(settings, asked)
+    _warn_of_unknown(settings, asked)
     root = asked.store.paths.root
     defaults = {"storePathRootDir": root}
     if not any(isdir(directory) for directory in asked.store.paths.commit_log_directories):
         _check_log_alone(root, takes_log_alone)
         defaults["storePathCommitLog"] = root
         asked = read_broker_conf(text, defaults=defaults, overrides=overrides)
-    defaults |= _guessed(asked.store)
+    defaults |= _derived(asked.store)
+    given = {*parse_properties(text), *overrides, *defaults}
+    if needs_index and not given & {"maxHashSlotNum", "maxIndexNum"}:
+        _check_index_shape(asked.store)
     return read_broker_conf(text, defaults=defaults, overrides=overrides).store
 
 
@@ -69,7 +74,19 @@ def _check_log_alone(root: str, takes_log_alone: bool) -> None:
         )
 
 
-def _tell_unknown(settings: Sequence[str], asked: BrokerSettings) -> None:
+def _check_index_shape(asked: StoreConfig) -> None:
+    """Refuse index files whose length does not give their shape. Raises: PlanRefused."""
+    index_bytes = _usual_size([asked.paths.index_directory], index=True)
+    if index_bytes:
+        raise PlanRefused(
+            f"the index files of {asked.paths.root} have {index_bytes} bytes, which does not give "
+            "their numbers of slots and entries",
+            "Give both as the broker had them: --set maxHashSlotNum=... --set maxIndexNum=... "
+            f"(40 + 4 * maxHashSlotNum + 20 * maxIndexNum = {index_bytes}).",
+        )
+
+
+def _warn_of_unknown(settings: Sequence[str], asked: BrokerSettings) -> None:
     for setting in settings:
         key, _ = _setting(setting)
         for warning in asked.warnings:
@@ -84,26 +101,26 @@ def _setting(setting: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def _guessed(asked: StoreConfig) -> dict[str, str]:
+def _derived(asked: StoreConfig) -> dict[str, str]:
     paths = asked.paths
-    guessed = {}
+    derived = {}
     segment_bytes = _usual_size(paths.commit_log_directories)
     if segment_bytes:
-        guessed["mappedFileSizeCommitLog"] = str(segment_bytes)
+        derived["mappedFileSizeCommitLog"] = str(segment_bytes)
     queue_bytes = _usual_size(_queue_directories(paths.consume_queue_root))
     if queue_bytes:
-        guessed["mappedFileSizeConsumeQueue"] = str(queue_bytes)
+        derived["mappedFileSizeConsumeQueue"] = str(queue_bytes)
     units_bytes = _usual_size(_queue_directories(paths.consume_queue_extension_root))
     if units_bytes:
-        guessed["enableConsumeQueueExt"] = "true"
-        guessed["mappedFileSizeConsumeQueueExt"] = str(units_bytes)
+        derived["enableConsumeQueueExt"] = "true"
+        derived["mappedFileSizeConsumeQueueExt"] = str(units_bytes)
     if any(name.startswith(LMQ_PREFIX) for name in _names(paths.consume_queue_root)):
-        guessed |= {"enableLmq": "true", "enableMultiDispatch": "true"}
+        derived |= {"enableLmq": "true", "enableMultiDispatch": "true"}
     index_bytes = _usual_size([paths.index_directory], index=True)
     slots, rest = divmod(index_bytes - _INDEX_HEADER_BYTES, _INDEX_BYTES_PER_SLOT)
     if index_bytes and slots > 0 and rest == 0:
-        guessed |= {"maxHashSlotNum": str(slots), "maxIndexNum": str(4 * slots)}
-    return guessed
+        derived |= {"maxHashSlotNum": str(slots), "maxIndexNum": str(4 * slots)}
+    return derived
 
 
 def _queue_directories(root: str) -> Iterable[str]:
@@ -113,7 +130,7 @@ def _queue_directories(root: str) -> Iterable[str]:
 
 
 def _usual_size(directories: Iterable[str], *, index: bool = False) -> int:
-    """Return the length that most files have, the longer one of two; 0 without files."""
+    """Return the most frequent length, the longer one of two; 0 without files."""
     sizes: Counter[int] = Counter()
     for directory in directories:
         for name in _names(directory):

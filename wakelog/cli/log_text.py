@@ -12,16 +12,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from wakelog.audit.findings import Finding, Severity
+from wakelog.audit.repair import KEPT, MENDED
 from wakelog.audit.verify import VerifyReport
 from wakelog.protocol.message_record import Host, MessageRecord
 from wakelog.protocol.properties import decode_properties
 
 BODY_BYTES_SHOWN_MAX = 1_024
 """Of one body, unless asked otherwise: a screen of text."""
-MENDED = frozenset({"file", "tail", "queue", "index"})
-"""Kinds of findings that a repair can do something about."""
-ROTTEN = frozenset({"record", "body", "block"})
-"""Kinds that it leaves where they are."""
 
 
 def report_lines(report: VerifyReport) -> list[str]:
@@ -72,7 +69,7 @@ def advice(report: VerifyReport) -> list[str]:
         lines.append(
             f"next: {first}wakelog log repair; it makes queues and index anew, deletes nothing"
         )
-    if kinds & ROTTEN:
+    if kinds & KEPT:
         lines.append("what rotted in the log hides only itself; only a copy of it brings it back")
     return lines
 

@@ -10,10 +10,12 @@ Invariants: one segment is open at a time; reading again gives the same rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from wakelog.audit.changed_blocks import CHANGED, changed_in_range
 from wakelog.spark.bounds import Selection, Topics
 from wakelog.spark.errors import DataLost
 from wakelog.spark.plan import ReadRange, Task
@@ -40,6 +42,16 @@ class Found(NamedTuple):
     broker: str
     path: str
     damage: Damage
+
+
+def changed_blocks(fs: FileSystem, task: Task) -> Iterator[Found]:
+    """Yield the blocks of a task's ranges that differ from the sums of their store."""
+    for part in task:
+        path, begin = part.segment.path, part.segment.begin
+        with suppress(FileNotFoundError):  # `damage` has reported it
+            for block in changed_in_range(fs, path, begin, part.begin, part.end):
+                reason = f"in {block.end - block.begin} bytes {CHANGED}"
+                yield Found(part.broker, path, Damage(block.begin, block.end, reason))
 
 
 def make_walk(*, buffer_bytes: int = BUFFER_BYTES, records_max: int = RECORDS_MAX) -> RecordWalk:

@@ -87,14 +87,13 @@ def damage_batches(
     """Yield the damage of one task, and of the plan if it is the first. Raises: DataLost."""
     import pyarrow as pa
 
-    from wakelog.spark.reader import Found, TaskReader
+    from wakelog.spark.reader import Found, TaskReader, changed_blocks
     from wakelog.storage.file_system import RealFileSystem
 
-    reader = TaskReader(
-        RealFileSystem(), planned.selection, row_options(options), fail_on_data_loss=False
-    )
+    fs = RealFileSystem()
+    reader = TaskReader(fs, planned.selection, row_options(options), fail_on_data_loss=False)
     gaps = [Found(broker, "", damage) for broker, damage in planned.gaps]
-    for found in (*gaps, *reader.damage(planned.task)):
+    for found in (*gaps, *reader.damage(planned.task), *changed_blocks(fs, planned.task)):
         row = {
             "brokerName": found.broker,
             "path": found.path,

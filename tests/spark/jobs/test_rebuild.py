@@ -20,10 +20,11 @@ from tests.fakes.records import LogBytes, properties, record
 from tests.golden_stores import open_golden, read_manifest
 from tests.spark.jobs.runners import LocalRunner
 from tests.spark.logs import write_segments
-from wakelog.audit.rebuild import Rebuild
+from wakelog.audit import rebuild as rebuilds
+from wakelog.audit.rebuild import UNFINISHED, LogReport, Rebuild
 from wakelog.protocol.message_record import encode_blank
 from wakelog.spark.errors import JobFailed
-from wakelog.spark.jobs.rebuild import UNFINISHED, RebuildReport, rebuild, rebuild_by
+from wakelog.spark.jobs.rebuild import PARTS, rebuild, rebuild_by
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore
 from wakelog.storage.file_system import RealFileSystem
@@ -32,6 +33,12 @@ from wakelog.storage.kernels.loader import compile_kernels
 NOW_MS = 1_700_000_000_000
 SEGMENT_BYTES = 64 << 20
 SEGMENTS = [4, pytest.param(16, marks=pytest.mark.long)]
+
+
+@pytest.fixture(autouse=True)
+def any_log_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tasks scan small logs too."""
+    monkeypatch.setattr(rebuilds, "BULK_LOG_BYTES_MIN", 0)
 
 
 def files_of(root: Path) -> tuple[dict[str, bytes], list[bytes]]:
@@ -135,16 +142,16 @@ def small(tmp_path: Path, **values: Any) -> StoreConfig:
     )
 
 
-def run_small(tmp_path: Path, name: str, **runner: int) -> tuple[RebuildReport, Path]:
+def run_small(tmp_path: Path, name: str, **runner: int) -> tuple[LogReport, Path]:
     target = tmp_path / name
     config = small(tmp_path)
-    return rebuild_by(LocalRunner(**runner), config, str(target), now_ms=NOW_MS), target
+    return rebuild_by(LocalRunner(**runner), config, str(target)), target
 
 
 def test_tasks_that_run_twice_give_the_same(tmp_path: Path) -> None:
     once, first = run_small(tmp_path, "once", twice=1000)
     twice, second = run_small(tmp_path, "twice")
-    assert once._replace(target="") == twice._replace(target="")
+    assert once == twice
     assert files_of(first) == files_of(second)
     assert len(queues(first)) == 6 and once.index_files_count == 4
 
@@ -152,21 +159,21 @@ def test_tasks_that_run_twice_give_the_same(tmp_path: Path) -> None:
 def test_a_rebuild_that_was_killed_is_begun_again(tmp_path: Path) -> None:
     class Killed(LocalRunner):
         def __call__(self, work: Any, items: Any) -> Any:
-            if len(items) != 4:  # the second half
-                super().__call__(work, items[:2])
-                raise KeyboardInterrupt
-            return super().__call__(work, items)
+            super().__call__(work, items[:2])
+            raise KeyboardInterrupt
 
     config = small(tmp_path)
     target = tmp_path / "new"
     with pytest.raises(KeyboardInterrupt):
-        rebuild_by(Killed(), config, str(target), now_ms=NOW_MS)
-    assert not target.exists() and (tmp_path / ("new" + UNFINISHED)).exists()
+        rebuild_by(Killed(), config, str(target))
+    assert not target.exists() and not (tmp_path / ("new" + UNFINISHED)).exists()
+    for left in (UNFINISHED, PARTS):  # by a process that was killed outright
+        (tmp_path / f"new{left}" / "consumequeue").mkdir(parents=True)
     target.mkdir()  # an empty folder is as good as none
-    rebuild_by(LocalRunner(), config, str(target), now_ms=NOW_MS)
+    rebuild_by(LocalRunner(), config, str(target))
     _, expected = run_small(tmp_path, "expected")
     assert files_of(target) == files_of(expected)
-    assert not (tmp_path / ("new" + UNFINISHED)).exists()
+    assert not list(tmp_path.glob("new.*"))
 
 
 def test_a_target_with_something_in_it_is_refused(tmp_path: Path) -> None:
@@ -184,7 +191,7 @@ def test_damage_is_reported_and_a_tail_is_none(tmp_path: Path) -> None:
     log = small_log()
     log.damage(log.offsets[3] + 4, b"\0")
     write_segments(tmp_path / "log", log)
-    report = rebuild_by(LocalRunner(), config, str(tmp_path / "new"), now_ms=NOW_MS)
+    report = rebuild_by(LocalRunner(), config, str(tmp_path / "new"))
     assert (report.records_count, report.bad_stretches_count, report.end) == (89, 1, log.end)
     assert report.bad_stretches[0][:2] == (log.offsets[3], log.offsets[4])
 
@@ -207,18 +214,15 @@ def test_a_log_that_is_not_whole_is_refused(
     else:
         os.truncate(path, size)
     with pytest.raises((JobFailed, DamagedStore), match=message):
-        rebuild_by(LocalRunner(), config, str(tmp_path / "new"), now_ms=NOW_MS)
+        rebuild_by(LocalRunner(), config, str(tmp_path / "new"))
     assert not (tmp_path / "new").exists()
 
 
-def test_what_the_job_does_not_do_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(JobFailed, match="leave enableConsumeQueueExt out"):
-        config = small(tmp_path, enable_consume_queue_extension=True)
-        rebuild_by(LocalRunner(), config, str(tmp_path / "new"), now_ms=NOW_MS)
+def test_a_folder_without_a_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     empty = small_config(store_path_root=str(tmp_path), store_path_commit_log=str(tmp_path / "e"))
     with pytest.raises(JobFailed, match="holds no segment of a log"):
-        rebuild_by(LocalRunner(), empty, str(tmp_path / "new"), now_ms=NOW_MS)
+        rebuild_by(LocalRunner(), empty, str(tmp_path / "new"))
 
 
 @pytest.mark.spark

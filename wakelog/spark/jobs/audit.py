@@ -1,48 +1,37 @@
-"""Proves a log, or says in a table what is wrong with it: one row for each finding.
+"""Proves a log sound, or lists what is wrong with it in a table, one row for each finding.
 
-    kind       severity  what it says                                     found by
-    record     damage    bytes that hold no record that can be read       table=damage
-    body       damage    a body whose CRC differs, or that cannot inflate  table=damage
-    place      damage    a queue lacks offsets, or two records have one   the offsets of each queue
-    queue      damage    a consume queue disagrees with the log           a rebuild beside the store
-    index      damage    so does the index                                the same
-    duplicate  notice    a unique key that several messages of a topic of users have
+    kind                      severity         found by
+    those of `log verify`     damage, notice   `audit/verify.py`, its scan of the log by tasks
+    place                     damage           the offsets of each queue: left out, or used twice
+    duplicate                 notice           a unique key of several messages of a user's topic
 
-A producer that sends again after an answer was lost gives the same unique key twice, and consumers
-have to bear it: that is no damage. A store that has no queues, a copied log, is not asked for any.
+So a store is sound here exactly if `wakelog log verify` finds it sound and its queue offsets are
+whole. A producer that sends again after a lost response repeats the unique key; consumers have to
+handle that, so a duplicate is no damage. A copied log without queues is audited without them.
 
-Invariants: the store is only read; the rebuild lies in a folder of its own, and is removed.
+Invariants: the store is only read; the rebuild lies in a temporary folder.
 """
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator
 from os.path import isdir, join
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from wakelog.audit.index_compare import compare_index
-from wakelog.audit.queue_compare import Span, compare_queue
+from wakelog.audit.findings import FINDINGS_KEPT_MAX, Severity
+from wakelog.audit.findings import Finding as VerifyFinding
+from wakelog.audit.verify import VerifyReport, verify
 from wakelog.protocol.java import LONG_MAX
-from wakelog.spark.jobs.rebuild import rebuild_by
+from wakelog.spark.jobs.rebuild import scanned
 from wakelog.spark.jobs.run import Runner, SparkRunner
 from wakelog.spark.jobs.tables import ALL_TOPICS, read_log, source_path
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
-from wakelog.storage.index.index_service import index_shape
-from wakelog.storage.log.queue_offsets import QueueKey
-from wakelog.storage.paths import StorePaths
-from wakelog.storage.recovery.queue_repair import list_queues
+from wakelog.storage.log.commit_log_reader import commit_log_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-QUEUES_PER_TASK: Final = 64
-DIFFERENCES_MAX: Final = 1000
-"""Of one queue, or of the index: they are gathered on the driver."""
 
 SCHEMA: Final = (
     "severity string, kind string, place string, topic string, queueId int, queueOffset bigint, "
@@ -60,16 +49,8 @@ class Finding(NamedTuple):
     queue_id: int | None
     queue_offset: int | None
     physical_offset: int | None
-    affected_count: int
+    affected_count: int | None
     reason: str
-
-
-class _Comparison(NamedTuple):
-    """What tasks need to hold a store's files against the rebuilt ones."""
-
-    config: StoreConfig
-    rebuilt: str
-    log: Span
 
 
 def audit(spark: SparkSession, config: StoreConfig, *, scratch: str | None = None) -> DataFrame:
@@ -79,112 +60,56 @@ def audit(spark: SparkSession, config: StoreConfig, *, scratch: str | None = Non
     Raises: JobFailed, StoreError.
     """
     path = source_path(config)
-    found = compare_derived(SparkRunner(spark), config, scratch)
-    messages = read_log(
-        spark,
-        path,
-        "brokerName",
-        "topic",
-        "queueId",
-        "queueOffset",
-        "commitLogOffset",
-        **ALL_TOPICS,
-    )
-    table = _damage(read_log(spark, path, table="damage"))
-    table = table.unionByName(_places(messages)).unionByName(_duplicates(spark, path))
+    found = verify_by(SparkRunner(spark), config, scratch)
+    names = ("brokerName", "topic", "queueId", "queueOffset", "commitLogOffset")
+    messages = read_log(spark, path, *names, **ALL_TOPICS)
+    table = _places(messages).unionByName(_duplicates(spark, path))
     return table.unionByName(spark.createDataFrame([tuple(row) for row in found], SCHEMA))
 
 
-def compare_derived(run: Runner, config: StoreConfig, scratch: str | None) -> list[Finding]:
-    """Rebuild what a store's queues and index should be, and return where they differ.
-
-    Raises: JobFailed, StoreError.
-    """
-    paths = config.paths
-    if not isdir(paths.consume_queue_root):
-        return []
-    folder = tempfile.mkdtemp(prefix="wakelog-audit-", dir=scratch)
-    try:
-        rebuilt = join(folder, "rebuilt")
-        report = rebuild_by(run, config, rebuilt, now_ms=time.time_ns() // 1_000_000)
-        job = _Comparison(config, rebuilt, Span(report.begin, report.end))
-        fs = RealFileSystem()
-        queues = sorted({*list_queues(fs, paths), *list_queues(fs, StorePaths(rebuilt))})
-        tasks: list[tuple[QueueKey, ...]] = [
-            tuple(queues[at : at + QUEUES_PER_TASK])
-            for at in range(0, len(queues), QUEUES_PER_TASK)
-        ]
-        # No queue stands for the index.
-        wanted = [*tasks, ()] if config.message_index_enable else tasks
-        return [finding for part in run(partial(_compare, job), wanted) for finding in part]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def verify_by(run: Runner, config: StoreConfig, scratch: str | None) -> list[Finding]:
+    """Verify a store, with tasks that scan its log. Raises: JobFailed, StoreError."""
+    files = commit_log_files(RealFileSystem(), config, read_only=True)
+    files.refresh()
+    begins = [file.start_offset for file in files.files]
+    files.close()
+    with (
+        tempfile.TemporaryDirectory(prefix="wakelog-audit-", dir=scratch) as folder,
+        scanned(run, config, begins, join(folder, "parts"), check_bodies=True) as load,
+    ):
+        has_queues = isdir(config.paths.consume_queue_root)
+        report = verify(config, scratch=scratch, load=load, compares_queues=has_queues)
+    return list(_rows(config, report))
 
 
-def _compare(job: _Comparison, queues: Sequence[QueueKey]) -> list[Finding]:
-    if not queues:
-        return list(_first(_index_findings(job)))
-    return [finding for key in queues for finding in _first(_queue_findings(job, key))]
+def _rows(config: StoreConfig, report: VerifyReport) -> Iterator[Finding]:
+    findings = report.findings
+    for finding in findings.kept:
+        yield _row(config, finding, report)
+    if left_out := findings.damages_count + findings.notes_count - len(findings.kept):
+        reason = f"more findings than the first {FINDINGS_KEPT_MAX}"
+        severity = "notice" if findings.is_sound else "damage"
+        yield Finding(severity, "more", "", None, None, None, None, left_out, reason)
 
 
-def _queue_findings(job: _Comparison, key: QueueKey) -> Iterator[Finding]:
-    topic, queue_id = key
-    paths, rebuilt = job.config.paths, StorePaths(job.rebuilt)
-    found, expected = paths.consume_queue(*key), rebuilt.consume_queue(*key)
-    file_bytes = job.config.consume_queue_bytes
-    for result in compare_queue(RealFileSystem(), found, expected, file_bytes, job.log):
-        if not isinstance(result, int):
-            yield Finding(
-                "damage",
-                "queue",
-                found,
-                topic,
-                queue_id,
-                result.queue_offset,
-                result.physical_offset,
-                result.affected_count,
-                result.reason,
-            )
-
-
-def _index_findings(job: _Comparison) -> Iterator[Finding]:
-    found = job.config.paths.index_directory
-    expected = StorePaths(job.rebuilt).index_directory
-    shape = index_shape(job.config)
-    for result in compare_index(RealFileSystem(), found, expected, shape, job.log):
-        if not isinstance(result, int):
-            name, count, physical_offset, reason = result
-            place = join(found, name) if name else found
-            yield Finding(
-                "damage", "index", place, None, None, None, physical_offset, count, reason
-            )
-
-
-def _first(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the first of them, and one that stands for the rest."""
-    rest, last = 0, None
-    for number, finding in enumerate(findings):
-        if number < DIFFERENCES_MAX:
-            yield finding
-        else:
-            rest, last = rest + finding.affected_count, finding
-    if last is not None:
-        yield last._replace(
-            queue_offset=None, physical_offset=None, affected_count=rest, reason="more of these"
-        )
-
-
-def _damage(table: DataFrame) -> DataFrame:
-    return table.selectExpr(
-        "'damage' as severity",
-        "if(reason like '%body%', 'body', 'record') as kind",
-        "path as place",
-        "cast(null as string) as topic",
-        "cast(null as int) as queueId",
-        "cast(null as bigint) as queueOffset",
-        "beginOffset as physicalOffset",
-        "endOffset - beginOffset as affected",
-        "reason",
+def _row(config: StoreConfig, found: VerifyFinding, report: VerifyReport) -> Finding:
+    severity = "damage" if found.severity is Severity.DAMAGE else "notice"
+    place = join(config.paths.root, found.place)
+    affected_count = found.affected_count
+    if found.kind in ("record", "body") and report.log is not None:
+        sizes = {stretch.begin: stretch.end - stretch.begin for stretch in report.log.bad_stretches}
+        sizes |= {body.physical_offset: body.size_bytes for body in report.log.damaged_bodies}
+        affected_count = sizes.get(found.physical_offset or 0, affected_count)
+    return Finding(
+        severity,
+        found.kind,
+        place,
+        found.topic,
+        found.queue_id,
+        found.queue_offset,
+        found.physical_offset,
+        affected_count,
+        found.reason,
     )
 
 

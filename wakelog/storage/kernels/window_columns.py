@@ -14,13 +14,19 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from wakelog.storage.kernels.columns import SCAN_BUFFER_BYTES, Array, Columns, ColumnScan
+from wakelog.storage.kernels.columns import (
+    SCAN_BUFFER_BYTES,
+    Array,
+    Columns,
+    ColumnScan,
+    QueueGroup,
+)
 from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.kernels.layout import TOPIC_BYTES
+from wakelog.storage.kernels.layout import ENTRY_BYTES, TOPIC_BYTES
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.record_check import CheckKind, check_record
 
@@ -34,6 +40,19 @@ WINDOW_BYTES: Final = 1 << 20
 STRETCH_RECORDS_MAX: Final = 1 << 17
 # Topics of one stretch's queues: some thousands of them.
 NAMES_BYTES: Final = 256 << 10
+
+
+class PackedColumns(NamedTuple):
+    """The content of columns after `groups`, in a form that can be pickled."""
+
+    numbers: Array
+    keys: Array
+    order: Array
+    entries: Array
+    groups: list[QueueGroup]
+    refined: list[int]
+    kept: dict[int, DispatchRequest]
+    damaged: list[DispatchRequest]
 
 
 class WindowColumns(Columns):
@@ -92,6 +111,31 @@ class WindowColumns(Columns):
     def damaged_bodies(self) -> list[DispatchRequest]:
         """Return the records with a damaged body; none, if bodies were not to be checked."""
         return self._damaged
+
+    def pack(self) -> PackedColumns:
+        """Return the content, for `unpack` in another process; valid until the next scan."""
+        groups = self.groups()
+        return PackedColumns(
+            self.numbers[: self.count],
+            self.keys[:, : self.key_count],
+            self.order[: self.count],
+            self.entries[: ENTRY_BYTES * self.count],
+            groups,
+            self.refined,
+            self._kept,
+            self._damaged,
+        )
+
+    def unpack(self, packed: PackedColumns) -> None:
+        """Replace the content by that of columns with the same `records_max`."""
+        self._clear()
+        self.count, self.key_count = len(packed.numbers), packed.keys.shape[1]
+        self.numbers[: self.count] = packed.numbers
+        self.keys[:, : self.key_count] = packed.keys
+        self.order[: self.count] = packed.order
+        self.entries[: ENTRY_BYTES * self.count] = packed.entries
+        self._groups, self.refined = packed.groups, packed.refined
+        self._kept, self._damaged = packed.kept, packed.damaged
 
     def _clear(self) -> None:
         self.count = self.key_count = self._names_end = 0

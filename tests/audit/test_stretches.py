@@ -10,9 +10,9 @@ import pytest
 
 from tests.dispatchers.workers import LaterWorker, SlowWorker
 from tests.fakes.records import LogBytes, record
-from wakelog.audit.parallel.stretches import (
-    _LOOK_BYTES,
-    LOOK_BYTES_MAX,
+from wakelog.audit.stretches import (
+    _SEARCH_BYTES,
+    SEARCH_BYTES_MAX,
     Lane,
     Stretches,
     first_record,
@@ -189,14 +189,14 @@ def test_nothing_is_there(compiled: Kernels) -> None:
 
 
 def test_a_record_is_found_wherever_what_is_read_at_once_ends() -> None:
-    for place in range(_LOOK_BYTES - 60, _LOOK_BYTES + 4):
+    for place in range(_SEARCH_BYTES - 60, _SEARCH_BYTES + 4):
         data = bytes(place) + record(place)
         assert first_record(Log(data), 0, len(data)) == place
 
 
 def test_a_record_is_looked_for_so_far_and_no_further() -> None:
-    data = bytes(LOOK_BYTES_MAX + 20_000)
-    near, far = 50_000, LOOK_BYTES_MAX + 17_000
+    data = bytes(SEARCH_BYTES_MAX + 20_000)
+    near, far = 50_000, SEARCH_BYTES_MAX + 17_000
     for place in (near, far):
         made = record(place)
         data = data[:place] + made + data[place + len(made) :]

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.golden_stores import open_golden
-from wakelog.actors.errors import PlanRefused
-from wakelog.cli import log_work
+from wakelog.audit import rebuild
+from wakelog.audit.operator import AuditRefused
+from wakelog.audit.rebuild import rebuild_into
+from wakelog.audit.repair import repair
+from wakelog.audit.replacement import rebuild_store
+from wakelog.audit.verify import verify
+from wakelog.cli.log_operator import LogOperator
 from wakelog.cli.log_settings import store_config
-from wakelog.cli.log_work import rebuild_into, rebuild_store, repair, verify
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore
-
-
-def untold(moves: object) -> None:
-    """Hear of moves and do nothing."""
 
 
 @pytest.mark.golden
@@ -27,7 +27,7 @@ def test_a_repair_that_recovery_refuses_moves_nothing(tmp_path: Path) -> None:
     middle.unlink()
     config = store_config(str(store), None, [])
     with pytest.raises(DamagedStore, match="is missing"):
-        repair(config, untold, scratch=str(tmp_path), show_progress=False)
+        repair(config, scratch=str(tmp_path))
     assert (store / "consumequeue").is_dir() and (store / "index").is_dir()
 
 
@@ -41,8 +41,8 @@ def test_what_is_no_folder_of_ours_is_left_alone(tmp_path: Path, kind: str) -> N
         place.symlink_to(tmp_path / "other")
     else:
         place.write_text("mine")
-    with pytest.raises(PlanRefused, match="is no folder"):
-        rebuild_store(store_config(str(store), None, []), untold, show_progress=False)
+    with pytest.raises(AuditRefused, match="is no folder"):
+        rebuild_store(store_config(str(store), None, []))
     assert place.is_symlink() if kind == "link" else place.read_text() == "mine"
     assert (store / "consumequeue").is_dir()
 
@@ -50,9 +50,10 @@ def test_what_is_no_folder_of_ours_is_left_alone(tmp_path: Path, kind: str) -> N
 @pytest.mark.golden
 @pytest.mark.slow
 def test_a_large_log_goes_the_compiled_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_work, "BULK_LOG_BYTES_MIN", 0)
+    monkeypatch.setattr(rebuild, "BULK_LOG_BYTES_MIN", 0)
     store, _ = open_golden("basic", tmp_path)
-    report = verify(store_config(str(store), None, []), scratch=str(tmp_path), show_progress=True)
+    config, operator = store_config(str(store), None, []), LogOperator(is_shown=True)
+    report = verify(config, scratch=str(tmp_path), operator=operator)
     assert report.findings.kept == [] and report.entries_count == 808
 
 
@@ -62,7 +63,7 @@ def files_of(store: Path, folder: str) -> dict[str, bytes]:
 
 
 def reasons_of(config: StoreConfig, tmp_path: Path) -> set[str]:
-    report = verify(config, scratch=str(tmp_path), show_progress=False)
+    report = verify(config, scratch=str(tmp_path))
     return {finding.reason for finding in report.findings.kept}
 
 
@@ -84,7 +85,7 @@ def test_a_sound_store_is_compared_and_not_copied(
         return write(fd, data, position)
 
     monkeypatch.setattr(os, "pwrite", note)
-    report = verify(store_config(str(store), None, []), scratch=str(tmp_path), show_progress=False)
+    report = verify(store_config(str(store), None, []), scratch=str(tmp_path))
     assert bool(report.findings.kept) == is_damaged
     assert report.entries_count == 808 - is_damaged
     place = str(queue.relative_to(store))
@@ -119,12 +120,12 @@ def test_a_bit_that_is_missing_is_damage_and_repaired(tmp_path: Path) -> None:
     path.write_bytes(whole[:at] + b"\0" + whole[at + 1 :])
     [reason] = reasons_of(config, tmp_path)
     assert reason == "another extension unit than the record's"
-    report = repair(config, untold, scratch=str(tmp_path), show_progress=False)
+    report = repair(config, scratch=str(tmp_path))
     assert report.after.findings.kept == []
     first = files_of(store, "consumequeue_ext")
     assert len(first) == 14
     assert list((store / "wakelog.quarantine").glob("replaced.*/consumequeue_ext/FilterTopic/3"))
-    rebuild_store(config, untold, show_progress=False)
+    rebuild_store(config)
     assert files_of(store, "consumequeue_ext") == first
     assert reasons_of(config, tmp_path) == set()
 
@@ -139,6 +140,6 @@ def test_without_kept_filters_units_have_no_bitmaps(tmp_path: Path, damage: str)
             path.write_text("{}" if damage == "no filters" else "no JSON")
     config = store_config(str(store), None, [])
     target = tmp_path / "into"
-    rebuild_into(config, str(target), show_progress=False)
+    rebuild_into(config, str(target))
     found = files_of(target, "consumequeue_ext")
     assert found and all(data[:2] == b"\0\x14" for data in found.values())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakelog.audit.parallel.turns import AT_ONCE, AtOnce, InTurn
+from wakelog.audit.workers import AT_ONCE, AtOnce, InTurn
 
 
 @pytest.mark.parametrize("worker", [InTurn(), AT_ONCE])

@@ -1,21 +1,23 @@
-"""Reading and scanning the log in several threads, many stretches ahead of the dispatch.
+"""Reads and scans the log in parallel, in stretches, ahead of the dispatch in order.
 
-Where a record begins only the one before it says. So the log is cut into stretches of one length,
-and a stretch begins at the first place behind its nominal begin that looks like a record: a magic,
-and behind it the offset at which it stands. Workers read and scan stretches apart; who dispatches
-takes them in order, and takes one only if it begins where the last one ended. What looked like a
-record and was none costs time: that stretch is read again from where it has to begin.
+Only the record before says where a record begins. The log is therefore cut into stretches of one
+length. A stretch begins at the first place after its nominal begin that looks like a record: a
+magic, and after it the offset of that place. Workers read and scan stretches independently. The
+dispatch consumes them in order, and accepts one only if it begins where the last one ended. If a
+place looked like a record and was none, that stretch is read again from its true begin.
 
     nominal      |0        |16 MiB       |32 MiB
     records      [    ][      ][    ][      ][    ]
     stretches    [                  ][            ]
 
+A worker is a thread, or a task that ran before and left its stretches in files (`parts.py`).
+
 Invariants:
-- Stretches are given out in the log's order, without overlap; what lies in them does not depend on
-  how many workers there are.
-- A lane belongs to one stretch at a time: to the worker that fills it, then to who dispatches it.
-  Memory is that of the lanes.
-- The limit does not grow while stretches are on their way: this is for logs that end somewhere.
+- Stretches come in the log's order, without overlap. Their content does not depend on the number
+  of workers.
+- A lane belongs to one stretch at a time: to the worker that fills it, then to the dispatch.
+  The lanes bound the memory.
+- The limit does not grow while stretches are in flight: this is for logs that have an end.
 
 Source: none upstream.
 """
@@ -25,21 +27,21 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from wakelog.audit.parallel.turns import AT_ONCE
+from wakelog.audit.workers import AT_ONCE
 from wakelog.dispatchers.read_ahead import Filled, Pending, Worker
 from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC, PHYSICAL_OFFSET_OFFSET
 from wakelog.storage.kernels.columns import SCAN_BUFFER_BYTES
 from wakelog.storage.kernels.window_columns import WindowColumns
 
-# Some milliseconds of work: what a stretch costs in Python is little beside it.
+# Some milliseconds of work: the Python cost of a stretch is small beside it.
 STRETCH_BYTES: Final = 16 << 20
-# How far a record's begin is looked for: further only records lie that are longer. Then the
+# The search for a record's begin ends here: only a longer record can begin further on. Then the
 # stretch is read in turn.
-LOOK_BYTES_MAX: Final = 256 << 10
-_LOOK_BYTES: Final = 16 << 10
+SEARCH_BYTES_MAX: Final = 256 << 10
+_SEARCH_BYTES: Final = 16 << 10
 
 _MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
 _OFFSET: Final = struct.Struct(">q")
@@ -47,10 +49,10 @@ _HEAD_BYTES: Final = PHYSICAL_OFFSET_OFFSET + _OFFSET.size
 
 
 class SpanReader(Protocol):
-    """What is needed of a log reader; each lane has one of its own."""
+    """The part of a log reader that a lane needs; each lane has its own."""
 
     def segment_end(self, physical_offset: int) -> int:
-        """Return the offset behind the segment that `physical_offset` falls into."""
+        """Return the end of the segment that contains `physical_offset`."""
         ...
 
     def skip_zeros(self, physical_offset: int) -> int:
@@ -67,13 +69,13 @@ class SpanReader(Protocol):
 
 
 class Lane(NamedTuple):
-    """A reader and columns: what one stretch needs."""
+    """The reader and the columns for one stretch."""
 
     log: SpanReader
     columns: WindowColumns
 
     def fill(self, begin: int, end: int) -> Filled:
-        """Fill the columns with what lies in [begin, end), all in one segment."""
+        """Fill the columns with the records of [begin, end), all in one segment."""
         scan = self.columns.scan_stretch(
             self.log.read_span_into,
             begin=begin,
@@ -90,8 +92,35 @@ class _Stretch(NamedTuple):
     work: Pending[Filled | None]
 
 
+FillStretch = Callable[[Lane, int, int], Filled | None]
+"""Fills a lane with the stretch at a nominal begin, below an end; see `fill_stretch`."""
+
+
+def next_nominal(begin: int, stretch_bytes: int = STRETCH_BYTES) -> int:
+    """Return the nominal begin of the stretch after the one that contains `begin`."""
+    return begin - begin % stretch_bytes + stretch_bytes
+
+
+def fill_stretch(
+    lane: Lane, begin: int, end: int, *, stretch_bytes: int = STRETCH_BYTES, is_known: bool = False
+) -> Filled | None:
+    """Fill a lane with the stretch at nominal `begin`; None if no record begins in it.
+
+    end: of the segment, or of its readable part. is_known: a record begins at `begin` exactly.
+    Raises: StoreFailed.
+    """
+    nominal_end = next_nominal(begin, stretch_bytes)
+    first = begin if is_known else first_record(lane.log, begin, end)
+    if first is None or first >= nominal_end:
+        return None  # a record that begins after the stretch belongs to another one
+    stop = end
+    if nominal_end < end:
+        stop = first_record(lane.log, nominal_end, end) or nominal_end
+    return lane.fill(first, stop)
+
+
 class Stretches:
-    """See the module. One owner, one thread, and the worker's threads."""
+    """See the module. One owner in one thread, beside the worker's threads."""
 
     def __init__(
         self,
@@ -100,13 +129,18 @@ class Stretches:
         *,
         workers_count: int = 1,
         stretch_bytes: int = STRETCH_BYTES,
+        load: FillStretch = lambda lane, begin, end: None,
     ) -> None:
-        """Read nothing yet. `worker` does so many pieces of work at once."""
+        """Read nothing yet. `worker` runs `workers_count` pieces of work at once.
+
+        load: returns a stretch that a task has scanned; None if there is none.
+        """
         assert len(lanes) > 1
         self._worker = worker
-        # Each has a next one waiting: none is out of work while a stretch is filled here.
+        # Each worker has a next stretch queued, so that none is idle while one is filled here.
         self._sent_max = 2 * workers_count
         self._stretch_bytes = stretch_bytes
+        self._load = load
         self._free = list(lanes)
         self._ahead: deque[_Stretch] = deque()
         self._ahead_end = 0
@@ -115,7 +149,7 @@ class Stretches:
     def fill(self, begin: int, end: int) -> Filled:
         """Return columns of some more of [begin, end), all in one segment.
 
-        They hold until the next call. Raises: StoreFailed.
+        The columns are valid until the next call. Raises: StoreFailed.
         """
         if self._given is not None:
             self._free.append(self._given)
@@ -126,22 +160,22 @@ class Stretches:
             self._send_more(end)
             filled, gap_end = self._take(begin, end)
         if filled is None:
-            # At least one is free: the one that was given out last.
+            # At least one lane is free: the one that was returned last.
             lane = self._given = self._free.pop()
             far = min(end, begin + max(self._stretch_bytes, SCAN_BUFFER_BYTES))
             filled = lane.fill(begin, gap_end or far)
             if gap_end is not None and filled.columns.count == 0:
-                filled = lane.fill(begin, far)  # what seemed to begin there lies in a record
+                filled = lane.fill(begin, far)  # the apparent begin lies inside a record
         self._send_more(end)
         return filled
 
     def settle(self) -> None:
-        """Wait for what is on its way and drop it; what it raised will be raised by a `fill`."""
+        """Wait for the stretches in flight and drop them; a later `fill` raises their errors."""
         while self._ahead:
             self._drop()
 
     def _take(self, begin: int, end: int) -> tuple[Filled | None, int | None]:
-        """Take the stretch that begins here; else return where the next one begins, if any does."""
+        """Return the stretch that begins at `begin`, else the begin of the next one, if any."""
         while self._ahead:
             lane, work = self._ahead[0]
             self._send_more(end)
@@ -150,7 +184,7 @@ class Stretches:
                 self._send_more(end)
             try:
                 filled = work.result()
-            except Exception:  # the same place, read in turn, raises it where it is wanted
+            except Exception:  # reading the same place in turn raises it again, in order
                 filled = None
             if filled is None or not begin <= filled.begin < end:
                 self._drop()
@@ -164,12 +198,12 @@ class Stretches:
 
     def _drop(self) -> None:
         lane, work = self._ahead.popleft()
-        with contextlib.suppress(Exception):  # of a stretch that nobody wants any more
+        with contextlib.suppress(Exception):  # the stretch is not needed any more
             work.result()
         self._free.append(lane)
 
     def _has_room(self, end: int) -> bool:
-        # One lane stays free, for what lies in front of a stretch if something does.
+        # One lane stays free for records that lie before a stretch.
         return len(self._free) > 1 and bool(self._ahead) and self._ahead_end < end
 
     def _send_more(self, end: int) -> None:
@@ -179,32 +213,30 @@ class Stretches:
             sent_count += 1
 
     def _send(self, begin: int, end: int, *, is_known: bool, worker: Worker | None = None) -> None:
-        """Have a worker fill the stretch at `begin`, a record's begin or a nominal one."""
-        nominal_end = begin - begin % self._stretch_bytes + self._stretch_bytes
+        """Submit the stretch at `begin`, a record's begin or a nominal one, to a worker."""
         lane = self._free.pop()
-        self._ahead_end = nominal_end
+        self._ahead_end = next_nominal(begin, self._stretch_bytes)
 
         def work() -> Filled | None:
-            first = begin if is_known else first_record(lane.log, begin, end)
-            if first is None or first >= nominal_end:
-                return None  # what begins behind the stretch is another's
-            stop = end
-            if nominal_end < end:
-                stop = first_record(lane.log, nominal_end, end) or nominal_end
-            return lane.fill(first, stop)
+            loaded = self._load(lane, begin, end)
+            if loaded is not None:
+                return loaded
+            return fill_stretch(
+                lane, begin, end, stretch_bytes=self._stretch_bytes, is_known=is_known
+            )
 
         self._ahead.append(_Stretch(lane, (worker or self._worker).submit(work)))
 
 
 def first_record(log: SpanReader, begin: int, end: int) -> int | None:
-    """Return the first place of [begin, end) that looks like a record's begin, None if none near.
+    """Return the first place of [begin, end) that looks like a record; None if none is near.
 
     Raises: StoreFailed.
     """
     at = log.skip_zeros(begin)
-    look_end = min(end, at + LOOK_BYTES_MAX)
-    while at < look_end:
-        data = log.read_span(at, min(_LOOK_BYTES, end - at))
+    search_end = min(end, at + SEARCH_BYTES_MAX)
+    while at < search_end:
+        data = log.read_span(at, min(_SEARCH_BYTES, end - at))
         place = data.find(_MAGIC, MAGIC_OFFSET) - MAGIC_OFFSET
         while 0 <= place <= len(data) - _HEAD_BYTES:
             if _OFFSET.unpack_from(data, place + PHYSICAL_OFFSET_OFFSET)[0] == at + place:

@@ -8,7 +8,8 @@ from posixpath import dirname
 
 import pytest
 
-from wakelog.audit.swap import Move, swap_in, undo
+from wakelog.audit.operator import Move
+from wakelog.audit.replacement import swap_in, undo
 from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd, read_dispatched
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import RealFileSystem

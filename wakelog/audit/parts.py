@@ -1,0 +1,94 @@
+"""Stretches that tasks scan elsewhere, kept in files until the rebuild dispatches them.
+
+    <folder>/<20 digits>   a pickled `_Part`: the stretch with this nominal begin
+
+Tasks run in any order, one for each segment. The rebuild then loads the stretches in order. It
+scans a stretch itself if there is no file for it, so a task that fails or is left out costs time
+only. The files hold some 150 bytes a record and live as long as one rebuild.
+
+Invariants: a file appears whole; a task that runs twice writes the same bytes.
+
+Source: none upstream.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import uuid
+from functools import cache
+from posixpath import join
+from typing import NamedTuple
+
+from wakelog.audit.stretches import FillStretch, Lane, fill_stretch, next_nominal
+from wakelog.dispatchers.read_ahead import Filled
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.kernels.columns import ColumnScan
+from wakelog.storage.kernels.kernels import Kernels
+from wakelog.storage.kernels.window_columns import PackedColumns, WindowColumns
+from wakelog.storage.log.commit_log_reader import CommitLogReader
+from wakelog.storage.log.scan import delay_levels_ms
+from wakelog.storage.paths import offset_name
+
+
+class ScanJob(NamedTuple):
+    """The same for every task; `check_bodies` as the rebuild has it."""
+
+    config: StoreConfig
+    folder: str
+    check_bodies: bool
+
+
+class _Part(NamedTuple):
+    begin: int
+    length: int
+    scan: ColumnScan
+    columns: PackedColumns
+
+
+@cache
+def _kernels() -> Kernels:
+    from wakelog.storage.kernels.loader import compile_kernels
+
+    return compile_kernels(windows=True)
+
+
+def scan_segment(job: ScanJob, begin: int) -> None:
+    """Scan the stretches of the segment at `begin` into files. Raises: StoreFailed, OSError."""
+    log = CommitLogReader(RealFileSystem(), job.config)
+    delays_ms = delay_levels_ms(job.config.message_delay_level)
+    lane = Lane(log, WindowColumns(_kernels(), delays_ms, check_bodies=job.check_bodies))
+    end = log.segment_end(begin)
+    try:
+        while begin < end:
+            filled = fill_stretch(lane, begin, end)
+            if filled is not None and filled.scan is not None:
+                part = _Part(filled.begin, filled.length, filled.scan, lane.columns.pack())
+                _write(join(job.folder, offset_name(begin)), part)
+            begin = next_nominal(begin)
+    finally:
+        log.close()
+
+
+def _write(path: str, part: _Part) -> None:
+    # Another attempt of the task may run at the same time.
+    attempt = f"{path}.{uuid.uuid4().hex}"
+    with open(attempt, "wb") as file:
+        pickle.dump(part, file, protocol=pickle.HIGHEST_PROTOCOL)
+    os.replace(attempt, path)
+
+
+def part_loader(folder: str) -> FillStretch:
+    """Return what fills lanes from the files of a folder."""
+
+    def load(lane: Lane, begin: int, end: int) -> Filled | None:
+        try:
+            with open(join(folder, offset_name(begin)), "rb") as file:
+                part: _Part = pickle.load(file)
+        except FileNotFoundError:
+            return None
+        lane.columns.unpack(part.columns)
+        return Filled(lane.columns, part.begin, part.length, part.scan)
+
+    return load
