@@ -51,6 +51,7 @@ def test(python: Path, arguments: Sequence[str]) -> int:
         needed = [kind for kind in ("java", "prometheus", "spark") if kind not in without]
         if needed and _run(python, "-m", "tests.compat.provision", *needed):
             return 1
+        return _pytest(python, "--account", "--split", *arguments)
     return _pytest(python, "--account", *arguments)
 
 

@@ -6,14 +6,27 @@ belongs to the one furthest down the table, the most demanding.
 With `--account`, which `./dev test` gives, a run ends with the table of kinds, below it what tests
 recorded as the property `said`, and, as its very last line, `N passed, N failed`. A skip, or an
 expected kind of which nothing ran, fails the run unless `--without KIND` left it out. A test suite
-that shrinks without anybody noticing is the failure this prevents.
+that shrinks unnoticed is the failure this prevents.
+
+With `--split` as well, the kinds that keep one processor busy run in a second pytest process, and
+the others in this one: they mostly wait for processes that they start. The second process writes
+its tallies to a file (`--share FILE`), and the table of this one holds both.
 """
 
-from collections.abc import Generator
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
+
+from tests.leftovers import SESSION_VARIABLE
 
 
 class Kind(NamedTuple):
@@ -24,12 +37,14 @@ class Kind(NamedTuple):
     """Whether a complete run must contain tests of this kind: true once the tree holds some."""
     first: bool = False
     """Whether these tests run before all others, those of a more demanding kind among them."""
+    is_shared: bool = False
+    """Whether `--split` gives these tests to the second process."""
 
 
 KINDS = {
-    "unit": Kind("plain Python; no process, no network"),
-    "golden": Kind("reads or writes the stores of tests/golden"),
-    "simulation": Kind("seeded runs over a simulated disk and clock"),
+    "unit": Kind("plain Python; no process, no network", is_shared=True),
+    "golden": Kind("reads or writes the stores of tests/golden", is_shared=True),
+    "simulation": Kind("seeded runs over a simulated disk and clock", is_shared=True),
     "process": Kind("starts processes of its own"),
     "ray": Kind("starts a Ray cluster on this machine"),
     # py4j waits by select, which knows no descriptor above 1,023; each Ray that a test starts in
@@ -66,7 +81,7 @@ class Account:
     outside_tests: int = 0
     """Failures that belong to no test: a module that cannot be collected, a leftover."""
     said: list[str] = field(default_factory=list)
-    """Figures that tests recorded for whoever reads the end of the run."""
+    """Figures that tests recorded for the end of the run."""
 
     @property
     def failed(self) -> int:
@@ -77,6 +92,12 @@ class Account:
     def passed(self) -> int:
         """Count the tests that ran and did not fail."""
         return sum(tally.ran - tally.failed for tally in self.tallies.values())
+
+    def add(self, other: "Account") -> None:
+        """Add the tallies of the kinds that another process ran."""
+        self.tallies |= {kind: other.tallies[kind] for kind in shared_kinds()}
+        self.outside_tests += other.outside_tests
+        self.said += other.said
 
     def complaints(self) -> list[str]:
         """Say what is missing from the run, one line each; empty for a run in order."""
@@ -111,6 +132,48 @@ def kinds_of(item: pytest.Item) -> list[str]:
     return [kind for kind in KINDS if kind in marked] or ["unit"]
 
 
+def shared_kinds() -> list[str]:
+    """Return the kinds that `--split` gives to the second process."""
+    return [name for name, kind in KINDS.items() if kind.is_shared]
+
+
+class SecondProcess:
+    """The pytest process that runs the shared kinds, and what it printed."""
+
+    def __init__(self, without: Iterable[str]) -> None:
+        """Start it as a session of its own."""
+        self._folder = tempfile.TemporaryDirectory(prefix="second-")
+        self._tallies = Path(self._folder.name, "tallies.json")
+        self._output = Path(self._folder.name, "output")
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        command += ["--share", str(self._tallies), *(f"--without={kind}" for kind in without)]
+        own = (SESSION_VARIABLE, "TMPDIR")
+        env = {name: value for name, value in os.environ.items() if name not in own}
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                command, env=env, stdout=output, stderr=subprocess.STDOUT
+            )
+
+    def wait(self) -> Account | None:
+        """Return its account once it has ended; None if it left none."""
+        self._process.wait()
+        with suppress(OSError, msgspec.MsgspecError):
+            return msgspec.json.decode(self._tallies.read_bytes(), type=Account)
+        return None
+
+    @property
+    def output(self) -> str:
+        """What it printed, empty if all went well."""
+        return self._output.read_text(errors="replace") if self._process.returncode else ""
+
+    def close(self) -> None:
+        """End it, and remove its files."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait()
+        self._folder.cleanup()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("wakelog")
     group.addoption("--account", action="store_true", help="end with the table of kinds")
@@ -122,6 +185,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=[*KINDS],
         help="leave a kind of test out, and say so: %(choices)s",
     )
+    group.addoption("--split", action="store_true", help="run some kinds in a second process")
+    group.addoption("--share", metavar="FILE", help="run those kinds alone; tallies go to FILE")
     group.addoption("--long", action="store_true", help="the long runs as well")
 
 
@@ -142,6 +207,13 @@ class Accountant:
         self._outcomes: dict[str, str] = {}
         without = frozenset(config.getoption("--without"))
         self.account = Account(without, complete=_is_complete(config))
+        self._second: SecondProcess | None = None
+        self._elsewhere: frozenset[str] = frozenset()
+        if config.getoption("--share"):
+            self._elsewhere = frozenset(KINDS) - frozenset(shared_kinds())
+        elif config.getoption("--split"):
+            self._elsewhere = frozenset(shared_kinds())
+            self._second = SecondProcess(without)
 
     def report_outside(self, failures: list[str]) -> None:
         """Count failures that belong to no test, and say what they are."""
@@ -156,8 +228,12 @@ class Accountant:
         for item in items:
             kinds = kinds_of(item)
             self._kind_of[item.nodeid] = kinds[-1]
-            long = item.get_closest_marker("long") and not self._config.getoption("--long")
-            (dropped if long or self.account.without.intersection(kinds) else kept).append(item)
+            is_left_out = (
+                (item.get_closest_marker("long") and not self._config.getoption("--long"))
+                or kinds[-1] in self._elsewhere
+                or self.account.without.intersection(kinds)
+            )
+            (dropped if is_left_out else kept).append(item)
         # All of them together, so that what they share is started once.
         items[:] = sorted(kept, key=lambda item: not any(KINDS[x].first for x in kinds_of(item)))
         self._config.hook.pytest_deselected(items=dropped)
@@ -179,16 +255,36 @@ class Accountant:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
-        """Speak after everybody else, pytest's own summary included."""
+        """Speak after all others, pytest's own summary included."""
         yield
+        if self._config.getoption("--share"):
+            Path(self._config.getoption("--share")).write_bytes(msgspec.json.encode(self.account))
         if not self._config.getoption("--account"):
             return
-        complaints = self.account.complaints()
+        complaints = [*self._add_second(session), *self.account.complaints()]
         if session.exitstatus in _CUT_SHORT and not self.account.failed:
             complaints.append("the session was cut short")
         if complaints and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._print(complaints)
+
+    def pytest_unconfigure(self) -> None:
+        """End the second process where no session came to its end."""
+        if self._second is not None:
+            self._second.close()
+
+    def _add_second(self, session: pytest.Session) -> list[str]:
+        """Wait for the second process, add what it ran, and return what is missing of it."""
+        if self._second is None or session.exitstatus in _CUT_SHORT:
+            return []
+        account = self._second.wait()
+        if self._second.output:
+            self._config.get_terminal_writer().line(self._second.output)
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if account is None:
+            return ["the second process ended without its tallies"]
+        self.account.add(account)
+        return []
 
     def _print(self, complaints: list[str]) -> None:
         counts = f"{self.account.passed} passed, {self.account.failed + len(complaints)} failed"

@@ -1,5 +1,7 @@
 """The accounting by kind, seen from outside: pytest runs on small trees of tests."""
 
+from pathlib import Path
+
 import pytest
 
 from tests import kinds
@@ -105,3 +107,41 @@ def test_what_a_test_said_is_below_the_table(pytester: pytest.Pytester) -> None:
     result = run(pytester, speaking)
     result.stdout.fnmatch_lines(["unit *", "97 of 100", "1 passed, 0 failed"])
     assert result.outlines.count("97 of 100") == 1
+
+
+def run_split(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str
+) -> pytest.RunResult:
+    """Run pytest with a second process, which finds the plug-in by the tree's conftest."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
+    pytester.makeini("[pytest]\ntestpaths = .")
+    pytester.makeconftest("pytest_plugins = ['tests.kinds']")
+    pytester.makepyfile(f"import pytest\n{source}")
+    options = ("--account", "--split", "-p", "no:cacheprovider")
+    return pytester.runpytest_subprocess(*options, *_WITHOUT)
+
+
+_WITHOUT = [
+    f"--without={name}" for name, kind in kinds.KINDS.items() if kind.expected and name != "unit"
+]
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_split_run_counts_both_processes(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = PASSING + "@pytest.mark.kill\ndef test_k(): pass\n"
+    result = run_split(pytester, monkeypatch, source)
+    assert (result.ret, result.outlines[-1]) == (0, "2 passed, 0 failed")
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_failure_in_the_second_process_fails_the_run_and_is_shown(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = PASSING + FAILING + "@pytest.mark.kill\ndef test_k(): pass\n"
+    result = run_split(pytester, monkeypatch, source)
+    assert (result.ret, result.outlines[-1]) == (1, "2 passed, 1 failed")
+    result.stdout.fnmatch_lines(["*def test_b(): assert False*"])
