@@ -29,7 +29,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import read_times
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.log.commit_log_reader import commit_log_files
-from wakelog.storage.recovery.durable import Durable, known_durable
+from wakelog.storage.recovery.watermark_trust import DurablePositions, known_durable
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -138,7 +138,7 @@ class Owned:
             )
         shutil.rmtree(target, ignore_errors=True)  # there is none before the first message
 
-    def durable(self) -> Durable:
+    def durable(self) -> DurablePositions:
         """Return how far the next wakelog will take the log for durable."""
         fs = RealFileSystem()
         files = commit_log_files(fs, self.config, read_only=True)

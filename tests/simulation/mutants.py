@@ -35,12 +35,10 @@ from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExtWriter
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
-from wakelog.storage.recovery import durable, log_end, quarantine, search, steps
-from wakelog.storage.recovery.durable import Durable
+from wakelog.storage.recovery import log_end, quarantine, search, steps, watermark_trust
 from wakelog.storage.recovery.log_end import LogEndSearch
-from wakelog.storage.recovery.plan import DurablePositions
-from wakelog.storage.recovery.queue_ends import QueueEnds
-from wakelog.storage.recovery.queue_repair import QueueRepair
+from wakelog.storage.recovery.queues import QueueEnds, QueueRepair
+from wakelog.storage.recovery.watermark_trust import DurablePositions
 
 
 class Replacement(NamedTuple):
@@ -253,8 +251,8 @@ def _watermark_ahead(self: Machine) -> bool:
     return _FLUSH(self)
 
 
-def _watermark_unheeded(*_: Any) -> Durable:
-    return Durable(0)
+def _watermark_unheeded(*_: Any) -> DurablePositions:
+    return DurablePositions()
 
 
 def _positions_of_whoever(fs: Any, config: Any, *_: Any, **__: Any) -> DurablePositions:
@@ -411,12 +409,12 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "watermark_of_another_broker": _mutant(
         "the watermark is believed whoever had the store since",
-        (durable, "_doubt", _nothing),
+        (watermark_trust, "_doubt", _nothing),
         (LogEndSearch, "_resume_below_watermark", _resume_anywhere),
     ),
     "lock_text_unheeded": _mutant(
         "another broker is noticed by its checkpoint alone",
-        (durable, "was_another_brokers", lambda *_: False),
+        (watermark_trust, "was_another_brokers", lambda *_: False),
     ),
     "dispatched_ahead_of_queues": _mutant(
         "queues and index are said to be durable before they are synced",
@@ -428,7 +426,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "dispatched_of_another_broker": _mutant(
         "the position of what is dispatched is believed whoever had the store since",
-        (steps, "_durable", _positions_of_whoever),
+        (steps, "known_durable", _positions_of_whoever),
     ),
     "records_below_unchecked": _mutant(
         "recovery begins by positions whatever stands in front of them",
@@ -448,7 +446,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "blank_queue_unheeded": _mutant(
         "a queue that has lost its entries is taken for one that never had any",
-        (QueueRepair, "blank", {}),
+        (QueueRepair, "without_entries", {}),
     ),
     "blank_queue_removed_at_once": _mutant(
         "a start takes away what tells the next one that a queue has lost its entries",
@@ -456,7 +454,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "vouched_for_while_made_again": _mutant(
         "the checkpoint says that entries are durable which are dispatched again",
-        (store_parts, "_unvouch", _nothing),
+        (store_parts, "_lower_checkpoint_time", _nothing),
     ),
     "cut_before_it_is_kept": _mutant(
         "what is cut is gone before its copy is durable",

@@ -32,7 +32,7 @@ from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt
-from wakelog.storage.recovery.queue_repair import list_queues
+from wakelog.storage.recovery.queues import list_queues
 
 T = TypeVar("T")
 

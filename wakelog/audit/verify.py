@@ -37,7 +37,7 @@ from wakelog.storage.errors import DamagedStore, StoreError
 from wakelog.storage.file_system import FileSystem, RealFileSystem
 from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.paths import StorePaths
-from wakelog.storage.recovery.durable import known_durable
+from wakelog.storage.recovery.watermark_trust import known_durable
 
 
 class VerifyReport(NamedTuple):

@@ -32,7 +32,7 @@ from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExtWriter
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
-from wakelog.storage.recovery.queue_repair import list_queues
+from wakelog.storage.recovery.queues import list_queues
 
 FILE_OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
 # What a topic's first messages need: clients make a new topic with four queues.

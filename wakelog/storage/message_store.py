@@ -46,7 +46,7 @@ from wakelog.storage.read.reader import (
     MatchUnit,
 )
 from wakelog.storage.read.store_readers import StoreReaders
-from wakelog.storage.recovery.queue_repair import list_queues
+from wakelog.storage.recovery.queues import list_queues
 from wakelog.storage.recovery.steps import RecoveryReport
 from wakelog.storage.store_parts import OpenOptions, StoreParts, close_parts, open_parts
 

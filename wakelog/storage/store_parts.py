@@ -38,11 +38,11 @@ from wakelog.storage.log.transient_pool import (
     restore_buffers,
 )
 from wakelog.storage.paths import StorePaths
-from wakelog.storage.recovery.durable import seal_log, unseal_log
-from wakelog.storage.recovery.plan import first_store_timestamp_ms
 from wakelog.storage.recovery.quarantine import QuarantinedPiece, copy_to_quarantine
+from wakelog.storage.recovery.search import first_store_timestamp_ms
 from wakelog.storage.recovery.segments import sync_segments
 from wakelog.storage.recovery.steps import RECOVERY_OWNER, RecoveryReport, recover
+from wakelog.storage.recovery.watermark_trust import seal_log, unseal_log
 
 BROKER_OWNER: Final = "broker"
 """In the names of unfinished segments that the log itself makes."""
@@ -110,7 +110,7 @@ def open_parts(
         lock.sign()
         AbortFile(fs, paths.abort).create()
         unseal_log(fs, config)
-        _unvouch(fs, paths, files, report)
+        _lower_checkpoint_time(fs, paths, files, report)
         # What it told is done, and a crash from here on shows in the abort mark.
         FailedSyncMark(fs, paths).clear()
         pool = None
@@ -133,7 +133,7 @@ def open_parts(
             queue_offsets=dict(report.queue_offsets),
             segments=segments,
             pool=pool,
-            last_store_ms=_believed(report.last_store_timestamp_ms, now_ms),
+            last_store_ms=_plausible_time(report.last_store_timestamp_ms, now_ms),
         )
         if report.read_only is not None:
             log.fail(report.read_only)
@@ -180,7 +180,7 @@ def _commit(parts: StoreParts) -> None:
         pool.note_committed(piece.end)
 
 
-def _unvouch(
+def _lower_checkpoint_time(
     fs: FileSystem, paths: StorePaths, files: MappedFileQueue, report: RecoveryReport
 ) -> None:
     """Let the checkpoint not vouch for entries that are made again: a crash may tear those.
@@ -198,7 +198,7 @@ def _unvouch(
             checkpoint.sync()
 
 
-def _believed(store_timestamp_ms: int, now_ms: int) -> int:
+def _plausible_time(store_timestamp_ms: int, now_ms: int) -> int:
     """Return a time to go on from, 0 for one that no clock can have told: a time has no CRC."""
     return store_timestamp_ms if store_timestamp_ms <= now_ms + CLOCK_AHEAD_MS_MAX else 0
 

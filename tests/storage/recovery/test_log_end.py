@@ -14,7 +14,7 @@ from tests.fakes.stores import NOW_MS, store_config
 from wakelog.protocol.message_record import MAGIC_OFFSET, encode_blank
 from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.recovery.log_end import LogEnd, LogEndSearch
-from wakelog.storage.recovery.queue_ends import QueueEnds
+from wakelog.storage.recovery.queues import QueueEnds
 
 BYTES = 4096
 CONFIG = store_config(commit_log_file_bytes=BYTES)

@@ -15,7 +15,7 @@ from wakelog.storage.durability.sum_keeper import SumWriter
 from wakelog.storage.durability.watermark import Watermark, read_mark
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.recovery import steps
-from wakelog.storage.recovery.queue_repair import QueueRepair
+from wakelog.storage.recovery.queues import QueueRepair
 
 
 def torn(at: int) -> CrashedStore:

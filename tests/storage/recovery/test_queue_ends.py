@@ -12,7 +12,7 @@ from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, 
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.log.queue_offsets import QueueKey
-from wakelog.storage.recovery.queue_ends import QueueEnds
+from wakelog.storage.recovery.queues import QueueEnds
 
 
 def ends_of(

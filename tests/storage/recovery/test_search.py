@@ -7,26 +7,25 @@ import pytest
 
 from tests.storage.recovery.test_steps import BYTES, CONFIG, KEY, CrashedStore
 from wakelog.storage.durability.checkpoint import CheckpointTimes
-from wakelog.storage.recovery.plan import DurablePositions
-from wakelog.storage.recovery.queue_repair import QueueRepair
-from wakelog.storage.recovery.search import (
-    Searched,
-    SearchedStore,
-    search_after_clean_exit,
-    search_after_crash,
-)
+from wakelog.storage.recovery.queues import QueueRepair
+from wakelog.storage.recovery.search import RecoveringStore, Searched, search_log_end
 from wakelog.storage.recovery.segments import load_segments
+from wakelog.storage.recovery.watermark_trust import DurablePositions
 
 
-def searched_store(crashed: CrashedStore) -> SearchedStore:
+def searched_store(crashed: CrashedStore) -> RecoveringStore:
     queues = QueueRepair(crashed.fs, CONFIG)
     queues.cut_unwritten(after_crash=True)
     files = load_segments(crashed.fs, CONFIG)
-    return SearchedStore(crashed.fs, CONFIG, files, queues, CheckpointTimes(), cut_at_damage=False)
+    return RecoveringStore(
+        crashed.fs, CONFIG, files, queues, CheckpointTimes(), cut_at_damage=False
+    )
 
 
 def search(crashed: CrashedStore, watermark: int, dispatched: int) -> Searched:
-    return search_after_crash(searched_store(crashed), DurablePositions(watermark, dispatched))
+    return search_log_end(
+        searched_store(crashed), DurablePositions(watermark, dispatched), clean_exit=False
+    )
 
 
 @pytest.mark.parametrize(("watermark", "dispatched"), [(25, 25), (25, 28), (28, 25), (30, 25)])
@@ -43,7 +42,8 @@ def test_queues_with_units_are_cut_where_they_are_made_anew() -> None:
     crashed = CrashedStore()
     config = msgspec.structs.replace(CONFIG, enable_consume_queue_extension=True)
     store = searched_store(crashed)._replace(config=config)
-    found = search_after_crash(store, DurablePositions(crashed.places[25], crashed.places[28]))
+    durable = DurablePositions(crashed.places[25], crashed.places[28])
+    found = search_log_end(store, durable, clean_exit=False)
     assert found.plan.dispatch_from == crashed.places[28]
     assert store.queues.next_offsets({}) == {KEY: 28}
 
@@ -76,6 +76,6 @@ def test_a_torn_tail_is_no_reason_for_doubt() -> None:
 
 def test_after_a_clean_stop_the_last_segments_are_checked() -> None:
     crashed = CrashedStore(clean=True)
-    found = search_after_clean_exit(searched_store(crashed), crashed.end)
+    found = search_log_end(searched_store(crashed), DurablePositions(crashed.end), clean_exit=True)
     assert (found.plan.checked_from, found.end.physical_offset) == (BYTES, crashed.end)
     assert found.doubt is None

@@ -464,7 +464,7 @@ def test_sums_behind_a_cut_go_before_it(monkeypatch: pytest.MonkeyPatch) -> None
 
     assert is_summed_behind()
     crashed.overwrite(place + 150, b"\x55")
-    monkeypatch.setattr(steps, "_cut_log", fail)
+    monkeypatch.setattr(steps, "copy_to_quarantine", fail)
     with pytest.raises(StoreFull):
         crashed.recover(cut_at_damage=True)
     assert not is_summed_behind()

@@ -86,7 +86,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         self._pending_begin = 0
         self.max_physical_offset = -1
         self.max_queue_offset = 0
-        self.blank_from: int | None = None
+        self.begin_without_entries: int | None = None
         self.repeated_count = 0
         self.gaps_count = 0
         self.refused_count = 0
@@ -100,16 +100,16 @@ class ConsumeQueueWriter(ConsumeQueue):
         return self.directory, self._extension.directory
 
     def recover(self, *, after_crash: bool = False, durable: int = 0) -> None:
-        """Find the logical end and zero durably what lies behind it.
+        """Find the last entry and zero durably what lies after it.
 
-        after_crash: after a crash of the machine, look at each entry of the last three files, as
-            4.9.3 does; else bisect, which is right for what a killed process leaves.
-        durable: entries of records that end at or below were durable before that crash.
-        `blank_from` then is the first place of a queue that has files and no entry in them. The
-        first one stays: until it has an entry it says that the queue may have lost some.
+        after_crash: check each entry of the last three files, as 4.9.3 does; else bisect, which is
+            enough after a killed process.
+        durable: entries of records that end at or below were durable before the crash.
+        Sets `begin_without_entries` to the first place of a queue that has files but no entries.
+        Its first file stays, so that the next start sees the loss as well.
         """
         self._growing.load()
-        blank_from = self.first_queue_offset if self._files.files else None
+        begin_without_entries = self.first_queue_offset if self._files.files else None
         if after_crash:
             self._reread_from_disk()
         if after_crash:
@@ -117,7 +117,7 @@ class ConsumeQueueWriter(ConsumeQueue):
             self._set_end(self.files_end if end is None else end, keep_blank=True)
         else:
             self._set_end(self.end_of_written(), keep_blank=True)
-        self.blank_from = blank_from if self._is_empty else None
+        self.begin_without_entries = begin_without_entries if self._is_empty else None
         if self._extension is not None:
             self._extension.recover(self._last_address())
 

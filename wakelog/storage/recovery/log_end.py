@@ -48,7 +48,7 @@ from wakelog.storage.log.record_check import (
     check_record,
     is_torn_behind_body,
 )
-from wakelog.storage.recovery.queue_ends import QueueEnds
+from wakelog.storage.recovery.queues import QueueEnds
 from wakelog.storage.recovery.segments import next_sound_in
 
 # Bytes read at once: large reads from a cold disk are fast, and this much stays in memory once.

@@ -1,28 +1,14 @@
-"""Bring a store to a state that can be written: find the log's end, cut what is behind it.
+"""Recovery, step by step: find the log's end, cut what lies after it, say where dispatch begins.
 
-Runs in the Broker's process with the store's lock held, before Reput or anyone else has a file
-open. In this order, which a further crash at any point only repeats (`docs/recovery.md`):
+Runs in the Broker's process with the store's lock held, before any other process has a file open.
+The package's page lists the steps; the comments in `recover` have their numbers.
 
- 1. Load the segments. A short last one gets its length. Where some are missing between others the
-    log is neither cut nor continued: steps 5 and 6 leave it as it is, and say why.
- 2. Cut each consume queue behind its last written entry.
- 3. Choose where to check from (`plan.py`): what is known to be durable is left alone, but for a
-    look at what stands just below (`search.py`).
- 4. After a crash cut queues with extension units there too: their units may be torn where the
-    entries are not, and dispatch makes both anew. Let the page cache forget the log from there on:
-    of a sync that failed it shows what the disk never got. Check records to the log's end
-    (`log_end.py`).
- 5. Copy what lies behind the end to the quarantine, forget its sums, then zero or remove it,
-    durably: an old record must not come back when a later crash exposes it behind a new one.
- 6. Cut each consume queue at the log's end, and say durably that the log is durable up to there.
- 7. After a crash remove the index files that the checkpoint does not vouch for, unless it is known
-    how far the index is durable: then Reput cuts it there.
- 8. Say where dispatch has to begin so that queues and index are whole again.
-
-Where we differ from 4.9.3: step 3 takes the newest segment there whose first message is not
-younger than the checkpoint, wherever it lies. After the clock was set back that one can lie behind
-segments that were not durable yet; ours never does. In step 5 4.9.3 moves positions in memory only.
-In step 7 4.9.3 never builds again what an index file held of segments before the one of step 3.
+Where we differ from 4.9.3:
+- Step 4 never begins at a segment that lies after one that may not be durable (`search.py`).
+- Step 6 zeroes and removes durably. 4.9.3 moves positions in memory: after the next crash an old
+  record can come back after a new one.
+- Step 9 has removed index files built again completely. 4.9.3 loses what they held of segments
+  before the one where its checks begin.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.load, recover, start,
 CommitLog.recoverNormally, recoverAbnormally, isMappedFileMatchedRecover,
@@ -41,7 +27,7 @@ from wakelog.storage.durability.checkpoint import Checkpoint, CheckpointTimes
 from wakelog.storage.durability.dispatched import IndexEnd, lower_dispatched, read_dispatched
 from wakelog.storage.durability.marks import AbortFile, FailedSyncMark
 from wakelog.storage.durability.sum_file import drop_sums_from, drop_sums_of_changed
-from wakelog.storage.durability.watermark import Seal, Watermark
+from wakelog.storage.durability.watermark import Watermark
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import IndexFileReader
@@ -53,19 +39,17 @@ from wakelog.storage.index.index_service import (
 from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.log.queue_offsets import QueueKey
-from wakelog.storage.paths import StorePaths
-from wakelog.storage.recovery.durable import Durable, known_durable, seal_of
-from wakelog.storage.recovery.log_end import DamagedStretch, LogEnd
-from wakelog.storage.recovery.plan import DurablePositions, plan_after_crash
+from wakelog.storage.recovery.log_end import DamagedStretch
 from wakelog.storage.recovery.quarantine import QuarantinedPiece, copy_to_quarantine
-from wakelog.storage.recovery.queue_repair import QueueRepair
+from wakelog.storage.recovery.queues import QueueRepair
 from wakelog.storage.recovery.search import (
+    RecoveringStore,
     Searched,
-    SearchedStore,
-    search_after_clean_exit,
-    search_after_crash,
+    plan_after_crash,
+    search_log_end,
 )
 from wakelog.storage.recovery.segments import load_segments, sync_segments
+from wakelog.storage.recovery.watermark_trust import DurablePositions, known_durable, seal_of
 
 RECOVERY_OWNER: Final = "recovery"
 MISSING: Final = "segments are missing"
@@ -77,18 +61,17 @@ class RecoveryReport(NamedTuple):
     clean_exit: there was no abort file, and no mark of a failed sync.
     checked_from: the physical offset at which record checks began.
     log_end: the first byte after the last sound record; everything below is durable.
-    end_reason: what stands behind the end, in words.
-    dispatch_from: Reput starts here or below; every dispatcher ignores what it already has.
+    end_reason: what lies at the end, in words.
+    dispatch_from: Reput starts here or below; every dispatcher skips what it already has.
     queue_offsets: the next queue offset of each (topic, queue id), LMQ queues included.
-    damaged: places in the log that were durable once and are passed over by every reader.
+    damaged: places in the log that were durable once; every reader skips them.
     quarantined: what was cut; empty if only zeros were.
     watermark: below it everything was known to be durable; 0 if nothing was.
-    watermark_doubt: why a watermark that was there is not believed.
-    positions_doubt: why checks began further below than the watermark and the position of what is
-        dispatched would have allowed.
+    watermark_doubt: why an existing watermark was not trusted.
+    positions_doubt: why checks began below the watermark and the position of what is dispatched.
     read_only: why the log takes no messages, None if it does.
     unrestored: what a dead broker's transient pool held for places where another broker has written
-        since, as it is kept in the quarantine.
+        since; it is kept in the quarantine.
     """
 
     clean_exit: bool
@@ -130,43 +113,43 @@ def recover(
     """Recover a store whose lock the caller holds.
 
     cut_at_damage: end the log at damage that was durable once, as 4.9.3 does.
-    bridge: serve what lies on both sides of missing segments; False refuses them, and so does
+    bridge: serve the log on both sides of missing segments; False refuses such a log, and so does
         `cut_at_damage`.
 
-    Raises: DamagedStore when nothing can be done without guessing, and then nothing was changed;
-    StoreFull when there is no room for the quarantine; StoreFailed.
+    Raises: DamagedStore when only a guess could go on, and then nothing was changed; StoreFull when
+    there is no room for the quarantine; StoreFailed.
     """
     failed_sync = FailedSyncMark(fs, config.paths).is_set()
-    clean_exit = not _is_aborted(fs, config.paths) and not failed_sync
+    clean_exit = not _is_aborted(fs, config.paths.abort) and not failed_sync
+    # 1, 2: the segments, and how far the log is durable
     files = load_segments(fs, config, bridge=bridge and not cut_at_damage)
     times = _read_checkpoint(fs, config.paths.checkpoint)
-    known = known_durable(fs, config, files, times)
-    if not known.watermark:
+    durable = known_durable(fs, config, files, times)
+    if not durable.watermark:
         drop_sums_of_changed(fs, config.paths, files)
-    durable = _durable(fs, config, known, ignored=failed_sync or cut_at_damage)
+    elif not failed_sync and not cut_at_damage:
+        durable = _with_dispatched(fs, config, durable)
     queues = QueueRepair(fs, config)
-    store = SearchedStore(fs, config, files, queues, times, cut_at_damage)
     try:
+        # 3, 4, 5: the queues' own ends, then the log's
         queues.cut_unwritten(after_crash=not clean_exit, durable=durable.dispatched)
-        if clean_exit:
-            found = search_after_clean_exit(store, known.watermark)
-        else:
-            found = search_after_crash(store, durable)
+        store = RecoveringStore(fs, config, files, queues, times, cut_at_damage)
+        found = search_log_end(store, durable, clean_exit=clean_exit)
         plan, end = found.plan, found.end
-        quarantined, removed = _end_log(
-            fs, config, files, end, times, plan.checked_from, known, now_ms
-        )
+        # 6, 7: cut the log there, durably
+        quarantined, removed = _end_log(store, found, durable.watermark, now_ms)
+        # 8: cut the queues; first lower what is dispatched, because the log may grow over it
         dispatched = durable.dispatched if found.doubt is None else 0
-        # Before the log can grow over what queues and index have of another life.
         lower_dispatched(fs, config.paths.dispatched, min(dispatched, end.physical_offset))
         queues_cut = queues.cut_at(end.physical_offset)
         queue_offsets = _next_offsets(queues, found, files)
     finally:
         queues.close()
+    # 9, 10: the index, and where dispatch begins
     dispatch_from = min(plan.dispatch_from, end.physical_offset)
     index_removed: tuple[str, ...] = ()
     if not clean_exit and not (plan.by_position and durable.has_index):
-        index_removed, index_end = _distrust_index(fs, config, times.index_ms)
+        index_removed, index_end = _remove_untrusted_index(fs, config, times.index_ms)
         dispatch_from = max(files.min_offset, min(dispatch_from, index_end))
     report = RecoveryReport(
         clean_exit=clean_exit,
@@ -178,8 +161,8 @@ def recover(
         queue_offsets=queue_offsets,
         records_checked_count=end.records_checked_count,
         last_store_timestamp_ms=end.last_store_timestamp_ms,
-        watermark=known.watermark,
-        watermark_doubt=known.doubt,
+        watermark=durable.watermark,
+        watermark_doubt=durable.doubt,
         positions_doubt=found.doubt,
         damaged=_with_missing(end.damaged, files),
         quarantined=quarantined,
@@ -191,30 +174,88 @@ def recover(
     return Recovered(report, files)
 
 
-def _is_aborted(fs: FileSystem, paths: StorePaths) -> bool:
-    """Tell whether there is the abort mark, and make it durable then.
+def recover_derived(fs: FileSystem, config: StoreConfig) -> int:
+    """Recover queues and index alone, as after a crash; return where dispatch has to begin.
 
-    Of a broker that was killed the page cache alone may have it. What recovery writes says that a
-    broker ran; without the mark that would be another one.
+    For a Reput that replaces one whose sync failed, while the Broker lives.
+
+    Raises: StoreFailed, DamagedStore.
     """
-    abort = AbortFile(fs, paths.abort)
+    files = commit_log_files(fs, config, read_only=True)
+    files.load()
+    times = _read_checkpoint(fs, config.paths.checkpoint)
+    queues = QueueRepair(fs, config)
+    try:
+        queues.cut_unwritten(after_crash=True)
+        queues_end = queues.max_physical_offset
+        plan = plan_after_crash(config, files, times, queues_end, DurablePositions())
+    finally:
+        queues.close()
+        files.close()
+    _, index_end = _remove_untrusted_index(fs, config, times.index_ms)
+    return min(plan.dispatch_from, index_end)
+
+
+def _is_aborted(fs: FileSystem, path: str) -> bool:
+    """Tell whether there is an abort file, and make it durable then.
+
+    A killed broker may have left it in the page cache alone. Recovery writes files that only our
+    own broker writes; if a power loss then removed the abort file, they would look foreign.
+    """
+    abort = AbortFile(fs, path)
     if not abort.exists():
         return False
     abort.create()
     return True
 
 
-def _leave_log(
-    fs: FileSystem, config: StoreConfig, files: MappedFileQueue, log_end: int, watermark: int
-) -> None:
-    """Let go segments behind the end, as `_end_log` would; on the disk everything stays.
+def _with_dispatched(
+    fs: FileSystem, config: StoreConfig, durable: DurablePositions
+) -> DurablePositions:
+    mark = read_dispatched(fs, config.paths.dispatched)
+    has_index = mark.index_end != IndexEnd()
+    return durable._replace(dispatched=mark.physical_offset, has_index=has_index)
 
-    A watermark that was not believed now must not be later, when the lock says that it is ours.
+
+def _end_log(
+    store: RecoveringStore, found: Searched, watermark_offset: int, now_ms: int
+) -> tuple[tuple[QuarantinedPiece, ...], tuple[str, ...]]:
+    """Cut the log at its end; sync what is kept, then move the watermark to the end.
+
+    A log with missing segments is left as it is. Return what was quarantined and removed.
     """
-    while files.last is not None and files.last.start_offset > log_end:
-        files.forget_last()
-    with closing(Watermark(fs, config.paths.watermark)) as mark:
-        mark.lower(watermark)
+    fs, config, files, end = store.fs, store.config, store.files, found.end.physical_offset
+    with closing(Watermark(fs, config.paths.watermark)) as watermark:
+        if files.missing_stretches():
+            while files.last is not None and files.last.start_offset > end:
+                files.forget_last()
+            # Lowered also where it was not trusted: the next start finds our text in the lock.
+            watermark.lower(watermark_offset)
+            return (), ()
+        watermark.lower(end)
+        drop_sums_from(fs, config.paths, end, files.file_size_bytes)
+        quarantined = copy_to_quarantine(fs, config.paths.root, files.files, end, now_ms)
+        # A segment that begins at the end stays, as in 4.9.3. Without it the next recovery would
+        # end the log before the blank of the segment in front, or renumber from 0.
+        removed = tuple(files.truncate(end, keep_empty=end > 0))
+        # What a killed process wrote may still be in the page cache alone.
+        sync_segments(files, found.plan.checked_from)
+        # A clean store stays sealed until the abort file is made: this process may die before.
+        is_sealed = not AbortFile(fs, config.paths.abort).exists()
+        seal = seal_of(fs, config, files, end) if is_sealed else None
+        watermark.note(end, store.times.physic_ms, seal)
+    return quarantined, removed
+
+
+def _next_offsets(
+    queues: QueueRepair, found: Searched, files: MappedFileQueue
+) -> dict[QueueKey, int]:
+    """Return the next queue offset of each queue; resolve those without entries if possible."""
+    ends = found.ends.table()
+    is_whole = found.plan.checked_from <= files.min_offset
+    if is_whole and not _with_missing(found.end.damaged, files):
+        queues.resolve_unused(ends, files.min_offset)
+    return queues.next_offsets(ends)
 
 
 def _with_missing(
@@ -235,125 +276,24 @@ def _why_read_only(files: MappedFileQueue) -> str | None:
     )
 
 
-def _durable(
-    fs: FileSystem, config: StoreConfig, known: Durable, *, ignored: bool
-) -> DurablePositions:
-    """Return how far log, queues and index are durable; 0 where that cannot be believed.
-
-    Another broker that had the store wrote queues and index as well.
-    """
-    if ignored or not known.watermark:
-        return DurablePositions(known.watermark, 0)
-    mark = read_dispatched(fs, config.paths.dispatched)
-    has_index = mark.index_end != IndexEnd()
-    return DurablePositions(known.watermark, mark.physical_offset, has_index=has_index)
-
-
-def _next_offsets(
-    queues: QueueRepair, found: Searched, files: MappedFileQueue
-) -> dict[QueueKey, int]:
-    """Return the next queue offset of each queue; settle those without entries for good."""
-    ends = found.ends.table()
-    is_whole = found.plan.checked_from <= files.min_offset
-    if is_whole and not _with_missing(found.end.damaged, files):
-        queues.settle_unused(ends, files.min_offset)
-    return queues.next_offsets(ends)
-
-
-def _end_log(
-    fs: FileSystem,
-    config: StoreConfig,
-    files: MappedFileQueue,
-    end: LogEnd,
-    times: CheckpointTimes,
-    checked_from: int,
-    known: Durable,
-    now_ms: int,
-) -> tuple[tuple[QuarantinedPiece, ...], tuple[str, ...]]:
-    """Cut the log at its end, and make what is kept durable before that is noted.
-
-    A log with missing segments is left as it is.
-    """
-    if files.missing_stretches():
-        _leave_log(fs, config, files, end.physical_offset, known.watermark)
-        return (), ()
-    with closing(Watermark(fs, config.paths.watermark)) as watermark:
-        watermark.lower(end.physical_offset)
-        drop_sums_from(fs, config.paths, end.physical_offset, files.file_size_bytes)
-        cut = _cut_log(fs, config.paths, files, end.physical_offset, now_ms)
-        # What a killed process wrote may still be in the page cache alone.
-        sync_segments(files, checked_from)
-        watermark.note(end.physical_offset, times.physic_ms, _seal(fs, config, files, end))
-    return cut
-
-
-def recover_derived(fs: FileSystem, config: StoreConfig) -> int:
-    """Do for queues and index alone what follows a crash; return where dispatch has to begin.
-
-    For a Reput that follows one whose sync failed, while the Broker lives.
-
-    Raises: StoreFailed, DamagedStore.
-    """
-    files = commit_log_files(fs, config, read_only=True)
-    files.load()
-    times = _read_checkpoint(fs, config.paths.checkpoint)
-    queues = QueueRepair(fs, config)
-    try:
-        queues.cut_unwritten(after_crash=True)
-        nothing = DurablePositions(0, 0)
-        plan = plan_after_crash(config, files, times, queues.max_physical_offset, nothing)
-    finally:
-        queues.close()
-        files.close()
-    _, index_end = _distrust_index(fs, config, times.index_ms)
-    return min(plan.dispatch_from, index_end)
-
-
-def _cut_log(
-    fs: FileSystem, paths: StorePaths, files: MappedFileQueue, log_end: int, now_ms: int
-) -> tuple[tuple[QuarantinedPiece, ...], tuple[str, ...]]:
-    """Copy what lies behind the end aside, then make it vanish durably.
-
-    A segment that begins at the end stays, as in 4.9.3: without it the next recovery would end the
-    log before the blank of the segment in front, or with none in front number anew from 0.
-    """
-    quarantined = copy_to_quarantine(fs, paths.root, files.files, log_end, now_ms)
-    removed = files.truncate(log_end, keep_empty=log_end > 0)
-    return quarantined, tuple(removed)
-
-
-def _seal(fs: FileSystem, config: StoreConfig, files: MappedFileQueue, end: LogEnd) -> Seal | None:
-    """Keep a store that was left in order sealed until the abort mark is made: we may not live."""
-    if AbortFile(fs, config.paths.abort).exists():
-        return None
-    return seal_of(fs, config, files, end.physical_offset)
-
-
 def _read_checkpoint(fs: FileSystem, path: str) -> CheckpointTimes:
-    checkpoint = Checkpoint(fs, path)
-    try:
+    with closing(Checkpoint(fs, path)) as checkpoint:
         return checkpoint.read()
-    finally:
-        checkpoint.close()
 
 
-def _distrust_index(
+def _remove_untrusted_index(
     fs: FileSystem, config: StoreConfig, timestamp_ms: int
 ) -> tuple[tuple[str, ...], int]:
     """Remove index files younger than the checkpoint; return them, and where the others end.
 
-    That counts also when nothing was removed: an earlier recovery may have come no further.
+    The end counts even when nothing was removed: an earlier recovery may have been interrupted.
     """
-    removed = _remove_index_files(fs, config, timestamp_ms)
-    return removed, _index_end(fs, config) if config.message_index_enable else sys.maxsize
-
-
-def _remove_index_files(fs: FileSystem, config: StoreConfig, timestamp_ms: int) -> tuple[str, ...]:
-    """Remove index files that hold messages younger than the checkpoint's time of the index."""
+    directory = config.paths.index_directory
     try:
-        return remove_index_files_after(fs, config, timestamp_ms)
+        removed = remove_index_files_after(fs, config, timestamp_ms)
     except OSError as error:
-        raise store_failure(config.paths.index_directory, "remove", error) from error
+        raise store_failure(directory, "remove", error) from error
+    return removed, _index_end(fs, config) if config.message_index_enable else sys.maxsize
 
 
 def _index_end(fs: FileSystem, config: StoreConfig) -> int:
@@ -363,10 +303,7 @@ def _index_end(fs: FileSystem, config: StoreConfig) -> int:
         names = index_names(fs, directory)
         if not names:
             return 0
-        reader = IndexFileReader(fs, join(directory, names[-1]), index_shape(config))
-        try:
-            return reader.header().end_physical_offset
-        finally:
-            reader.close()
+        with closing(IndexFileReader(fs, join(directory, names[-1]), index_shape(config))) as file:
+            return file.header().end_physical_offset
     except OSError as error:
         raise store_failure(directory, "read", error) from error

@@ -7,15 +7,15 @@ import pytest
 from tests.fakes.stores import NOW_MS
 from tests.storage.recovery.test_steps import BYTES, CONFIG, CrashedStore
 from wakelog.storage.durability.checkpoint import CheckpointTimes
-from wakelog.storage.recovery.plan import (
-    DurablePositions,
-    Plan,
+from wakelog.storage.recovery.search import (
+    CheckPlan,
     checked_from_after_crash,
     first_store_timestamp_ms,
     plan_after_clean_exit,
     plan_after_crash,
 )
 from wakelog.storage.recovery.segments import load_segments
+from wakelog.storage.recovery.watermark_trust import DurablePositions
 
 TIMES = CheckpointTimes(NOW_MS + 12_000, NOW_MS + 12_000, 0)
 
@@ -23,15 +23,17 @@ TIMES = CheckpointTimes(NOW_MS + 12_000, NOW_MS + 12_000, 0)
 @pytest.mark.parametrize(
     ("watermark", "dispatched", "queues_end", "expected"),
     [
-        (9_000, 8_000, 8_500, Plan(8_000, 8_000, 8_000, by_position=True)),
-        (9_000, 9_500, 9_500, Plan(9_000, 9_500, 9_000, by_position=True)),
-        (9_000, 8_000, 7_000, Plan(7_000, 7_000, 7_000, by_position=True)),
-        (9_000, 8_000, -1, Plan(0, 0, 0, by_position=True)),  # the queues were removed
-        (9_000, 0, 8_500, Plan(BYTES, BYTES, BYTES)),
-        (0, 8_000, 8_500, Plan(BYTES, BYTES, BYTES)),
+        (9_000, 8_000, 8_500, CheckPlan(8_000, 8_000, 8_000, by_position=True)),
+        (9_000, 9_500, 9_500, CheckPlan(9_000, 9_500, 9_000, by_position=True)),
+        (9_000, 8_000, 7_000, CheckPlan(7_000, 7_000, 7_000, by_position=True)),
+        (9_000, 8_000, -1, CheckPlan(0, 0, 0, by_position=True)),  # the queues were removed
+        (9_000, 0, 8_500, CheckPlan(BYTES, BYTES, BYTES)),
+        (0, 8_000, 8_500, CheckPlan(BYTES, BYTES, BYTES)),
     ],
 )
-def test_after_a_crash(watermark: int, dispatched: int, queues_end: int, expected: Plan) -> None:
+def test_after_a_crash(
+    watermark: int, dispatched: int, queues_end: int, expected: CheckPlan
+) -> None:
     crashed = CrashedStore()
     files = load_segments(crashed.fs, CONFIG)
     positions = DurablePositions(watermark, dispatched)
@@ -41,8 +43,8 @@ def test_after_a_crash(watermark: int, dispatched: int, queues_end: int, expecte
 def test_after_a_clean_stop_three_segments() -> None:
     crashed = CrashedStore(clean=True)
     files = load_segments(crashed.fs, CONFIG)
-    assert plan_after_clean_exit(files, crashed.end) == Plan(BYTES, crashed.end, BYTES)
-    assert plan_after_clean_exit(files, 100) == Plan(BYTES, 100, 0)
+    assert plan_after_clean_exit(files, crashed.end) == CheckPlan(BYTES, crashed.end, BYTES)
+    assert plan_after_clean_exit(files, 100) == CheckPlan(BYTES, 100, 0)
 
 
 def test_a_clock_that_was_set_back_makes_recovery_begin_earlier() -> None:

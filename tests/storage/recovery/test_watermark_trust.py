@@ -16,12 +16,21 @@ from wakelog.storage.durability.marks import AbortFile
 from wakelog.storage.durability.watermark import Watermark, read_mark
 from wakelog.storage.errors import DamagedStore, StoreFailed
 from wakelog.storage.log.commit_log_reader import commit_log_files
-from wakelog.storage.recovery.durable import Durable, known_durable, seal_of, unseal_log
 from wakelog.storage.recovery.steps import recover
+from wakelog.storage.recovery.watermark_trust import (
+    DurablePositions,
+    known_durable,
+    seal_of,
+    unseal_log,
+)
 
 CONFIG = store_config(commit_log_file_bytes=4096)
 SEGMENT = "/store/commitlog/00000000000000000000"
 STOPPED_MS = NOW_MS + 10_000
+
+
+def distrusted(trace: str) -> DurablePositions:
+    return DurablePositions(doubt=f"another broker had the store, and {trace}")
 
 
 class Left:
@@ -35,7 +44,7 @@ class Left:
         self.end = store.max_physical_offset
         store.close(dispatch_behind_bytes=0 if clean else 1)
 
-    def known(self, config: StoreConfig = CONFIG) -> Durable:
+    def known(self, config: StoreConfig = CONFIG) -> DurablePositions:
         files = commit_log_files(self.fs, config)
         files.load()
         try:
@@ -82,10 +91,10 @@ class Left:
 @pytest.mark.parametrize("clean", [True, False])
 def test_our_own_watermark_is_believed(clean: bool) -> None:
     left = Left(clean=clean)
-    assert left.known() == Durable(left.end)
+    assert left.known() == DurablePositions(left.end)
     assert (read_mark(left.fs, CONFIG.paths.watermark).seal is not None) is clean
     left.touch()
-    assert left.known() == Durable(left.end)
+    assert left.known() == DurablePositions(left.end)
 
 
 def test_what_was_durable_may_end_with_the_last_segment() -> None:
@@ -94,7 +103,7 @@ def test_what_was_durable_may_end_with_the_last_segment() -> None:
         with closing(Watermark(left.fs, CONFIG.paths.watermark)) as watermark:
             watermark.note(end, NOW_MS)
         if end == 4096:
-            assert left.known() == Durable(end)
+            assert left.known() == DurablePositions(end)
     with pytest.raises(DamagedStore, match="its segments end at 4096"):
         left.known()
 
@@ -102,24 +111,30 @@ def test_what_was_durable_may_end_with_the_last_segment() -> None:
 def test_a_stop_in_order_is_sealed_by_what_another_broker_changes() -> None:
     left = Left(clean=True)
     left.write_checkpoint(STOPPED_MS)
-    assert left.known() == Durable(0, "another broker had the store, and wrote its checkpoint")
+    assert left.known() == DurablePositions(
+        doubt="another broker had the store, and wrote its checkpoint"
+    )
 
 
 def test_a_message_behind_the_end_is_another_brokers() -> None:
     left = Left(clean=True)
     left.write_message()
     found = left.known()
-    assert found == Durable(0, "another broker had the store, and wrote behind the log's end")
+    assert found == DurablePositions(
+        doubt="another broker had the store, and wrote behind the log's end"
+    )
 
 
 def test_an_abort_mark_that_we_removed_is_another_brokers() -> None:
     left = Left(clean=True)
     left.abort()
     # A start of ours that was killed before anything was written, or one of another broker's.
-    assert left.known() == Durable(left.end)
+    assert left.known() == DurablePositions(left.end)
     left.touch()
     found = left.known()
-    assert found == Durable(0, "another broker had the store, and did not stop in order")
+    assert found == DurablePositions(
+        doubt="another broker had the store, and did not stop in order"
+    )
 
 
 def test_after_a_crash_a_removed_abort_mark_is_another_brokers() -> None:
@@ -131,7 +146,7 @@ def test_after_a_crash_a_removed_abort_mark_is_another_brokers() -> None:
 def test_after_a_crash_a_younger_checkpoint_is_another_brokers() -> None:
     left = Left(clean=False)
     left.write_checkpoint(read_mark(left.fs, CONFIG.paths.watermark).physic_ms)
-    assert left.known() == Durable(left.end)
+    assert left.known() == DurablePositions(left.end)
     left.write_checkpoint(STOPPED_MS)
     assert left.known().watermark == 0
 
@@ -140,12 +155,12 @@ def test_after_a_crash_a_younger_checkpoint_is_another_brokers() -> None:
 def test_a_broker_that_wrote_into_the_lock_is_another(clean: bool) -> None:
     left = Left(clean=clean)
     write_file(left.fs, CONFIG.paths.lock, b"lock")
-    found = Durable(0, "another broker had the store, and wrote into its lock")
+    found = distrusted("wrote into its lock")
     assert left.known() == found
     store = open_store(left.fs, CONFIG)
     assert store.recovery.watermark_doubt == found.doubt
     store.close(dispatch_behind_bytes=1)
-    assert left.known() == Durable(left.end)
+    assert left.known() == DurablePositions(left.end)
 
 
 def test_a_lock_that_cannot_be_read_is_no_answer() -> None:
@@ -169,13 +184,13 @@ def test_recovery_says_so_and_begins_a_new_one() -> None:
 def test_a_store_of_a_real_broker_has_none() -> None:
     left = Left(clean=True)
     left.fs.unlink(CONFIG.paths.watermark)
-    assert left.known() == Durable(0)
+    assert left.known() == DurablePositions()
 
 
 def test_a_slave_does_without() -> None:
     left = Left(clean=True)
     slave = store_config(commit_log_file_bytes=4096, broker_role=BrokerRole.SLAVE)
-    assert left.known(slave) == Durable(0)
+    assert left.known(slave) == DurablePositions()
 
 
 def test_missing_segments_are_not_guessed() -> None:
@@ -190,12 +205,12 @@ def test_a_start_may_end_anywhere() -> None:
     left.write_message()  # the end that the seal was made for is no more
     report, files = recover(left.fs, CONFIG, STOPPED_MS)
     files.close()
-    assert left.known() == Durable(report.log_end)
+    assert left.known() == DurablePositions(report.log_end)
     left.abort()
-    assert left.known() == Durable(report.log_end)
+    assert left.known() == DurablePositions(report.log_end)
     unseal_log(left.fs, CONFIG)
     left.touch()
-    assert left.known() == Durable(report.log_end)
+    assert left.known() == DurablePositions(report.log_end)
     assert read_mark(left.fs, CONFIG.paths.watermark).seal is None
 
 

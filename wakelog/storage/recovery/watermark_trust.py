@@ -1,21 +1,21 @@
-"""How far the log is known to be durable, if the watermark is still true of this store.
+"""Decide whether the watermark still describes this store, or another broker wrote to it.
 
-A 4.9.3 broker that had the store meanwhile knows nothing of the watermark. It may have cut the log
-below it, and written there what it never synced. It leaves traces, and then the watermark is not
-believed: recovery does without, and a new one begins where it ends.
+A 4.9.3 broker ignores the watermark. It may have cut the log below it and appended bytes that it
+never synced. Then the watermark is not trusted: recovery runs without it and writes a new one at
+the log's end. These traces show another broker:
 
-    left by us       what shows that another broker had the store
-    either way       it has written its text into the lock file (`durability/store_lock.py`)
-    in order         the checkpoint differs; or the last segment was written later, and either the
-                     abort mark is there, which we had removed, or a message stands where we ended
-    by a crash       the abort mark is gone, which a stop in order does; or the checkpoint's first
-                     time is above every one that we wrote
+    how we left      trace of another broker
+    either way       the lock file has the text that 4.9.3 writes (`durability/store_lock.py`)
+    clean stop       the checkpoint changed; or the last segment is younger, and there is an abort
+                     file or a message at the old end
+    crash            the abort file is gone; or the checkpoint's first time is higher than any that
+                     we wrote
 
-The first shows every broker of 4.9.3 that came as far as to append; the others are for stores
-whose lock file was lost, or not copied. A segment that was only written later, as by a copy of the
-store or a repair by hand, is ours.
+The lock text shows every 4.9.3 broker that got as far as appending. The other traces serve stores
+whose lock file was lost or not copied. A segment that is only younger is still ours: a copy of the
+store or a repair by hand does that.
 
-Invariants: the watermark lies in a segment that is there, or at the end of the last one.
+Invariant: a trusted watermark lies in a segment that exists, or at the end of the last one.
 
 Source: none upstream.
 """
@@ -37,27 +37,35 @@ from wakelog.storage.log.record_check import CheckKind
 from wakelog.storage.recovery.segments import check_at
 
 
-class Durable(NamedTuple):
-    """Below `watermark` everything is durable; `doubt` says why nothing is known, if so."""
+class DurablePositions(NamedTuple):
+    """How far parts of the store are known to be durable; 0 if nothing is known.
 
-    watermark: int
+    watermark: of the log. dispatched: of queues and index.
+    has_index: whether an index was durable then; none is while the index is switched off.
+    doubt: why the watermark is not trusted, None if it is or there is none.
+    """
+
+    watermark: int = 0
+    dispatched: int = 0
+    has_index: bool = False
     doubt: str | None = None
 
 
 def known_durable(
     fs: FileSystem, config: StoreConfig, files: MappedFileQueue, times: CheckpointTimes
-) -> Durable:
-    """Return how far the watermark says the log is durable; 0 without one that can be believed.
+) -> DurablePositions:
+    """Return how far the log is known to be durable; `dispatched` stays 0.
 
-    Raises: DamagedStore when segments below it are missing at the log's end; StoreFailed.
+    Raises: DamagedStore when segments below the watermark are missing at the log's end;
+    StoreFailed.
     """
     mark = read_mark(fs, config.paths.watermark)
     # A slave's log ends where its master says, not where it once was durable.
     if not mark.physical_offset or not config.appends:
-        return Durable(0)
+        return DurablePositions()
     doubt = _doubt(fs, config, files, mark, times)
     if doubt is not None:
-        return Durable(0, doubt)
+        return DurablePositions(doubt=doubt)
     if mark.physical_offset > files.max_file_end:
         raise DamagedStore(
             config.paths.commit_log_directories[0],
@@ -65,13 +73,13 @@ def known_durable(
             f"{files.max_file_end}",
             f"put the missing segments back, or remove {config.paths.watermark} to do without",
         )
-    return Durable(mark.physical_offset)
+    return DurablePositions(mark.physical_offset)
 
 
 def seal_of(
     fs: FileSystem, config: StoreConfig, files: MappedFileQueue, physical_offset: int
 ) -> Seal:
-    """Return what tells later whether another broker had the store. Raises: StoreFailed."""
+    """Return the store's state that another broker would change. Raises: StoreFailed."""
     path = config.paths.checkpoint
     try:
         fd = fs.open(path, read_only=True)
@@ -91,9 +99,9 @@ def seal_of(
 def seal_log(
     fs: FileSystem, config: StoreConfig, files: MappedFileQueue, physical_offset: int
 ) -> None:
-    """Say durably that a store without the abort mark is left with its log durable up to here.
+    """Record durably that the store is left cleanly and its log is durable up to here.
 
-    Call when nothing else of it will be written. Raises: StoreFailed, StoreFull.
+    Call after the last write to any other file of the store. Raises: StoreFailed, StoreFull.
     """
     seal = seal_of(fs, config, files, physical_offset)
     with closing(Watermark(fs, config.paths.watermark)) as watermark:
@@ -101,7 +109,7 @@ def seal_log(
 
 
 def unseal_log(fs: FileSystem, config: StoreConfig) -> None:
-    """Say durably that a broker runs; call with the abort mark made, before anything is written.
+    """Record durably that a broker runs; call after making the abort file, before other writes.
 
     Raises: StoreFailed, StoreFull.
     """

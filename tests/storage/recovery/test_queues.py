@@ -8,7 +8,7 @@ from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import open_queue_writer, store_config
 from wakelog.storage.errors import StoreFailed
-from wakelog.storage.recovery.queue_repair import QueueRepair, list_queues
+from wakelog.storage.recovery.queues import QueueRepair, list_queues
 
 CONFIG = store_config()
 
@@ -74,8 +74,8 @@ def test_a_queue_of_records_that_the_log_has_is_not_settled(
     path = f"{CONFIG.paths.consume_queue('C', 1)}/{begin:020d}"
     write_file(fs, path, bytes(CONFIG.consume_queue_bytes))
     queues = repaired(fs)
-    assert queues.blank == {("C", 1): begin // 20}
-    queues.settle_unused({("C", 1)}, 100)
+    assert queues.without_entries == {("C", 1): begin // 20}
+    queues.resolve_unused({("C", 1)}, 100)
     assert read_file(fs, path) == bytes(CONFIG.consume_queue_bytes)
 
 
@@ -85,7 +85,7 @@ def test_what_tells_of_an_expired_queue_is_durable(fs: MemoryFileSystem) -> None
     queues = repaired(fs)
     fs.fail("datasync")
     with pytest.raises(StoreFailed):
-        queues.settle_unused((), 100)
+        queues.resolve_unused((), 100)
 
 
 def test_entries_behind_the_logs_end_are_forgotten_for_good(fs: MemoryFileSystem) -> None:

@@ -1,0 +1,214 @@
+"""Consume queues during recovery: cut what the log does not back, and learn where each one ends.
+
+`QueueRepair` works on the queue files before Reput opens any. It makes no missing entry: Reput does
+that, from where the recovery report says. `QueueEnds` learns the next queue offsets from records,
+so that the commit log can go on numbering before Reput has caught up. 4.9.3 waits for Reput.
+
+Source: org.apache.rocketmq.store.DefaultMessageStore.loadConsumeQueue, recoverConsumeQueue,
+truncateDirtyLogicFiles, recoverTopicQueueTable, MultiDispatch (4.9.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from posixpath import join
+
+from wakelog.protocol.properties import (
+    INNER_MULTI_DISPATCH,
+    INNER_MULTI_QUEUE_OFFSET,
+    decode_properties,
+)
+from wakelog.protocol.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from wakelog.storage.config import StoreConfig
+from wakelog.storage.errors import IllegalName, store_failure
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log.mapped_file import OpenFiles
+from wakelog.storage.log.queue_offsets import (
+    MULTI_DISPATCH_SEPARATOR,
+    QueueKey,
+    multi_dispatch_keys,
+)
+from wakelog.storage.log.record_check import (
+    HEAD_BY_HOST_FLAGS,
+    HOST_FLAGS,
+    HOST_FLAGS_OFFSET,
+    Buffer,
+)
+from wakelog.storage.paths import StorePaths, parse_queue_id
+from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
+
+# These records are in no queue and carry queue offset 0 (fact 15).
+_NOT_CONSUMED = frozenset({TRANSACTION_PREPARED, TRANSACTION_ROLLBACK})
+_MULTI_DISPATCH_BYTES = INNER_MULTI_DISPATCH.encode()
+
+
+class QueueRepair:
+    """Every consume queue of one store."""
+
+    def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
+        """Find the queues; their files are not read yet."""
+        open_files = OpenFiles()
+        self._queues = {
+            key: ConsumeQueueWriter(
+                fs,
+                config.paths.consume_queue(*key),
+                file_bytes=config.consume_queue_bytes,
+                open_files=open_files,
+                make_file=_no_file,
+            )
+            for key in list_queues(fs, config.paths)
+        }
+
+    def cut_unwritten(self, *, after_crash: bool, durable: int = 0) -> None:
+        """Cut each queue after its last written entry; see `ConsumeQueueWriter.recover`."""
+        for queue in self._queues.values():
+            queue.recover(after_crash=after_crash, durable=durable)
+
+    @property
+    def without_entries(self) -> dict[QueueKey, int]:
+        """Queues that have files but no entries, with the queue offset at which each begins."""
+        found = ((key, queue.begin_without_entries) for key, queue in self._queues.items())
+        return {key: begin for key, begin in found if begin is not None}
+
+    def resolve_unused(self, used: Container[QueueKey], log_begin: int) -> None:
+        """Deal with queues without entries that no record of the whole log belongs to.
+
+        They have lost nothing; without this each start would search the log for their records. A
+        queue that begins at 0 never had an entry and is deleted. The records of one that begins
+        higher have expired: it keeps its numbers. Raises: StoreFailed, StoreFull.
+        """
+        for key, begin in self.without_entries.items():
+            if key in used:
+                continue
+            if begin == 0:
+                self._queues.pop(key).delete()
+            elif log_begin > 0:
+                self._queues[key].note_expired(log_begin)
+
+    def cut_at(self, log_end: int) -> tuple[QueueKey, ...]:
+        """Remove entries of records at or above the log's end; return the queues that had some."""
+        return tuple(key for key, queue in self._queues.items() if queue.truncate_physical(log_end))
+
+    @property
+    def max_physical_offset(self) -> int:
+        """How far dispatch came, as the queues say; -1 without entries. 4.9.3 resumes there."""
+        return max((queue.max_physical_offset for queue in self._queues.values()), default=-1)
+
+    def next_offsets(self, ends: dict[QueueKey, int]) -> dict[QueueKey, int]:
+        """Return the next queue offset of each queue, by its entries and by the log's records."""
+        table = {key: queue.max_queue_offset for key, queue in self._queues.items()}
+        for key, next_offset in ends.items():
+            # An entry whose record is damaged still takes its place.
+            table[key] = max(next_offset, table.get(key, 0))
+        return table
+
+    def close(self) -> None:
+        """Close the queues' files."""
+        for queue in self._queues.values():
+            queue.close()
+
+
+class QueueEnds:
+    """The last queue offset of every queue, from sound records in log order."""
+
+    __slots__ = ("_enable_lmq", "_first", "_first_multi", "_multi_dispatch", "_next", "_next_multi")
+
+    def __init__(self, *, enable_multi_dispatch: bool, enable_lmq: bool) -> None:
+        """Start without any queue."""
+        self._multi_dispatch = enable_multi_dispatch
+        self._enable_lmq = enable_lmq
+        self._first: dict[tuple[bytes, int], tuple[int, int]] = {}
+        self._next: dict[tuple[bytes, int], int] = {}
+        self._first_multi: dict[QueueKey, tuple[int, int]] = {}
+        self._next_multi: dict[QueueKey, int] = {}
+
+    def note(
+        self,
+        topic: bytes,
+        queue_id: int,
+        queue_offset: int,
+        physical_offset: int,
+        sys_flag: int,
+        properties: Buffer,
+    ) -> None:
+        """Count the next record of the log; a later record of a queue replaces earlier ones."""
+        if sys_flag & TRANSACTION_MASK in _NOT_CONSUMED:
+            return
+        key = topic, queue_id
+        if self._next.get(key) != queue_offset:
+            self._first[key] = queue_offset, physical_offset
+        self._next[key] = queue_offset + 1
+        if self._multi_dispatch:
+            text = bytes(properties)
+            if _MULTI_DISPATCH_BYTES in text:
+                self._note_multi(text.decode("utf-8", "replace"), queue_id, physical_offset)
+
+    def note_record(self, buffer: Buffer, position: int) -> None:
+        """Count the sound record at buffer[position]."""
+        head = HEAD_BY_HOST_FLAGS[buffer[position + HOST_FLAGS_OFFSET] & HOST_FLAGS]
+        size, _, queue_id, queue_offset, physical_offset, sys_flag, _, _, body_bytes = (
+            head.unpack_from(buffer, position)
+        )
+        topic_begin = position + head.size + max(body_bytes, 0) + 1
+        topic_end = topic_begin + buffer[topic_begin - 1]
+        topic = bytes(buffer[topic_begin:topic_end])
+        properties = buffer[topic_end + 2 : position + size]
+        self.note(topic, queue_id, queue_offset, physical_offset, sys_flag, properties)
+
+    def table(self) -> dict[QueueKey, int]:
+        """Return the next queue offset of each (topic, queue id) that was seen."""
+        table = {
+            (topic.decode("utf-8", "replace"), queue_id): next_offset
+            for (topic, queue_id), next_offset in self._next.items()
+        }
+        return table | self._next_multi
+
+    def first(self, key: QueueKey) -> tuple[int, int] | None:
+        """Return queue offset and place of a queue's first record that was seen, None without one.
+
+        A topic that was deleted and made again restarts its numbers: the first after that counts.
+        """
+        topic, queue_id = key
+        return self._first.get((topic.encode(), queue_id), self._first_multi.get(key))
+
+    def _note_multi(self, properties_text: str, queue_id: int, physical_offset: int) -> None:
+        properties = decode_properties(properties_text)
+        names = properties.get(INNER_MULTI_DISPATCH, "")
+        offsets = properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(MULTI_DISPATCH_SEPARATOR)
+        if not names.strip():
+            return
+        keys = multi_dispatch_keys(names, queue_id, enable_lmq=self._enable_lmq)
+        if len(keys) != len(offsets):
+            return  # as dispatch does: such a message reaches none of the queues
+        for key, offset in zip(keys, offsets, strict=True):
+            if offset.isascii() and offset.isdigit():
+                if self._next_multi.get(key) != int(offset):
+                    self._first_multi[key] = int(offset), physical_offset
+                self._next_multi[key] = int(offset) + 1
+
+
+def list_queues(fs: FileSystem, paths: StorePaths) -> Iterator[QueueKey]:
+    """Yield topic and queue id of every consume queue directory; skip other names."""
+    root = paths.consume_queue_root
+    for topic in _names(fs, root):
+        for name in _names(fs, join(root, topic)):
+            queue_id = parse_queue_id(name)
+            try:
+                if queue_id is not None:
+                    paths.consume_queue(topic, queue_id)
+                    yield topic, queue_id
+            except IllegalName:
+                continue
+
+
+def _names(fs: FileSystem, directory: str) -> list[str]:
+    try:
+        return fs.list_directory(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise store_failure(directory, "list", error) from error
+
+
+def _no_file(path: str, size_bytes: int) -> None:
+    raise AssertionError(f"recovery makes no queue file: {path}, {size_bytes} bytes")
