@@ -11,10 +11,10 @@ from tests.fakes.records import STORE_MS, LogBytes
 from tests.fakes.stores import store_config
 from wakelog.protocol.message_record import encode_blank
 from wakelog.storage.recovery import segments
-from wakelog.storage.recovery.segments import LOOK_SHARE, load_segments, store_time_below
+from wakelog.storage.recovery.segments import CHECKED_SHARE, load_segments, store_time_below
 
 BYTES = 4096
-LOOKED_AT = BYTES // LOOK_SHARE
+CHECKED_BYTES = BYTES // CHECKED_SHARE
 BODY = b"b" * 150
 
 
@@ -63,7 +63,7 @@ def test_a_position_between_records_is_not_believed(away: int) -> None:
 @pytest.mark.parametrize("at", [0, 4, 30, 100])
 def test_damage_just_below_is_noticed(victim: int, at: int) -> None:
     log = filled(body=b"b" * 50)
-    assert log.offsets[15] - log.offsets[12] < LOOKED_AT
+    assert log.offsets[15] - log.offsets[12] < CHECKED_BYTES
     log.damage(log.offsets[victim] + at, b"\x55")
     assert time_below(log, log.offsets[15]) is None
 
@@ -71,7 +71,7 @@ def test_damage_just_below_is_noticed(victim: int, at: int) -> None:
 def test_damage_further_below_is_not_looked_for() -> None:
     log = filled()
     log.damage(log.offsets[10] + 150, b"\x55")
-    assert log.offsets[13] - log.offsets[11] < LOOKED_AT < log.offsets[13] - log.offsets[10]
+    assert log.offsets[13] - log.offsets[11] < CHECKED_BYTES < log.offsets[13] - log.offsets[10]
     assert time_below(log, log.offsets[13]) == STORE_MS + 12_000
 
 
@@ -113,5 +113,5 @@ def test_what_is_longer_than_it_looks_is_not_believed(monkeypatch: pytest.Monkey
     log.add()
     log.add(body=b"b" * 3_000)
     assert time_below(log, log.end) == STORE_MS
-    monkeypatch.setattr(segments, "LOOK_BYTES_MAX", LOOKED_AT)
+    monkeypatch.setattr(segments, "CHECKED_BYTES_MAX", CHECKED_BYTES)
     assert time_below(log, log.end) is None

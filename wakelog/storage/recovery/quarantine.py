@@ -1,13 +1,14 @@
-"""Keep aside what recovery cuts from the log, so that a wrong cut can be undone by hand.
+"""Copy what recovery cuts from the log to a folder, so that a wrong cut can be undone by hand.
 
-    <root>/wakelog.quarantine/<20 digits>.<milliseconds>   one file for each segment that was cut
-    <root>/wakelog.quarantine/<20 digits>.<milliseconds>.pool   what a transient pool had for there
+    <root>/wakelog.quarantine/<20 digits>.<milliseconds>        one file for each segment cut
+    <root>/wakelog.quarantine/<20 digits>.<milliseconds>.pool   from a dead broker's transient pool
 
 The digits are the physical offset of the file's first byte, the milliseconds the time of the
-recovery. A file ends with the last byte that is not zero, and blocks of zeros inside are holes: the
-copy takes no more of the disk than what was really written behind the log's end.
+recovery. A file ends with the last byte that is not zero. Blocks of zeros become holes, so the copy
+takes only the disk space of what was written. The broker never reads these files; an operator may
+delete the folder.
 
-Nothing here is ever read again by the broker; an operator may delete the folder.
+Source: none upstream.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _ZEROS: Final = bytes(BLOCK_BYTES)
 
 
 class QuarantinedPiece(NamedTuple):
-    """Bytes that recovery cut from the log and kept in a file."""
+    """Bytes that recovery cut from the log, and the file that has them."""
 
     physical_offset: int
     size_bytes: int
@@ -43,9 +44,9 @@ def copy_to_quarantine(
     *,
     suffix: str = "",
 ) -> tuple[QuarantinedPiece, ...]:
-    """Copy what `files` hold from `physical_offset` on, durably; zeros alone are not worth a file.
+    """Copy the bytes of `files` from `physical_offset` on, durably; skip files of zeros.
 
-    Raises: StoreFull when the copy finds no room, and then nothing may be cut; StoreFailed.
+    Raises: StoreFull when there is no room for the copy; then nothing may be cut. StoreFailed.
     """
     directory = join(root, QUARANTINE_NAME)
     pieces = []
@@ -90,10 +91,10 @@ def _copy_written(fs: FileSystem, file: MappedFile, begin: int, path: str) -> in
 
 
 def _written(fs: FileSystem, file: MappedFile, begin: int) -> list[int]:
-    """Return where blocks begin that may hold something.
+    """Return where blocks begin that may hold data.
 
-    All of them before the first is read: a page that was read, or read ahead, counts as data from
-    then on, and gigabytes allocated ahead of need would be read after it.
+    All are found before the first is read: a page that was read, or read ahead, counts as data from
+    then on. Otherwise gigabytes of preallocated segments would be read.
     """
     positions = []
     position = fs.next_data(file.fd, begin)

@@ -1,23 +1,18 @@
-"""Load the log's segments for recovery: complete a short last one, find what is missing.
+"""The log's segments as recovery needs them: load them, reread them from the disk, check records.
 
-A segment that is missing in front of written ones is damage: what is behind was durable, or it
-would not be there. Nothing of such a log is cut, and nothing appended: `MissingFile` stands in.
+`load_segments` completes a short last segment. A segment that is missing in front of written ones
+is damage, because later ones were durable. Such a log is neither cut nor appended to; a
+`MissingFile` takes the place of each missing segment.
 
-Source: org.apache.rocketmq.store.MappedFileQueue.load (4.9.3), which refuses any file of another
-length, even the one its own kill left behind, and does not look for gaps.
+`store_time_below` checks the records just below a position. A recovery that begins at a durable
+position would otherwise miss that the tail below it is gone: on a disk that lost synced data, in a
+copy of a running store, or after a broker that left no other trace. Each of the last records must
+follow the one before it, and the last one must end at the position.
 
-A look at the last records in front of a position: does the log still hold what it held?
+Invariant: `store_time_below` reads at most 17 MiB, mostly 64 KiB, whatever the log's length.
 
-Recovery that begins by positions does not read again what was durable below. It would go on behind
-a tail that is gone: on a disk that lost what it had called durable, in a copy that was taken of a
-running store, or where a broker that left no other trace ended the log in another place. All of
-them show just below the position. So the records of the last 64 KiB are checked from the first
-sound one on, bodies included; each has to follow the one before, and the last one to end at the
-position. If not, recovery begins where the checkpoint's times lead to, as if nothing were known.
-
-Invariants: reads at most 17 MiB, and mostly 64 KiB, whatever the log's length.
-
-Source: none upstream.
+Source: org.apache.rocketmq.store.MappedFileQueue.load (4.9.3). It refuses any file of another
+length, even one that its own kill left, and does not look for gaps.
 """
 
 from __future__ import annotations
@@ -34,7 +29,7 @@ from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
 
 _PIECE_BYTES: Final = 8 << 20
-# Most records are shorter; a longer one is read once more.
+# Most records are shorter; a longer one is read a second time.
 _RECORD_PIECE_BYTES: Final = 4096
 _MAGIC_BYTES: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
 
@@ -42,9 +37,10 @@ _MAGIC_BYTES: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
 def load_segments(fs: FileSystem, config: StoreConfig, *, bridge: bool = True) -> MappedFileQueue:
     """Load the log's segments, completing a short last one.
 
-    bridge: let `MissingFile` stand in for segments that are missing in front of written ones.
+    bridge: put a `MissingFile` in the place of each segment that is missing in front of written
+        ones.
 
-    Raises: DamagedStore when some are missing so, unless they are bridged; StoreFailed.
+    Raises: DamagedStore when some are missing and not bridged; StoreFailed.
     """
     files = commit_log_files(fs, config)
     loaded = files.load()
@@ -69,10 +65,10 @@ def load_segments(fs: FileSystem, config: StoreConfig, *, bridge: bool = True) -
 
 
 def reread_from_disk(fs: FileSystem, files: MappedFileQueue, physical_offset: int) -> None:
-    """Make what readers see of the log above `physical_offset` what the disk holds, durably.
+    """Sync the log above `physical_offset` and its names, and drop them from the page cache.
 
-    After a failed sync the page cache shows records that the disk never got, and calls them clean;
-    after a kill a segment's name may be in the page cache alone.
+    After a failed sync the page cache shows records that the disk never got, as clean pages. After
+    a kill the page cache alone may have a segment's name.
 
     Raises: StoreFailed.
     """
@@ -99,7 +95,7 @@ def sync_segments(files: MappedFileQueue, physical_offset: int) -> None:
 
 
 def check_at(file: MappedFile, position: int) -> RecordCheck:
-    """Check one record that may be anywhere, and may be none. Raises: StoreFailed."""
+    """Check whether a sound record begins at a position. Raises: StoreFailed."""
     physical_offset = file.start_offset + position
     data = file.read(position, _RECORD_PIECE_BYTES)
     for _ in range(2):
@@ -122,11 +118,11 @@ def next_sound_in(fs: FileSystem, file: MappedFile, begin: int, end: int) -> tup
     position = begin
     overlap = MAGIC_OFFSET + len(_MAGIC_BYTES) - 1
     while position < end:
-        # The rest of a segment is mostly unwritten: the file system knows where.
+        # Most of a segment is unwritten, and the file system knows where.
         data_position = fs.next_data(file.fd, position)
         if data_position is None or data_position >= end:
             return None
-        # A record can begin with zeros: those of its size.
+        # The size in front of the magic can begin with zeros.
         position = max(position, data_position - MAGIC_OFFSET + 1)
         length = min(_PIECE_BYTES, end + overlap - position)
         data = file.read(position, length)
@@ -166,33 +162,33 @@ def _remove(fs: FileSystem, path: str) -> None:
         raise store_failure(path, "remove", error) from error
 
 
-LOOK_BYTES: Final = 64 << 10
+CHECKED_BYTES: Final = 64 << 10
 """Some dozens of records: more than a disk has in one page, less than a millisecond of reading."""
-LOOK_SHARE: Final = 8
-"""Of a small segment no more than its eighth is looked at, unless that holds no whole record."""
-LOOK_BYTES_MAX: Final = 16 << 20
-"""Four times the default's longest message. One that is longer costs a start by times."""
+CHECKED_SHARE: Final = 8
+"""At most this part of a small segment is checked, unless it holds no whole record."""
+CHECKED_BYTES_MAX: Final = 16 << 20
+"""Four times the default's longest message. After a longer one recovery goes by times."""
 _WIDER: Final = 16
 
 
 def store_time_below(fs: FileSystem, files: MappedFileQueue, physical_offset: int) -> int | None:
     """Return the store time of the record that ends at `physical_offset`.
 
-    A blank may lie between them. Returns: 0 where the log begins; None if what stands below is not
-    sound, or ends elsewhere. Raises: StoreFailed.
+    A blank may lie between them. Returns 0 where the log begins, and None if the records below are
+    damaged or end elsewhere. Raises: StoreFailed.
     """
     if physical_offset <= files.min_offset:
         return 0
     file = files.find(physical_offset - 1)
     assert file is not None, physical_offset
     end = physical_offset - file.start_offset
-    length = min(LOOK_BYTES, file.size_bytes // LOOK_SHARE)
+    length = min(CHECKED_BYTES, file.size_bytes // CHECKED_SHARE)
     while True:
         begin = max(end - length, 0)
         found = next_sound_in(fs, file, begin, end)
         if found is not None:
             return _last_time(file, found[0] - file.start_offset, end)
-        if begin == 0 or length >= LOOK_BYTES_MAX:
+        if begin == 0 or length >= CHECKED_BYTES_MAX:
             return None
         length *= _WIDER
 
