@@ -1,8 +1,8 @@
 """Rows that a driver makes: its figures, what the broker used meanwhile, and the driver itself.
 
-The drivers are Java programs of ``drivers/``. When warm they say so and wait, so that the processes
-are looked at between the warm-up and what is measured; then they print a line of JSON with the
-figures, ``errors`` among them.
+The drivers are Java programs of ``drivers/``. When warm they say so and wait, so that the cost of
+the warm-up is read apart. At the end they print a line of JSON with the figures, ``errors`` among
+them.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Runs in turns: pair by pair, because the machine's speed drifts.
 
 A pair is one run of each side, one right after the other; the order changes with each pair. A pair
-in which a driver reported an error, a side failed, or the machine's clock was set is void: its
-reason is kept, and another is run in its place, up to a limit.
+is void if a driver reported an error, a side failed, or the machine's clock was set. The reason is
+kept, and another pair is run, up to a limit.
 """
 
 import subprocess

@@ -1,14 +1,14 @@
 """The row of a rebuild: a broker starts over a log of 1 GB that has neither queues nor index.
 
 The log is written once by the real broker, with keys, and copied for each run. The time begins when
-a side says in its log where dispatch begins, so that neither the start of a JVM, nor Ray's, nor
-recovery, which reads the same log first, is part of it; it ends when the last entry of each queue,
-the index's header and the last page of its hash table are what the real broker had written
-while the messages came. ``whole_seconds`` counts from the start of the first process.
+a side logs where its dispatch begins. So the start of a JVM or of Ray is no part of it, and neither
+is recovery, which reads the same log first. The time ends when three things are as the real broker
+had written them while the messages came: the last entry of each queue, the index's header, and the
+last page of its hash table. ``whole_seconds`` counts from the start of the first process.
 
-``kernel_seconds`` is what ``wakelog log rebuild`` takes for the same, and ``verify_seconds`` what
-``wakelog log verify`` takes for the store as the real broker left it, both without their start, see
-``rebuild_alone.py``. Both stand beside the same time of the real broker.
+``kernel_seconds`` is what ``wakelog log rebuild`` takes for the same. ``verify_seconds`` is what
+``wakelog log verify`` takes for the store that the real broker left. Both are without their start,
+see ``rebuild_alone.py``. Both stand beside the same time of the real broker.
 """
 
 import os

@@ -1,8 +1,9 @@
 """What ``wakelog log rebuild`` and ``wakelog log verify`` do, timed without the command's start.
 
-In a process of its own, with the compiled kernels loaded: a rebuild of a copied log, until queues
-and index are written and then until they are durable; a verify of the store from which the log was
-copied; and, between them, how fast this machine copies memory with as many threads as it has cores.
+In a process of its own, with the compiled kernels loaded, three things are timed. The first is a
+rebuild of a copied log, until queues and index are written, and until they are durable. The second
+is how fast this machine copies memory with a thread a core. The third is a verify of the store from
+which the log was copied.
 
     python -m benchmarks.rebuild_alone STORE INTO WHOLE    print the figures as JSON
 """

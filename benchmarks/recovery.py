@@ -3,9 +3,10 @@
     python -m benchmarks.recovery [--gigabytes 1 4 10] [--rounds 5] [--folder DIRECTORY]
 
 One process writes a log through the store's own code: batches of messages of 1 KiB with two keys
-each, synced as asynchronous flush does it, dispatched to queues and index, those synced once a
-second. It is killed in the middle of that. The next one opens the store and dispatches until
-nothing is left, which is when a broker lets clients in; then it writes on until it is killed too.
+each. The log is synced as asynchronous flush does it. The messages are dispatched to queues and
+index, which are synced once a second. It is killed in the middle of that. The next one opens the
+store and dispatches until nothing is left, which is when a broker lets clients in; then it writes
+on until it is killed too.
 
     open      lock, recovery, abort mark: the log can be written
     dispatch  queues and index are opened, checked, and made again up to the log's end

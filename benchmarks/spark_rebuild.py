@@ -1,7 +1,7 @@
 """Queues and index of one log by Spark, on one core and on two, beside the real broker's reput.
 
-Each rebuild by Spark is a process of its own, which does it twice into new folders: the first time
-with Python workers to start and compiled code to load, the second time without. What the real
+Each rebuild by Spark is a process of its own, which does it twice into new folders. The first time
+starts Python workers and loads compiled code, the second time does not. What the real
 broker has to end with are the last bytes of what Spark made, so that a difference shows as a
 rebuild that does not end. How its time is taken stands in ``rebuild.py``.
 

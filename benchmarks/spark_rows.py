@@ -1,9 +1,8 @@
 """The row-by-row way to read a log from Spark, which the scan is held against.
 
-A Python data source as one would write it first: it reads a segment, decodes each record by the
-project's own codec (`protocol.message_record`, `protocol.properties`) and yields a tuple of Python
-values with all columns. It plans its tasks as the real source does, and reads the first of them
-only: all of them would take minutes.
+A Python data source as one would write it first. It reads a segment, decodes each record by the
+project's own codec, and yields a tuple of Python values with all columns. It plans its tasks as the
+real source does, and reads the first of them only: all of them would take minutes.
 """
 
 from collections.abc import Iterator

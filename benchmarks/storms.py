@@ -1,8 +1,8 @@
 """What storms of kills did to a broker's processes, and what came of it: kept and drawn.
 
-In a storm every process of one broker is killed again and again, at moments of its own, several at
-once, and again while it comes back; the load goes on. Nothing is timed against a limit here, which
-is for processes killed alone (`kills.py`, on whose page this is drawn).
+In a storm every process of one broker is killed again and again, at moments of its own. Several die
+at once, and some while they come back. The load goes on. Nothing is timed against a limit here,
+which is for processes killed alone (`kills.py`, on whose page this is drawn).
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
 """What `./dev` runs. Read in this order:
 
-``commands`` (the table of commands) and ``environment`` (how `.venv` is made) run before there is
-any environment and use the standard library only; ``generate`` (the documents drawn from tables in
-the code), with ``grafana`` and ``overview_board`` (a board drawn from rows), runs inside it.
+``commands`` has the table of commands, and ``environment`` makes `.venv`. Both run before there is
+an environment and use the standard library only. ``generate`` draws documents and boards from
+tables in the code; it runs inside the environment.
 """

@@ -1,9 +1,8 @@
 """The commands of `./dev`: one table, one function each.
 
-Each command first asks `environment.py` for an interpreter that has everything in it. The program
-that a command is about then takes the place of this process, so that signals and the exit code are
-that program's own; what runs before it, or one after the other, are children that a signal takes
-along.
+Each command first asks `environment.py` for an interpreter that has everything in it. Then the
+program that a command is about replaces this process: signals and the exit code are that program's
+own. What runs before it runs as a child, which a signal ends too.
 """
 
 import os
@@ -43,8 +42,8 @@ def up(python: Path, arguments: Sequence[str]) -> int:
 def test(python: Path, arguments: Sequence[str]) -> int:
     """Run the tests with the accounting by kind that `tests/kinds.py` does.
 
-    A run of everything fetches what it needs first, where its progress can be seen; a run of a part
-    leaves it to the tests that turn out to need it.
+    A run of everything fetches what it needs first, where its progress can be seen. In a run of a
+    part, the tests that need something fetch it.
     """
     without, rest = split_without(arguments)
     if not rest:
@@ -89,8 +88,8 @@ def bench(python: Path, arguments: Sequence[str]) -> int:
 def long(python: Path, arguments: Sequence[str]) -> int:
     """Run the tests too long for every day, and with more rounds those that have rounds.
 
-    It takes an hour and tells of each test as it ends; `--role NAME` runs what kills and stops one
-    role, of which benchmarks/results then holds the new figures beside the older ones of the rest.
+    It takes an hour and reports each test as it ends. `--role NAME` runs what kills and stops one
+    role: its new figures then stand in benchmarks/results beside the older ones of the others.
     """
     role, rest = split_role(arguments)
     chosen = ("-m", "kill", "-k", role) if role else ("-m", "long or kill or simulation")

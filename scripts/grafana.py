@@ -3,8 +3,8 @@
 A board is sections of panels; a panel is a number (`stat`) or lines over time (`timeseries`).
 Everything that Grafana wants to know and that does not differ between ours is in `_panel_model`.
 
-Conventions: no data source is named (a variable picks it), every rate is over `$__rate_interval`,
-every panel says its unit and in a sentence what it shows, and nobody edits a board in Grafana.
+Conventions: a variable picks the data source, every rate is over `$__rate_interval`, and every
+panel gives its unit and a sentence. Boards are not edited in Grafana.
 """
 
 import json

@@ -4,9 +4,9 @@ Other sessions may run on the same machine, so everything is attributed, not mer
 - processes carry a word in their environment that only this session's descendants inherit, which
   holds for daemons too, whoever their parent is by then;
 - listening sockets are those of such processes (gone with them) and of the test process itself;
-- temporary files go to a directory of the session's own (`TMPDIR`); a new file in `/dev/shm`, and
-  one with our name in the system's temporary directory, is ours if nobody living has it open, and
-  no other session is running that may have made it.
+- temporary files go to a directory of the session's own (`TMPDIR`);
+- a new file in `/dev/shm`, or one with our name in the system's temporary directory, is ours if no
+  living process has it open and no other session is running.
 
 Invariants: looking changes nothing; what is found is reported by name, never removed or killed.
 """

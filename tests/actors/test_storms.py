@@ -41,7 +41,15 @@ LATE_PROPERTIES = "DELAY\x011\x02"
 """The first delay level, a second."""
 
 ROUNDS = [0, *(pytest.param(number, marks=pytest.mark.long) for number in range(1, 10))]
-"""Ten kills of each role in each mode in every run, a hundred in a long one."""
+"""Ten kills of each role in every run, a hundred in each mode in a long one."""
+
+EVERY_RUN_MODE = "transient pool"
+"""The mode with the most processes."""
+
+MODES = [
+    mode if mode == EVERY_RUN_MODE else pytest.param(mode, marks=pytest.mark.long)
+    for mode in STORM_KINDS
+]
 
 
 class Weather:
@@ -134,7 +142,7 @@ def check_verified(supervised: SupervisedBroker, folder: Path) -> None:
     assert report.findings.is_sound, report.findings.kept
 
 
-@pytest.mark.parametrize("supervised", STORM_KINDS, indirect=True, scope="session")
+@pytest.mark.parametrize("supervised", MODES, indirect=True, scope="session")
 @pytest.mark.parametrize("number", ROUNDS)
 def test_a_storm_of_kills_loses_and_doubles_nothing(
     supervised: SupervisedBroker,

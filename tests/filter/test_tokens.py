@@ -1,13 +1,13 @@
-"""Words, their places, and what is no word."""
+"""Lexemes, their places, and what is none."""
 
 import pytest
 
 from wakelog.filter.errors import IllegalExpression
-from wakelog.filter.tokens import END, Words, escape, unescape_string
+from wakelog.filter.tokens import END, Lexer, escape, unescape_string
 
 
 def cut(text: str) -> list[tuple[str, str]]:
-    words = Words(text)
+    words = Lexer(text)
     found = []
     while (word := words.next()).kind != END:
         found.append((word.kind, word.text))
@@ -50,7 +50,7 @@ def test_what_is_no_word_is_reported_with_its_place(text: str, error: str) -> No
 
 
 def test_places_count_lines_and_tabs() -> None:
-    words = Words("a\tb\r\nc")
+    words = Lexer("a\tb\r\nc")
     assert [words.place(position) for position in (0, 1, 2, 4, 5)] == [
         (1, 1),
         (1, 8),
@@ -58,7 +58,7 @@ def test_places_count_lines_and_tabs() -> None:
         (1, 11),
         (2, 1),
     ]
-    assert Words("").end_place() == (0, 0)
+    assert Lexer("").end_place() == (0, 0)
 
 
 def test_a_string_keeps_characters_beyond_the_first_plane() -> None:

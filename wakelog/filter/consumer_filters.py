@@ -2,8 +2,8 @@
 
 A heartbeat brings all subscriptions of its group. One by expression is compiled and kept here,
 together with the bits that stand for the group in a message's bitmap; a group's pulls are judged by
-what is kept. A filter whose group has gone, or no longer subscribes to the topic, is dead: it stays
-for a day, so that a group that comes back finds its bits as it left them.
+what is kept. A filter is dead once its group has gone or no
+longer subscribes to the topic. It stays for a day: a group that comes back keeps its bits.
 
     a heartbeat brings                            becomes of what is kept
     no newer version than it                      nothing; the same version makes it live again

@@ -1,9 +1,9 @@
 """The grammar of SQL92 filters, and what upstream says of text that does not fit it.
 
-lark makes an LALR(1) parser of the grammar; words are fed to it one by one, and each construct
-becomes an `Expression` as soon as it is complete, so that errors of meaning come in upstream's
-order. Upstream's parser is LL with three lookaheads and does not ask for the end of the text, which
-shows in three ways that are kept here:
+lark makes an LALR(1) parser of the grammar. Lexemes are fed to it one by one. Each construct
+becomes an `Expression` as soon as it is complete, so that errors come in upstream's order.
+Upstream's parser is LL with three lookaheads and does not ask for the end of the text, which shows
+in three ways that are kept here:
 
 - An expression ends before the first word that cannot follow: `a > 5 garbage` is `a > 5`.
 - A NOT behind an operand that no BETWEEN or IN follows is itself the wrong word.
@@ -29,7 +29,7 @@ from wakelog.filter.expression import (
     floating,
     property_of,
 )
-from wakelog.filter.tokens import END, KEYWORDS, SIGNS, Word, Words, escape, unescape_string
+from wakelog.filter.tokens import END, KEYWORDS, SIGNS, Lexeme, Lexer, escape, unescape_string
 
 if TYPE_CHECKING:
     from lark import Lark, Token
@@ -105,7 +105,7 @@ def parse(text: str) -> Expression:
     """Return the expression that `text` begins with. Raises: IllegalExpression."""
     from lark.exceptions import UnexpectedToken
 
-    words = Words(text)
+    words = Lexer(text)
     parser = cast(_Parser, _grammar().parse_interactive())
     while True:
         try:
@@ -129,16 +129,16 @@ def parse(text: str) -> Expression:
         return make.condition(found)
 
 
-def _syntax_error(parser: _Parser, word: Word, words: Words) -> IllegalExpression:
+def _syntax_error(parser: _Parser, word: Lexeme, words: Lexer) -> IllegalExpression:
     accepted = parser.accepts()
     # OR follows a complete condition, AND also the lower bound of a BETWEEN.
     values = _reduce(parser, "OR") or _reduce(parser, "AND") or parser.parser_state.value_stack
     plus = next((value for value in values if getattr(value, "type", "") == "PLUS"), None)
     if plus is not None:
-        word = Word("PLUS", "+", plus.start_pos)
+        word = Lexeme("PLUS", "+", plus.start_pos)
         expected = _OPERAND
     elif accepted == {"BETWEEN", "IN"}:
-        word = Word("NOT", str(values[-1]), values[-1].start_pos)
+        word = Lexeme("NOT", str(values[-1]), values[-1].start_pos)
         expected = _COMPARISON
     elif accepted == {"NOT", "NULL"}:
         expected = frozenset({"NOT"})  # behind IS upstream has looked for NULL already
@@ -147,7 +147,7 @@ def _syntax_error(parser: _Parser, word: Word, words: Words) -> IllegalExpressio
     return IllegalExpression(f"{PARSE_EXCEPTION}: {_describe(word, expected, words)}")
 
 
-def _describe(word: Word, expected: frozenset[str], words: Words) -> str:
+def _describe(word: Lexeme, expected: frozenset[str], words: Lexer) -> str:
     if word.kind == END:
         found, (line, column) = "<EOF>", words.end_place()
     else:
@@ -172,13 +172,13 @@ def _reduce(parser: _Parser, kind: str) -> list[Any] | None:
 
     ahead = parser.copy(deepcopy_values=False)
     try:
-        ahead.feed_token(_token(Word(kind, "", 0)))
+        ahead.feed_token(_token(Lexeme(kind, "", 0)))
     except UnexpectedToken:
         return None
     return list(ahead.parser_state.value_stack[:-1])
 
 
-def _token(word: Word) -> Token:
+def _token(word: Lexeme) -> Token:
     from lark import Token
 
     return Token(word.kind, word.text, word.position)

@@ -1,7 +1,7 @@
 """Filters over a record: what a pull by SQL92, or of a retry topic, lets pass.
 
-First by the bitmap in the extension unit of its entry, where it has one, which says of most records
-that they do not pass; then by its properties, which say it for sure.
+The bitmap in the extension unit comes first, where the entry has one: it rules most records out.
+The properties decide about the others.
 
 Made on the Broker's thread, called on any: they look at nothing but the record and what they were
 made with.

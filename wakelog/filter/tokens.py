@@ -1,4 +1,4 @@
-"""Words of a filter expression, one at a time, as 4.9.3's lexer cuts them.
+"""Lexemes of a filter expression, one at a time, as 4.9.3's lexer cuts them.
 
 The longest match counts. A word is cut only when the parser asks for it, because an expression
 ends where its grammar does: what comes after that is never looked at. Text is a sequence of UTF-16
@@ -66,7 +66,7 @@ _ESCAPES: Final = {
 }
 
 
-class Word(NamedTuple):
+class Lexeme(NamedTuple):
     """One word: its kind, how it is written, and where it begins."""
 
     kind: str
@@ -74,7 +74,7 @@ class Word(NamedTuple):
     position: int
 
 
-class Words:
+class Lexer:
     """The words of one expression."""
 
     def __init__(self, expression: str) -> None:
@@ -82,13 +82,13 @@ class Words:
         self._text = _units(expression)
         self._position = 0
 
-    def next(self) -> Word:
+    def next(self) -> Lexeme:
         """Return the next word; at the end one of the kind END. Raises: IllegalExpression."""
         skipped = _SKIPPED.match(self._text, self._position)
         assert skipped is not None
         position = skipped.end()
         if position == len(self._text):
-            return Word(END, "", position)
+            return Lexeme(END, "", position)
         found = _WORD.match(self._text, position)
         if found is None:
             raise self._lexical_error(position)
@@ -98,7 +98,7 @@ class Words:
             kind = text.upper()
         elif kind == "SIGN":
             kind = SIGNS[text]
-        return Word(kind, text, position)
+        return Lexeme(kind, text, position)
 
     def place(self, position: int) -> tuple[int, int]:
         """Return line and column, from 1, of a position; 0 and 0 for the one before the text."""

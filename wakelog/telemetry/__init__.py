@@ -1,9 +1,12 @@
 """What a running wakelog shows of itself: metric names, their exposition, and logs.
 
-Read in this order: ``metrics`` (the table of names, its rows by subject in ``request_metrics``,
-``store_metrics`` and ``actor_metrics``), ``collector`` (from statistics to families),
-``histogram`` (the counters that cores keep for durations), ``exposition`` (the HTTP end), ``logs``
-(one logger per 4.9.3 appender).
+Read in this order:
+
+metrics       the table of names; its rows are in request_metrics, store_metrics, actor_metrics
+collector     from statistics to families
+histogram     the counters that cores keep for durations
+exposition    the HTTP end
+logs          one logger for each of 4.9.3's appenders
 
 Nothing here knows another folder: a core offers ``statistics()``, a shell turns it into builtins,
 and a row of ``metrics.METRICS`` says where in them its value stands.

@@ -4,8 +4,8 @@ A small HTTP/1.1 end on the loop of whoever owns it: one request a connection, n
 Which format, and how it is written, is prometheus-client's business; gzip is used when it is
 accepted.
 
-Bad input is bounded: 8 KiB of request head within 5 s, a few requests at a time, and a scrape that
-finds its values slowly ends with 503 instead of a queue of scrapes.
+Bad input is bounded: 8 KiB of request head within 5 s, and a few requests at a time. A scrape that
+gets its values too slowly ends with 503, so that scrapes do not pile up.
 
 Source: no counterpart in 4.9.3, whose exporter is a process that asks brokers.
 """

@@ -1,9 +1,9 @@
 """Logs: one logger per appender of 4.9.3, text or JSON, rotated, written through stdlib handlers.
 
 Each process of a group calls ``configure_logs`` once with the name of its actor and its epoch; both
-stand in every line. The Broker's files have 4.9.3's names (``broker.log``, ``store.log``), so
-that an operator finds what they know; every other actor writes ``store-reput.log`` and so on,
-because two processes cannot rotate one file.
+stand in every line. The Broker's files have 4.9.3's names (``broker.log``, ``store.log``), which
+operators know. Every other actor writes files of its own, such as ``store-reput.log``: two
+processes cannot rotate one file.
 
 Sizes and numbers of files are those of 4.9.3's ``logback_broker.xml`` and ``logback_namesrv.xml``.
 
