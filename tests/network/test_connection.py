@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.network.fakes import FakeClock, FakeTransport, connect
-from wakelog.network.connection import Connection
+from wakelog.network.connection import PAUSED_BY_LANE, Connection
 from wakelog.network.connection_table import CloseReason, verdict
 from wakelog.network.errors import CallTimeout, SendFailed
 from wakelog.network.limits import ServerLimits
@@ -137,14 +137,14 @@ def test_a_peer_that_does_not_read_is_not_read_and_then_closed() -> None:
 def test_reading_goes_on_when_every_reason_to_pause_is_gone() -> None:
     bench = Bench()
     bench.transport.peer_reads = False
-    bench.connection.pause_for_lane()
+    bench.connection.pause_reading(PAUSED_BY_LANE)
     bench.connection.buffer(RemotingCommand(0, 1, body=b"x" * 2_000))
     bench.connection.flush()
     bench.transport.let_peer_read()
     assert not bench.transport.reading
-    bench.connection.resume_for_lane()
+    bench.connection.resume_reading(PAUSED_BY_LANE)
     assert bench.transport.reading
-    bench.connection.resume_for_lane()
+    bench.connection.resume_reading(PAUSED_BY_LANE)
     assert bench.transport.reading
 
 
@@ -171,9 +171,9 @@ def test_a_frame_begun_has_to_end() -> None:
 def test_the_time_of_a_frame_stands_still_while_nobody_reads() -> None:
     bench = Bench()
     bench.connection.data_received(frame(1) + frame(2)[:5])
-    bench.connection.pause_for_lane()
+    bench.connection.pause_reading(PAUSED_BY_LANE)
     assert bench.verdict_after(25) is None
-    bench.connection.resume_for_lane()
+    bench.connection.resume_reading(PAUSED_BY_LANE)
     assert bench.verdict_after(19) is None
     assert bench.verdict_after(1) is CloseReason.SLOW_FRAME
 

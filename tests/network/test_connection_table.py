@@ -1,25 +1,26 @@
 """Caps on connections, how they are counted, and which have to be closed, as a table of times."""
 
-import msgspec
 import pytest
 
+from tests.network.test_connection import FakeOwner
+from wakelog.network.connection import Connection
 from wakelog.network.connection_table import Activity, CloseReason, ConnectionTable, verdict
 from wakelog.network.limits import ServerLimits
 
 
-class FakeConnection(msgspec.Struct):
-    id: int
-    remote_host: str
+def connection(host: str) -> Connection:
+    made = Connection(FakeOwner(), ServerLimits())
+    made.remote_host = host
+    return made
 
 
-def make_table(connections_max: int = 3, per_host: int = 2) -> ConnectionTable[FakeConnection]:
+def make_table(connections_max: int = 3, per_host: int = 2) -> ConnectionTable:
     return ConnectionTable(connections_max=connections_max, connections_per_host_max=per_host)
 
 
 def test_caps_are_on_all_and_on_each_host() -> None:
     table = make_table()
-    hosts = ["a", "a", "a", "b", "c"]
-    members = [FakeConnection(number, host) for number, host in enumerate(hosts)]
+    members = [connection(host) for host in ("a", "a", "a", "b", "c")]
     verdicts = [table.add(member) for member in members]
     assert verdicts == [None, None, CloseReason.TOO_MANY_FROM_HOST, None, CloseReason.TOO_MANY]
     table.validate()
@@ -35,18 +36,18 @@ def test_caps_are_on_all_and_on_each_host() -> None:
 
 def test_a_removed_connection_makes_room() -> None:
     table = make_table(connections_max=1, per_host=1)
-    first, second = FakeConnection(1, "a"), FakeConnection(2, "a")
+    first, second = connection("a"), connection("a")
     assert table.add(first) is None
     table.remove(first, CloseReason.IDLE)
     assert table.add(second) is None
-    assert table.get(1) is None
-    assert table.get(2) is second
+    assert table.get(first.id) is None
+    assert table.get(second.id) is second
 
 
 def test_connections_may_be_removed_during_an_iteration() -> None:
     table = make_table(per_host=3)
-    for number in range(3):
-        table.add(FakeConnection(number, "a"))
+    for _ in range(3):
+        table.add(connection("a"))
     for member in table:
         table.remove(member, CloseReason.REQUESTED)
     assert len(table) == 0

@@ -142,7 +142,7 @@ def test_a_lane_keeps_its_own_limit_on_waiting() -> None:
     lanes = make_lanes()
     lanes.offer(waiting(PULL, since=0.0))
     assert lanes.expire(4.9) == []
-    assert lanes.expire(5.0)[0].lane_name == "pull"
+    assert lanes.expire(5.0)[0].waiting.request.code == PULL
 
 
 def test_a_crowded_lane_names_each_owner_once_when_it_has_room() -> None:

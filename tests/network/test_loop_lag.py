@@ -7,42 +7,40 @@ from wakelog.network.loop_lag import PROBE_SECONDS, QUIET_PROBES_MAX, LoopLag
 
 def test_a_loop_on_time_is_not_behind() -> None:
     lag = LoopLag(0.0)
-    assert lag.behind_seconds(PROBE_SECONDS / 2) == 0.0
-    lag.fire(PROBE_SECONDS)
-    assert lag.behind_seconds(PROBE_SECONDS) == 0.0
+    assert lag.note_read(PROBE_SECONDS / 2) == 0.0
+    lag.note_probe(PROBE_SECONDS)
+    assert lag.note_read(PROBE_SECONDS) == 0.0
 
 
 def test_a_read_before_the_late_timer_sees_the_lag() -> None:
     lag = LoopLag(0.0)
-    assert lag.behind_seconds(PROBE_SECONDS + 0.5) == pytest.approx(0.5)
+    assert lag.note_read(PROBE_SECONDS + 0.5) == pytest.approx(0.5)
 
 
 def test_a_read_after_the_late_timer_sees_it_until_the_iteration_is_over() -> None:
     lag = LoopLag(0.0)
-    lag.fire(PROBE_SECONDS + 0.5)
-    assert lag.behind_seconds(PROBE_SECONDS + 0.5) == pytest.approx(0.5)
-    lag.settle()
-    assert lag.behind_seconds(PROBE_SECONDS + 0.5) == 0.0
+    lag.note_probe(PROBE_SECONDS + 0.5)
+    assert lag.note_read(PROBE_SECONDS + 0.5) == pytest.approx(0.5)
+    lag.end_iteration()
+    assert lag.note_read(PROBE_SECONDS + 0.5) == 0.0
 
 
 def test_the_timer_is_wanted_while_something_was_read_lately() -> None:
     lag = LoopLag(0.0)
     for count in range(1, QUIET_PROBES_MAX + 1):
-        assert lag.is_wanted
-        lag.fire(count * PROBE_SECONDS)
-    assert not lag.is_wanted
-    lag.note_read()
-    assert lag.is_wanted
+        assert lag.is_probe_wanted
+        lag.note_probe(count * PROBE_SECONDS)
+    assert not lag.is_probe_wanted
+    lag.note_read(QUIET_PROBES_MAX * PROBE_SECONDS)
+    assert lag.is_probe_wanted
 
 
-def test_statistics_keep_last_worst_and_sum() -> None:
+def test_statistics_keep_the_last_and_the_worst_lag() -> None:
     lag = LoopLag(0.0)
     now = 0.0
     for late in (0.3, 0.1, 0.2):
         now += PROBE_SECONDS + late
-        lag.fire(now)
+        lag.note_probe(now)
     statistics = lag.statistics()
     assert statistics.last_seconds == pytest.approx(0.2)
     assert statistics.max_seconds == pytest.approx(0.3)
-    assert statistics.sum_seconds == pytest.approx(0.6)
-    assert statistics.probes_count == 3

@@ -44,6 +44,10 @@ def run(request: pytest.FixtureRequest) -> Run:
     return run_on_loop
 
 
+def never_deferred(*deferred: object) -> None:
+    raise TypeError(f"a FakeHandler has deferred {deferred}")
+
+
 def make_server(handler: FakeHandler, limits: ServerLimits | None = None, **options: Any) -> Server:
     limits = limits or ServerLimits()
     lanes: Lanes[Connection] = Lanes(
@@ -52,7 +56,7 @@ def make_server(handler: FakeHandler, limits: ServerLimits | None = None, **opti
         default_lane=NAME_SERVER_LANE,
         bytes_max=limits.lane_bytes_max,
     )
-    return Server(handler, lanes, limits=limits, **options)
+    return Server(handler, lanes, limits=limits, on_deferred=never_deferred, **options)
 
 
 @contextlib.asynccontextmanager

@@ -92,7 +92,7 @@ class Bench:
 
     def pass_time(self, seconds: float) -> None:
         self.clock.seconds += seconds
-        self.lag.expect(self.clock())
+        self.lag.expect_probe(self.clock())
 
 
 def frames(*opaques: int, code: int = SEND, flag: int = 0) -> bytes:
@@ -422,7 +422,7 @@ def test_a_crowded_lane_stops_the_reading_until_half_is_done() -> None:
 
     def slow(request: RemotingCommand) -> RemotingCommand:
         bench.clock.seconds += 0.002
-        bench.lag.expect(bench.clock())
+        bench.lag.expect_probe(bench.clock())
         return answer(request, 0)
 
     bench.handler.rule = slow

@@ -1,11 +1,11 @@
-"""The TCP server: from bytes of a connection to a processor, and from its answer back to bytes.
+"""Peers: frames over connections in both directions, and the two ends that open connections.
 
-Read in this order: ``limits`` (every bound, with its reason), ``lanes`` (where frames wait),
-``lane_table`` (which lanes a broker and a name server have), ``turn`` (one turn of the loop:
-drain, end of turn, answer), ``connection`` (one socket), ``idle`` and ``connection_table`` (who
-may stay), ``loop_lag`` (how late the loop is), ``server`` (ports, start, stop).
+Read in this order: ``peer`` (requests and their responses in both directions, without sockets),
+``connection`` (one socket), ``client`` (the end that connects), ``server`` (the end that accepts).
+The server's parts: ``limits`` (every bound, with its reason), ``lanes`` (where requests wait),
+``turn`` (one turn of the loop: drain, end of turn, responses), ``connection_table`` (which
+connections may stay), ``tls_gate`` (with or without TLS), ``loop_lag`` and ``busy_poll`` (the
+loop's time). ``handler`` is what a Broker or a NameServer implements: it knows what requests mean.
 
-    data_received -> FrameDecoder -> lanes -> handler.process -> end_of_turn -> one write
-
-What a request means is the handler's business: a Broker or a NameServer behind a shell.
+    data_received -> Peer -> lanes -> handler.process -> end_of_turn -> one write
 """

@@ -1,42 +1,31 @@
-"""BusyPoll: keeps the loop awake for a moment behind an answer, while requests follow closely.
+"""BusyPoll: keeps the loop awake for a moment after a response, while requests are close together.
 
-A producer that sends one message after the other is back within a tenth of a millisecond. To put
-the thread to sleep and wake it again costs as much as the request itself, and its caches besides.
-So behind a turn that answered somebody the loop looks at its sockets again and again, without
-sleeping, for `poll_seconds`; but only if the last answer before was followed as closely, within
-`NEAR_FACTOR` such times. Requests that come now and then find the loop asleep, at no cost. Whoever
-pulled looks at the messages first, and the thread that reads the disk for others needs the core.
+A producer that waits for each response sends its next request within a tenth of a millisecond. To
+put the thread to sleep and to wake it costs as much as the request, and its caches besides. So
+after a turn with responses the loop polls its sockets without sleeping, for `poll_seconds`. It does
+so only if a request came within `NEAR_FACTOR` such times after the last response. Requests at long
+intervals find the loop asleep, at no cost. Pulls do not count: their consumer first processes the
+messages, and the thread that reads the disk needs the core.
 
-    turn                                              behind it
-    without an answer (one-way, held, in the pool)    sleep
-    that answered pulls only                          sleep
-    with one; the one before was followed closely     poll
-    with one; the next turn came later                sleep
+    turn                                                  after it
+    without a response (one-way, held, in the pool)       sleep
+    with responses to pulls only                          sleep
+    with responses; the one before was followed closely   poll
+    with responses; the next turn came later              sleep
 
 Invariants:
-- between two turns no more than `poll_seconds` are polled.
+- between two turns at most `poll_seconds` are polled.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 NEAR_FACTOR = 3
-"""A gap that was slept through has the wake in it, which is what a poll saves; and one gap in
-a few is longer than the others."""
+"""A gap with a sleep includes the wake-up, which a poll saves; and some gaps are longer."""
 
 
 class BusyPoll:
-    """Decides behind each turn; `poll_seconds` 0 never polls."""
-
-    __slots__ = (
-        "_answered",
-        "_call_soon",
-        "_clock_seconds",
-        "_is_near",
-        "_poll_seconds",
-        "_polling",
-        "_until",
-    )
+    """Decides after each turn; `poll_seconds` 0 never polls."""
 
     def __init__(
         self,
@@ -45,7 +34,7 @@ class BusyPoll:
         call_soon: Callable[[Callable[[], None]], Any],
         clock_seconds: Callable[[], float],
     ) -> None:
-        """Poll nothing yet; `call_soon` runs a function behind the next look at the sockets."""
+        """Poll nothing yet; `call_soon` runs a function after the next read of the sockets."""
         self._poll_seconds = poll_seconds
         self._call_soon = call_soon
         self._clock_seconds = clock_seconds
@@ -55,7 +44,7 @@ class BusyPoll:
         self._polling = False
 
     def turn_ended(self, began_seconds: float, now_seconds: float, *, answered: bool) -> None:
-        """Poll if somebody was answered who is likely to be back soon."""
+        """Poll if a client was answered that probably sends its next request soon."""
         if self._answered is not None:
             gap_seconds = began_seconds - self._answered
             self._is_near = gap_seconds < NEAR_FACTOR * self._poll_seconds

@@ -87,9 +87,8 @@ class RemotingClient:
         self._on_request = on_request
         self._connections: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
-        self._open: set[Connection] = set()
         self._executing: set[asyncio.Task[None]] = set()
-        self._calls_count = 0
+        self.calls_count = 0  # requests that wait for a response or a connection
         self._is_closed = False
         self._emptied = asyncio.Event()
 
@@ -100,11 +99,11 @@ class RemotingClient:
 
         The time to connect counts. Raises: ConnectFailed, SendFailed, CallTimeout, TooManyCalls.
         """
-        if self._calls_count >= CALLS_MAX:
+        if self.calls_count >= CALLS_MAX:
             raise TooManyCalls(address, f"{CALLS_MAX} calls are under way")
         if self._before_send is not None:
             command = self._before_send(command)
-        self._calls_count += 1
+        self.calls_count += 1
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 connection = await self._connection(address)
@@ -112,7 +111,7 @@ class RemotingClient:
         except TimeoutError:
             raise CallTimeout(address, f"no answer within {timeout_ms} ms") from None
         finally:
-            self._calls_count -= 1
+            self.calls_count -= 1
 
     async def invoke_oneway(self, address: str, command: RemotingCommand) -> None:
         """Send a request that gets no response. Raises: ConnectFailed, SendFailed."""
@@ -135,7 +134,8 @@ class RemotingClient:
         if task is None:
             task = asyncio.get_running_loop().create_task(self._connect(address))
             self._connecting[address] = task
-            task.add_done_callback(lambda done: self._connected(address, done))
+            # Its callers may all have given up when it fails.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(task)
 
     async def _connect(self, address: str) -> Connection:
@@ -148,6 +148,7 @@ class RemotingClient:
                     int(port),
                     ssl=self._tls,
                 )
+                return connection
         except (ssl.SSLError, ConnectionResetError) as error:
             if self._tls is None:
                 raise ConnectFailed(address, str(error)) from error
@@ -156,31 +157,21 @@ class RemotingClient:
             # TimeoutError is an OSError without a text.
             reason = str(error) or f"no connection within {CONNECT_SECONDS_MAX} s"
             raise ConnectFailed(address, reason) from error
-        return connection
-
-    def _connected(self, address: str, task: asyncio.Task[Connection]) -> None:
-        self._connecting.pop(address, None)
-        if task.cancelled() or task.exception() is not None:
-            return
-        if self._is_closed:
-            task.result().close(CloseReason.REQUESTED)
-        else:
-            self._connections[address] = task.result()
-
-    @property
-    def calls_count(self) -> int:
-        """How many requests wait for a response or a connection."""
-        return self._calls_count
+        finally:
+            del self._connecting[address]
 
     def opened(self, connection: Connection) -> CloseReason | None:
         """Add a connection (ConnectionOwner)."""
-        self._open.add(connection)
+        if self._is_closed:
+            return CloseReason.REQUESTED
+        self._connections[connection.address] = connection
         return None
 
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
         """Remove a connection (ConnectionOwner)."""
-        self._open.discard(connection)
-        if not self._open:
+        if self._connections.get(connection.address) is connection:
+            del self._connections[connection.address]
+        if not self._connections:
             self._emptied.set()
 
     def send(self, connection: Connection, command: RemotingCommand) -> bool:
@@ -228,21 +219,16 @@ class RemotingClient:
         self._is_closed = True
         for task in (*self._connecting.values(), *self._executing):
             task.cancel()
-        for connection in tuple(self._open):
+        for connection in tuple(self._connections.values()):
             connection.close(CloseReason.REQUESTED)
-        if self._tls is not None:
-            await self._wait_closed()
-        self._connections.clear()
-        # Transports report their end to their protocols in the next turn of the loop.
+        # Transports report their end in the next turn of the loop; with TLS when the peer agrees.
         await asyncio.sleep(0)
-
-    async def _wait_closed(self) -> None:
-        """Wait until the other ends have ended TLS, too, but not for long."""
         try:
             async with asyncio.timeout(PARTING_SECONDS_MAX):
-                while self._open:
+                while self._connections:
                     self._emptied.clear()
                     await self._emptied.wait()
         except TimeoutError:
-            for connection in tuple(self._open):
+            for connection in tuple(self._connections.values()):
                 connection.abort(CloseReason.REQUESTED)
+            await asyncio.sleep(0)

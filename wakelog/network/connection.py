@@ -67,6 +67,7 @@ class Connection(asyncio.Protocol):
     id: int
     remote_host: str
     remote_port: int
+    _transport: asyncio.Transport
 
     def __init__(
         self,
@@ -94,7 +95,6 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._limits = limits
         self._clock_seconds = clock_seconds
-        self._transport: asyncio.Transport | None = None
         self._close_reason = CloseReason.PEER
         self._close_detail = ""
         self._paused_by = 0
@@ -111,7 +111,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_open(self) -> bool:
         """Whether something can be sent."""
-        return not self.closed and self._transport is not None and not self._transport.is_closing()
+        return not (self.closed or self._transport.is_closing())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Read the peer's address and ask the owner whether the connection may stay."""
@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
         """Write the buffered commands in one call, and return their bytes."""
         parts, self._parts = self._parts, []
         transport = self._transport
-        if self.closed or transport is None or transport.is_closing():
+        if self.closed or transport.is_closing():
             return 0
         size_bytes = sum(map(len, parts))
         buffered_bytes = transport.get_write_buffer_size()
@@ -215,7 +215,6 @@ class Connection(asyncio.Protocol):
 
     def observe(self, now_seconds: float) -> None:
         """Note how much of its responses the peer has read, for ``verdict``."""
-        assert self._transport is not None
         left_bytes = self._transport.get_write_buffer_size()
         if self._paused_by and self.activity.frame_begun_seconds is not None:
             # The rest of a frame cannot arrive while reading is paused: its time starts again.
@@ -226,38 +225,29 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Stop reading: the peer does not read its responses."""
-        self._pause(PAUSED_BY_WRITES)
+        self.pause_reading(PAUSED_BY_WRITES)
 
     def resume_writing(self) -> None:
         """Read again: the peer has read its responses."""
-        self._resume(PAUSED_BY_WRITES)
+        self.resume_reading(PAUSED_BY_WRITES)
 
-    def pause_for_lane(self) -> None:
-        """Stop reading: a lane has enough to do."""
-        self._pause(PAUSED_BY_LANE)
-
-    def resume_for_lane(self) -> None:
-        """Read again: the lane has room."""
-        self._resume(PAUSED_BY_LANE)
-
-    def _pause(self, by: int) -> None:
-        if not self._paused_by and self._transport is not None and not self._transport.is_closing():
+    def pause_reading(self, by: int) -> None:
+        """Stop reading for one of the reasons PAUSED_BY_..."""
+        if not self._paused_by and self.is_open:
             self._transport.pause_reading()
         self._paused_by |= by
 
-    def _resume(self, by: int) -> None:
-        if not self._paused_by & by:
-            return
+    def resume_reading(self, by: int) -> None:
+        """Read again if no reason is left."""
+        was_paused = self._paused_by
         self._paused_by &= ~by
-        if self._paused_by or self._transport is None or self._transport.is_closing():
-            return
-        self._transport.resume_reading()
+        if was_paused and not self._paused_by and self.is_open:
+            self._transport.resume_reading()
 
     def close(self, reason: CloseReason, detail: str = "") -> None:
         """Stop reading, write the buffered commands, then close."""
         if not self.is_open:
             return
-        assert self._transport is not None
         self._close_reason = reason
         self._close_detail = detail
         if self._parts:
@@ -269,7 +259,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self, reason: CloseReason, detail: str = "") -> None:
         """Close at once; buffered commands are lost."""
-        if self.closed or self._transport is None:
+        if self.closed:
             return
         if self._close_reason is CloseReason.PEER:
             self._close_reason = reason

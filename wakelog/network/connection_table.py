@@ -19,11 +19,14 @@ serverChannelMaxIdleTimeSeconds (4.9.3); the other rules are ours.
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from wakelog.network.limits import ServerLimits
+
+if TYPE_CHECKING:  # a connection asks the table
+    from wakelog.network.connection import Connection
 
 
 class CloseReason(StrEnum):
@@ -82,25 +85,8 @@ def verdict(activity: Activity, now_seconds: float, limits: ServerLimits) -> Clo
     return None
 
 
-class Member(Protocol):
-    """What the table needs of a connection."""
-
-    @property
-    def id(self) -> int:
-        """Number of the connection."""
-        ...
-
-    @property
-    def remote_host(self) -> str:
-        """Numeric address of the peer."""
-        ...
-
-
-MemberT = TypeVar("MemberT", bound=Member)
-
-
 class ConnectionStatistics(msgspec.Struct, frozen=True):
-    """Connections now, since the start, and how the others ended."""
+    """Connections now, since the start, and how the closed ones ended."""
 
     open_count: int
     connections_max: int
@@ -108,65 +94,65 @@ class ConnectionStatistics(msgspec.Struct, frozen=True):
     closed_count: dict[str, int]
 
 
-class ConnectionTable(Generic[MemberT]):
+class ConnectionTable:
     """The open connections of one server."""
 
     def __init__(self, *, connections_max: int, connections_per_host_max: int) -> None:
         """Start empty."""
         self._connections_max = connections_max
         self._per_host_max = connections_per_host_max
-        self._members: dict[int, MemberT] = {}
+        self._connections: dict[int, Connection] = {}
         self._count_of_host: dict[str, int] = {}
         self._accepted_count = 0
-        self._closed_count = dict.fromkeys(CloseReason, 0)
+        self._closed_count = {reason.value: 0 for reason in CloseReason}
 
     def __len__(self) -> int:
         """Count the open connections."""
-        return len(self._members)
+        return len(self._connections)
 
-    def __iter__(self) -> Iterator[MemberT]:
+    def __iter__(self) -> Iterator["Connection"]:
         """Iterate over a copy, because a connection that is closed removes itself."""
-        return iter(tuple(self._members.values()))
+        return iter(tuple(self._connections.values()))
 
-    def get(self, connection_id: int) -> MemberT | None:
+    def get(self, connection_id: int) -> "Connection | None":
         """Return a connection by its number."""
-        return self._members.get(connection_id)
+        return self._connections.get(connection_id)
 
-    def add(self, member: MemberT) -> CloseReason | None:
+    def add(self, connection: "Connection") -> CloseReason | None:
         """Add a new connection, or return why it may not stay."""
-        from_host = self._count_of_host.get(member.remote_host, 0)
+        from_host = self._count_of_host.get(connection.remote_host, 0)
         self._accepted_count += 1
-        if len(self._members) >= self._connections_max:
+        if len(self._connections) >= self._connections_max:
             return CloseReason.TOO_MANY
         if from_host >= self._per_host_max:
             return CloseReason.TOO_MANY_FROM_HOST
-        self._members[member.id] = member
-        self._count_of_host[member.remote_host] = from_host + 1
+        self._connections[connection.id] = connection
+        self._count_of_host[connection.remote_host] = from_host + 1
         return None
 
-    def remove(self, member: MemberT, reason: CloseReason) -> bool:
+    def remove(self, connection: "Connection", reason: CloseReason) -> bool:
         """Remove a connection; False if it was never added."""
-        self._closed_count[reason] += 1
-        if self._members.pop(member.id, None) is None:
+        self._closed_count[reason.value] += 1
+        if self._connections.pop(connection.id, None) is None:
             return False
-        left = self._count_of_host[member.remote_host] - 1
+        left = self._count_of_host[connection.remote_host] - 1
         if left:
-            self._count_of_host[member.remote_host] = left
+            self._count_of_host[connection.remote_host] = left
         else:
-            del self._count_of_host[member.remote_host]
+            del self._count_of_host[connection.remote_host]
         return True
 
     def statistics(self) -> ConnectionStatistics:
         """Return the counts as a value."""
         return ConnectionStatistics(
-            open_count=len(self._members),
+            open_count=len(self._connections),
             connections_max=self._connections_max,
             accepted_count=self._accepted_count,
-            closed_count={reason.value: count for reason, count in self._closed_count.items()},
+            closed_count=dict(self._closed_count),
         )
 
     def validate(self) -> None:
         """Assert the invariants; tests call it."""
-        assert len(self._members) <= self._connections_max
-        assert sum(self._count_of_host.values()) == len(self._members)
+        assert len(self._connections) <= self._connections_max
+        assert sum(self._count_of_host.values()) == len(self._connections)
         assert all(0 < count <= self._per_host_max for count in self._count_of_host.values())

@@ -1,25 +1,23 @@
-"""Lanes: bounded queues in which requests wait for a processor, one for each class of them.
+"""Lanes: bounded queues in which requests wait for a processor, one for each class of requests.
 
-A pure core between ``connection``, which offers what it decoded, and ``turn``, which takes, in an
-order that is fair by weight, and refuses what waited too long. 4.9.3 has a thread pool with a
-queue for each class; here one loop serves all, so the order in which they are drained is a rule
-of this module.
+A pure core. ``turn`` offers requests, takes them in an order that is fair by weight, and refuses
+those that waited too long. 4.9.3 has a thread pool with a queue for each class. Here one loop
+serves all, so this module decides the order.
 
 offer            TAKEN      it waits
-                 CROWDED    it waits; its owner must not be read until ``relieved`` names it
-                 REFUSED    the lane is at its capacity; the peer gets code 2 [OVERLOAD]
+                 CROWDED    it waits; its owner must not be read until ``relieved`` returns it
+                 REFUSED    the lane is full; the peer gets code 2 [OVERLOAD]
 take             the next request: up to ``weight`` of one lane, then the next lane
-expire           requests at the head of a lane that waited ``wait_seconds_max``; code 2
-                 [TIMEOUT_CLEAN_QUEUE]
+expire           requests that waited ``wait_seconds_max``; code 2 [TIMEOUT_CLEAN_QUEUE]
 
-Time comes in as seconds of one monotonic clock. ``since_seconds`` of a request is when its bytes
-could have been read: the time of the read less how late the loop was, so that a request that waited
-in the kernel while the loop was busy is measured as the client sees it.
+Times are seconds of one monotonic clock. ``since_seconds`` of a request is when its bytes could
+have been read: the time of the read minus the lag of the loop. So the wait of a request in the
+kernel, while the loop was busy, counts as the client sees it.
 
 Invariants:
     - 0 <= waiting_count <= sum of capacities; waiting_bytes >= 0, and 0 when nothing waits.
     - requests of one lane leave in the order in which they came.
-    - every owner that was answered CROWDED is named by ``relieved`` exactly once.
+    - ``relieved`` returns every owner that got CROWDED exactly once.
 
 Source: org.apache.rocketmq.broker.latency.BrokerFastFailure, BrokerController (4.9.3).
 """
@@ -36,15 +34,15 @@ from wakelog.protocol.command import RemotingCommand
 Owner = TypeVar("Owner")
 
 WAKE_SHARE = 2
-"""Reading goes on once a lane holds half (1/2) of what stopped it, not at each frame taken."""
+"""Reading resumes when a lane holds half (1/2) of what stopped it, not after each request."""
 
 
 class LaneSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One lane: its name and bounds.
 
-    ``weight`` requests are taken in one round. ``crowded_count`` stops the reading of whoever
-    offers, before ``capacity_count`` refuses. ``wait_seconds_max`` None means no limit. Of a lane
-    that ``yields`` a turn does no more than of the others, see ``turn``.
+    ``weight`` requests are taken in one round. ``crowded_count`` stops the reading of an owner,
+    before ``capacity_count`` refuses. ``wait_seconds_max`` None means no limit. A turn spends no
+    more time on a lane that ``yields`` than on the others, see ``turn``.
     """
 
     name: str
@@ -62,7 +60,7 @@ class LaneSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waiting(msgspec.Struct, Generic[Owner]):
-    """A request in a lane: whose it is, since when it waits, its share of the bytes received."""
+    """A request in a lane: its owner, since when it waits, its share of the received bytes."""
 
     owner: Owner
     request: RemotingCommand
@@ -71,16 +69,15 @@ class Waiting(msgspec.Struct, Generic[Owner]):
 
 
 class Expired(msgspec.Struct, Generic[Owner]):
-    """A request that waited too long, and what its refusal says."""
+    """A request that waited too long, and the numbers for its refusal."""
 
     waiting: Waiting[Owner]
-    lane_name: str
     waited_ms: int
     left_count: int
 
 
 class Offer(IntEnum):
-    """What became of a request that was offered."""
+    """The outcome for a request that was offered."""
 
     TAKEN = 0
     CROWDED = 1
@@ -88,7 +85,7 @@ class Offer(IntEnum):
 
 
 class LaneStatistics(msgspec.Struct, frozen=True):
-    """Counts of one lane since the start; depth and head wait are of now."""
+    """Counts of one lane since the start; depth and head wait are current."""
 
     depth_count: int
     capacity_count: int
@@ -140,8 +137,8 @@ class Lanes(Generic[Owner]):
     ) -> None:
         """Start empty.
 
-        ``lane_of_code`` names the lane of a request code; other codes go to ``default_lane``, as to
-        4.9.3's default processor.
+        ``lane_of_code`` has the lane of a request code. Other codes go to ``default_lane``, as they
+        go to the default processor in 4.9.3.
         """
         self._lanes: list[Lane[Owner]] = [Lane(spec) for spec in specs]
         by_name = {lane.spec.name: lane for lane in self._lanes}
@@ -157,7 +154,7 @@ class Lanes(Generic[Owner]):
         self.waiting_bytes = 0
 
     def offer(self, waiting: Waiting[Owner]) -> Offer:
-        """Let a request wait in its lane, if there is room."""
+        """Put a request into its lane, if there is room."""
         lane = self._by_code.get(waiting.request.code, self._default)
         depth = len(lane.queue) + 1
         if depth > lane.spec.capacity_count:
@@ -182,13 +179,13 @@ class Lanes(Generic[Owner]):
         return len(self._by_code.get(code, self._default).queue)
 
     def yields_for(self, code: int) -> bool:
-        """Tell whether requests of a code wait in a lane that yields."""
+        """Return whether requests of a code wait in a lane that yields."""
         return self._by_code.get(code, self._default).spec.yields
 
     def take(self) -> Waiting[Owner] | None:
         """Remove and return the next request in the weighted order, None when nothing waits.
 
-        ``yields`` then says whether its lane does.
+        The attribute ``yields`` then has the value of its lane.
         """
         if not self.waiting_count:
             return None
@@ -203,7 +200,7 @@ class Lanes(Generic[Owner]):
         return self._remove_head(lane)
 
     def end_round(self) -> None:
-        """Take the next request from the lanes behind the one that was taken from last."""
+        """Take the next request from the lanes after the last one."""
         self._credit = 0
 
     def _remove_head(self, lane: Lane[Owner]) -> Waiting[Owner]:
@@ -215,7 +212,7 @@ class Lanes(Generic[Owner]):
         return waiting
 
     def expire(self, now_seconds: float) -> list[Expired[Owner]]:
-        """Remove the requests that waited too long, heads first, and say how long they did."""
+        """Remove and return the requests that waited too long, heads first."""
         expired: list[Expired[Owner]] = []
         for lane in self._expiring:
             wait_seconds_max = lane.spec.wait_seconds_max
@@ -226,12 +223,11 @@ class Lanes(Generic[Owner]):
                     break
                 waiting = self._remove_head(lane)
                 lane.expired += 1
-                waited_ms = int(waited * 1000)
-                expired.append(Expired(waiting, lane.spec.name, waited_ms, len(lane.queue)))
+                expired.append(Expired(waiting, int(waited * 1000), len(lane.queue)))
         return expired
 
     def relieved(self) -> list[Owner]:
-        """Return, and forget, the owners whose lane has room again."""
+        """Remove and return the owners whose lane has room again."""
         if not self._paused_count or self.waiting_bytes * WAKE_SHARE > self._bytes_max:
             return []
         owners: list[Owner] = []

@@ -17,28 +17,28 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The loop does nothing longer than 2 ms: a pull never waits behind a burst of sends."""
 
     poll_seconds: float = 0.0
-    """How long the loop looks for the next request before it sleeps, while they are close."""
+    """How long the loop polls for the next request before it sleeps, while they are close."""
 
     lane_bytes_max: int = 64 * MEBIBYTE
-    """Bytes received and waiting in all lanes; 4.9.3 bounds frames only, 10,000 of which could be
-    40 GB. Above it connections are not read until half of it is gone."""
+    """Bytes that wait in all lanes. Above it connections are not read until half is processed.
+    4.9.3 bounds the number of frames only: 10,000 could be 40 GB."""
 
     write_buffer_bytes_high: int = 1 * MEBIBYTE
-    """Above it a connection is not read: who does not take answers asks for no more."""
+    """Above it a connection is not read: a peer that reads no responses gets no more of them."""
 
     write_buffer_bytes_max: int = 64 * MEBIBYTE
-    """Above it a connection is closed. A consumer of 200 queues may have 200 answers of 256 KiB
-    (maxTransferBytesOnMessageInMemory) on their way."""
+    """Above it a connection is closed. A consumer of 200 queues may wait for 200 responses of
+    256 KiB (maxTransferBytesOnMessageInMemory)."""
 
     write_stall_seconds_max: float = 30.0
-    """A peer that takes no byte of its answers for so long does not read; 4.9.3 waits for ever."""
+    """How long a peer may read no byte of its responses; 4.9.3 has no limit."""
 
     idle_seconds_max: float = 120.0
     """serverChannelMaxIdleTimeSeconds: nothing read and nothing written."""
 
     frame_seconds_max: float = 20.0
     """From a connection's start, or a frame's first byte, to the frame's end: 4 MiB at 2 Mbit/s.
-    4.9.3 lets a client trickle for ever."""
+    4.9.3 has no limit."""
 
     handshake_seconds_max: float = 10.0
     """A TLS handshake; Netty's SslHandler has the same limit."""
@@ -47,13 +47,13 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Requests of the server that wait for a response of one connection; 4.9.3 has no limit."""
 
     connections_max: int = 20_000
-    """4.9.3 has no cap; its file descriptors were the cap."""
+    """4.9.3 has no cap but its file descriptors."""
 
     connections_per_host_max: int = 10_000
-    """One address may not take all; as many as stay usable behind one NAT."""
+    """One address may not take all; clients behind one NAT share an address."""
 
     descriptors_reserved: int = 256
-    """Kept from connections for the store's files, sockets between actors and logs."""
+    """For the store's files, the sockets between actors, and logs."""
 
     backlog: int = 1_024
     """serverSocketBacklog of 4.9.3."""

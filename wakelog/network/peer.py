@@ -17,10 +17,12 @@ Invariants:
 Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract#processResponseCommand (4.9.3).
 """
 
+import asyncio
 from collections.abc import Sequence
-from typing import Any, Protocol
+from concurrent.futures import Future
+from typing import TypeAlias
 
-from wakelog.network.errors import RemotingError, SendFailed, TooManyCalls
+from wakelog.network.errors import SendFailed, TooManyCalls
 from wakelog.protocol.command import RESPONSE_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.frame import FrameDecoder
@@ -29,20 +31,8 @@ OPAQUE_MASK = 0x7FFFFFFF
 """Opaque numbers are positive Java ints."""
 
 
-class Waiter(Protocol):
-    """The place for one response; an asyncio.Future is one."""
-
-    def done(self) -> bool:
-        """Return whether it has ended, for example because its caller was cancelled."""
-        ...
-
-    def set_result(self, response: RemotingCommand, /) -> Any:
-        """End it with the response."""
-        ...
-
-    def set_exception(self, error: RemotingError, /) -> Any:
-        """End it with a failure."""
-        ...
+Waiter: TypeAlias = "asyncio.Future[RemotingCommand] | Future[RemotingCommand]"
+"""The place for one response, or for the error in its place."""
 
 
 class Peer:
@@ -53,17 +43,6 @@ class Peer:
         error: the mistake of the other end; no later byte of it can be understood.
         responses_count: responses received, of which ``unsolicited_count`` had no waiter.
     """
-
-    __slots__ = (
-        "_decoder",
-        "_last_opaque",
-        "_waiting",
-        "_waiting_max",
-        "address",
-        "error",
-        "responses_count",
-        "unsolicited_count",
-    )
 
     def __init__(self, address: str, *, waiting_max: int) -> None:
         """Start a connection. waiting_max: requests that may wait for a response at once."""

@@ -1,7 +1,7 @@
-"""Answers that the server gives by itself, in 4.9.3's words.
+"""Responses that this folder makes itself, in 4.9.3's words.
 
-Clients and operators search for these texts, so they are kept to the letter; what is ours (the
-measured wait after [OVERLOAD]) stands after them.
+Clients and operators search for these texts, so they are the same to the letter. Our addition, the
+measured wait of [OVERLOAD], comes after them.
 
 Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract#processRequestCommand,
 org.apache.rocketmq.broker.latency.BrokerFastFailure,
@@ -13,7 +13,7 @@ from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
 
 REMARK_CHARACTERS_MAX = 1_024
-"""An exception's text may hold what the peer sent; it goes back cut to this length."""
+"""An exception's text may hold what the peer sent; it is cut to this length."""
 
 
 def overloaded(request: RemotingCommand, *, waited_ms: int, waiting_count: int) -> RemotingCommand:
@@ -37,13 +37,13 @@ def waited_too_long(
 
 
 def unsupported(request: RemotingCommand) -> RemotingCommand:
-    """Refuse a request code; the leading blank is upstream's."""
+    """Refuse a request code; 4.9.3 has the leading blank, too."""
     remark = f" request type {request.code} not supported"
     return answer(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
 
 
 def failed(request: RemotingCommand, error: Exception) -> RemotingCommand:
-    """Answer for an exception: a peer's mistake by its own code, anything else by code 1."""
+    """Make the response to an exception: a mistake of the peer has its own code, others code 1."""
     if isinstance(error, RemoteProtocolError):
         return answer(request, error.code, error.remark)
     kind = type(error)

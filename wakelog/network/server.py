@@ -1,11 +1,11 @@
 """Server: the ports of a broker or a name server, and the life of their connections.
 
-It puts the parts together: listening sockets make Connections, Connections deliver to the Turn, the
-Turn drives the handler, and two timers watch (loop lag, connections that have to go). It runs on
-the loop on which it is made and every method is for that thread.
+It puts the parts together. Listening sockets make Connections, Connections deliver to the Turn, and
+the Turn calls the handler. One timer measures how late the loop is, another closes connections that
+may not stay. The server runs on the loop on which it is made; every method is for that thread.
 
-Life: make it, ``bind`` each port early (a bound port refuses connections but is nobody else's),
-``start_listening`` once the owner is ready to be found, ``stop_listening``, ``close``.
+Life: make it; ``bind`` each port early, so that no other process gets it (connections are refused);
+``start_listening`` once the owner is ready for requests; ``stop_listening``; ``close``.
 
 Source: org.apache.rocketmq.remoting.netty.NettyRemotingServer (4.9.3).
 """
@@ -28,7 +28,7 @@ from wakelog.network.connection_table import (
     verdict,
 )
 from wakelog.network.errors import PortUnavailable, SendFailed
-from wakelog.network.handler import AnswerError, Handler, OnDeferred, refuse_deferred
+from wakelog.network.handler import AnswerError, Handler, OnDeferred
 from wakelog.network.lanes import Lanes, LaneStatistics
 from wakelog.network.limits import ServerLimits
 from wakelog.network.loop_lag import PROBE_SECONDS, LoopLag, LoopLagStatistics
@@ -39,17 +39,16 @@ from wakelog.protocol.command import RemotingCommand
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
 SWEEP_SECONDS = 5.0
-"""How often connections are looked at; it adds to every limit on their time."""
+"""How often connections are checked; it adds to every limit on their time."""
 
 QUIET_REASONS = frozenset({CloseReason.PEER, CloseReason.REQUESTED, CloseReason.SERVER_STOPPED})
-"""Ends of connections that are nobody's fault and not worth a warning."""
+"""Ends of connections without a fault, which are not worth a warning."""
 
-
-DISABLED_TLS = ServerTls()
+WITHOUT_TLS = ServerTls()
 
 
 class ServerStatistics(msgspec.Struct, frozen=True):
-    """Everything a server can be asked."""
+    """The counts of every part of a server."""
 
     connections: ConnectionStatistics
     lanes: dict[str, LaneStatistics]
@@ -66,9 +65,9 @@ class Server:
         lanes: Lanes[Connection],
         *,
         limits: ServerLimits,
-        on_deferred: OnDeferred = refuse_deferred,
+        on_deferred: OnDeferred,
         answer_error: AnswerError = refusals.failed,
-        tls: ServerTls = DISABLED_TLS,
+        tls: ServerTls = WITHOUT_TLS,
         clock_seconds: Callable[[], float] = time.monotonic,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -92,7 +91,7 @@ class Server:
         )
         descriptors_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         allowed = limits.connections_allowed(descriptors_max)
-        self._table: ConnectionTable[Connection] = ConnectionTable(
+        self._table = ConnectionTable(
             connections_max=allowed,
             connections_per_host_max=min(allowed, limits.connections_per_host_max),
         )
@@ -105,7 +104,7 @@ class Server:
         self._line_budget = LineBudget()
 
     def bind(self, host: str, port: int, *, refused_codes: Collection[int] = ()) -> int:
-        """Take a port without listening on it and return its number; 0 means any.
+        """Take a port without listening on it, and return its number; 0 means any.
 
         Requests with one of ``refused_codes`` get code 3 on this port, as PULL_MESSAGE does on the
         broker's second port.
@@ -119,7 +118,7 @@ class Server:
         except OSError as error:
             raise PortUnavailable(host, port, error) from error
         try:
-            # A broker that comes back must not wait for connections in TIME_WAIT.
+            # A restarted broker must not wait for connections in TIME_WAIT.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(address)
         except OSError as error:
@@ -180,9 +179,9 @@ class Server:
         self._bound.clear()
 
     async def close(self, *, grace_seconds: float = 5.0) -> None:
-        """Answer what waits, close every connection, and return when they are gone.
+        """Answer what waits, close every connection, and wait until they are closed.
 
-        Whoever does not take its answers within ``grace_seconds`` is cut off.
+        A connection whose peer does not read its responses within ``grace_seconds`` is aborted.
         """
         self.stop_listening()
         deadline_seconds = self._clock_seconds() + grace_seconds
@@ -198,7 +197,7 @@ class Server:
                 connection.abort(CloseReason.SERVER_STOPPED)
             await self._wait_empty()
         while self._turn.is_scheduled:
-            # The handler has yet to hear of the last closed connection.
+            # The last closed connection is not yet reported to the handler.
             await asyncio.sleep(0)
         for timer in (self._probe_timer, self._sweep_timer):
             if timer is not None:
@@ -214,7 +213,7 @@ class Server:
         self._turn.schedule()
 
     def push(self, channel_id: int, command: RemotingCommand) -> bool:
-        """Send a request of ours to a connection; False if it is gone."""
+        """Send a request to a connection without waiting for a response; False if it is closed."""
         connection = self._table.get(channel_id)
         return connection is not None and self._turn.push(connection, command)
 
@@ -231,7 +230,7 @@ class Server:
         return await connection.request(command, timeout_seconds=timeout_seconds)
 
     def close_channel(self, channel_id: int) -> None:
-        """Close a connection, if it is still there."""
+        """Close a connection, if it is still open."""
         connection = self._table.get(channel_id)
         if connection is not None:
             connection.close(CloseReason.REQUESTED)
@@ -241,22 +240,21 @@ class Server:
         return self._turn.push(connection, command)
 
     def opened(self, connection: Connection) -> CloseReason | None:
-        """Take in a connection, or say why it has to go (ConnectionOwner)."""
+        """Add a connection, or return why it may not stay (ConnectionOwner)."""
         return self._table.add(connection)
 
     def deliver(
         self, connection: Connection, requests: Sequence[RemotingCommand], size_bytes: int
     ) -> None:
         """Give a chunk's requests to the turn (ConnectionOwner)."""
-        self._loop_lag.note_read()
         if self._probe_timer is None:
-            self._loop_lag.expect(self._clock_seconds())
+            self._loop_lag.expect_probe(self._clock_seconds())
             self._probe_timer = self._loop.call_later(PROBE_SECONDS, self._probe)
         self._turn.deliver(connection, requests, size_bytes)
 
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
-        """Forget a connection (ConnectionOwner)."""
-        was_taken_in = self._table.remove(connection, reason)
+        """Remove a connection (ConnectionOwner)."""
+        was_added = self._table.remove(connection, reason)
         if reason not in QUIET_REASONS and self._line_budget.allows(self._clock_seconds()):
             self._log.warning(
                 "connection closed",
@@ -264,18 +262,18 @@ class Server:
                 reason=reason.value,
                 detail=detail,
             )
-        if was_taken_in:
+        if was_added:
             self._turn.channel_closed(connection)
             if not len(self._table):
                 self._emptied.set()
 
     def _probe(self) -> None:
-        """Measure how late the loop is, again and again while requests come."""
-        self._loop_lag.fire(self._clock_seconds())
+        """Measure how late the loop is, repeatedly while requests arrive."""
+        self._loop_lag.note_probe(self._clock_seconds())
         # The first call_soon still runs before this iteration reads sockets, the second after.
-        self._loop.call_soon(self._loop.call_soon, self._loop_lag.settle)
+        self._loop.call_soon(self._loop.call_soon, self._loop_lag.end_iteration)
         self._probe_timer = None
-        if self._loop_lag.is_wanted:
+        if self._loop_lag.is_probe_wanted:
             self._probe_timer = self._loop.call_later(PROBE_SECONDS, self._probe)
 
     def _sweep_again(self) -> None:
@@ -283,7 +281,7 @@ class Server:
         self._sweep_timer = self._loop.call_later(SWEEP_SECONDS, self._sweep_again)
 
     def sweep(self) -> None:
-        """Close the connections that have to go; a timer calls it each ``SWEEP_SECONDS``."""
+        """Close the connections that may not stay; a timer calls it each ``SWEEP_SECONDS``."""
         now_seconds = self._clock_seconds()
         for connection in self._table:
             connection.observe(now_seconds)

@@ -1,20 +1,20 @@
 """Turn: one turn of the event loop, from requests in lanes to one write for each connection.
 
-Connections call ``deliver`` for each chunk they decoded. That asks for one ``run``, which happens
-after every readable socket was read, so what arrived together is processed together:
+Connections call ``deliver`` for each chunk. That asks for one ``run``, which comes after every
+readable socket was read, so that requests which arrived together are processed together:
 
     1. refuse what waited too long
-    2. take requests in the lanes' order and process them, until none is left or the budget is
-       spent; of lanes that yield (pulls) for as long as the others took, or ``YIELD_SECONDS``,
-       after 3 and 4 were done for the others
-    3. handler.end_of_turn(): pending appends are written, once for all of them
-    4. encode the answers and write each connection once
-    5. if requests are left, ask for another run behind the reads of the next iteration
+    2. process requests in the lanes' order, until none is left or the budget is spent; requests of
+       lanes that yield (pulls) come after 3 and 4 were done for the others, and get as much time as
+       the others took, or ``YIELD_SECONDS``
+    3. handler.end_of_turn(): write pending appends, once for all requests
+    4. encode the responses and write to each connection once
+    5. if requests are left, ask for another run, after the next reads
 
 Invariants:
-    - no answer of a request reaches a socket before ``end_of_turn`` returned after it; if that
-      raised, every answer of the turn is code 1.
-    - a one-way request is never answered, whatever became of it.
+    - no response reaches a socket before an ``end_of_turn`` that came after its request; if that
+      raised, every response of the turn is code 1.
+    - a one-way request is never answered, whatever its outcome.
 
 Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract#processRequestCommand (4.9.3).
 """
@@ -27,7 +27,7 @@ import msgspec
 
 from wakelog.network import refusals
 from wakelog.network.busy_poll import BusyPoll
-from wakelog.network.connection import Connection
+from wakelog.network.connection import PAUSED_BY_LANE, Connection
 from wakelog.network.handler import AnswerError, Handler, OnDeferred
 from wakelog.network.lanes import Lanes, Offer, Waiting
 from wakelog.network.limits import ServerLimits
@@ -37,22 +37,22 @@ from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.telemetry.logs import LineBudget, Log, logger
 
 YIELD_SECONDS = 0.0002
-"""One or two pulls of 32 messages: a send that comes meanwhile waits for no more than these,
-however many a consumer that catches up has under way. One that came before waits for none."""
+"""One or two pulls of 32 messages. A send that arrives meanwhile waits for no more of them, even if
+a consumer that catches up has many under way. A send that arrived before waits for none."""
 
 
-class TurnStatistics(msgspec.Struct, frozen=True):
+class TurnStatistics(msgspec.Struct):
     """Counts since the start."""
 
-    turns_count: int
-    requests_count: int
-    answers_count: int
-    failures_count: int
-    answers_dropped_count: int
-    received_bytes: int
-    written_bytes: int
-    busy_seconds: float
-    longest_seconds: float
+    turns_count: int = 0
+    requests_count: int = 0
+    answers_count: int = 0
+    failures_count: int = 0
+    answers_dropped_count: int = 0
+    received_bytes: int = 0
+    written_bytes: int = 0
+    busy_seconds: float = 0.0
+    longest_seconds: float = 0.0
 
 
 class PendingReply:
@@ -66,7 +66,7 @@ class PendingReply:
         self._request = request
 
     def __call__(self, response: RemotingCommand | None) -> None:
-        """Send the answer; None ends the request without one."""
+        """Send the response; None ends the request without one."""
         turn, self._turn = self._turn, None
         if response is None or self._request.flag & ONEWAY_FLAG:
             return
@@ -75,7 +75,7 @@ class PendingReply:
 
 
 class Turn:
-    """The part of a server that runs requests; it owns no socket and no timer."""
+    """The part of a server that processes requests; it owns no socket and no timer."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Turn:
         clock_seconds: Callable[[], float] = time.monotonic,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """Run nothing until a connection delivers; ``call_soon`` puts ``run`` behind the reads."""
+        """Do nothing until a connection delivers; ``call_soon`` runs a function after the reads."""
         self._handler = handler
         self._lanes = lanes
         self._loop_lag = loop_lag
@@ -105,116 +105,99 @@ class Turn:
         self._wall_ms = wall_ms
         self._log = logger(Log.REMOTING)
         self._line_budget = LineBudget()
-        self._scheduled = False
+        self.is_scheduled = False
         self._is_replying = False
         self._has_answered = False
         self._answers: list[tuple[Connection, RemotingCommand]] = []
         self._unflushed: list[Connection] = []
         self._closed: list[Connection] = []
-        self._turns_count = 0
-        self._requests_count = 0
-        self._answers_count = 0
-        self._failures_count = 0
-        self._dropped_count = 0
-        self._received_bytes = 0
-        self._written_bytes = 0
-        self._busy_seconds = 0.0
-        self._longest_seconds = 0.0
-
-    @property
-    def is_scheduled(self) -> bool:
-        """Whether a run is asked for."""
-        return self._scheduled
+        self._counts = TurnStatistics()
 
     def schedule(self) -> None:
-        """Ask for a run, if none is asked for yet."""
-        if not self._scheduled:
-            self._scheduled = True
+        """Ask for a run, if none is scheduled yet."""
+        if not self.is_scheduled:
+            self.is_scheduled = True
             self._call_soon(self.run)
 
     def deliver(
-        self, connection: Connection, commands: Sequence[RemotingCommand], size_bytes: int
+        self, connection: Connection, requests: Sequence[RemotingCommand], size_bytes: int
     ) -> None:
-        """Put what one chunk held into the lanes; ``size_bytes`` is what was received for it."""
+        """Put the requests of one chunk of ``size_bytes`` into the lanes."""
         now_seconds = self._clock_seconds()
-        since_seconds = now_seconds - self._loop_lag.behind_seconds(now_seconds)
-        self._received_bytes += size_bytes
-        share_bytes = size_bytes // len(commands)
+        since_seconds = now_seconds - self._loop_lag.note_read(now_seconds)
+        self._counts.received_bytes += size_bytes
+        share_bytes = size_bytes // len(requests)
         offer = self._lanes.offer
         refused_codes = connection.refused_codes
-        for command in commands:
-            if command.code in refused_codes:
-                self._answer(connection, command, refusals.unsupported(command))
-            else:
-                outcome = offer(Waiting(connection, command, since_seconds, share_bytes))
-                if outcome is Offer.REFUSED:
-                    self._refuse(connection, command, now_seconds - since_seconds)
-                    continue
-                connection.waiting_count += 1
-                if outcome is Offer.CROWDED:
-                    connection.pause_for_lane()
+        for request in requests:
+            if request.code in refused_codes:
+                self._answer(connection, request, refusals.unsupported(request))
+                continue
+            outcome = offer(Waiting(connection, request, since_seconds, share_bytes))
+            if outcome is Offer.REFUSED:
+                refusal = refusals.overloaded(
+                    request,
+                    waited_ms=int((now_seconds - since_seconds) * 1000),
+                    waiting_count=self._lanes.depth(request.code),
+                )
+                self._answer(connection, request, refusal)
+                continue
+            connection.waiting_count += 1
+            if outcome is Offer.CROWDED:
+                connection.pause_reading(PAUSED_BY_LANE)
         self.schedule()
 
-    def _refuse(
-        self, connection: Connection, request: RemotingCommand, waited_seconds: float
-    ) -> None:
-        refusal = refusals.overloaded(
-            request,
-            waited_ms=int(waited_seconds * 1000),
-            waiting_count=self._lanes.depth(request.code),
-        )
-        self._answer(connection, request, refusal)
-
     def channel_closed(self, connection: Connection) -> None:
-        """Tell the handler of a closed connection once its last request is processed."""
+        """Report a closed connection to the handler, after its last request."""
         if not connection.waiting_count:
             self._closed.append(connection)
             self.schedule()
 
     def run(self) -> None:
         """Do one turn."""
-        self._scheduled = False
-        taken_before = self._requests_count
-        started_seconds = self._clock_seconds()
+        self.is_scheduled = False
+        counts = self._counts
+        requests_before = counts.requests_count
+        began_seconds = self._clock_seconds()
         now_ms = self._wall_ms()
-        for expired in self._lanes.expire(started_seconds):
+        for expired in self._lanes.expire(began_seconds):
             request = expired.waiting.request
             refusal = refusals.waited_too_long(
                 request, waited_ms=expired.waited_ms, waiting_count=expired.left_count
             )
             self._answer(expired.waiting.owner, request, refusal)
             self._release(expired.waiting.owner)
-        self._drain(started_seconds, now_ms)
+        self._drain(began_seconds, now_ms)
         self._report_closed(now_ms)
         self._end()
         for connection in self._lanes.relieved():
-            connection.resume_for_lane()
-        self._turns_count += 1
+            connection.resume_reading(PAUSED_BY_LANE)
+        counts.turns_count += 1
         ended_seconds = self._clock_seconds()
-        took_seconds = ended_seconds - started_seconds
-        self._busy_seconds += took_seconds
-        self._longest_seconds = max(self._longest_seconds, took_seconds)
+        took_seconds = ended_seconds - began_seconds
+        counts.busy_seconds += took_seconds
+        counts.longest_seconds = max(counts.longest_seconds, took_seconds)
         if self._lanes.waiting_count or self._closed:
             self.schedule()
-        if self._requests_count != taken_before or self._has_answered:
-            self._note_turn(started_seconds, ended_seconds)
+        if counts.requests_count != requests_before or self._has_answered:
+            self._note_turn(began_seconds, ended_seconds)
 
-    def _drain(self, started_seconds: float, now_ms: int) -> None:
-        lanes, clock_seconds = self._lanes, self._clock_seconds
+    def _drain(self, began_seconds: float, now_ms: int) -> None:
+        lanes, clock_seconds, counts = self._lanes, self._clock_seconds, self._counts
         take, process = lanes.take, self._handler.process
-        end_seconds = started_seconds + self._budget_seconds
-        now_seconds = started_seconds
-        first_count = self._requests_count + 1
+        end_seconds = began_seconds + self._budget_seconds
+        now_seconds = began_seconds
+        first_count = counts.requests_count + 1
         yielding = False
         while (waiting := take()) is not None:
             connection = waiting.owner
             request = waiting.request
-            self._requests_count += 1
+            counts.requests_count += 1
             if lanes.yields and not yielding:
                 yielding = True
-                others_seconds = now_seconds - started_seconds
+                others_seconds = now_seconds - began_seconds
                 end_seconds = min(end_seconds, now_seconds + max(others_seconds, YIELD_SECONDS))
-                if self._requests_count > first_count:
+                if counts.requests_count > first_count:
                     self._end()
             try:
                 outcome = process(request, connection, now_ms)
@@ -241,28 +224,28 @@ class Turn:
     def _answer(
         self, connection: Connection, request: RemotingCommand, response: RemotingCommand
     ) -> None:
-        """Keep an answer until the end of the turn."""
+        """Keep a response until the end of the turn."""
         if not request.flag & ONEWAY_FLAG:
             self._note_answer(request)
             self._answers.append((connection, response))
 
     def _note_answer(self, request: RemotingCommand) -> None:
-        """Remember that somebody was answered who is likely to be back at once."""
+        """Remember that a client was answered that probably sends its next request at once."""
         if not self._lanes.yields_for(request.code):
             self._has_answered = True
 
     def _fail(self, connection: Connection, request: RemotingCommand, error: Exception) -> None:
-        self._failures_count += 1
+        self._counts.failures_count += 1
         self._answer(connection, request, self._answer_error(request, error))
         if not self._line_budget.allows(self._clock_seconds()):
             return
-        peers_fault = isinstance(error, RemoteProtocolError)
+        is_peers_fault = isinstance(error, RemoteProtocolError)
         self._log.warning(
             "request failed",
             code=request.code,
             peer=connection.address,
             error=repr(error),
-            exc_info=None if peers_fault else error,
+            exc_info=None if is_peers_fault else error,
         )
 
     def _report_closed(self, now_ms: int) -> None:
@@ -271,11 +254,11 @@ class Turn:
             try:
                 self._handler.channel_closed(connection, now_ms)
             except Exception as error:
-                self._failures_count += 1
+                self._counts.failures_count += 1
                 self._log.error("closing failed", peer=connection.address, exc_info=error)
 
     def _note_turn(self, began_seconds: float, ended_seconds: float) -> None:
-        """Let the loop stay awake for what follows an answer; nothing follows what is pushed."""
+        """Let the loop stay awake after a response; nothing follows a push."""
         answered, self._has_answered = self._has_answered, False
         self._busy_poll.turn_ended(began_seconds, ended_seconds, answered=answered)
 
@@ -284,7 +267,7 @@ class Turn:
         try:
             self._handler.end_of_turn()
         except Exception as error:
-            self._failures_count += 1
+            self._counts.failures_count += 1
             self._log.error("end of turn failed", answers=len(answers), exc_info=error)
             answers = [(to, self._answer_error(response, error)) for to, response in answers]
         for connection, response in answers:
@@ -294,30 +277,30 @@ class Turn:
     def _write(self) -> None:
         unflushed, self._unflushed = self._unflushed, []
         for connection in unflushed:
-            self._written_bytes += connection.flush()
+            self._counts.written_bytes += connection.flush()
 
     def reply(
         self, connection: Connection, request: RemotingCommand, response: RemotingCommand
     ) -> None:
-        """Send the answer of a deferred request; what it rests on is its shell's business."""
+        """Send the response to a deferred request, for which the shell has waited long enough."""
         self._note_answer(request)
         self._send(connection, response)
-        if not (self._scheduled or self._is_replying):
+        if not (self.is_scheduled or self._is_replying):
             self._is_replying = True
             self._call_soon(self._write_replies)
 
     def _write_replies(self) -> None:
-        """Write what was answered between turns, together for each connection."""
+        """Write the replies given between turns, together for each connection."""
         self._is_replying = False
         if self._unflushed:
             began_seconds = self._clock_seconds()
             self._write()
             ended_seconds = self._clock_seconds()
-            self._busy_seconds += ended_seconds - began_seconds
+            self._counts.busy_seconds += ended_seconds - began_seconds
             self._note_turn(began_seconds, ended_seconds)
 
     def push(self, connection: Connection, command: RemotingCommand) -> bool:
-        """Send a request of ours with this turn's answers; False if the connection is gone."""
+        """Send a request of the server with this turn's responses; False if it is closed."""
         if connection.closed:
             return False
         self._send(connection, command)
@@ -326,28 +309,18 @@ class Turn:
 
     def _send(self, connection: Connection, command: RemotingCommand) -> None:
         if connection.closed:
-            self._dropped_count += 1
+            self._counts.answers_dropped_count += 1
             return
         try:
             is_first = connection.buffer(command)
         except Exception as error:
-            self._failures_count += 1
+            self._counts.failures_count += 1
             self._log.error("answer cannot be encoded", peer=connection.address, exc_info=error)
             is_first = connection.buffer(self._answer_error(command, error))
-        self._answers_count += 1
+        self._counts.answers_count += 1
         if is_first:
             self._unflushed.append(connection)
 
     def statistics(self) -> TurnStatistics:
-        """Return the counts as a value."""
-        return TurnStatistics(
-            turns_count=self._turns_count,
-            requests_count=self._requests_count,
-            answers_count=self._answers_count,
-            failures_count=self._failures_count,
-            answers_dropped_count=self._dropped_count,
-            received_bytes=self._received_bytes,
-            written_bytes=self._written_bytes,
-            busy_seconds=self._busy_seconds,
-            longest_seconds=self._longest_seconds,
-        )
+        """Return a copy of the counts."""
+        return msgspec.structs.replace(self._counts)
