@@ -19,7 +19,7 @@ from tests.simulation.faults import Failure, SyncFailure
 from tests.simulation.images import Model
 from tests.simulation.machine import simulated_config
 from tests.simulation.trial import Tally
-from wakelog.storage.durability.marks import NAME
+from wakelog.storage.durability.marks import FAILED_SYNC_NAME
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -45,7 +45,7 @@ class _Unmarkable(SimulatedFileSystem):
     """Has no room for the mark of a failed sync."""
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
-        if create and path.endswith(NAME):
+        if create and path.endswith(FAILED_SYNC_NAME):
             raise OSError(errno.ENOSPC, "no room", path)
         return super().open(path, create=create, read_only=read_only)
 

@@ -18,6 +18,8 @@ values, not exceptions. Our own mistakes are assertions and are never caught.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class StoreError(Exception):
@@ -114,6 +116,15 @@ class NotWriteable(StoreError):
 
 
 def store_failure(path: str, operation: str, cause: OSError) -> StoreFailed:
-    """Return the StoreError for a refused system call, told apart by its number."""
+    """Return the StoreError for a refused system call: StoreFull if the disk is full."""
     full = cause.errno in (errno.ENOSPC, errno.EDQUOT)
     return (StoreFull if full else StoreFailed)(path, operation, cause)
+
+
+@contextmanager
+def store_errors(path: str, operation: str) -> Iterator[None]:
+    """Turn an OSError of the block into StoreFailed or StoreFull; not on the way of a message."""
+    try:
+        yield
+    except OSError as error:
+        raise store_failure(path, operation, error) from error

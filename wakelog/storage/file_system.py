@@ -1,17 +1,16 @@
-"""The only door to the disk: a small file-system interface and the real one behind it.
+"""The store's only way to the disk: a small file-system interface, and the real implementation.
 
-Everything in `storage/` does its I/O through a `FileSystem`, so that tests put a memory, or a disk
-that crashes, tears and fails, in the place of the real one. Nothing else in `storage/` imports
-`os`, `mmap` or `fcntl`. Paths are absolute strings, descriptors are ints, failures are `OSError`
-as the system reports them.
+Everything in `storage/` does its I/O through a `FileSystem`. Tests replace the real one by memory,
+or by a disk that crashes, tears writes and fails. Nothing else in `storage/` imports `os`, `mmap`
+or `fcntl`. Paths are absolute strings, descriptors are ints, failures are `OSError`.
 
-There is no memory map in the interface: an I/O error under a map is a SIGBUS that kills the
-process, where `pread` and `pwrite` return an error that can be handled.
+The interface has no memory map: an I/O error under a map is a SIGBUS that kills the process, while
+`pread` and `pwrite` return an error that can be handled.
 
 Invariants:
 - `pwrite` and `pwritev` write everything or raise; a short write is continued.
 - `datasync` promises data and the length needed to read it; only `sync_directory` promises names.
-- A call that raised has promised nothing; above all a failed sync is never repeated and believed.
+- A call that raised has promised nothing. A failed sync is never repeated and trusted.
 
 Source: java.nio.channels.FileChannel and java.io.File as org.apache.rocketmq.store.MappedFile and
 MappedFileQueue (4.9.3) use them, with `posix_fallocate` in the place of sparse mapped files.
@@ -26,7 +25,10 @@ import os
 import struct
 import sys
 from collections.abc import Iterator, Sequence
+from posixpath import dirname
 from typing import NamedTuple, Protocol
+
+from wakelog.storage.errors import store_errors
 
 # POSIX lets one pwritev take IOV_MAX buffers; Linux and macOS both say 1024.
 WRITE_BUFFER_COUNT_MAX = 1024
@@ -83,7 +85,7 @@ class FileSystem(Protocol):
         ...
 
     def read_ahead(self, fd: int, length: int, position: int) -> None:
-        """Have the disk read [position, position + length), if the system can be told to."""
+        """Have the disk read [position, position + length) ahead, where the system supports it."""
         ...
 
     def pwrite(self, fd: int, data: Buffer, position: int) -> None:
@@ -105,7 +107,7 @@ class FileSystem(Protocol):
     def forget_cached(self, fd: int) -> None:
         """Let the next reads of a file come from the disk, as far as it was synced.
 
-        After a failed sync the page cache shows what the disk never got.
+        After a failed sync the page cache shows data that the disk never got.
         """
         ...
 
@@ -126,7 +128,7 @@ class FileSystem(Protocol):
         ...
 
     def next_data(self, fd: int, position: int) -> int | None:
-        """Return where bytes that may not be zero go on at or after `position`, None if nowhere."""
+        """Return the next position at or after `position` with data, None if only holes follow."""
         ...
 
     def rename(self, source: str, target: str) -> None:
@@ -208,8 +210,8 @@ class FileSystem(Protocol):
 def pread_from_disk(fs: FileSystem, fd: int, length: int) -> bytes:
     """Return the front of a file as the disk has it, whatever the page cache shows.
 
-    Who was killed may have left it unsynced; of a sync that failed the page cache shows what the
-    disk never got, and calls it clean.
+    A killed process may have left it unsynced. After a failed sync the page cache shows data that
+    the disk never got, as clean pages.
     """
     fs.datasync(fd)
     fs.forget_cached(fd)
@@ -230,6 +232,39 @@ def write_synced(fs: FileSystem, path: str, data: Buffer) -> None:
         fs.close(fd)
 
 
+def replace_file(fs: FileSystem, path: str, data: Buffer, *, temporary_path: str) -> None:
+    """Give `path` this content in one step, durably. Raises: StoreFailed, StoreFull."""
+    with store_errors(path, "write"):
+        write_synced(fs, temporary_path, data)
+        fs.rename(temporary_path, path)
+        fs.sync_directory(dirname(path))
+
+
+def read_file(fs: FileSystem, path: str, length_max: int) -> bytes | None:
+    """Return up to `length_max` bytes of a file, None if there is none. Raises: StoreFailed."""
+    with store_errors(path, "read"):
+        try:
+            fd = fs.open(path, read_only=True)
+        except FileNotFoundError:
+            return None
+        try:
+            return fs.pread(fd, length_max, 0)
+        finally:
+            fs.close(fd)
+
+
+def names_in(fs: FileSystem, directory: str) -> list[str]:
+    """Return the sorted names in a directory, none if there is no such directory.
+
+    Raises: StoreFailed.
+    """
+    with store_errors(directory, "list"):
+        try:
+            return fs.list_directory(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+
 def size_of(fs: FileSystem, path: str) -> int:
     """Return the length of a file by its name. Raises: OSError."""
     fd = fs.open(path, read_only=True)
@@ -242,7 +277,7 @@ def size_of(fs: FileSystem, path: str) -> int:
 
 @contextlib.contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Let an error of the system say which file it is of: what reads a descriptor does not know."""
+    """Add the path to an OSError of the block: a call on a descriptor does not know it."""
     try:
         yield
     except OSError as error:
@@ -251,16 +286,16 @@ def naming(path: str) -> Iterator[None]:
 
 
 class RealFileSystem:
-    """The operating system's files. Holds no state but which calls it lacks."""
+    """The operating system's files. Its only state is which calls are unsupported."""
 
     __slots__ = ("_no_wait_flag",)
 
     def __init__(self) -> None:
-        """Start with every call the platform knows; one that a file system refuses is dropped."""
+        """Start with every call the platform knows; drop one that a file system refuses."""
         self._no_wait_flag = _NO_WAIT_FLAG
 
     def __eq__(self, other: object) -> bool:
-        """Say yes to any other real file system: there is one set of files and locks."""
+        """Equal any other real file system: there is one set of files and locks."""
         return isinstance(other, RealFileSystem)
 
     def __hash__(self) -> int:
@@ -270,8 +305,8 @@ class RealFileSystem:
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
         """Open with O_CLOEXEC; O_NOFOLLOW unless reading, so that no write leaves the store.
 
-        Reading opens with O_NONBLOCK, which means nothing to a file: a pipe in a file's place would
-        be waited for until somebody writes to it.
+        Reading opens with O_NONBLOCK, which has no effect on a file. Opening a pipe in a file's
+        place would otherwise block until another process writes to it.
         """
         flags = os.O_RDONLY | os.O_NONBLOCK if read_only else os.O_RDWR | os.O_NOFOLLOW
         return os.open(path, flags | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
@@ -360,7 +395,7 @@ class RealFileSystem:
             os.posix_fadvise(fd, position, length, os.POSIX_FADV_WILLNEED)
 
     def allocate(self, fd: int, length: int) -> None:
-        """Call posix_fallocate; macOS lacks it, so zeros are written behind the old end."""
+        """Call posix_fallocate; macOS lacks it, so zeros are written after the old end."""
         if sys.platform != "darwin":
             os.posix_fallocate(fd, 0, length)
             return
@@ -405,7 +440,7 @@ class RealFileSystem:
         except OSError as error:
             if error.errno not in _SHARES_NO_LINKS:
                 raise
-            # A file system without links (FAT, some network mounts): look before the leap.
+            # A file system without links (FAT, some network mounts): check, then rename.
             if os.path.lexists(target):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from error
             os.rename(source, target)
@@ -441,10 +476,10 @@ class RealFileSystem:
         return path if os.path.exists(path) else None
 
     def make_directories(self, path: str, unsynced: list[str] | None = None) -> None:
-        """Make missing levels one by one and sync each parent, so that no level is forgotten.
+        """Make missing levels one by one and sync each parent.
 
-        The lowest level that is there may be one that a process made before it was killed, and
-        whose name is in the page cache alone: it is synced as well.
+        The lowest existing level is synced as well: a killed process may have made it, so that only
+        the page cache has its name.
         """
         missing = []
         while not os.path.isdir(path):

@@ -51,7 +51,7 @@ def test_the_newer_slot_counts_whichever_it_is(fs: MemoryFileSystem) -> None:
     assert len(read_file(fs, PATH)) == SLOT_FILE_BYTES
     for number in (1, 2, 3):
         file.write(Level(number, number * 10))
-        assert read_slot(fs, PATH, SLOTS) == file.slot == Level(number, number * 10)
+        assert read_slot(fs, PATH, SLOTS) == file.mark == Level(number, number * 10)
     data = read_file(fs, PATH)
     for number in (2, 3):
         at = SLOT_POSITIONS[number % 2]
@@ -70,8 +70,8 @@ def test_a_sequence_that_does_not_follow_is_not_written(fs: MemoryFileSystem) ->
 def test_what_another_writer_said_is_taken_in(fs: MemoryFileSystem) -> None:
     first, second = (SlotFile(fs, PATH, SLOTS) for _ in range(2))
     second.write(Level(1, 10))
-    assert first.slot == Level()
-    assert first.reread() == first.slot == Level(1, 10)
+    assert first.mark == Level()
+    assert first.reread() == first.mark == Level(1, 10)
 
 
 def test_a_slot_that_cannot_be_true_leaves_the_other(fs: MemoryFileSystem) -> None:

@@ -8,12 +8,12 @@
     16      8      index: store time up to which index files are full and durable, ms
     24      4072   zero
 
-4.9.3 starts an abnormal recovery at the segment whose first message is not younger than the lower
-of the first two, minus 3 s. For wakelog the file is advisory: recovery goes by offset. Each field
-has one writer (Flush the first, Reput the others), which writes its own eight bytes alone. Before
-there is a Reput a start lowers the second to where dispatch begins again.
+After a crash 4.9.3 starts at the segment whose first message is not younger than the lower of the
+first two, minus 3 s. wakelog goes by offsets (`watermark.py`, `dispatched.py`) and falls back to
+these times. Each field has one writer, which writes only its own eight bytes: Flush the first,
+Reput the others. A start lowers the second to where dispatch begins again, before Reput runs.
 
-Invariant: a field is written only after what it claims was synced; it may be behind, never ahead.
+Invariant: a field is written after the data it describes was synced; it may lag, never lead.
 
 Source: org.apache.rocketmq.store.StoreCheckpoint (4.9.3). The same in docs/formats/checkpoint.md
 """
@@ -25,8 +25,8 @@ from posixpath import dirname
 
 import msgspec
 
-from wakelog.storage.errors import store_failure
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.errors import store_errors
+from wakelog.storage.file_system import FileSystem, read_file
 
 CHECKPOINT_BYTES = 4096
 PHYSIC_POSITION = 0
@@ -66,7 +66,7 @@ class Checkpoint:
         """Open the file, made with zeros if it is missing. Raises: StoreFailed, StoreFull."""
         self._fs = fs
         self._path = path
-        try:
+        with store_errors(path, "open"):
             is_new = not fs.exists(path)
             self._fd = fs.open(path, create=True)
             if fs.size(self._fd) < CHECKPOINT_BYTES:
@@ -74,15 +74,11 @@ class Checkpoint:
             if is_new:
                 fs.sync(self._fd)
                 fs.sync_directory(dirname(path))
-        except OSError as error:
-            raise store_failure(path, "open", error) from error
 
     def read(self) -> CheckpointTimes:
         """Return the times as they are in the file now. Raises: StoreFailed."""
-        try:
+        with store_errors(self._path, "read"):
             return decode_checkpoint(self._fs.pread(self._fd, _FIELDS.size, 0))
-        except OSError as error:
-            raise store_failure(self._path, "read", error) from error
 
     def set_physic(self, store_timestamp_ms: int) -> None:
         """Note a durable message of the log; call after its sync. Raises: StoreFailed."""
@@ -98,37 +94,24 @@ class Checkpoint:
 
     def sync(self) -> None:
         """Make the times durable. Raises: StoreFailed."""
-        try:
+        with store_errors(self._path, "sync"):
             self._fs.datasync(self._fd)
-        except OSError as error:
-            raise store_failure(self._path, "sync", error) from error
 
     def close(self) -> None:
         """Close the file."""
         self._fs.close(self._fd)
 
     def _set(self, position: int, value_ms: int) -> None:
-        try:
+        with store_errors(self._path, "write"):
             self._fs.pwrite(self._fd, _FIELD.pack(value_ms), position)
-        except OSError as error:
-            raise store_failure(self._path, "write", error) from error
 
 
 def read_times(fs: FileSystem, path: str) -> CheckpointTimes:
-    """Return the times of a checkpoint that is only looked at, zeros without one.
+    """Return the times of a checkpoint without making one; zeros if there is none.
 
     Raises: StoreFailed.
     """
-    try:
-        fd = fs.open(path, read_only=True)
-        try:
-            return decode_checkpoint(fs.pread(fd, _FIELDS.size, 0))
-        finally:
-            fs.close(fd)
-    except FileNotFoundError:
-        return CheckpointTimes()
-    except OSError as error:
-        raise store_failure(path, "read", error) from error
+    return decode_checkpoint(read_file(fs, path, _FIELDS.size) or b"")
 
 
 def encode_checkpoint(times: CheckpointTimes) -> bytes:

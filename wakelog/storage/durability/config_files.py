@@ -1,12 +1,12 @@
 """The JSON texts under `config/`: topics, groups, offsets, delay offsets, filters.
 
-A text is replaced in one step and never half: written to `.tmp`, synced, the old text kept as
-`.bak`, renamed, the directory synced. A reader takes the file, or `.bak` where the file is missing,
-empty or broken. What the texts mean is the broker's; here they are strings.
+A text is replaced in one step: written to `.tmp` and synced, the old text kept as `.bak`, renamed,
+the directory synced. A reader uses the file, or `.bak` where the file is missing, empty or broken.
+Here the texts are strings; the broker parses them.
 
 Invariants:
 - After `save` returned the new text is durable; a crash leaves the old or the new one, whole.
-- None means that neither file exists. A text that exists and cannot be read is an error: taking
+- None means that neither file exists. A text that exists but cannot be read is an error: taking
   it for "no offsets yet" would let every consumer start over.
 
 Source: org.apache.rocketmq.common.ConfigManager, MixAll.string2File, file2String (4.9.3), which
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from posixpath import dirname
 from typing import Protocol, TypeVar
 
-from wakelog.storage.errors import DamagedStore, store_failure
+from wakelog.storage.errors import DamagedStore, store_errors, store_failure
 from wakelog.storage.file_system import FileSystem, write_synced
 
 # A text of a store with a million queues has about 40 MB; a file above this is not one of ours.
@@ -48,10 +48,10 @@ class ConfigFiles:
         self._broken: set[str] = set()
 
     def load(self, name: str, decode: Callable[[str], T]) -> T | None:
-        """Return the decoded text, or the one before it, None where there never was one.
+        """Return the decoded text, else the decoded backup, None where neither exists.
 
-        decode: raises ValueError or DamagedStore for a text that is not what it should be.
-        Raises: DamagedStore when there are texts and none can be decoded, StoreFailed.
+        decode: raises ValueError or DamagedStore for a text that it cannot read.
+        Raises: DamagedStore when texts exist and none can be decoded; StoreFailed.
         """
         path = self._paths.config(name)
         reason = None
@@ -81,7 +81,7 @@ class ConfigFiles:
         try:
             self._fs.make_directories(dirname(path))
             write_synced(self._fs, path + ".tmp", text.encode())
-            # A broken text beside itself would leave nothing to load if the next rename is lost.
+            # A broken text as its own backup leaves nothing to load if the next rename is lost.
             old = None if name in self._broken else self._read(path)
             if old:
                 # Not in place: a torn .bak beside a lost file would leave nothing to load.
@@ -94,18 +94,15 @@ class ConfigFiles:
         self._broken.discard(name)
 
     def _read(self, path: str) -> bytes | None:
-        try:
-            fd = self._fs.open(path, read_only=True)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise store_failure(path, "read", error) from error
-        try:
-            size = self._fs.size(fd)
-            if size > TEXT_BYTES_MAX:
-                raise ValueError(f"{size} bytes are no configuration")
-            return self._fs.pread(fd, size, 0)
-        except OSError as error:
-            raise store_failure(path, "read", error) from error
-        finally:
-            self._fs.close(fd)
+        with store_errors(path, "read"):
+            try:
+                fd = self._fs.open(path, read_only=True)
+            except FileNotFoundError:
+                return None
+            try:
+                size = self._fs.size(fd)
+                if size > TEXT_BYTES_MAX:
+                    raise ValueError(f"{size} bytes are no configuration")
+                return self._fs.pread(fd, size, 0)
+            finally:
+                self._fs.close(fd)

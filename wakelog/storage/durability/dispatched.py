@@ -1,9 +1,8 @@
 """How far queues and index are durable, `wakelog.dispatched` in the root.
 
-Of a record that ends at or below the position here every queue entry, extension unit and index key
-is on the disk. After a crash dispatch begins there instead of at the segment that the checkpoint's
-times lead to, and the index is cut there instead of checked from its front. 4.9.3 neither writes
-nor minds the file. Big endian:
+Every queue entry, extension unit and index key of a record that ends at or below the position here
+is on the disk. After a crash dispatch begins there, not at the segment that the checkpoint's times
+lead to. The index is cut there, not checked from its front. 4.9.3 ignores the file. Big endian:
 
     offset  width  field
     0       4      magic, "WLDP"
@@ -16,9 +15,9 @@ nor minds the file. Big endian:
 The second slot, alike, is at 4096, the file 8192 bytes long; `slot_file.py` says how they are used.
 
 Invariants:
-- A slot is written only after what it claims was synced; it may be behind, never ahead.
-- It is lowered before the log can grow again behind an end below it, and before entries of the
-  index go that it counts: a cut that is half done leaves some of them torn.
+- A slot is written after queues and index up to there were synced; it may lag, never lead.
+- It is lowered before the log grows again from a lower end, and before index entries that it
+  counts are removed: an interrupted cut leaves some of them torn.
 
 Source: none upstream.
 """
@@ -26,6 +25,7 @@ Source: none upstream.
 from __future__ import annotations
 
 import struct
+from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 from wakelog.storage.durability.slot_file import SlotFile, SlotFormat, read_slot
@@ -63,75 +63,55 @@ def _unpack(
 SLOTS: Final = SlotFormat(b"WLDP", struct.Struct(">4siqqq"), _pack, _unpack, DispatchedMark())
 
 
-class DispatchedFile:
-    """The file, open for whoever makes queues and index durable.
+class DispatchedFile(SlotFile[DispatchedMark]):
+    """The file, open for the process that makes queues and index durable.
 
-    Who cuts the index opens it once more, beside the dispatchers (`lower_index_end`): so it is
-    looked at again before it is written.
+    A cut of the index opens it a second time (`lower_index_end`), so each write rereads it first.
     """
 
-    __slots__ = ("_file",)
+    __slots__ = ()
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         """Open the file, made with zeros if it is missing. Raises: StoreFailed, StoreFull."""
-        self._file = SlotFile(fs, path, SLOTS)
-
-    @property
-    def mark(self) -> DispatchedMark:
-        """The newest slot, as this object last read or wrote it."""
-        return self._file.slot
+        super().__init__(fs, path, SLOTS)
 
     def note(self, physical_offset: int, index_end: IndexEnd) -> None:
-        """Say durably how far queues and index are; call after their sync.
+        """Record how far queues and index are durable; call after their sync.
 
         Raises: StoreFailed, StoreFull.
         """
-        mark = self._file.reread()
-        if (physical_offset, index_end) != mark[1:]:
+        if (physical_offset, index_end) != self.reread()[1:]:
             self._write(physical_offset, index_end)
 
     def lower(self, physical_offset: int) -> None:
-        """Say durably that above `physical_offset` nothing is known: the log ends there.
+        """Record that nothing above `physical_offset` is known: the log ends there.
 
         Raises: StoreFailed, StoreFull.
         """
-        mark = self._file.reread()
+        mark = self.reread()
         if physical_offset < mark.physical_offset:
             self._write(physical_offset, mark.index_end if physical_offset else IndexEnd())
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
     def _write(self, physical_offset: int, index_end: IndexEnd) -> None:
-        self._file.write(DispatchedMark(self.mark.sequence + 1, physical_offset, index_end))
+        self.write(DispatchedMark(self.mark.sequence + 1, physical_offset, index_end))
 
 
 def read_dispatched(fs: FileSystem, path: str) -> DispatchedMark:
-    """Return what the file says, zeros where there is none or it cannot be believed.
-
-    That is true also where the page cache alone has it. Raises: StoreFailed.
-    """
+    """Return the newest valid mark, zeros if there is none. Raises: StoreFailed."""
     return read_slot(fs, path, SLOTS)
 
 
 def lower_dispatched(fs: FileSystem, path: str, physical_offset: int) -> None:
     """Lower the file's position durably, if there is a file. Raises: StoreFailed, StoreFull."""
     if fs.exists(path):
-        file = DispatchedFile(fs, path)
-        try:
+        with closing(DispatchedFile(fs, path)) as file:
             file.lower(physical_offset)
-        finally:
-            file.close()
 
 
 def lower_index_end(fs: FileSystem, path: str, index_end: IndexEnd) -> None:
-    """Say durably where the index will end; call before it is cut there.
+    """Record where the index will end; call before it is cut there.
 
     Raises: StoreFailed, StoreFull.
     """
-    file = DispatchedFile(fs, path)
-    try:
+    with closing(DispatchedFile(fs, path)) as file:
         file.note(file.mark.physical_offset, index_end)
-    finally:
-        file.close()

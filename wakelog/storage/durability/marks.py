@@ -1,24 +1,16 @@
-"""The abort file: empty, there while a broker runs, so its presence at a start means a crash.
+"""Two empty files in the store's root: `abort` and `wakelog.failed-sync`.
 
-Invariant: it is durable before the first append, and removed only when everything else is durable.
-A file that appeared only in the page cache would make a power loss look like a clean stop.
+`abort` exists while a broker runs, so its presence at a start means a crash. It is durable before
+the first append, and goes only when everything else is durable. If only the page cache had it, a
+power loss would look like a clean stop.
+
+`wakelog.failed-sync` says that a sync of queues or index failed. After that the page cache shows
+data that the disk never got, as clean pages, so the next process must not trust derived files. The
+mark has to outlive the process, not the machine: after a crash of the machine everything is checked
+anyway. 4.9.3 ignores the file.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.createTempFile, shutdown (4.9.3), which syncs
-neither the file nor the directory.
-
-The mark of a failed sync of queues or index: an empty file `wakelog.failed-sync` in the root.
-
-After a failed sync the page cache shows what the disk never got, and calls it clean: who comes next
-must not take derived files as they look. The mark tells it. It need not be durable: it has to
-outlive the process, not the machine, and after a crash of the machine everything is checked anyway.
-
-Where it cannot be made, as on a full disk, the file that says how far queues and index are durable
-takes its name: that needs neither space nor a descriptor, and what the file says is not to be
-believed any more.
-
-4.9.3 neither writes nor minds the file.
-
-Source: none upstream; 4.9.3 takes a failed force() for a done one.
+neither the file nor the directory, and takes a failed force() for a done one.
 """
 
 from __future__ import annotations
@@ -26,9 +18,11 @@ from __future__ import annotations
 from posixpath import dirname
 from typing import Final
 
-from wakelog.storage.errors import store_failure
+from wakelog.storage.errors import store_errors, store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import StorePaths
+
+FAILED_SYNC_NAME: Final = "wakelog.failed-sync"
 
 
 class AbortFile:
@@ -42,12 +36,12 @@ class AbortFile:
         self._path = path
 
     def exists(self) -> bool:
-        """Tell whether the last broker did not stop in order."""
+        """Tell whether the last broker did not stop cleanly."""
         return self._fs.exists(self._path)
 
     def create(self) -> None:
         """Make the mark durable. Raises: StoreFailed, StoreFull."""
-        try:
+        with store_errors(self._path, "create"):
             self._fs.make_directories(dirname(self._path))
             fd = self._fs.open(self._path, create=True)
             try:
@@ -55,40 +49,38 @@ class AbortFile:
             finally:
                 self._fs.close(fd)
             self._fs.sync_directory(dirname(self._path))
-        except OSError as error:
-            raise store_failure(self._path, "create", error) from error
 
     def remove(self) -> None:
-        """Remove the mark durably: the stop was in order. Raises: StoreFailed."""
-        try:
-            self._fs.unlink(self._path)
+        """Remove the mark durably after a clean stop. Raises: StoreFailed."""
+        with store_errors(self._path, "remove"):
+            try:
+                self._fs.unlink(self._path)
+            except FileNotFoundError:
+                return
             self._fs.sync_directory(dirname(self._path))
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise store_failure(self._path, "remove", error) from error
-
-
-NAME: Final = "wakelog.failed-sync"
 
 
 class FailedSyncMark:
-    """The mark of one store."""
+    """The mark of a failed sync of queues or index."""
 
     __slots__ = ("_fs", "_path", "_spare")
 
     def __init__(self, fs: FileSystem, paths: StorePaths) -> None:
         """Name the file; nothing is touched."""
         self._fs = fs
-        self._path = f"{paths.root}/{NAME}"
+        self._path = f"{paths.root}/{FAILED_SYNC_NAME}"
         self._spare = paths.dispatched
 
     def is_set(self) -> bool:
-        """Tell whether derived files must be read from the disk and checked."""
+        """Tell whether derived files must be reread from the disk and checked."""
         return self._fs.exists(self._path)
 
     def set(self) -> None:
-        """Say that a sync failed. Raises: StoreFailed, StoreFull."""
+        """Make the mark. Raises: StoreFailed, StoreFull.
+
+        Where it cannot be made, as on a full disk, `wakelog.dispatched` gets its name: a rename
+        needs neither space nor a descriptor, and that file is no longer true.
+        """
         try:
             self._fs.close(self._fs.open(self._path, create=True))
         except OSError as error:
@@ -98,10 +90,9 @@ class FailedSyncMark:
                 raise store_failure(self._path, "create", error) from error
 
     def clear(self) -> None:
-        """Say that derived files were checked. Raises: StoreFailed."""
-        try:
-            self._fs.unlink(self._path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise store_failure(self._path, "remove", error) from error
+        """Remove the mark: derived files were checked. Raises: StoreFailed."""
+        with store_errors(self._path, "remove"):
+            try:
+                self._fs.unlink(self._path)
+            except FileNotFoundError:
+                return

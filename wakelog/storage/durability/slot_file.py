@@ -1,15 +1,16 @@
-"""Files of two slots, written in turn: a write that a crash tears leaves what was said before.
+"""Files of two slots, written in turn, so that a torn write leaves the previous content.
 
     offset  content
     0       a slot: magic (4 bytes), a word (4), the sequence (8), fields of the file's owner, and
             the CRC-32 of all that; big endian
     4096    the second slot, alike, in a page of its own; the file is 8192 bytes long
 
-Of the slots that are whole and can be true the one with the higher sequence counts.
+Of the valid slots the one with the higher sequence counts.
 
 Invariants:
 - A slot is written by one write within a sector, and is durable when `write` returns.
-- Who writes has read the file from the disk: else a slot that never got there would count.
+- Before a write the file was read from the disk. A slot that only the page cache shows would give
+  the next one a wrong sequence, and after a power loss an older slot would count.
 
 Source: none upstream.
 """
@@ -23,20 +24,20 @@ from posixpath import dirname
 from typing import Any, Final, Generic, Protocol, TypeVar
 from zlib import crc32
 
-from wakelog.storage.errors import store_failure
-from wakelog.storage.file_system import FileSystem, pread_from_disk
+from wakelog.storage.errors import store_errors
+from wakelog.storage.file_system import FileSystem, pread_from_disk, read_file
 
 SLOT_POSITIONS: Final = (0, 4096)
 """Pages of their own, so that no write of one can tear the other."""
 SLOT_FILE_BYTES: Final = 8192
 SEQUENCE_MAX: Final = 1 << 62
-"""Nobody writes so often; behind one that was made up no other could be written."""
+"""No file is written so often. After a made-up higher one no other could be written."""
 
 _CRC: Final = struct.Struct(">I")
 
 
 class Slot(Protocol):
-    """What an owner keeps in a slot."""
+    """The content of a slot."""
 
     @property
     def sequence(self) -> int:
@@ -48,17 +49,17 @@ SlotT = TypeVar("SlotT", bound=Slot)
 
 @dataclass(frozen=True)
 class SlotFormat(Generic[SlotT]):
-    """How an owner's slot is laid out."""
+    """The layout of an owner's slot."""
 
     magic: bytes
     fields: struct.Struct
-    """Of magic, word, sequence and what is the owner's."""
+    """Magic, word, sequence and the owner's fields."""
     pack: Callable[[SlotT], tuple[Any, ...]]
-    """Return the fields behind the magic."""
+    """Return the fields after the magic."""
     unpack: Callable[..., SlotT | None]
-    """Take the fields behind the magic; None if they cannot be true."""
+    """Build a slot from the fields after the magic; None if they are impossible."""
     nothing: SlotT
-    """What a file says that says nothing."""
+    """The content of a file without a valid slot."""
 
     def encode(self, slot: SlotT) -> bytes:
         """Build one slot."""
@@ -66,7 +67,7 @@ class SlotFormat(Generic[SlotT]):
         return data + _CRC.pack(crc32(data))
 
     def newest(self, data: bytes) -> SlotT:
-        """Return the slot of a file's content that counts, `nothing` if none does."""
+        """Return the newest valid slot of a file's content, `nothing` if there is none."""
         found = [self._decode(data[position:]) for position in SLOT_POSITIONS]
         return max(found, key=lambda slot: slot.sequence)
 
@@ -82,7 +83,7 @@ class SlotFormat(Generic[SlotT]):
 class SlotFile(Generic[SlotT]):
     """The file, open for one writer at a time."""
 
-    __slots__ = ("_fd", "_format", "_fs", "_is_doubtful", "_path", "_slot")
+    __slots__ = ("_fd", "_format", "_fs", "_is_cache_suspect", "_mark", "_path")
 
     def __init__(self, fs: FileSystem, path: str, slot_format: SlotFormat[SlotT]) -> None:
         """Open and read the file, made with zeros if it is missing.
@@ -92,8 +93,8 @@ class SlotFile(Generic[SlotT]):
         self._fs = fs
         self._path = path
         self._format = slot_format
-        self._is_doubtful = True
-        try:
+        self._is_cache_suspect = True
+        with store_errors(path, "open"):
             is_new = not fs.exists(path)
             self._fd = fs.open(path, create=True)
             try:
@@ -102,66 +103,51 @@ class SlotFile(Generic[SlotT]):
                     fs.sync(self._fd)
                 if is_new:
                     fs.sync_directory(dirname(path))
-                self._slot = self._read()
+                self._mark = self._read()
             except OSError:
                 fs.close(self._fd)
                 raise
-        except OSError as error:
-            raise store_failure(path, "open", error) from error
 
     @property
-    def slot(self) -> SlotT:
-        """The slot that counts, as this object last read or wrote it."""
-        return self._slot
+    def mark(self) -> SlotT:
+        """The newest slot, as this object last read or wrote it."""
+        return self._mark
 
     def reread(self) -> SlotT:
-        """Take in what another writer wrote since; behind a failure, from the disk.
+        """Read what another writer wrote since; after a failed write, from the disk.
 
         Raises: StoreFailed.
         """
-        try:
-            self._slot = self._read()
-        except OSError as error:
-            raise store_failure(self._path, "read", error) from error
-        return self._slot
+        with store_errors(self._path, "read"):
+            self._mark = self._read()
+        return self._mark
 
     def write(self, slot: SlotT) -> None:
         """Make this the slot that counts: its sequence follows. Raises: StoreFailed, StoreFull."""
-        assert slot.sequence == self._slot.sequence + 1, (slot, self._slot)
-        self._is_doubtful = True
-        try:
+        assert slot.sequence == self._mark.sequence + 1, (slot, self._mark)
+        self._is_cache_suspect = True
+        with store_errors(self._path, "write"):
             position = SLOT_POSITIONS[slot.sequence % len(SLOT_POSITIONS)]
             self._fs.pwrite(self._fd, self._format.encode(slot), position)
             self._fs.datasync(self._fd)
-        except OSError as error:
-            raise store_failure(self._path, "write", error) from error
-        self._slot, self._is_doubtful = slot, False
+        self._mark, self._is_cache_suspect = slot, False
 
     def close(self) -> None:
         """Close the file."""
         self._fs.close(self._fd)
 
     def _read(self) -> SlotT:
-        if self._is_doubtful:
+        if self._is_cache_suspect:
             data = pread_from_disk(self._fs, self._fd, SLOT_FILE_BYTES)
-            self._is_doubtful = False
+            self._is_cache_suspect = False
         else:
             data = self._fs.pread(self._fd, SLOT_FILE_BYTES, 0)
         return self._format.newest(data)
 
 
 def read_slot(fs: FileSystem, path: str, slot_format: SlotFormat[SlotT]) -> SlotT:
-    """Return what the file says, `nothing` where there is none or it cannot be believed.
+    """Return the newest valid slot of a file, `nothing` without a file or a valid slot.
 
-    That is true also where the page cache alone has it. Raises: StoreFailed.
+    Also where only the page cache has it. Raises: StoreFailed.
     """
-    try:
-        fd = fs.open(path, read_only=True)
-        try:
-            return slot_format.newest(fs.pread(fd, SLOT_FILE_BYTES, 0))
-        finally:
-            fs.close(fd)
-    except FileNotFoundError:
-        return slot_format.nothing
-    except OSError as error:
-        raise store_failure(path, "read", error) from error
+    return slot_format.newest(read_file(fs, path, SLOT_FILE_BYTES) or b"")

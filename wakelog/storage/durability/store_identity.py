@@ -1,9 +1,8 @@
-"""Who a store directory belongs to: the file `wakelog.store` in its root.
+"""Which broker a store directory belongs to: the file `wakelog.store` in its root.
 
-A JSON text with the store's id, given once, and the broker's name. It keeps a broker that has run
-before from starting over an empty directory (a disk that was not mounted), and from taking over
-another broker's. 4.9.3 neither writes nor minds it: a store of its own gets one when wakelog first
-opens it.
+A JSON text with the store's id, assigned once, and the broker's name. It keeps a broker from
+starting over in an empty directory whose disk was not mounted, and from opening another broker's
+store. 4.9.3 ignores the file; its stores get one when wakelog first opens them.
 
 Source: none upstream.
 """
@@ -14,10 +13,10 @@ from posixpath import dirname
 
 import msgspec
 
-from wakelog.storage.errors import WrongStore, store_failure
-from wakelog.storage.file_system import FileSystem, write_synced
+from wakelog.storage.errors import WrongStore
+from wakelog.storage.file_system import FileSystem, read_file, replace_file
 
-# The file has about 80 bytes; whatever is longer is not ours.
+# The file has about 80 bytes; a longer one is not ours.
 IDENTITY_BYTES_MAX = 4096
 
 
@@ -30,18 +29,9 @@ class StoreIdentity(msgspec.Struct, frozen=True, rename="camel"):
 
 def read_identity(fs: FileSystem, path: str) -> StoreIdentity | None:
     """Return the identity of a store, None if it has none yet. Raises: WrongStore, StoreFailed."""
-    try:
-        fd = fs.open(path, read_only=True)
-    except FileNotFoundError:
+    data = read_file(fs, path, IDENTITY_BYTES_MAX)
+    if data is None:
         return None
-    except OSError as error:
-        raise store_failure(path, "read", error) from error
-    try:
-        data = fs.pread(fd, IDENTITY_BYTES_MAX, 0)
-    except OSError as error:
-        raise store_failure(path, "read", error) from error
-    finally:
-        fs.close(fd)
     try:
         return msgspec.json.decode(data, type=StoreIdentity)
     except (ValueError, RecursionError) as error:
@@ -71,7 +61,8 @@ def claim_identity(
                 "mount the old directory",
             )
         found = StoreIdentity(new_store_id, broker_name)
-        _write_identity(fs, path, found)
+        data = msgspec.json.encode(found) + b"\n"
+        replace_file(fs, path, data, temporary_path=path + ".tmp")
     if expected_store_id not in (None, found.store_id):
         raise WrongStore(
             dirname(path), f"it is store {found.store_id}, not {expected_store_id}; mount that one"
@@ -83,12 +74,3 @@ def claim_identity(
             f"remove {path} to rename the broker",
         )
     return found
-
-
-def _write_identity(fs: FileSystem, path: str, identity: StoreIdentity) -> None:
-    try:
-        write_synced(fs, path + ".tmp", msgspec.json.encode(identity) + b"\n")
-        fs.rename(path + ".tmp", path)
-        fs.sync_directory(dirname(path))
-    except OSError as error:
-        raise store_failure(path, "create", error) from error

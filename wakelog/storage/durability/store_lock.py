@@ -1,18 +1,17 @@
-"""The lock that keeps a store for one broker, and its parts for one helper each.
+"""The lock that gives a store to one broker, with a byte for each service that writes the store.
 
-4.9.3 holds a POSIX record lock on byte 0 of `<root>/lock`, and durably writes "lock" into it before
-it appends anything. The Broker takes the same byte, so that neither opens a store that the other
-runs; helper actors that write the store take bytes 1 and up. The kernel frees a lock when its
-process dies. A broker that comes second writes nothing: not into the store, and not into the lock
-file either.
+4.9.3 holds a POSIX record lock on byte 0 of `<root>/lock`, and writes "lock" into it durably before
+it appends anything. Our Broker locks the same byte, so that neither opens a store that the other
+runs. Services that write the store lock bytes 1 and up. The kernel frees a lock when its process
+dies. A broker that does not get the lock writes nothing, not even into the lock file.
 
-The text says who had the store last: once the Broker has recovered it, it signs with a text of its
-own, over which a 4.9.3 broker that comes later writes. So it shows however that one ended, which
-makes the watermark worthless (`recovery/durable.py`).
+The text shows which broker had the store last. After recovery the Broker writes a text of its own,
+which a later 4.9.3 broker overwrites. The text holds however that broker ended, and makes the
+watermark worthless (`recovery/watermark_trust.py`).
 
-Record locks belong to the process, and closing *any* descriptor of the file drops all of them. So
-a process keeps one descriptor of each lock file, shared by its locks, and looks into its own
-table first, where the kernel would say yes to a second lock of the same process.
+Record locks belong to the process, and closing *any* descriptor of the file drops all of them. So a
+process keeps one descriptor for each lock file, shared by its locks. It checks its own table first,
+because the kernel would grant a second lock to the same process.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.start (4.9.3), which takes the lock only after
 `load` has written to the store.
@@ -23,12 +22,12 @@ from __future__ import annotations
 from posixpath import dirname
 from typing import Final
 
-from wakelog.storage.errors import StoreLocked, store_failure
+from wakelog.storage.errors import StoreLocked, store_errors, store_failure
 from wakelog.storage.file_system import FileSystem
 
 BROKER_BYTE = 0
 FOREIGN_TEXT: Final = b"lock"
-"""What 4.9.3 writes; wakelog did as well before it signed."""
+"""What 4.9.3 writes; early versions of wakelog wrote it as well."""
 OUR_TEXT: Final = b"wake"
 
 assert len(OUR_TEXT) == len(FOREIGN_TEXT)
@@ -54,7 +53,7 @@ class StoreLock:
     __slots__ = ("_fs", "_key", "_path", "byte")
 
     def __init__(self, fs: FileSystem, path: str, byte: int = BROKER_BYTE) -> None:
-        """Take the lock without waiting; the Broker's gives an empty file a text (`StartGuard`).
+        """Take the lock without waiting; the Broker writes a text into an empty file.
 
         Raises: StoreLocked when another process, or another lock of this one, has the byte;
         StoreFailed when the file cannot be opened or written.
@@ -63,10 +62,8 @@ class StoreLock:
         self._path = path
         self._key = (fs, path)
         self.byte = byte
-        try:
+        with store_errors(path, "lock"):
             self._acquire()
-        except OSError as error:
-            raise store_failure(path, "lock", error) from error
 
     @property
     def fd(self) -> int:
@@ -74,16 +71,14 @@ class StoreLock:
         return _lock_files[self._key].fd
 
     def sign(self) -> None:
-        """Say durably that the store is ours from here on; call when it is recovered.
+        """Record durably that the store is ours from here on; call when it is recovered.
 
         Raises: StoreFailed, StoreFull.
         """
-        try:
+        with store_errors(self._path, "write"):
             if self._fs.pread(self.fd, len(OUR_TEXT), 0) != OUR_TEXT:
                 self._fs.pwrite(self.fd, OUR_TEXT, 0)
                 self._fs.sync(self.fd)
-        except OSError as error:
-            raise store_failure(self._path, "write", error) from error
 
     def release(self) -> None:
         """Give the lock back."""
@@ -124,7 +119,7 @@ class StoreLock:
 
 
 def was_another_brokers(fs: FileSystem, path: str) -> bool:
-    """Tell whether a 4.9.3 broker had the store last; no if nobody has signed. Raises: OSError."""
+    """Tell whether the lock file has the text of a 4.9.3 broker. Raises: OSError."""
     held = _lock_files.get((fs, path))
     if held is not None:
         return fs.pread(held.fd, len(FOREIGN_TEXT), 0) == FOREIGN_TEXT
@@ -152,8 +147,7 @@ def holder_pid(fs: FileSystem, path: str, byte: int) -> int | None:
     except OSError as error:
         raise store_failure(path, "open", error) from error
     try:
-        return fs.lock_holder(fd, byte)
-    except OSError as error:
-        raise store_failure(path, "lock", error) from error
+        with store_errors(path, "lock"):
+            return fs.lock_holder(fd, byte)
     finally:
         fs.close(fd)

@@ -1,24 +1,24 @@
 """The durable watermark, `wakelog.watermark` in the root: below it all of the log is durable.
 
-It tells recovery a torn tail from damage: what a crash tore lies at the watermark or above it, and
-what is not sound below it was sound once. 4.9.3 neither writes nor minds the file. Big endian:
+Recovery uses it to tell a torn tail from damage. A crash tears only what lies at the watermark or
+above; anything damaged below was durable once. 4.9.3 ignores the file. Big endian:
 
     offset  width  field
     0       4      magic, "WLWM"
-    4       4      1 if the store was left in order, and the seal below counts; else 0
+    4       4      1 if the store was left cleanly, and the seal below counts; else 0
     8       8      sequence: the slot with the higher one counts
     16      8      the watermark, a physical offset at which a record ends
-    24      8      the highest first time of the checkpoint that was written together with it, ms
+    24      8      the highest first time of the checkpoint written with it, ms
     32      16     seal: BLAKE2b of the checkpoint file
     48      8      seal: length of the segment that the log ends in
-    56      8      seal: when that segment was written last, ms
+    56      8      seal: modification time of that segment, ms
     64      4      CRC-32 of the 64 bytes before
 
 The second slot, alike, is at 4096, the file 8192 bytes long; `slot_file.py` says how they are used.
 
 Invariants:
-- A slot is written only after what it claims was synced; it may be behind, never ahead.
-- It is durable before the checkpoint's first time goes above the time it names.
+- A slot is written after the log up to there was synced; it may lag, never lead.
+- It is durable before the checkpoint's first time exceeds the time in it.
 
 Source: none upstream.
 """
@@ -36,7 +36,7 @@ DIGEST_BYTES: Final = 16
 
 
 class Seal(NamedTuple):
-    """What the store looked like when it was left in order: another broker changes some of it."""
+    """The store's state when it was left cleanly; another broker changes some of it."""
 
     checkpoint_digest: bytes
     segment_bytes: int
@@ -69,22 +69,17 @@ def _unpack(
 SLOTS: Final = SlotFormat(b"WLWM", struct.Struct(">4siqqq16sqq"), _pack, _unpack, Mark())
 
 
-class Watermark:
-    """The file, open for whoever makes the log durable; one writer at a time."""
+class Watermark(SlotFile[Mark]):
+    """The file, open for the process that makes the log durable; one writer at a time."""
 
-    __slots__ = ("_file",)
+    __slots__ = ()
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         """Open the file, made with zeros if it is missing. Raises: StoreFailed, StoreFull."""
-        self._file = SlotFile(fs, path, SLOTS)
-
-    @property
-    def mark(self) -> Mark:
-        """The newest slot, as far as this object knows."""
-        return self._file.slot
+        super().__init__(fs, path, SLOTS)
 
     def note(self, physical_offset: int, physic_ms: int, seal: Seal | None = None) -> None:
-        """Say durably how far the log is; call after its sync. Raises: StoreFailed, StoreFull.
+        """Record how far the log is durable; call after its sync. Raises: StoreFailed, StoreFull.
 
         physic_ms: what the checkpoint's first time is, or will be set to.
         """
@@ -92,26 +87,19 @@ class Watermark:
         self._write(physical_offset, max(physic_ms, self.mark.physic_ms), seal)
 
     def lower(self, physical_offset: int) -> None:
-        """Say durably that above `physical_offset` nothing is known: it is about to be cut.
+        """Record that nothing above `physical_offset` is known to be durable: it will be cut.
 
         Raises: StoreFailed, StoreFull.
         """
         if physical_offset < self.mark.physical_offset:
             self._write(physical_offset, self.mark.physic_ms, None)
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
     def _write(self, physical_offset: int, physic_ms: int, seal: Seal | None) -> None:
-        self._file.write(Mark(self.mark.sequence + 1, physical_offset, physic_ms, seal))
+        self.write(Mark(self.mark.sequence + 1, physical_offset, physic_ms, seal))
 
 
 def read_mark(fs: FileSystem, path: str) -> Mark:
-    """Return what the file says, 0 where there is none or it cannot be believed.
-
-    Raises: StoreFailed.
-    """
+    """Return the newest valid mark, zeros if there is none. Raises: StoreFailed."""
     return read_slot(fs, path, SLOTS)
 
 
