@@ -1,4 +1,4 @@
-"""Texts of options by kind; `test_options.py` has what is said of wrong ones."""
+"""Texts of options by kind; `test_options.py` has the errors."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Any
 import pytest
 
 from wakelog.spark.option_texts import (
+    number_from,
     one_of,
     read_addresses,
     read_bytes,
-    read_count,
     read_delay_ms,
     read_expression,
     read_flag,
     read_group,
     read_moment_ms,
     read_names,
-    read_number,
     read_pattern,
     read_tags,
     read_text,
@@ -27,8 +26,8 @@ from wakelog.spark.option_texts import (
 READ: list[tuple[Callable[[str], Any], str, object]] = [
     (read_text, " x ", " x "),
     (read_flag, "True", True),
-    (read_count, " 7 ", 7),
-    (read_number, "0", 0),
+    (number_from(1), " 7 ", 7),
+    (number_from(0), "0", 0),
     (read_bytes, "2kb", 2048),
     (read_bytes, "3 M", 3 << 20),
     (read_delay_ms, "15m", 900_000),
@@ -47,14 +46,15 @@ READ: list[tuple[Callable[[str], Any], str, object]] = [
 
 
 @pytest.mark.parametrize(("read", "text", "value"), READ)
-def test_a_text_of_its_kind(read: Callable[[str], Any], text: str, value: object) -> None:
+def test_a_text_that_fits(read: Callable[[str], Any], text: str, value: object) -> None:
     assert read(text) == value
 
 
 WRONG: list[tuple[Callable[[str], Any], str]] = [
     (read_flag, "1"),
-    (read_count, "0"),
-    (read_number, "-1"),
+    (number_from(1), "0"),
+    (number_from(1, 5), "6"),
+    (number_from(0), "-1"),
     (read_bytes, "0k"),
     (read_bytes, "2x"),
     (read_delay_ms, "15"),
@@ -71,6 +71,6 @@ WRONG: list[tuple[Callable[[str], Any], str]] = [
 
 
 @pytest.mark.parametrize(("read", "text"), WRONG)
-def test_a_text_of_no_kind(read: Callable[[str], Any], text: str) -> None:
+def test_a_text_that_does_not_fit(read: Callable[[str], Any], text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         read(text)

@@ -1,4 +1,4 @@
-"""Options: values, aliases, what excludes what, and what is said about a wrong one."""
+"""Options: values, aliases, options that exclude each other, and errors."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ from wakelog.spark.errors import OptionError
 from wakelog.spark.options import (
     check_use,
     options_of,
-    read_assignment,
-    read_offsets,
     read_options,
 )
+from wakelog.spark.positions import Position
 
 PATH = {"path": "/s"}
 TLS = {"nameServer": "h:1", "tls.enable": "true"}
 
 VALUES: list[tuple[str, str, str, Any]] = [
     ("storePath", "/t", "store_path", "/t"),
-    ("startingTimestamp", "1700000000000", "starting_timestamp", 1_700_000_000_000),
-    ("startingTimestamp", "2023-11-14T22:13:20Z", "starting_timestamp", 1_700_000_000_000),
-    ("startingTimestamp", "2023-11-14T23:13:20+01:00", "starting_timestamp", 1_700_000_000_000),
-    ("startingTimestamp", "2023-11-14 22:13:20", "starting_timestamp", 1_700_000_000_000),
+    ("startingTimestamp", "1700000000000", "begin", Position(time_ms=1_700_000_000_000)),
+    ("startingTimestamp", "2023-11-14T22:13:20Z", "begin", Position(time_ms=1_700_000_000_000)),
+    (
+        "startingTimestamp",
+        "2023-11-14T23:13:20+01:00",
+        "begin",
+        Position(time_ms=1_700_000_000_000),
+    ),
+    ("startingTimestamp", "2023-11-14 22:13:20", "begin", Position(time_ms=1_700_000_000_000)),
     ("maxBytesPerPartition", "128m", "partition_bytes_max", 128 << 20),
     ("maxBytesPerPartition", "1KB", "partition_bytes_max", 1024),
     ("arrowBatchBytes", "100", "batch_bytes", 100),
@@ -80,16 +84,16 @@ WRONG: list[tuple[dict[str, str], str]] = [
     ({"kafka.bootstrap.servers": "h:1"}, "it is 'nameServer' here"),
     ({"topic": " , "}, "it takes names of topics"),
     ({"arrowBatchBytes": "3g"}, "it takes a size of at most 1g"),
-    ({"nameServer": "g:1,h:1"}, "it takes HOST:PORT, several with semicolons"),
+    ({"nameServer": "g:1,h:1"}, "it takes HOST:PORT, several with semicolons between"),
     ({"nameServer": "h"}, "option nameServer is 'h'; it takes HOST:PORT"),
     ({"nameServer": "h:1", "secretKey": "s"}, "options accessKey and secretKey go together"),
     ({"nameServer": "h:1", "accessKey": "a"}, "options accessKey and secretKey go together"),
     ({"nameServer": "h:1", "securityToken": "t"}, "securityToken goes with accessKey"),
-    ({"nameServer": "h:1", "accessKey": " "}, "it takes something"),
+    ({"nameServer": "h:1", "accessKey": " "}, "it takes a text that is not empty"),
     ({"accessKey": "a", "secretKey": "s"}, "option accessKey does not go with reading files"),
     ({"sqlFilter": "a >"}, "option sqlFilter is 'a >'; it takes an expression of SQL92"),
     ({"pullBatchSize": "5"}, "pullBatchSize does not go with reading files"),
-    ({"nameServer": "h:1", "namesrvAddr": "g:1"}, "are one, with two values"),
+    ({"nameServer": "h:1", "namesrvAddr": "g:1"}, "mean the same, and have two values"),
     ({"readMode": "ray"}, "option snapshot is missing"),
     ({"tls.enable": "true"}, "option tls.enable does not go with reading files"),
     ({"tls.trustCertPath": "/x"}, r"no option 'tls.trustCertPath', did you mean 'tls.client.t"),
@@ -99,26 +103,30 @@ WRONG: list[tuple[dict[str, str], str]] = [
     ({**TLS, "tls.client.keyPath": "/x"}, "keyPath goes with tls.client.certPath"),
     ({"readMode": "remote"}, "storePath is missing, .* or nameServer, to read over the wire"),
     ({"paths": "/s"}, "it takes a JSON list of paths"),
-    ({"paths": '["/t"]'}, "options path and paths are one, with two values"),
+    ({"paths": '["/t"]'}, "options path and paths mean the same, and have two values"),
     ({"provider": "rocketmq"}, "say CREATE TEMPORARY VIEW"),
     ({"readMode": "fast"}, "it takes auto or file"),
     ({"decompress": "yes"}, "it takes true or false"),
-    ({"minPartitions": "0"}, "a number above 0"),
+    ({"minPartitions": "0"}, "a number from 1 on"),
     ({"maxBytesPerPartition": "many"}, "a size such as"),
     ({"maxTriggerDelay": "15"}, "a time such as"),
     ({"startingTimestamp": "soon"}, "milliseconds, or a time"),
     ({"subscribePattern": "("}, "a regular expression"),
     ({"topic": "A", "subscribePattern": "B"}, "exclude one another"),
-    ({"topic": "A", "subscribe": "B"}, "are one, with two values"),
+    ({"topic": "A", "subscribe": "B"}, "mean the same, and have two values"),
     ({"assign": "{"}, "option assign"),
     ({"assign": '{"A":"x"}'}, "option assign"),
+    ({"columns": "['topic']"}, r"option columns .* names with commas .* topic,body, and no list"),
+    ({"startingOffsets": "earlyest"}, r"takes earliest, latest or JSON .* mean 'earliest'\?"),
+    ({"endingOffsets": "lattest"}, r"it takes latest or JSON .* did you mean 'latest'\?"),
+    ({"pushdown": "true"}, "it takes false only: Spark would use the filters of one query"),
     ({"columns": "topik"}, r"no column 'topik', did you mean 'topic'\?"),
     ({"columns": "body", "schemaMode": "kafka"}, "there are key, value"),
 ]
 
 
 @pytest.mark.parametrize(("options", "message"), WRONG)
-def test_what_is_said_about_a_wrong_one(options: dict[str, str], message: str) -> None:
+def test_the_error_of_a_wrong_option(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         read_options(PATH | options)
 
@@ -133,7 +141,7 @@ def test_a_path_or_a_name_server_is_needed() -> None:
             read_options({"nameServer": "h:1", name: text})
 
 
-def test_files_are_read_where_they_are_seen(tmp_path: Path) -> None:
+def test_files_are_read_if_the_path_exists_here(tmp_path: Path) -> None:
     both = {"nameServer": "h:1", "storePath": f"a={tmp_path}", "pullBatchSize": "5"}
     assert read_options(both).remote is None
     assert read_options(both | {"storePath": tmp_path.as_uri()}).remote is None
@@ -147,7 +155,7 @@ def test_files_are_read_where_they_are_seen(tmp_path: Path) -> None:
     [
         ({"maxOffsetsPerTrigger": "1"}, False, "for streams only"),
         ({"endingOffsets": "latest"}, True, "for batch reads only"),
-        ({"pushdown": "true"}, True, "for batch reads only"),
+        ({"pushdown": "false"}, True, "for batch reads only"),
     ],
 )
 def test_options_of_the_other_kind_of_query(
@@ -158,17 +166,7 @@ def test_options_of_the_other_kind_of_query(
         check_use(options, stream=stream)
 
 
-def test_options_of_one_way_of_reading() -> None:
+def test_options_without_those_of_the_other_way_of_reading() -> None:
     given = {"topic": "T", "ACCESSKEY": "a", "maxBytesPerPartition": "1m", "typo": "x"}
     assert set(options_of(given, remote=False)) == {"topic", "maxBytesPerPartition", "typo"}
     assert set(options_of(given, remote=True)) == {"topic", "ACCESSKEY", "typo"}
-
-
-def test_assignments_and_offsets_by_broker_or_for_all() -> None:
-    assert read_assignment('{"A":{"b":[0,1]},"B":[2]}') == {"A": {"b": {0, 1}}, "B": {"": {2}}}
-    text = '{"A":{"b":{"0":5,"1":-1}},"B":{"3":-2}}'
-    assert read_offsets(text, "o") == {"A": {"b": {0: 5, 1: -1}}, "B": {"": {3: -2}}}
-    with pytest.raises(OptionError, match="option o: 'x' is no queue id"):
-        read_offsets('{"A":{"x":1}}', "o")
-    with pytest.raises(OptionError, match="option o"):
-        read_offsets('{"A":5}', "o")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.records import STORE_MS, LogBytes, properties
+from tests.fakes.records import LogBytes, properties
 from tests.golden_stores import open_golden
 from tests.spark.logs import FS, columns, query_rows, task_reader, write_segments
 from wakelog.spark.errors import DataLost
@@ -70,34 +70,6 @@ def test_a_log_without_queues_is_cut_while_it_is_short(walk: RecordWalk, tmp_pat
     _, tasks = planned(path=path, minPartitions="7")
     assert len(tasks) >= 7
     assert places(tasks, walk, path=path) == log.offsets
-
-
-@pytest.mark.parametrize("step", ["", "50ms"])
-def test_pushed_times_narrow_what_is_read_as_far_as_clocks_go_back(
-    step: str, walk: RecordWalk, tmp_path: Path
-) -> None:
-    log, now_ms, times = LogBytes(segment_bytes=1 << 10), STORE_MS, []
-    for i in range(400):
-        now_ms += -30 if i % 40 == 39 else 5
-        times.append(now_ms)
-        log.add(store_timestamp_ms=now_ms)
-    given = {"path": str(write_segments(tmp_path, log)), "pushdown": "true"}
-    given |= {"maxClockStep": step} if step else {}
-    query = Query(read_options(given))
-    views = query.views()
-    whole = log.end - log.begin
-    for begin_ms in range(STORE_MS - 100, max(times) + 100, 70):
-        window = begin_ms, begin_ms + 100
-        selection = query.select(views)._replace(store_ms=window)
-        tasks = query.plan(views, selection)
-        expected = [
-            place
-            for place, time_ms in zip(log.offsets, times, strict=True)
-            if window[0] <= time_ms < window[1]
-        ]
-        assert places(tasks, walk, **given) == expected
-        read = sum(part.size_bytes for each in tasks for part in each.task)
-        assert read < whole / 4 if step else read == whole
 
 
 def test_records_of_a_partition_are_as_many_as_told(walk: RecordWalk, tmp_path: Path) -> None:

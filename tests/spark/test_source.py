@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -22,7 +22,6 @@ from wakelog.spark.errors import OptionError
 from wakelog.spark.source import (
     DamageReader,
     LogReader,
-    PushdownReader,
     RocketMQSource,
 )
 
@@ -177,33 +176,6 @@ def test_a_topic_without_messages_is_an_empty_table(spark: SparkSession, tmp_pat
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_filters_give_the_same_rows_pushed_down_or_not(spark: SparkSession, tmp_path: Path) -> None:
-    write_segments(tmp_path / "log", log_of_two_topics())
-    condition = (
-        "topic = 'A' and queueId in (0, 5) and queueOffset >= 1 and tags like 't%' "
-        f"and storeTimestamp <= timestamp_millis({STORE_MS + 4})"
-    )
-    plain = bodies(read(spark, tmp_path / "log").where(condition))
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    try:
-        pushed = read(spark, tmp_path / "log", pushdown="true").where(condition)
-        assert bodies(pushed) == plain == ["2", "4"]
-    finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_pushdown_without_the_sessions_leave_says_what_to_set(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    write_segments(tmp_path / "log", log_of_two_topics())
-    with pytest.raises(PySparkException, match=r"spark\.sql\.python\.filterPushdown\.enabled"):
-        read(spark, tmp_path / "log", pushdown="true").collect()
-
-
-@pytest.mark.spark
-@pytest.mark.slow
 def test_several_tasks_read_each_message_once(spark: SparkSession, tmp_path: Path) -> None:
     log = LogBytes(segment_bytes=4096)
     for i in range(200):
@@ -286,21 +258,15 @@ def test_a_log_is_a_view_of_sql_and_no_table_of_the_catalog(
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_with_pushdown_each_use_of_a_table_is_a_load_of_its_own(
+def test_each_use_of_one_table_has_the_rows_of_its_own_filter(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark 4.3 keeps one plan for a load, that of the last filters: see docs/spark.md."""
     write_segments(tmp_path / "log", log_of_two_topics())
-
-    def load() -> DataFrame:
-        return read(spark, tmp_path / "log", pushdown="true")
-
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    try:
-        both = load().where("topic = 'A'").union(load().where("topic = 'B'"))
-        assert bodies(both) == [*"012345"] == bodies(load())
-    finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    table = read(spark, tmp_path / "log")
+    both = table.where("topic = 'A'").union(table.where("topic = 'B'"))
+    assert bodies(both) == [*"012345"] == bodies(table)
+    with pytest.raises(AnalysisException, match="it takes false only: Spark would use the filters"):
+        read(spark, tmp_path / "log", pushdown="true").collect()
 
 
 SCHEMAS: dict[str, tuple[StructType, str]] = {
@@ -324,7 +290,6 @@ def test_the_options_choose_the_reader_and_the_schema() -> None:
     columns = StructType([StructField("topic", StringType())])
     path = {"path": "/s"}
     assert type(RocketMQSource(path).reader(columns)) is LogReader
-    assert type(RocketMQSource(path | {"pushdown": "true"}).reader(columns)) is PushdownReader
     damage = StructType([StructField("reason", StringType())])
     assert type(RocketMQSource(path | {"table": "damage"}).reader(damage)) is DamageReader
     assert (

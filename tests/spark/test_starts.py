@@ -1,4 +1,4 @@
-"""Offsets, times and groups become bounds; what is not there any more is said."""
+"""Offsets, times and groups become bounds, and the errors of messages that are gone."""
 
 from __future__ import annotations
 
@@ -66,18 +66,18 @@ CASES: dict[str, tuple[dict[str, str], list[tuple[str, int]]]] = {
         },
         [("B", 5), ("A", 8)],
     ),
-    "after all, if told so": (
+    "after all, with the strategy latest": (
         {
             "startingTimestamp": str(STORE_MS + 1000),
             "startingOffsetsByTimestampStrategy": "latest",
         },
         [],
     ),
-    "expired, if told so": (
+    "expired, without failOnDataLoss": (
         {"startingOffsets": '{"A":{"0":2}}', "topic": "A", "failOnDataLoss": "false"},
         ALL[::2],
     ),
-    "cut off, if told so": (
+    "cut off, without failOnDataLoss": (
         {"startingOffsets": '{"A":{"0":99}}', "topic": "A", "failOnDataLoss": "false"},
         [],
     ),
@@ -118,8 +118,8 @@ LOST: dict[str, tuple[dict[str, str], type[Exception], str]] = {
         OptionError,
         "which is not subscribed",
     ),
-    "below -2": ({"startingOffsets": '{"A":{"0":-3}}'}, OptionError, "neither -1, -2"),
-    "end below -1": ({"endingOffsets": '{"A":{"0":-2}}'}, OptionError, "neither -1 nor"),
+    "below -2": ({"startingOffsets": '{"A":{"0":-3}}'}, OptionError, "-3 of A is none of these"),
+    "end below -1": ({"endingOffsets": '{"A":{"0":-2}}'}, OptionError, "-2 of A is none of these"),
     "ends at the begin": ({"endingOffsets": "earliest"}, OptionError, "cannot be earliest"),
     "no JSON": ({"startingOffsets": "soon"}, OptionError, "option startingOffsets is 'soon'"),
     "after all": ({"startingTimestamp": "9999999999999"}, OptionError, "Strategy to latest"),
@@ -133,7 +133,7 @@ LOST: dict[str, tuple[dict[str, str], type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_what_cannot_be_read_is_said(name: str, bare: str) -> None:
+def test_the_error_of_a_position_that_cannot_be_read(name: str, bare: str) -> None:
     options, error, message = LOST[name]
     with pytest.raises(error, match=message):
         offsets(path=bare, **options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -126,47 +125,6 @@ def test_a_time_is_looked_for_from_so_much_earlier_as_clocks_step_back(tmp_path:
     assert len(view.store.segments) == 3
     assert view.place_of_time(STORE_MS + 65, 20) == log.offsets[1]
     assert view.place_of_time(STORE_MS + 65, 0) == log.offsets[4]
-
-
-@pytest.mark.parametrize(
-    ("begin_ms", "end_ms", "step_ms", "segments"),
-    [
-        (65, 67, 0, (1, 2)),
-        (65, 67, 20, (0, 2)),
-        (300, 400, 20, (3, 4)),
-        (112, 300, 20, (2, 4)),
-        (-99, 0, 0, (0, 0)),
-        (0, 999, 0, (0, 4)),
-        (65, 67, 19, (0, 4)),
-    ],
-)
-def test_bytes_of_times_are_whole_segments_where_nothing_but_the_log_is(
-    begin_ms: int, end_ms: int, step_ms: int, segments: tuple[int, int], tmp_path: Path
-) -> None:
-    # With steps of 20 ms: 70 is followed by 50. A begin that shows more says nothing.
-    begins = (30, 50, 90, 110) if step_ms != 19 else (30, 50, 90, 70)
-    times = [time for begin in begins for time in (begin, begin + 40 * (begin == 30))]
-    view, _ = stepping(*times, folder=tmp_path)
-    found = view.bytes_of_times(STORE_MS + begin_ms, STORE_MS + end_ms, step_ms)
-    places = [segment.begin for segment in view.store.segments] + [view.end]
-    assert found == tuple(places[number] for number in segments)
-
-
-def test_bytes_of_times_are_narrowed_by_queues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("wakelog.spark.store_view.BORDER_BYTES", 512)
-    store, manifest = open_golden("basic", tmp_path)
-    view = view_of(store)
-    stored = [(x["storeTimestamp"], x["commitLogOffset"]) for x in manifest["messages"]]
-    whole = view.end - view.store.begin
-    sizes = []
-    for begin_ms, end_ms in pairwise(sorted({time_ms for time_ms, _ in stored})[::20]):
-        begin, end = view.bytes_of_times(begin_ms, end_ms, 0)
-        inside = [place for time_ms, place in stored if begin_ms <= time_ms < end_ms]
-        assert begin <= min(inside) and max(inside) < end
-        sizes.append(end - begin)
-    assert len(sizes) > 2 and max(sizes) < whole / 2
 
 
 def test_a_range_is_cut_at_records_alone_whatever_queues_say(tmp_path: Path) -> None:

@@ -1,13 +1,11 @@
-"""Which messages a query is about: topics and queues, from where to where, with which tags.
+"""Which messages a query reads: topics, queues, their bounds, and tags.
 
-Made on the driver from options, offsets and pushed filters; sent with every task, which asks it
-once for each queue that it meets in a piece of the log.
+The driver makes a selection from the options and sends it with every task. A task asks it once for
+each queue that it finds in its part of the log.
 
-Invariants: a value, picklable, the same answer everywhere; both bounds of a queue hold for each
-record, whatever else does.
+Invariants: values that can be pickled; both bounds of a queue apply to each of its records.
 
-Source: org.apache.rocketmq.common.topic.TopicValidator, MixAll (4.9.3) for which topics are the
-system's.
+Source: org.apache.rocketmq.common.topic.TopicValidator, MixAll (4.9.3) for the system's topics.
 """
 
 from __future__ import annotations
@@ -24,9 +22,9 @@ QueueKey = tuple[str, str, int]
 
 
 class Bounds(NamedTuple):
-    """Records with queue offset and physical offset in these half-open ranges.
+    """Half-open ranges of queue offsets and physical offsets.
 
-    LONG_MAX at an end is no bound: a damaged record may state any number, and is not left out.
+    LONG_MAX as an end is no bound: a damaged record may have any number, and must not be left out.
     """
 
     queue_begin: int = LONG_MIN
@@ -35,7 +33,7 @@ class Bounds(NamedTuple):
     physical_end: int = LONG_MAX
 
     def within(self, other: Bounds) -> Bounds:
-        """Return what lies in both."""
+        """Return the intersection."""
         return Bounds(
             max(self.queue_begin, other.queue_begin),
             min(self.queue_end, other.queue_end),
@@ -48,10 +46,11 @@ EVERYTHING: Final = Bounds()
 
 
 class Topics(NamedTuple):
-    """Which topics and queues; `names`, `pattern` and `assigned` exclude one another.
+    """Topics and queues; `names`, `pattern` and `assigned` exclude one another.
 
-    Without any of them it is every topic of users. The system's, retry and dead-letter topics are
-    included when asked for, or when named.
+    Without any of them every topic of users is meant. Topics of the system, retry and dead-letter
+    topics are included by their flags, or if they are named.
+    assigned: topic to broker name ("" for every broker) to queue ids.
     """
 
     names: frozenset[str] = frozenset()
@@ -62,14 +61,14 @@ class Topics(NamedTuple):
     include_dlq: bool = False
 
     def accept(self, broker: str, topic: str, queue_id: int) -> bool:
-        """Tell whether a queue is one of these."""
+        """Whether a queue is included."""
         if self.assigned is not None:
             brokers = self.assigned.get(topic, {})
             return queue_id in brokers.get(broker, brokers.get("", frozenset()))
         return self.accept_topic(topic)
 
     def accept_topic(self, topic: str) -> bool:
-        """Tell whether any queue of a topic may be one of these."""
+        """Whether any queue of a topic may be included."""
         if self.assigned is not None:
             return topic in self.assigned
         if self.names:
@@ -84,36 +83,27 @@ class Topics(NamedTuple):
 
     @property
     def named(self) -> frozenset[str]:
-        """The topics that the user named one by one."""
+        """The topics that the user named."""
         return self.names if self.assigned is None else frozenset(self.assigned)
 
 
 class Selection(NamedTuple):
-    """All of it.
+    """The messages of a query.
 
-    brokers: bounds of every queue of a broker, where it has any.
-    queues: bounds of single queues, beside those of their broker.
-    everywhere: pushed bounds, of every queue; `store_ms` of every record, [begin, end).
-    tags: one of these; none means any. sql: a SQL92 expression that holds; empty means any.
+    brokers: bounds of every queue of a broker. queues: of single queues. everywhere: of every
+        queue. All of them apply.
+    tags: a message has one of these; none means any message. sql: a SQL92 expression; "" for none.
     """
 
     topics: Topics = Topics()
     brokers: Mapping[str, Bounds] = {}
     queues: Mapping[QueueKey, Bounds] = {}
     everywhere: Bounds = EVERYTHING
-    store_ms: tuple[int, int] | None = None
     tags: tuple[str, ...] = ()
     sql: str = ""
-    queue_ids: frozenset[int] | None = None
-    broker_names: frozenset[str] | None = None
-    topic_names: frozenset[str] | None = None
 
     def bounds(self, broker: str, topic: str, queue_id: int) -> Bounds | None:
-        """Return the bounds of a queue, None if nothing of it is wanted."""
-        if self.queue_ids is not None and queue_id not in self.queue_ids:
-            return None
-        if self.topic_names is not None and topic not in self.topic_names:
-            return None
+        """Return the bounds of a queue, None if the query does not read it."""
         if not self.topics.accept(broker, topic, queue_id):
             return None
         found = self.everywhere.within(self.brokers.get(broker, EVERYTHING))
@@ -121,5 +111,5 @@ class Selection(NamedTuple):
 
 
 def is_system_topic(topic: str) -> bool:
-    """Tell whether a topic is the broker's own, by its name."""
+    """Whether the name of a topic is one of the broker's own."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)

@@ -1,18 +1,19 @@
-"""What the text of an option may be: each function reads one kind.
+"""Reads the texts of options: one function for each kind of value, and tables of them.
 
-Invariants: a text that is none of its kind is a ValueError that says what the option takes.
+Invariants: a reader of one value raises ValueError, and the error says what the option takes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
 from wakelog.broker.names import is_legal_group
+from wakelog.client.options import ClientOptions
 from wakelog.network.errors import TlsRefused
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls, make_context
@@ -24,23 +25,14 @@ _SIZE = re.compile(r"(\d+)\s*([bkmg]?)b?", re.IGNORECASE)
 _TIME = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"[^\s,]+:(\d{1,5})")
 _PORT_MAX: Final = 65_535
-TLS_FIELDS: Final = {
-    "tls.enable": "is_wanted",
-    "tls.client.trustCertPath": "trust_path",
-    "tls.client.certPath": "cert_path",
-    "tls.client.keyPath": "key_path",
-    "tls.client.keyPassword": "key_password",
-    "tls.client.authServer": "checks_server",
-    "tls.client.checkHost": "checks_host",
-}
-"""By the options' names, which are those of 4.9.3's TlsSystemConfig but for the last."""
-TLS_FLAGS: Final = frozenset({"tls.enable", "tls.client.authServer", "tls.client.checkHost"})
 BATCH_BYTES_MAX: Final = 1 << 30
-"""Arrow counts a column's bytes with 31 bits, and a batch may be one record over."""
+"""Arrow counts the bytes of a column with 31 bits, and a batch may exceed this by one record."""
+
+Reader = Callable[[str], Any]
 
 
 def read_text(text: str) -> str:
-    """Take a text as it is."""
+    """Return the text unchanged."""
     return text
 
 
@@ -51,18 +43,18 @@ def read_flag(text: str) -> bool:
     return text.lower() == "true"
 
 
-def read_count(text: str) -> int:
-    """Read a number above 0."""
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise ValueError("a number above 0")
-    return int(text)
+def number_from(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return a reader of whole numbers in [least, most]; most: None for no bound."""
+    words = f"a number from {least}" + (f" to {most}" if most is not None else " on")
 
+    def read(text: str) -> int:
+        if not text.strip().isdecimal() or int(text) < least:
+            raise ValueError(words)
+        if most is not None and int(text) > most:
+            raise ValueError(words)
+        return int(text)
 
-def read_number(text: str) -> int:
-    """Read a number from 0 on."""
-    if not text.strip().isdecimal():
-        raise ValueError("a number")
-    return int(text)
+    return read
 
 
 def read_bytes(text: str) -> int:
@@ -82,7 +74,7 @@ def read_batch_bytes(text: str) -> int:
 
 
 def read_delay_ms(text: str) -> int:
-    """Read a time that passes, with its unit."""
+    """Read a duration with its unit."""
     match = _TIME.fullmatch(text.strip())
     if match is None:
         raise ValueError("a time such as 500ms, 30s or 15m")
@@ -90,19 +82,24 @@ def read_delay_ms(text: str) -> int:
 
 
 def read_moment_ms(text: str) -> int:
-    """Read milliseconds, or a time in ISO 8601, which is UTC if it has no zone of its own."""
+    """Read milliseconds since 1970, or a time in ISO 8601; without a zone it is UTC."""
     if re.fullmatch(r"-?\d+", text.strip()):
         return int(text)
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
         raise ValueError("milliseconds, or a time such as 2026-11-01T08:00:00Z") from None
+    return milliseconds(moment)
+
+
+def milliseconds(moment: datetime) -> int:
+    """Return milliseconds since 1970; a time without a zone is UTC."""
     zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return round(zoned.timestamp() * 1000)
 
 
 def one_of(*words: str) -> Callable[[str], str]:
-    """Return what reads one of some words."""
+    """Return a reader of one of some words."""
 
     def read(text: str) -> str:
         if text.lower() not in words:
@@ -113,12 +110,19 @@ def one_of(*words: str) -> Callable[[str], str]:
 
 
 def read_names(text: str) -> tuple[str, ...]:
-    """Read names with commas between."""
+    """Read names separated by commas."""
     return tuple(filter(None, (part.strip() for part in text.split(","))))
 
 
+def read_columns(text: str) -> tuple[str, ...]:
+    """Read names of columns. Spark turns a list in Python into a text such as `['topic']`."""
+    if text.strip().startswith("["):
+        raise ValueError("names with commas between them, such as topic,body, and no list")
+    return read_names(text)
+
+
 def read_paths(text: str) -> str:
-    """Read what Spark makes of `load` with a list, JSON, into the text of one path option."""
+    """Read JSON, as Spark encodes the list in `load([...])`, into the text of one path option."""
     try:
         found = msgspec.json.decode(text, type=list[str])
     except msgspec.DecodeError as error:
@@ -127,22 +131,22 @@ def read_paths(text: str) -> str:
 
 
 def read_topics(text: str) -> tuple[str, ...]:
-    """Read names of topics: one at least, since none would mean all of them."""
+    """Read names of topics: at least one, because no name would mean all topics."""
     found = read_names(text)
     if not found:
-        raise ValueError("names of topics, with commas between")
+        raise ValueError("names of topics, with commas between them")
     return found
 
 
 def read_tags(text: str) -> tuple[str, ...]:
-    """Read a tag expression, as FilterAPI does: `*` or tags joined by `||`."""
+    """Read a tag expression as FilterAPI does: `*`, or tags joined by `||`."""
     if text.strip() in ("", "*"):
         return ()
     return tuple(filter(None, (tag.strip() for tag in text.split("||"))))
 
 
 def read_pattern(text: str) -> str:
-    """Read a regular expression, as text."""
+    """Check a regular expression, and return its text."""
     try:
         re.compile(text)
     except re.error as error:
@@ -151,7 +155,7 @@ def read_pattern(text: str) -> str:
 
 
 def read_expression(text: str) -> str:
-    """Read a filter of SQL92, as text; what it is made of is imported for that alone."""
+    """Check a SQL92 filter, and return its text. Imports the parser only when it is called."""
     from wakelog.filter.errors import IllegalExpression
     from wakelog.filter.sql92 import compile_filter
 
@@ -167,32 +171,90 @@ def read_addresses(text: str) -> tuple[str, ...]:
     found = tuple(filter(None, (part.strip() for part in text.split(";"))))
     matches = [_ADDRESS.fullmatch(address) for address in found]
     if not found or not all(x is not None and 0 < int(x[1]) <= _PORT_MAX for x in matches):
-        raise ValueError("HOST:PORT, several with semicolons")
+        raise ValueError("HOST:PORT, several with semicolons between them")
     return found
 
 
 def read_secret(text: str) -> str:
-    """Read a key or a token; what is wrong with one is said without it."""
+    """Read a key or a token. The error does not show it."""
     if not text.strip():
-        raise ValueError("something")
+        raise ValueError("a text that is not empty")
     return text
 
 
-def read_credentials(fields: dict[str, Any]) -> Credentials:
-    """Take out who asks. Raises: OptionError."""
-    found = Credentials(*(fields.pop(name, "") for name in Credentials._fields))
-    if bool(found.access_key) != bool(found.secret_key):
+def read_group(text: str) -> str:
+    """Read the name of a group of producers or consumers."""
+    if not is_legal_group(text):
+        raise ValueError("printable ASCII but for blanks, / and @, at most 255 characters")
+    return text
+
+
+_TLS_FIELDS: Final = {
+    "tls.enable": "is_wanted",
+    "tls.client.trustCertPath": "trust_path",
+    "tls.client.certPath": "cert_path",
+    "tls.client.keyPath": "key_path",
+    "tls.client.keyPassword": "key_password",
+    "tls.client.authServer": "checks_server",
+    "tls.client.checkHost": "checks_host",
+}
+"""The options' names are those of 4.9.3's TlsSystemConfig; `checkHost` is ours."""
+_TLS_FLAGS: Final = frozenset({"tls.enable", "tls.client.authServer", "tls.client.checkHost"})
+
+CONNECTION_OPTIONS: Final[Mapping[str, tuple[str, Reader]]] = {
+    "nameServer": ("name_servers", read_addresses),
+    "namesrvAddr": ("name_servers", read_addresses),
+    "accessKey": ("access_key", read_secret),
+    "secretKey": ("secret_key", read_secret),
+    "securityToken": ("security_token", read_secret),
+    **{
+        name: (field, read_flag if name in _TLS_FLAGS else read_secret)
+        for name, field in _TLS_FIELDS.items()
+    },
+}
+"""What reads and writes over the wire have in common: option name to field and reader."""
+
+
+def read_values(
+    given: Mapping[str, str], table: Mapping[str, tuple[str, Reader]]
+) -> dict[str, Any]:
+    """Read texts by their option's reader into values by field.
+
+    given: by the names of the table. Raises: OptionError for a text that does not fit, and for two
+    names of one field that disagree.
+    """
+    values: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    for name, text in given.items():
+        field, read = table[name]
+        try:
+            value = read(text)
+        except ValueError as error:
+            raise OptionError(f"option {name} is {text!r}; it takes {error}") from error
+        if values.setdefault(field, value) != value:
+            raise OptionError(
+                f"options {names[field]} and {name} mean the same, and have two values"
+            )
+        names.setdefault(field, name)
+    return values
+
+
+def take_client_options(values: dict[str, Any], **defaults: Any) -> ClientOptions:
+    """Take the fields of a client out of the values. Raises: OptionError."""
+    found = {name: values.pop(name) for name in ClientOptions._fields if name in values}
+    credentials = Credentials(*(values.pop(name, "") for name in Credentials._fields))
+    if bool(credentials.access_key) != bool(credentials.secret_key):
         raise OptionError("options accessKey and secretKey go together")
-    if found.security_token and not found.access_key:
+    if credentials.security_token and not credentials.access_key:
         raise OptionError("option securityToken goes with accessKey and secretKey")
-    return found
+    return ClientOptions(**{**defaults, **found}, credentials=credentials, tls=_take_tls(values))
 
 
-def read_tls(fields: dict[str, Any]) -> Tls | None:
-    """Take out how TLS is wanted, None for none; its files are looked at. Raises: OptionError."""
-    given = {name: fields.pop(name) for name in TLS_FIELDS.values() if name in fields}
+def _take_tls(values: dict[str, Any]) -> Tls | None:
+    """Take the fields of TLS out of the values, and check the files that they name."""
+    given = {name: values.pop(name) for name in _TLS_FIELDS.values() if name in values}
     if not given.pop("is_wanted", False):
-        for word, name in TLS_FIELDS.items():
+        for word, name in _TLS_FIELDS.items():
             if name in given:
                 raise OptionError(f"option {word} goes with tls.enable true")
         return None
@@ -204,10 +266,3 @@ def read_tls(fields: dict[str, Any]) -> Tls | None:
     except TlsRefused as error:
         raise OptionError(f"options tls.client: {error}") from error
     return found
-
-
-def read_group(text: str) -> str:
-    """Read the name of a group of producers or consumers."""
-    if not is_legal_group(text):
-        raise ValueError("printable ASCII but for blanks, / and @, at most 255")
-    return text

@@ -1,19 +1,17 @@
-"""The options of `format("rocketmq")`: names, values, defaults, and what to say about a wrong one.
+"""The options of `format("rocketmq")` for reads: names, values, defaults, and errors.
 
-Names are compared without case, as Spark does. An option that does not exist is an error with the
-nearest name that does.
+Names are compared without case, as Spark does. The error for an unknown option names the nearest
+one.
 
-Source: the options of rocketmq-externals/rocketmq-spark and of Spark's Kafka source, whose names
-and values are kept where the meaning is the same.
+Source: the options of rocketmq-externals/rocketmq-spark and of Spark's Kafka source. Names and
+values are the same where the meaning is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from glob import glob
 from typing import Any, Final, NamedTuple
-
-import msgspec
 
 from wakelog.client.options import ClientOptions
 from wakelog.spark.bounds import Topics
@@ -26,45 +24,51 @@ from wakelog.spark.columns import (
 )
 from wakelog.spark.errors import OptionError
 from wakelog.spark.option_texts import (
-    TLS_FIELDS,
-    TLS_FLAGS,
+    CONNECTION_OPTIONS,
+    Reader,
+    number_from,
     one_of,
-    read_addresses,
     read_batch_bytes,
     read_bytes,
-    read_count,
-    read_credentials,
+    read_columns,
     read_delay_ms,
     read_expression,
     read_flag,
     read_group,
     read_moment_ms,
-    read_names,
-    read_number,
     read_paths,
     read_pattern,
-    read_secret,
     read_tags,
     read_text,
-    read_tls,
     read_topics,
+    read_values,
+    take_client_options,
+)
+from wakelog.spark.positions import (
+    Position,
+    read_assignment,
+    read_begin,
+    read_end,
+    read_offsets,
+    take_begin,
+    take_end,
 )
 from wakelog.spark.records.record_walk import BATCH_BYTES, BATCH_ROWS
 from wakelog.spark.snapshots import read_snapshots
 from wakelog.spark.stores import named_paths
 from wakelog.storage.retention.snapshot import Snapshot
 
-EARLIEST: Final = "earliest"
-LATEST: Final = "latest"
 DEFAULT_GROUP: Final = "wakelog-spark"
 TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
-"""As Spark's Kafka source: how long `minOffsetsPerTrigger` may hold messages back."""
+"""How long `minOffsetsPerTrigger` may hold messages back, as in Spark's Kafka source."""
+CLOCK_STEP_MS: Final = 60_000
+"""How far the clock of a broker may have stepped back; NTP steps by far less."""
 
 
 class ReadOptions(NamedTuple):
-    """What the user asked for, checked one by one; offsets and times are still words.
+    """The options of a read, each one checked; positions are not resolved yet.
 
-    remote: None for files. pull_count: of messages in one response.
+    remote: None for reads of files. pull_count: messages in one response.
     """
 
     store_path: str = ""
@@ -75,14 +79,9 @@ class ReadOptions(NamedTuple):
     topics: Topics = Topics()
     tags: tuple[str, ...] = ()
     sql: str = ""
-    starting_offsets: str = ""
-    ending_offsets: str = ""
-    starting_timestamp: int | None = None
-    ending_timestamp: int | None = None
-    starting_by_timestamp: str = ""
-    ending_by_timestamp: str = ""
+    begin: Position = Position()
+    end: Position = Position()
     by_timestamp_strategy: str = "error"
-    starting_group: str = ""
     offsets_per_trigger_max: int | None = None
     offsets_per_trigger_min: int | None = None
     trigger_delay_max_ms: int = TRIGGER_DELAY_MS
@@ -92,8 +91,7 @@ class ReadOptions(NamedTuple):
     partition_bytes_max: int | None = None
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = ()
-    pushdown: bool = False
-    clock_step_ms: int | None = None
+    clock_step_ms: int = CLOCK_STEP_MS
     schema_mode: str = "rocketmq"
     include_headers: bool = True
     properties_format: str = "map"
@@ -104,7 +102,7 @@ class ReadOptions(NamedTuple):
     committing_group: str = ""
 
     def column_types(self) -> dict[str, str]:
-        """Return all columns of the table asked for, whether or not they were chosen."""
+        """Return all columns of the table, chosen or not."""
         if self.table == "damage":
             return dict(DAMAGE_COLUMNS)
         if self.schema_mode == "kafka":
@@ -116,90 +114,82 @@ class ReadOptions(NamedTuple):
         return columns
 
 
-class _Option(NamedTuple):
-    """One option: its field of `ReadOptions`, what reads its text, and when it may be given.
+def _read_pushdown(text: str) -> None:
+    """Refuse `true`: Spark 4.3 keeps the plan of the last filters for every use of a table."""
+    if read_flag(text):
+        raise ValueError(
+            "false only: Spark would use the filters of one query of a table for the others too, "
+            "and rows would be missing. Say what to read in topic, assign, startingOffsets, "
+            "startingTimestamp and their like"
+        )
 
-    remote_only: for the wire; a field of `ClientOptions` is written `remote.` before its name.
-    file_only: for files.
+
+class _Option(NamedTuple):
+    """One option: its field, the reader of its text, and the queries that may have it.
+
+    query: "stream", "batch", or "" for both. way: "file", "wire", or "" for both.
     """
 
     field: str
-    read: Callable[[str], Any]
-    stream_only: bool = False
-    batch_only: bool = False
-    remote_only: bool = False
-    file_only: bool = False
+    read: Reader
+    query: str = ""
+    way: str = ""
 
 
 _OPTIONS: Final[Mapping[str, _Option]] = {
     "storePath": _Option("store_path", read_text),
     "path": _Option("store_path", read_text),
     "paths": _Option("store_path", read_paths),
-    "snapshot": _Option("snapshots", read_snapshots, batch_only=True, file_only=True),
+    "snapshot": _Option("snapshots", read_snapshots, "batch", "file"),
     "readMode": _Option("mode", one_of("auto", "file", "remote", "ray")),
-    "nameServer": _Option("remote.name_servers", read_addresses, remote_only=True),
-    "namesrvAddr": _Option("remote.name_servers", read_addresses, remote_only=True),
-    "consumerGroup": _Option("remote.group", read_group, remote_only=True),
-    "fetchTimeoutMs": _Option("remote.timeout_ms", read_count, remote_only=True),
-    "fetchOffset.numRetries": _Option("remote.retries_max", read_number, remote_only=True),
-    "fetchOffset.retryIntervalMs": _Option("remote.pause_ms", read_number, remote_only=True),
-    "pullBatchSize": _Option("pull_count", read_count, remote_only=True),
-    "accessKey": _Option("remote.access_key", read_secret, remote_only=True),
-    "secretKey": _Option("remote.secret_key", read_secret, remote_only=True),
-    "securityToken": _Option("remote.security_token", read_secret, remote_only=True),
-    **{
-        word: _Option(
-            f"remote.{field}", read_flag if word in TLS_FLAGS else read_secret, remote_only=True
-        )
-        for word, field in TLS_FIELDS.items()
-    },
-    "commitOffsetsToGroup": _Option(
-        "committing_group", read_group, stream_only=True, remote_only=True
-    ),
-    "table": _Option("table", one_of("messages", "damage"), batch_only=True, file_only=True),
+    **{name: _Option(*row, way="wire") for name, row in CONNECTION_OPTIONS.items()},
+    "consumerGroup": _Option("group", read_group, way="wire"),
+    "fetchTimeoutMs": _Option("timeout_ms", number_from(1), way="wire"),
+    "fetchOffset.numRetries": _Option("retries_max", number_from(0), way="wire"),
+    "fetchOffset.retryIntervalMs": _Option("pause_ms", number_from(0), way="wire"),
+    "pullBatchSize": _Option("pull_count", number_from(1), way="wire"),
+    "commitOffsetsToGroup": _Option("committing_group", read_group, "stream", "wire"),
+    "table": _Option("table", one_of("messages", "damage"), "batch", "file"),
     "topic": _Option("subscribe", read_topics),
     "subscribe": _Option("subscribe", read_topics),
     "subscribePattern": _Option("pattern", read_pattern),
-    "assign": _Option("assign", read_text),
+    "assign": _Option("assign", read_assignment),
     "subExpression": _Option("tags", read_tags),
     "sqlFilter": _Option("sql", read_expression),
-    "startingOffsets": _Option("starting_offsets", read_text),
-    "endingOffsets": _Option("ending_offsets", read_text, batch_only=True),
-    "startingTimestamp": _Option("starting_timestamp", read_moment_ms),
-    "endingTimestamp": _Option("ending_timestamp", read_moment_ms, batch_only=True),
-    "startingOffsetsByTimestamp": _Option("starting_by_timestamp", read_text),
-    "endingOffsetsByTimestamp": _Option("ending_by_timestamp", read_text, batch_only=True),
+    "startingOffsets": _Option("starting_offsets", read_begin),
+    "endingOffsets": _Option("ending_offsets", read_end, "batch"),
+    "startingTimestamp": _Option("starting_time_ms", read_moment_ms),
+    "endingTimestamp": _Option("ending_time_ms", read_moment_ms, "batch"),
+    "startingOffsetsByTimestamp": _Option("starting_times_ms", read_offsets),
+    "endingOffsetsByTimestamp": _Option("ending_times_ms", read_offsets, "batch"),
     "startingOffsetsByTimestampStrategy": _Option(
         "by_timestamp_strategy", one_of("error", "latest")
     ),
     "startingOffsetsFromGroup": _Option("starting_group", read_text),
-    "maxOffsetsPerTrigger": _Option("offsets_per_trigger_max", read_count, stream_only=True),
-    "minOffsetsPerTrigger": _Option("offsets_per_trigger_min", read_count, stream_only=True),
-    "maxTriggerDelay": _Option("trigger_delay_max_ms", read_delay_ms, stream_only=True),
-    "maxBytesPerTrigger": _Option(
-        "bytes_per_trigger_max", read_bytes, stream_only=True, file_only=True
-    ),
-    "minPartitions": _Option("partitions_min", read_count),
-    "maxRecordsPerPartition": _Option("partition_records_max", read_count),
-    "maxBytesPerPartition": _Option("partition_bytes_max", read_bytes, file_only=True),
+    "maxOffsetsPerTrigger": _Option("offsets_per_trigger_max", number_from(1), "stream"),
+    "minOffsetsPerTrigger": _Option("offsets_per_trigger_min", number_from(1), "stream"),
+    "maxTriggerDelay": _Option("trigger_delay_max_ms", read_delay_ms, "stream"),
+    "maxBytesPerTrigger": _Option("bytes_per_trigger_max", read_bytes, "stream", "file"),
+    "minPartitions": _Option("partitions_min", number_from(1)),
+    "maxRecordsPerPartition": _Option("partition_records_max", number_from(1)),
+    "maxBytesPerPartition": _Option("partition_bytes_max", read_bytes, way="file"),
     "failOnDataLoss": _Option("fail_on_data_loss", read_flag),
     "includeSystemTopics": _Option("include_system", read_flag),
     "includeRetry": _Option("include_retry", read_flag),
     "includeDlq": _Option("include_dlq", read_flag),
-    "columns": _Option("columns", read_names),
-    "pushdown": _Option("pushdown", read_flag, batch_only=True),
-    "maxClockStep": _Option("clock_step_ms", read_delay_ms, file_only=True),
+    "columns": _Option("columns", read_columns),
+    "pushdown": _Option("pushdown", _read_pushdown, "batch"),
+    "maxClockStep": _Option("clock_step_ms", read_delay_ms, way="file"),
     "schemaMode": _Option("schema_mode", one_of("rocketmq", "kafka")),
     "includeHeaders": _Option("include_headers", read_flag),
     "propertiesFormat": _Option("properties_format", one_of("map", "json")),
     "decompress": _Option("decompress", read_flag),
     "verifyCrc": _Option("verify_crc", read_flag),
-    "arrowBatchRows": _Option("batch_rows", read_count),
+    "arrowBatchRows": _Option("batch_rows", number_from(1)),
     "arrowBatchBytes": _Option("batch_bytes", read_batch_bytes),
 }
-
+_TABLE: Final = {name: (option.field, option.read) for name, option in _OPTIONS.items()}
 _BY_LOWER: Final = {name.lower(): name for name in _OPTIONS}
-
 _OF_OTHER_SOURCES: Final = {
     "group": "consumerGroup",
     "kafka.group.id": "consumerGroup",
@@ -208,23 +198,21 @@ _OF_OTHER_SOURCES: Final = {
     "kafkaconsumer.polltimeoutms": "fetchTimeoutMs",
     "pulltimeoutms": "fetchTimeoutMs",
 }
-"""By lower name, what rocketmq-spark and Spark's Kafka source call otherwise."""
+"""Names in rocketmq-spark and in Spark's Kafka source, in lower case, to the names here."""
 _OF_A_CATALOG: Final = "provider"
-"""What Spark adds to the options of CREATE TABLE."""
-_ALIASES: Final = (
-    ("storePath", "path", "paths"),
-    ("topic", "subscribe"),
-    ("nameServer", "namesrvAddr"),
-)
-_REMOTE_FIELD: Final = "remote."
-_ONE_OF: Final = ("subscribe", "subscribePattern", "assign")
+"""Spark adds this to the options of CREATE TABLE."""
+_TOPIC_FIELDS: Final = {
+    "subscribe": "subscribe",
+    "pattern": "subscribePattern",
+    "assign": "assign",
+}
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """Read what a user gave. Raises: OptionError."""
     if _OF_A_CATALOG in options:
         raise OptionError(
-            "a table of Spark's catalog cannot be read by a source in Python, and would be empty: "
+            "a source in Python cannot serve a table of Spark's catalog, which would be empty: "
             "say CREATE TEMPORARY VIEW in the place of CREATE TABLE"
         )
     given: dict[str, str] = {}
@@ -233,16 +221,11 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         if name is None:
             raise OptionError(_unknown(word))
         given[name] = text
-    values: dict[str, Any] = {}
-    for name, text in given.items():
-        option = _OPTIONS[name]
-        try:
-            values[option.field] = option.read(text)
-        except ValueError as error:
-            raise OptionError(f"option {name} is {text!r}; it takes {error}") from error
-    _check_together(given)
-    values["remote"] = _remote(values, given)
-    values["topics"] = _topics(values)
+    values = read_values(given, _TABLE)
+    values.pop("pushdown", None)
+    values["remote"] = _take_remote(values, given)
+    values["topics"] = _take_topics(values)
+    values["begin"], values["end"] = take_begin(values), take_end(values)
     read = ReadOptions(**values)
     chosen_columns(read.column_types(), read.columns)
     return read
@@ -251,21 +234,22 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
 def check_use(options: Mapping[str, str], *, stream: bool) -> None:
     """Refuse options of the other kind of query. Raises: OptionError."""
     for word in options:
-        option = _OPTIONS[_BY_LOWER[word.lower()]]
-        if option.stream_only and not stream:
-            raise OptionError(f"option {_BY_LOWER[word.lower()]} is for streams only")
-        if option.batch_only and stream:
-            raise OptionError(f"option {_BY_LOWER[word.lower()]} is for batch reads only")
+        name = _BY_LOWER[word.lower()]
+        if _OPTIONS[name].query == "stream" and not stream:
+            raise OptionError(f"option {name} is for streams only")
+        if _OPTIONS[name].query == "batch" and stream:
+            raise OptionError(f"option {name} is for batch reads only")
 
 
 def options_of(options: Mapping[str, str], *, remote: bool) -> dict[str, str]:
-    """Return options without those that go with the other way of reading alone."""
-    found = {}
-    for word, text in options.items():
-        option = _OPTIONS.get(_BY_LOWER.get(word.lower(), ""))
-        if option is None or not (option.file_only if remote else option.remote_only):
-            found[word] = text
-    return found
+    """Return the options without those that only the other way of reading has."""
+    other = "file" if remote else "wire"
+    names = {word: _BY_LOWER.get(word.lower()) for word in options}
+    return {
+        word: text
+        for word, text in options.items()
+        if (name := names[word]) is None or _OPTIONS[name].way != other
+    }
 
 
 def _unknown(word: str) -> str:
@@ -274,52 +258,32 @@ def _unknown(word: str) -> str:
     return f"there is no option {word!r}{meant}"
 
 
-def _check_together(given: Mapping[str, str]) -> None:
-    for names in _ALIASES:
-        there = [name for name in names if name in given]
-        if len({given[name] for name in there}) > 1:
-            raise OptionError(f"options {' and '.join(there)} are one, with two values")
-    topics = [
-        name for name in _ONE_OF if name in given or (name == _ONE_OF[0] and "topic" in given)
-    ]
-    if len(topics) > 1:
-        raise OptionError(f"options {' and '.join(topics)} exclude one another")
-
-
-def _remote(values: dict[str, Any], given: Mapping[str, str]) -> ClientOptions | None:
-    """Take out what is of the wire, and say whether it is what this query reads.
+def _take_remote(values: dict[str, Any], given: Mapping[str, str]) -> ClientOptions | None:
+    """Take the fields of the wire out; return None if the query reads files.
 
     Raises: OptionError.
     """
-    fields = {
-        name.removeprefix(_REMOTE_FIELD): values.pop(name)
-        for name in list(values)
-        if name.startswith(_REMOTE_FIELD)
-    }
-    fields.setdefault("group", DEFAULT_GROUP)
-    fields["credentials"] = read_credentials(fields)
-    fields["tls"] = read_tls(fields)
-    path, servers = values.get("store_path"), fields.get("name_servers")
-    snapshots = values.get("snapshots")
-    mode = _way(values.pop("mode", "auto"), path, servers, snapshots)
-    other = "file_only" if mode == "remote" else "remote_only"
-    for name in given if not ((path or snapshots) and servers) else ():
-        if getattr(_OPTIONS[name], other):
-            way = "over the wire, from nameServer" if mode == "remote" else "files, from storePath"
+    client = take_client_options(values, group=DEFAULT_GROUP)
+    path, snapshots = values.get("store_path"), values.get("snapshots")
+    mode = _choose_way(values.pop("mode", "auto"), path, client.name_servers, snapshots)
+    other = "file" if mode == "wire" else "wire"
+    for name in given if not ((path or snapshots) and client.name_servers) else ():
+        if _OPTIONS[name].way == other:
+            way = "over the wire, from nameServer" if mode == "wire" else "files, from storePath"
             raise OptionError(f"option {name} does not go with reading {way}")
-    return ClientOptions(**fields) if mode == "remote" else None
+    return client if mode == "wire" else None
 
 
-def _way(mode: str, path: Any, servers: Any, snapshots: Any) -> str:
-    """Return whether it is files or the wire that is read. Raises: OptionError."""
+def _choose_way(mode: str, path: Any, servers: Any, snapshots: Any) -> str:
+    """Return "file" or "wire". Raises: OptionError."""
     if path and snapshots:
         raise OptionError("options snapshot and storePath exclude one another")
     if mode == "ray" and not snapshots:
         raise OptionError(
-            "option snapshot is missing: readMode ray reads what a broker of actors hands over"
+            "option snapshot is missing: readMode ray reads what the actor of a broker hands over"
         )
     if mode == "auto":
-        is_here = snapshots or (path and (not servers or _is_seen(path)))
+        is_here = snapshots or (path and (not servers or _is_visible(path)))
         mode = "file" if is_here else "remote"
     if mode == "remote" and snapshots:
         raise OptionError("option snapshot does not go with reading over the wire")
@@ -330,64 +294,23 @@ def _way(mode: str, path: Any, servers: Any, snapshots: Any) -> str:
             "option storePath is missing, the store directory to read; or nameServer, to read "
             "over the wire"
         )
-    return "file" if mode == "ray" else mode
+    return "wire" if mode == "remote" else "file"
 
 
-def _is_seen(store_path: str) -> bool:
-    """Tell whether anything lies where files would be read from, as seen from here."""
+def _is_visible(store_path: str) -> bool:
+    """Whether any path to read from exists on this machine."""
     return any(glob(path) for _, path in named_paths(store_path))
 
 
-def _topics(values: dict[str, Any]) -> Topics:
-    assigned = values.pop("assign", None)
+def _take_topics(values: dict[str, Any]) -> Topics:
+    given = [name for field, name in _TOPIC_FIELDS.items() if field in values]
+    if len(given) > 1:
+        raise OptionError(f"options {' and '.join(given)} exclude one another")
     return Topics(
         names=frozenset(values.pop("subscribe", ())),
         pattern=values.pop("pattern", ""),
-        assigned=None if assigned is None else read_assignment(assigned),
+        assigned=values.pop("assign", None),
         include_system=values.pop("include_system", False),
         include_retry=values.pop("include_retry", False),
         include_dlq=values.pop("include_dlq", False),
     )
-
-
-def read_assignment(text: str) -> dict[str, dict[str, frozenset[int]]]:
-    """Read `{"topic":{"broker":[0,1]}}`, or `{"topic":[0,1]}` of every broker (the name "").
-
-    Raises: OptionError.
-    """
-    by_broker = _decoded(text, dict[str, dict[str, list[int]] | list[int]], "assign")
-    return {
-        topic: {
-            broker: frozenset(queues)
-            for broker, queues in (found if isinstance(found, dict) else {"": found}).items()
-        }
-        for topic, found in by_broker.items()
-    }
-
-
-Offsets = dict[str, dict[str, dict[int, int]]]
-"""Topic to broker name, "" for any, to queue id to an offset or a time."""
-
-
-def read_offsets(text: str, option: str) -> Offsets:
-    """Read `{"topic":{"broker":{"0":5}}}`, or `{"topic":{"0":5}}` of every broker.
-
-    Raises: OptionError.
-    """
-    kind = dict[str, dict[str, dict[str, int] | int]]
-    found: Offsets = {}
-    for topic, inner in _decoded(text, kind, option).items():
-        for word, value in inner.items():
-            broker, queues = (word, value) if isinstance(value, dict) else ("", {word: value})
-            for queue, offset in queues.items():
-                if not queue.isdecimal():
-                    raise OptionError(f"option {option}: {queue!r} is no queue id")
-                found.setdefault(topic, {}).setdefault(broker, {})[int(queue)] = offset
-    return found
-
-
-def _decoded(text: str, kind: Any, option: str) -> Any:
-    try:
-        return msgspec.json.decode(text, type=kind)
-    except msgspec.DecodeError as error:
-        raise OptionError(f"option {option} is {text!r}: {error}") from error

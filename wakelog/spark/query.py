@@ -69,16 +69,8 @@ class Query:
 
     def plan(self, views: Sequence[StoreView], selection: Selection) -> list[PlannedTask]:
         """Plan a batch read. Raises: DataLost."""
-        bounds = {view.store.broker: self._bounds(view, selection) for view in views}
+        bounds = {view.store.broker: read_bounds(selection, view) for view in views}
         return self.plan_bounds(views, selection, bounds)
-
-    def _bounds(self, view: StoreView, selection: Selection) -> tuple[int, int]:
-        begin, end = read_bounds(selection, view)
-        step_ms = self.options.clock_step_ms
-        if selection.store_ms is not None and step_ms is not None and begin < end:
-            first, last = view.bytes_of_times(*selection.store_ms, step_ms)
-            begin, end = max(begin, first), min(end, last)
-        return begin, max(begin, end)
 
     def plan_bounds(
         self,

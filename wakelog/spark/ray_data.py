@@ -28,10 +28,11 @@ from wakelog.spark.columns import chosen_columns
 from wakelog.spark.errors import OptionError, SourceError
 from wakelog.spark.handoff import snapshot_text
 from wakelog.spark.options import ReadOptions, check_use, read_options
+from wakelog.spark.positions import EARLIEST_OFFSET, LATEST_OFFSET
 from wakelog.spark.query import PlannedTask, Query, row_options
 from wakelog.spark.records.arrow_types import arrow_schema_of
 from wakelog.spark.snapshots import explained
-from wakelog.spark.starts import EARLIEST_OFFSET, LATEST_OFFSET, read_bounds
+from wakelog.spark.starts import read_bounds
 from wakelog.storage.file_system import RealFileSystem
 
 if TYPE_CHECKING:

@@ -25,7 +25,6 @@ from pyspark.sql.datasource import (
     DataSourceReader,
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
-    Filter,
     InputPartition,
 )
 from pyspark.sql.types import StructType
@@ -33,15 +32,12 @@ from pyspark.sql.types import StructType
 from wakelog.spark.columns import NULLABLE, check_type, chosen_columns
 from wakelog.spark.errors import OptionError
 from wakelog.spark.options import ReadOptions, check_use, read_options
-from wakelog.spark.pushdown import push
 from wakelog.spark.query import Query
 from wakelog.spark.tasks import LogPartition, damage_batches, read_messages
 from wakelog.spark.worker_memory import freeze
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from wakelog.spark.bounds import Selection
 
 NAME: Final = "rocketmq"
 
@@ -68,7 +64,7 @@ class RocketMQSource(DataSource):
         check_schema(options, schema)
         if options.table == "damage":
             return DamageReader(options, schema)
-        return PushdownReader(options, schema) if options.pushdown else LogReader(options, schema)
+        return LogReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a stream. Raises: OptionError."""
@@ -112,17 +108,12 @@ class LogReader(DataSourceReader):
 
     def _plan(self) -> list[InputPartition]:
         if self._options.remote is not None:
-            from wakelog.spark.remote.plan import PulledPartition
-            from wakelog.spark.remote.query import plan_query
+            from wakelog.spark.remote.query import PulledPartition, plan_query
 
-            return [PulledPartition(x) for x in plan_query(self._options, self._narrowed)]
+            return [PulledPartition(x) for x in plan_query(self._options)]
         query = Query(self._options, columns=self._schema.names)
         views = query.views()
-        selection = self._narrowed(query.select(views))
-        return [LogPartition(planned) for planned in query.plan(views, selection)]
-
-    def _narrowed(self, selection: Selection) -> Selection:
-        return selection
+        return [LogPartition(planned) for planned in query.plan(views, query.select(views))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task. Raises: DataLost, ClientError."""
@@ -131,23 +122,6 @@ class LogReader(DataSourceReader):
 
             return read_pulled(self._options, self._schema, partition)
         return read_messages(self._options, self._schema, partition)
-
-
-class PushdownReader(LogReader):
-    """Reads messages, and takes filters into the scan; Spark applies them again to what comes."""
-
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        """Know no filter yet."""
-        super().__init__(options, schema)
-        self._filters: list[Filter] = []
-
-    def pushFilters(self, filters: list[Filter]) -> list[Filter]:
-        """Keep what narrows the scan; return all, since narrowing may leave more than matches."""
-        self._filters = filters
-        return filters
-
-    def _narrowed(self, selection: Selection) -> Selection:
-        return push(selection, self._filters, kafka=self._options.schema_mode == "kafka")
 
 
 class DamageReader(LogReader):

@@ -13,9 +13,9 @@ org.apache.rocketmq.broker.offset.ConsumerOffsetManager (4.9.3).
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from itertools import accumulate, islice, takewhile
+from itertools import islice, takewhile
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -57,8 +57,6 @@ WALKED_SEGMENTS_MAX: Final = 8
 LOOKED_AT_QUEUES_MAX: Final = 256
 """Queues among which the largest are looked for; each costs some reads."""
 CUTTING_QUEUES_MAX: Final = 4
-BORDER_BYTES: Final = 1 << 20
-"""So near to a time's place in the log is near enough: a task reads as much in a millisecond."""
 
 Array = np.ndarray[Any, Any]
 Queue = tuple[str, int]
@@ -166,57 +164,6 @@ class StoreView:
                 if len(found):
                     return int(numbers[found[0], PHYSICAL_OFFSET])
         return None
-
-    def bytes_of_times(self, begin_ms: int, end_ms: int, step_ms: int) -> tuple[int, int]:
-        """Return where all records lie that were stored in [begin_ms, end_ms).
-
-        That is so if the clock never stepped back by more than `step_ms`: a record from before
-        `begin_ms` and a step more is behind older ones alone, and likewise at the end. It is the
-        whole log where the segments show a larger step.
-        """
-        segments = [part for part in self.store.segments if part.begin < self.end]
-        times = [(part, time) for part in segments if (time := self._first_time(part)) is not None]
-        newest = accumulate((time for _, time in times), max)
-        whole = self.store.begin, self.end
-        if any(time < most - step_ms for (_, time), most in zip(times, newest, strict=True)):
-            return whole
-        begin, end = whole
-        old = [part for part, time in times if time < begin_ms - step_ms]
-        if old:
-            begin, _ = self._border(old[-1], begin_ms - step_ms, dict(times), step_ms)
-        new = [part for part, time in times if time >= end_ms + step_ms]
-        before = [part for part in segments if not new or part.begin < new[0].begin]
-        if not before:
-            return begin, begin
-        _, end = self._border(before[-1], end_ms + step_ms, dict(times), step_ms)
-        return begin, max(begin, end)
-
-    def _border(
-        self, segment: Segment, time_ms: int, times: Mapping[Segment, int], step_ms: int
-    ) -> tuple[int, int]:
-        """Return two places in a segment near to each other, of before and of behind a time.
-
-        They are the segment's begin and end, or records that queues know and that say so.
-        times: of the first records of segments, by which a wrong one is told.
-        """
-        whole = begin, end = segment.begin, min(segment.end, self.end)
-        queues = self._largest_queues()
-        later = [time for part, time in times.items() if part.begin >= segment.end]
-        least, most = times.get(segment), min(later, default=None)
-        file = self._opened(segment)
-        if file is None or not queues or least is None:
-            return whole
-        with closing(file):
-            while end - begin > BORDER_BYTES:
-                part = ReadRange(self.store.broker, segment, begin, end)
-                found = self._proved_begins(part, [(begin + end) // 2], queues)
-                if not found:
-                    break
-                stored_ms = _head(file, found[0])[6]
-                if stored_ms < least - step_ms or (most is not None and stored_ms > most + step_ms):
-                    return whole
-                begin, end = (found[0], end) if stored_ms < time_ms else (begin, found[0])
-        return begin, end
 
     def committed(self, group: str) -> dict[Queue, int]:
         """Return the offsets that a consumer group has committed. Raises: StoreUnreadable."""

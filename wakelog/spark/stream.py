@@ -1,41 +1,29 @@
-"""What Spark calls for `spark.readStream.format("rocketmq")`: how far to read, from what it read.
+"""What Spark calls for `spark.readStream.format("rocketmq")` over files.
 
-A stream's offset is one place in each broker's log, and where single queues began, if they did not
-begin there:
+The offset of a stream is one place in each broker's log, and the begins of single queues if they
+differ from that place:
 
     {"v": 1, "log": {"broker-a": 12345}, "tails": {"broker-a": 3141592653},
      "offsets": {"broker-a": {"topic": {"0": 7}}}, "places": {...}}
 
-So a micro-batch is a stretch of each log. It is the same after any restart, and costs no look at
-what was read before but for some bytes before that place (`log_end.tail_of`): if they are others,
-the log was cut off and has gone on otherwise.
+So a micro-batch is a stretch of each log, and is the same after any restart. A stream does not read
+older messages again, only some bytes before its place (`log_end.tail_of`). If these bytes differ,
+the log was cut off and has other messages there now.
 
-    maxOffsetsPerTrigger, maxBytesPerTrigger   a micro-batch ends with the record that fills them;
-                                               each broker gets its share of what waits
-    minOffsetsPerTrigger, maxTriggerDelay      nothing is read until so much waits, or so long
-    availableNow                               nothing is read that came after the start
+A limit ends a micro-batch with the record that fills it; each broker gets its share of what waits.
 
-Invariants: an offset that was given is never below one given before; rows between two offsets do
-not depend on when they are read.
-
-Source: Spark's Kafka source for the options' meaning.
+Invariants: a returned offset is never below an earlier one; rows between two offsets do not depend
+on when they are read.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
 from wakelog.spark.bounds import Bounds, QueueKey, Selection
@@ -48,6 +36,7 @@ from wakelog.spark.starts import read_bounds
 from wakelog.spark.store_view import StoreView
 from wakelog.spark.stores import StoreLog
 from wakelog.spark.tasks import LogPartition, read_messages
+from wakelog.spark.trigger import Offset, TriggeredStream
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.kernels.layout import PHYSICAL_OFFSET, SIZE
 
@@ -55,13 +44,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 VERSION: Final = 1
-Offset = dict[str, Any]
 Places = dict[str, int]
-"""By broker name, a physical offset."""
+"""Broker name to physical offset."""
 
 
-class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """See the module. Lives in one Python process of the driver while the stream runs."""
+class LogStreamReader(TriggeredStream):
+    """See the module."""
 
     def __init__(
         self,
@@ -70,14 +58,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         *,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Look at nothing yet."""
-        self._options = options
-        self._schema = schema
+        """Read nothing yet."""
+        super().__init__(options, schema, now_s=now_s)
         self._fs = RealFileSystem()
         self._query = Query(options, self._fs)
-        self._hold = TriggerHold(options, now_s)
-        self._target: Places | None = None
-        self._latest: Offset | None = None
 
     def initialOffset(self) -> Offset:
         """Return where the options say that a new stream begins. Raises: SourceError."""
@@ -92,28 +76,21 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 offset[name] = found
         return offset
 
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """Return a limit of the options; whatever else they say is applied along with it."""
-        return default_limit(self._options)
-
     def prepareForTriggerAvailableNow(self) -> None:
-        """Take what there is now for all that this run will read."""
+        """Limit this run to the messages that there are now."""
         self._target = {view.store.broker: view.end for view in self._query.views()}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """Return how far the next micro-batch goes, `start` itself if there is nothing for it."""
+        """Return the end of the next micro-batch, `start` itself if there is nothing to read."""
         views = self._query.views(start["log"])
         begins = self._begins(start, views)
         ends = {view.store.broker: max(view.end, begins[view.store.broker]) for view in views}
-        if self._target is not None:
-            target = self._target
-            ends = {name: min(end, target.get(name, begins[name])) for name, end in ends.items()}
-            ends = {name: max(end, begins[name]) for name, end in ends.items()}
+        ends = self._within_target(begins, ends)
         self._latest = self._offset(start, views, ends)
         if not isinstance(limit, ReadAllAvailable):
             selection = selection_of(self._options, start)
             backlog = _Backlog(views, selection, begins, ends)
-            if self._target is None and self._hold.holds_back(backlog.holds):
+            if self._must_wait(backlog.has_messages):
                 return start
             ends = self._limited(backlog, ends)
         if ends == start["log"]:
@@ -121,7 +98,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._latest if ends == self._latest["log"] else self._offset(start, views, ends)
 
     def _offset(self, start: Offset, views: Sequence[StoreView], log: Places) -> Offset:
-        """Return an offset that goes on from `start` to these places."""
+        """Return the offset that continues `start` up to these places."""
         found = {
             view.store.broker: tail_of(self._fs, view.store, log[view.store.broker])
             for view in views
@@ -130,7 +107,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**start, "log": log, **({"tails": tails} if tails else {})}
 
     def _begins(self, start: Offset, views: Sequence[StoreView]) -> Places:
-        """Return where reading goes on in each log. Raises: DataLost."""
+        """Return where reading continues in each log. Raises: DataLost."""
         log: Mapping[str, int] = start["log"]
         begins = {}
         missing = log.keys() - {view.store.broker for view in views}
@@ -142,15 +119,15 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._options.fail_on_data_loss:
                 if begin < store.begin:
                     raise DataLost(
-                        f"the log of {store.broker} begins at physical offset {store.begin} now; "
-                        f"the stream has read it up to {begin} only"
+                        f"the log of {store.broker} begins at physical offset {store.begin} now, "
+                        f"and the stream has read it only up to {begin}"
                     )
                 self._check_reaches(store, start)
             begins[store.broker] = max(begin, store.begin)
         return begins
 
     def _check_reaches(self, store: StoreLog, offset: Offset) -> None:
-        """Tell whether a log still goes up to an offset of the stream. Raises: DataLost."""
+        """Check that a log still reaches an offset of the stream. Raises: DataLost."""
         place = offset["log"].get(store.broker, store.begin)
         if place > store.files_end:
             raise DataLost(
@@ -159,8 +136,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         if not has_tail(self._fs, store, place, offset.get("tails", {})):
             raise DataLost(
-                f"the log of {store.broker} was cut off: what is before physical offset {place}, "
-                "up to which the stream has read it, is something else now"
+                f"the log of {store.broker} was cut off: the stream has read it up to physical "
+                f"offset {place}, and other bytes are before that place now"
             )
 
     def _limited(self, backlog: _Backlog, ends: Places) -> Places:
@@ -170,10 +147,6 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             by_bytes = backlog.ends_after_bytes(self._options.bytes_per_trigger_max)
             ends = {name: min(end, by_bytes[name]) for name, end in ends.items()}
         return ends
-
-    def reportLatestOffset(self) -> Offset | None:
-        """Return the end of all that was there at the last look."""
-        return self._latest
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """Plan a micro-batch. Raises: SourceError."""
@@ -191,56 +164,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Yield the rows of one task. Raises: DataLost."""
         return read_messages(self._options, self._schema, partition)
 
-    def commit(self, end: Offset) -> None:
-        """Do nothing: the checkpoint is Spark's."""
-
-    def stop(self) -> None:
-        """Do nothing: no file stays open."""
-
-
-def default_limit(options: ReadOptions) -> ReadLimit:
-    """Return a limit that tells a query with limits from one that wants all there is.
-
-    Spark gives it back with each look, or `ReadAllAvailable` in its place if it wants all.
-    """
-    if options.offsets_per_trigger_max is not None:
-        return ReadMaxRows(options.offsets_per_trigger_max)
-    if options.bytes_per_trigger_max is not None:
-        return ReadMaxBytes(options.bytes_per_trigger_max)
-    if options.offsets_per_trigger_min is not None:
-        return ReadMinRows(options.offsets_per_trigger_min)
-    return ReadAllAvailable()
-
-
-class TriggerHold:
-    """`minOffsetsPerTrigger` and `maxTriggerDelay` of one stream."""
-
-    def __init__(self, options: ReadOptions, now_s: Callable[[], float]) -> None:
-        """Hold nothing yet."""
-        self._rows_min = options.offsets_per_trigger_min
-        self._delay_max_ms = options.trigger_delay_max_ms
-        self._now_s = now_s
-        self._since_s: float | None = None
-
-    def holds_back(self, holds: Callable[[int], bool]) -> bool:
-        """Tell whether too little waits, and not for too long.
-
-        holds: tells whether so many messages wait; asked only where the options have a minimum.
-        """
-        if self._rows_min is None:
-            return False
-        now_s = self._now_s()
-        if self._since_s is None:
-            self._since_s = now_s
-        waited_ms = (now_s - self._since_s) * 1000
-        if holds(self._rows_min) or waited_ms >= self._delay_max_ms:
-            self._since_s = now_s
-            return False
-        return True
-
 
 class _Backlog:
-    """What waits in each log: the records between two places."""
+    """The records that wait in each log, between two places."""
 
     def __init__(
         self, views: Sequence[StoreView], selection: Selection, begins: Places, ends: Places
@@ -251,8 +177,8 @@ class _Backlog:
         self._ends = ends
         self._bytes = {name: end - begins[name] for name, end in ends.items()}
 
-    def holds(self, rows_min: int) -> bool:
-        """Tell whether so many wanted records wait."""
+    def has_messages(self, rows_min: int) -> bool:
+        """Whether at least so many wanted records wait."""
         count = 0
         for view in self._views:
             name = view.store.broker
@@ -264,14 +190,14 @@ class _Backlog:
         return False
 
     def ends_after_rows(self, rows_max: int) -> Places:
-        """Return where each log's share of so many wanted records ends."""
+        """Return the end of each log's share of so many wanted records."""
         return {
             view.store.broker: self._end_after_rows(view, self._share(view, rows_max))
             for view in self._views
         }
 
     def ends_after_bytes(self, bytes_max: int) -> Places:
-        """Return where each log's share of so many bytes ends: one record at least."""
+        """Return the end of each log's share of so many bytes: at least one record."""
         return {
             view.store.broker: self._end_after_bytes(view, self._share(view, bytes_max))
             for view in self._views
@@ -311,7 +237,7 @@ _BEGINS: Final = {"offsets": "queue_begin", "places": "physical_begin"}
 
 
 def selection_of(options: ReadOptions, offset: Offset) -> Selection:
-    """Return what a stream with this offset reads of its micro-batches' stretches."""
+    """Return the selection of a stream with this offset, without the ends of micro-batches."""
     queues: dict[QueueKey, Bounds] = {}
     for name, field in _BEGINS.items():
         for broker, topics in offset.get(name, {}).items():

@@ -245,7 +245,6 @@ SELECTIONS: dict[str, tuple[Selection, list[int]]] = {
     "a queue": (Selection(Topics(assigned={"A": {"b": frozenset({1})}})), [1]),
     "another broker's": (Selection(Topics(assigned={"A": {"c": frozenset({1})}})), []),
     "queue offsets": (Selection(queues={("b", "B", 0): Bounds(queue_begin=8)}), [0, 1, 3]),
-    "a time": (Selection(store_ms=(STORE_MS + 1, STORE_MS + 3)), [1, 2]),
     "tags": (Selection(tags=("x", "zz")), [0]),
     "tags of two bytes": (Selection(tags=("ä",)), [3]),
     "an expression": (Selection(sql="TAGS IN ('xx', 'ä') AND n > 1"), [3]),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.fakes.records import LogBytes, properties
-from wakelog.protocol.java import LONG_MAX, LONG_MIN
+from wakelog.protocol.java import LONG_MAX
 from wakelog.spark.bounds import Bounds
 from wakelog.spark.records.walk_kernel import walk_records, wanted_records
 from wakelog.storage.kernels.integers import Array
@@ -16,7 +16,6 @@ from wakelog.storage.kernels.layout import (
     NUMBER_FIELDS,
     QUEUE_OFFSET,
     REFINE,
-    STORE_TIMESTAMP,
     TAGS_CODE,
 )
 from wakelog.storage.kernels.scan_kernel import scan_records
@@ -65,13 +64,12 @@ def test_columns_are_those_of_the_scan(records_max: int) -> None:
 def test_what_is_wanted_lies_within_every_bound() -> None:
     numbers, _, _ = columns(6)
     numbers[:, QUEUE_OFFSET] = [0, 1, 2, LONG_MAX, 4, 5]
-    numbers[:, STORE_TIMESTAMP] = [0, 10, 20, 30, 40, LONG_MAX]
     numbers[:, GROUP] = [0, 0, 0, 0, 1, -1]
 
-    def wanted(*bounds: Bounds, begin_ms: int = LONG_MIN, end_ms: int = LONG_MAX) -> list[int]:
+    def wanted(*bounds: Bounds) -> list[int]:
         rows = np.empty(6, dtype=np.int64)
         limits = np.array(bounds, dtype=np.int64)
-        count = wanted_records(numbers, 6, limits, begin_ms, end_ms, rows)
+        count = wanted_records(numbers, 6, limits, rows)
         found: list[int] = rows[:count].tolist()
         return found
 
@@ -80,4 +78,3 @@ def test_what_is_wanted_lies_within_every_bound() -> None:
     assert wanted(everything, nothing) == [0, 1, 2, 3]
     assert wanted(Bounds(queue_begin=1, queue_end=2), everything) == [1, 4]
     assert wanted(Bounds(physical_begin=1), everything) == [4]
-    assert wanted(everything, everything, begin_ms=10, end_ms=40) == [1, 2, 3]

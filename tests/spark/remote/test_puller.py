@@ -13,10 +13,10 @@ from wakelog.client.route import QueueAt
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.spark.errors import DataLost
-from wakelog.spark.remote.plan import PulledRange
 from wakelog.spark.remote.pulled_kernel import scan_pulled
 from wakelog.spark.remote.pulled_walk import PulledWalk
 from wakelog.spark.remote.puller import Puller, PullLimits
+from wakelog.spark.remote.query import PulledRange
 from wakelog.storage.kernels.layout import QUEUE_OFFSET
 
 KEY = ("a", "T", 0)

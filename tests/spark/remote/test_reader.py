@@ -15,8 +15,7 @@ from tests.spark.remote.conftest import COUNT, TOPIC, numbered, send
 from wakelog.spark.errors import DataLost
 from wakelog.spark.options import ReadOptions, read_options
 from wakelog.spark.query import row_options
-from wakelog.spark.remote.plan import PulledTask
-from wakelog.spark.remote.query import plan_query
+from wakelog.spark.remote.query import PulledTask, plan_query
 from wakelog.spark.remote.reader import PulledReader
 from wakelog.spark.remote.stream import RemoteStreamReader
 
@@ -29,7 +28,7 @@ def place(row: dict[str, Any]) -> tuple[int, int]:
 
 def planned(cluster: Cluster, **given: str) -> tuple[ReadOptions, list[PulledTask]]:
     options = read_options({"nameServer": cluster.name_server, "topic": TOPIC, **given})
-    return options, plan_query(options, lambda selection: selection)
+    return options, plan_query(options)
 
 
 def pulled(cluster: Cluster, **given: str) -> list[dict[str, Any]]:
@@ -138,11 +137,7 @@ def test_spark_reads_tables_and_streams(spark: SparkSession, wire: Cluster, tmp_
     assert run(range(60)) == list(range(60))
     assert run(range(60, 80)) == list(range(80))
     table = spark.read.format("rocketmq").option("nameServer", wire.name_server)
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    try:
-        pushed = table.options(topic=TOPIC, pushdown="true").load()
-        assert pushed.where("queueId = 1 and queueOffset >= 5").count() == COUNT // 4 - 5
-    finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    queue = {"assign": f'{{"{TOPIC}":[1]}}', "startingOffsets": f'{{"{TOPIC}":{{"1":5}}}}'}
+    assert table.options(**queue).load().count() == COUNT // 4 - 5
     table = spark.read.format("rocketmq").option("nameServer", wire.name_server)
     assert table.options(topic="empty", failOnDataLoss="false").load().collect() == []

@@ -10,7 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from tests.spark.remote.clusters import FakeCluster, Queue, messages, options
 from wakelog.spark.errors import DataLost
-from wakelog.spark.remote.plan import PulledPartition
+from wakelog.spark.remote.query import PulledPartition
 from wakelog.spark.remote.stream import RemoteStreamReader, limited, offset_of, places_of
 
 A0, A1, B0 = ("a", "T", 0), ("a", "T", 1), ("b", "T", 0)

@@ -11,7 +11,7 @@ from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_o
 SERVER = {"nameServer": "a:1"}
 
 
-def test_options_are_read_without_case_and_sparks_own_are_passed_over() -> None:
+def test_options_are_read_without_case_and_those_of_spark_are_ignored() -> None:
     given = {
         "NAMESERVER": "a:9876; b:9877",
         "topic": "T",
@@ -50,7 +50,7 @@ def test_options_are_read_without_case_and_sparks_own_are_passed_over() -> None:
         ({**SERVER, "tls.enabled": "true"}, "did you mean 'tls.enable'?"),
         ({**SERVER, "retryTimesWhenSendFailed": "-1"}, "a number from 0 to 100"),
         ({**SERVER, "producerGroup": "a b"}, "printable ASCII"),
-        ({**SERVER, "namesrvAddr": "b:1"}, "are one, with two values"),
+        ({**SERVER, "namesrvAddr": "b:1"}, "mean the same, and have two values"),
         ({**SERVER, "accessKey": "a"}, "accessKey and secretKey go together"),
     ],
 )
@@ -59,7 +59,7 @@ def test_a_wrong_option_is_named(options: dict[str, str], words: str) -> None:
         read_write_options(options)
 
 
-def test_columns_are_taken_by_our_names_and_by_kafkas() -> None:
+def test_columns_have_our_names_or_those_of_kafka() -> None:
     options = WriteOptions(ClientOptions(), topic="T")
     assert check_columns({"value": "binary", "key": "binary"}, options) == ("body", "keys")
     columns = {"BODY": "string", "topic": "string", "queueid": "int", "flag": "int"}
@@ -75,12 +75,12 @@ def test_columns_are_taken_by_our_names_and_by_kafkas() -> None:
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"body": "binary"}, "which topic"),
-        ({"topic": "string"}, "body is missing"),
+        ({"body": "binary"}, "no topic is named"),
+        ({"topic": "string"}, "column body .or value. is missing"),
         ({"body": "int"}, "of type int, not binary or string"),
         ({"body": "binary", "value": "binary"}, "there twice"),
         ({"body": "binary", "tag": "string"}, "did you mean 'tags'?"),
-        ({"body": "binary", "topic": "string", "brokerName": "string"}, "without queueId"),
+        ({"body": "binary", "topic": "string", "brokerName": "string"}, "needs a column queueId"),
     ],
 )
 def test_a_wrong_column_is_named(columns: dict[str, str], words: str) -> None:

@@ -30,7 +30,6 @@ from wakelog.storage.kernels.layout import (
     QUEUE_ID,
     QUEUE_OFFSET,
     SIZE,
-    STORE_TIMESTAMP,
     SYS_FLAG,
     TOPIC_BEGIN,
     TOPIC_BYTES,
@@ -186,9 +185,7 @@ def _group_of(buffer: Array, numbers: Array, row: Int, table: Array, firsts: Arr
 
 
 @kernel
-def wanted_records(
-    numbers: Array, count: Int, limits: Array, begin_ms: Int, end_ms: Int, rows: Array
-) -> Int:
+def wanted_records(numbers: Array, count: Int, limits: Array, rows: Array) -> Int:
     """Put the numbers of records within their queue's limits into `rows`; return how many.
 
     limits: int64[groups, 4], the `Bounds` of each queue. LONG_MAX at an end is no bound.
@@ -202,9 +199,6 @@ def wanted_records(
         if offset < limits[group, 0] or place < limits[group, 2] or place >= limits[group, 3]:
             continue
         if offset >= limits[group, 1] and limits[group, 1] != LONG_MAX:
-            continue
-        stored_ms = numbers[row, STORE_TIMESTAMP]
-        if stored_ms < begin_ms or (stored_ms >= end_ms and end_ms != LONG_MAX):
             continue
         rows[kept] = row
         kept += 1

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from wakelog.protocol.java import LONG_MAX, LONG_MIN
 from wakelog.spark.bounds import Bounds, Selection
 from wakelog.spark.records.record_walk import Array, Scanned
 from wakelog.storage.kernels.layout import QUEUE_ID, TOPIC_BEGIN, TOPIC_BYTES
@@ -32,10 +31,7 @@ class Wanted:
         firsts = walk.group_firsts[: walk.group_count].tolist()
         limits = np.array([self._bounds(walk, first) for first in firsts], dtype=np.int64)
         rows = np.empty(walk.count, dtype=np.int64)
-        begin_ms, end_ms = self._selection.store_ms or (LONG_MIN, LONG_MAX)
-        count = wanted_records(
-            walk.numbers, walk.count, limits.reshape(-1, 4), begin_ms, end_ms, rows
-        )
+        count = wanted_records(walk.numbers, walk.count, limits.reshape(-1, 4), rows)
         return rows[:count]
 
     def _bounds(self, walk: Scanned, row: int) -> Bounds:

@@ -29,8 +29,8 @@ from typing import Final, NamedTuple
 from wakelog.client.broker_calls import BrokerCalls, Pulled
 from wakelog.protocol.codes import ResponseCode
 from wakelog.spark.errors import DataLost
-from wakelog.spark.remote.plan import PulledRange
 from wakelog.spark.remote.pulled_walk import PulledWalk
+from wakelog.spark.remote.query import PulledRange
 from wakelog.storage.kernels.layout import QUEUE_OFFSET
 
 REMOVING: Final = "MESSAGE_WAS_REMOVING"

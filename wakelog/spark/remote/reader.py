@@ -23,10 +23,9 @@ from wakelog.spark.options import ReadOptions
 from wakelog.spark.query import row_options
 from wakelog.spark.records.record_walk import Damage
 from wakelog.spark.records.rows import RowOptions, Rows
-from wakelog.spark.remote.plan import PulledPartition, PulledTask
 from wakelog.spark.remote.pulled_walk import PulledWalk, ScanPulled
 from wakelog.spark.remote.puller import Puller, PullLimits
-from wakelog.spark.remote.query import remote_options
+from wakelog.spark.remote.query import PulledPartition, PulledTask, remote_options
 from wakelog.spark.tasks import arrow_schema
 from wakelog.spark.worker_memory import freeze_after
 

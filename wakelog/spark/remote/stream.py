@@ -1,16 +1,14 @@
 """What Spark calls for a stream over the wire: how far to read each queue.
 
-A stream's offset is the next offset of every queue:
+The offset of a stream is the next offset of every queue:
 
     {"v": 1, "t": {"orders": {"broker-a": {"0": 17, "1": 12}}}}
 
-A queue that is not in it, of a topic or a broker that came later, is read from its first message.
-Limits are counts of messages: each queue gets its share of what waits.
+A queue that is not in it belongs to a later topic or broker, and is read from its first message.
+Limits count messages: each queue gets its share of what waits.
 
-Invariants: an offset that was given is never below one given before; rows between two offsets do
-not depend on when they are read.
-
-Source: Spark's Kafka source for the options' meaning.
+Invariants: a returned offset is never below an earlier one; rows between two offsets do not depend
+on when they are read.
 """
 
 from __future__ import annotations
@@ -19,38 +17,32 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
 from wakelog.client.broker_calls import BrokerCalls, open_calls
 from wakelog.client.options import ClientOptions
 from wakelog.spark.bounds import QueueKey, Selection
 from wakelog.spark.errors import DataLost
-from wakelog.spark.options import LATEST, ReadOptions
-from wakelog.spark.remote.cluster import ClusterView, look
-from wakelog.spark.remote.plan import PulledPartition
-from wakelog.spark.remote.query import make_tasks, remote_options
-from wakelog.spark.remote.starts import Places, find_begins
+from wakelog.spark.options import ReadOptions
+from wakelog.spark.positions import LATEST
+from wakelog.spark.remote.query import PulledPartition, make_tasks, remote_options
+from wakelog.spark.remote.queues import QueueOffsets, Queues, find_begins, find_queues
 from wakelog.spark.starts import check_there
-from wakelog.spark.stream import TriggerHold, default_limit
+from wakelog.spark.trigger import Offset, TriggeredStream
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 VERSION: Final = 1
-Offset = dict[str, Any]
 Answer = TypeVar("Answer")
 
 
-class RemoteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """See the module. Lives in one Python process of the driver while the stream runs."""
+class RemoteStreamReader(TriggeredStream):
+    """See the module."""
 
     def __init__(
         self,
@@ -60,42 +52,32 @@ class RemoteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         now_s: Callable[[], float] = time.monotonic,
         connect: Callable[[ClientOptions], AbstractAsyncContextManager[BrokerCalls]] = open_calls,
     ) -> None:
-        """Ask nobody yet."""
+        """Send no request yet."""
+        super().__init__(options, schema, now_s=now_s)
         self._connect = connect
-        self._options = options
-        self._schema = schema
-        self._hold = TriggerHold(options, now_s)
-        self._target: Places | None = None
-        self._latest: Offset | None = None
 
     def initialOffset(self) -> Offset:
         """Return where the options say that a new stream begins. Raises: SourceError."""
 
-        async def begins(calls: BrokerCalls) -> Places:
-            view = await look(calls, self._options)
-            return await find_begins(calls, self._options, view, default=LATEST)
+        async def begins(calls: BrokerCalls) -> QueueOffsets:
+            queues = await find_queues(calls, self._options)
+            return await find_begins(calls, self._options, queues, default=LATEST)
 
         return offset_of(self._ask(begins))
 
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of the options."""
-        return default_limit(self._options)
-
     def prepareForTriggerAvailableNow(self) -> None:
-        """Take what there is now for all that this run will read."""
-        self._target = {key: queue.range.end for key, queue in self._look().items()}
+        """Limit this run to the messages that there are now."""
+        self._target = {key: queue.range.end for key, queue in self._queues().items()}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """Return how far the next micro-batch goes, `start` itself if there is nothing for it."""
+        """Return the end of the next micro-batch, `start` itself if there is nothing to read."""
         before = places_of(start)
-        begins, ends = self._spans(before, self._look())
-        if self._target is not None:
-            ends = {key: min(end, self._target.get(key, begins[key])) for key, end in ends.items()}
-            ends = {key: max(end, begins[key]) for key, end in ends.items()}
+        begins, ends = self._spans(before, self._queues())
+        ends = self._within_target(begins, ends)
         self._latest = offset_of(before | ends)
         if not isinstance(limit, ReadAllAvailable):
             waiting = sum(ends[key] - begins[key] for key in ends)
-            if self._target is None and self._hold.holds_back(lambda count: waiting >= count):
+            if self._must_wait(lambda count: waiting >= count):
                 return start
             if self._options.offsets_per_trigger_max is not None:
                 ends = limited(begins, ends, self._options.offsets_per_trigger_max)
@@ -103,34 +85,29 @@ class RemoteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         return offset_of(before | ends)
 
-    def _spans(self, before: Places, view: ClusterView) -> tuple[Places, Places]:
-        """Return where each queue is read from, and up to. Raises: DataLost."""
+    def _spans(self, before: QueueOffsets, queues: Queues) -> tuple[QueueOffsets, QueueOffsets]:
+        """Return the begin and the end of each queue. Raises: DataLost."""
         strict = self._options.fail_on_data_loss
-        missing = sorted(before.keys() - view.keys())
+        missing = sorted(before.keys() - queues.keys())
         if missing and strict:
             broker, topic, queue_id = missing[0]
             raise DataLost(f"queue {queue_id} of {topic!r} at {broker} is not there any more")
         begins, ends = {}, {}
-        for key, queue in view.items():
+        for key, queue in queues.items():
             if key in before and strict:
                 check_there(key, queue.range, before[key])
             begins[key] = before.get(key, queue.range.begin)
             ends[key] = max(begins[key], queue.range.end)
         return begins, ends
 
-    def reportLatestOffset(self) -> Offset | None:
-        """Return the end of all that was there at the last look."""
-        return self._latest
-
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """Plan a micro-batch. Raises: SourceError."""
-        before, behind = places_of(start), places_of(end)
-        view = self._look()
-        begins, _ = self._spans(before, {key: view[key] for key in behind if key in view})
-        spans = {key: (begin, behind[key]) for key, begin in begins.items()}
-        options = self._options
+        options, ends, queues = self._options, places_of(end), self._queues()
+        planned = {key: queues[key] for key in ends if key in queues}
+        begins, _ = self._spans(places_of(start), planned)
+        spans = {key: (begin, ends[key]) for key, begin in begins.items()}
         selection = Selection(options.topics, tags=options.tags, sql=options.sql)
-        return [PulledPartition(x) for x in make_tasks(self._options, view, selection, spans)]
+        return [PulledPartition(x) for x in make_tasks(options, queues, selection, spans)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task. Raises: DataLost."""
@@ -139,39 +116,36 @@ class RemoteStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_pulled(self._options, self._schema, partition)
 
     def commit(self, end: Offset) -> None:
-        """Tell brokers how far the stream is, if it has a group; the checkpoint is Spark's."""
+        """Commit the offsets for `commitOffsetsToGroup`; Spark keeps the checkpoint."""
         group = self._options.committing_group
         if not group:
             return
 
         async def commit(calls: BrokerCalls) -> None:
-            view = await look(calls, self._options)
-            places = places_of(end)
-            asked = (
-                calls.commit_offset(view[key].at, group, place)
-                for key, place in places.items()
-                if key in view
+            queues = await find_queues(calls, self._options)
+            await asyncio.gather(
+                *(
+                    calls.commit_offset(queues[key].at, group, place)
+                    for key, place in places_of(end).items()
+                    if key in queues
+                )
             )
-            await asyncio.gather(*asked)
 
         self._ask(commit)
 
-    def stop(self) -> None:
-        """Do nothing: no connection stays open."""
-
-    def _look(self) -> ClusterView:
-        return self._ask(lambda calls: look(calls, self._options))
+    def _queues(self) -> Queues:
+        return self._ask(lambda calls: find_queues(calls, self._options))
 
     def _ask(self, question: Callable[[BrokerCalls], Awaitable[Answer]]) -> Answer:
-        async def asked() -> Answer:
+        async def ask() -> Answer:
             async with self._connect(remote_options(self._options)) as calls:
                 return await question(calls)
 
-        return asyncio.run(asked())
+        return asyncio.run(ask())
 
 
-def limited(begins: Mapping[QueueKey, int], ends: Places, rows_max: int) -> Places:
-    """Return where each queue's share of so many messages ends, one message at least."""
+def limited(begins: Mapping[QueueKey, int], ends: QueueOffsets, rows_max: int) -> QueueOffsets:
+    """Return the end of each queue's share of `rows_max` messages: at least one message."""
     waiting = sum(ends[key] - begins[key] for key in ends)
     if waiting <= rows_max:
         return ends
@@ -182,15 +156,15 @@ def limited(begins: Mapping[QueueKey, int], ends: Places, rows_max: int) -> Plac
 
 
 def offset_of(places: Mapping[QueueKey, int]) -> Offset:
-    """Return a stream's offset, as JSON has it."""
+    """Return the offset of a stream, as JSON has it."""
     found: dict[str, dict[str, dict[str, int]]] = {}
     for (broker, topic, queue_id), place in sorted(places.items()):
         found.setdefault(topic, {}).setdefault(broker, {})[str(queue_id)] = place
     return {"v": VERSION, "t": found}
 
 
-def places_of(offset: Offset) -> Places:
-    """Return the places of a stream's offset."""
+def places_of(offset: Offset) -> QueueOffsets:
+    """Return the queue offsets in the offset of a stream."""
     return {
         (broker, topic, int(queue_id)): place
         for topic, brokers in offset["t"].items()

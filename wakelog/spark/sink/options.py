@@ -1,25 +1,24 @@
-"""The options of a write, and which columns it takes.
+"""The options of a write, and the columns that it accepts.
 
 Source: org.apache.rocketmq.client.producer.DefaultMQProducer (4.9.3) for names and defaults.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from wakelog.client.options import ClientOptions
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import OptionError
 from wakelog.spark.option_texts import (
-    TLS_FIELDS,
-    TLS_FLAGS,
-    read_addresses,
-    read_credentials,
-    read_flag,
+    CONNECTION_OPTIONS,
+    Reader,
+    number_from,
     read_group,
-    read_secret,
-    read_tls,
+    read_text,
+    read_values,
+    take_client_options,
 )
 
 BODY_BYTES_MAX: Final = 4 << 20
@@ -38,14 +37,14 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "flag": ("int",),
     "uniqueKey": ("string",),
 }
-"""What a row may have, with the Spark types that each may be of."""
+"""The columns that a row may have, with the Spark types of each."""
 
 _ALIASES: Final = {"value": "body", "key": "keys"}
-"""As Spark's Kafka sink calls them."""
+"""The names of Spark's Kafka sink."""
 
 
 class WriteOptions(NamedTuple):
-    """What the user asked for.
+    """The options of a write, each one checked.
 
     topic: of rows without one; "" for none.
     batch_bytes_max, batch_rows_max: of one request.
@@ -59,71 +58,39 @@ class WriteOptions(NamedTuple):
     query: str = ""
 
 
-_CLIENT_DEFAULTS: Final = {"group": "wakelog-spark", "retries_max": 2}
-
-
-def _text(text: str) -> str:
-    return text
-
-
-def _number(least: int, most: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if not text.strip().isdecimal() or not least <= int(text) <= most:
-            raise ValueError(f"a number from {least} to {most}")
-        return int(text)
-
-    return read
-
-
-_OPTIONS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
-    "nameServer": ("name_servers", read_addresses),
-    "namesrvAddr": ("name_servers", read_addresses),
-    "topic": ("topic", _text),
+_OPTIONS: Final[Mapping[str, tuple[str, Reader]]] = {
+    **CONNECTION_OPTIONS,
+    "topic": ("topic", read_text),
     "producerGroup": ("group", read_group),
-    "retryTimesWhenSendFailed": ("retries_max", _number(0, 100)),
-    "sendMsgTimeout": ("timeout_ms", _number(1, 600_000)),
-    "batchBytes": ("batch_bytes_max", _number(1, BODY_BYTES_MAX)),
-    "batchRows": ("batch_rows_max", _number(1, 32_767)),
-    "queryId": ("query", _text),
-    "accessKey": ("access_key", read_secret),
-    "secretKey": ("secret_key", read_secret),
-    "securityToken": ("security_token", read_secret),
-    **{
-        word: (field, read_flag if word in TLS_FLAGS else read_secret)
-        for word, field in TLS_FIELDS.items()
-    },
+    "retryTimesWhenSendFailed": ("retries_max", number_from(0, 100)),
+    "sendMsgTimeout": ("timeout_ms", number_from(1, 600_000)),
+    "batchBytes": ("batch_bytes_max", number_from(1, BODY_BYTES_MAX)),
+    "batchRows": ("batch_rows_max", number_from(1, 32_767)),
+    "queryId": ("query", read_text),
 }
 _BY_LOWER: Final = {name.lower(): name for name in _OPTIONS}
 _OF_SPARK: Final = frozenset({"checkpointlocation", "path"})
-"""Spark hands these over with the others."""
+"""Spark passes these along with the others."""
 
 
 def read_write_options(options: Mapping[str, str]) -> WriteOptions:
     """Read what a user gave. Raises: OptionError."""
-    values: dict[str, Any] = {}
+    given: dict[str, str] = {}
     for word, text in options.items():
-        if word.lower() in _OF_SPARK:
-            continue
         name = _BY_LOWER.get(word.lower())
-        if name is None:
+        if name is not None:
+            given[name] = text
+        elif word.lower() not in _OF_SPARK:
             raise OptionError(f"there is no option {word!r} of a write{nearest(word, _OPTIONS)}")
-        field, read = _OPTIONS[name]
-        try:
-            value = read(text)
-        except ValueError as error:
-            raise OptionError(f"option {name} is {text!r}; it takes {error}") from error
-        if values.setdefault(field, value) != value:
-            raise OptionError("options nameServer and namesrvAddr are one, with two values")
-    values["credentials"] = read_credentials(values)
-    values["tls"] = read_tls(values)
-    if "name_servers" not in values:
+    values = read_values(given, _OPTIONS)
+    client = take_client_options(values, group="wakelog-spark", retries_max=2)
+    if not client.name_servers:
         raise OptionError("option nameServer is missing: HOST:PORT of the name server to write to")
-    client = {name: values.pop(name) for name in ClientOptions._fields if name in values}
-    return WriteOptions(ClientOptions(**{**_CLIENT_DEFAULTS, **client}), **values)
+    return WriteOptions(client, **values)
 
 
 def check_columns(columns: Mapping[str, str], options: WriteOptions) -> tuple[str, ...]:
-    """Return by which names of `COLUMNS` the columns of a table are written, in their order.
+    """Return the name in `COLUMNS` of each column of a table, in the table's order.
 
     columns: their names and Spark types. Raises: OptionError.
     """
@@ -143,9 +110,9 @@ def check_columns(columns: Mapping[str, str], options: WriteOptions) -> tuple[st
             raise OptionError(f"column {name} is there twice, once as {word}")
         found.append(name)
     if "body" not in found:
-        raise OptionError("column body is missing (or value): what is to be sent")
+        raise OptionError("column body (or value) is missing: the content of the messages")
     if "topic" not in found and not options.topic:
-        raise OptionError("nothing says which topic: give the option topic, or a column topic")
+        raise OptionError("no topic is named: give the option topic, or a column topic")
     if "brokerName" in found and "queueId" not in found:
-        raise OptionError("column brokerName is there without queueId, which it belongs to")
+        raise OptionError("column brokerName needs a column queueId beside it")
     return tuple(found)

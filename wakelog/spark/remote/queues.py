@@ -1,0 +1,205 @@
+"""The queues of a query over the wire: their offsets now, and where each begins and ends.
+
+Invariants: each queue is readable, and the options want it; begin is not above end. Positions mean
+what they mean for files (`spark/starts.py`). A time becomes the offset of the first message of that
+time or later.
+
+Source: org.apache.rocketmq.client.impl.MQAdminImpl#fetchSubscribeMessageQueues (4.9.3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from wakelog.client.broker_calls import BrokerCalls
+from wakelog.client.route import QueueAt
+from wakelog.protocol.message_record import decode_record
+from wakelog.spark.bounds import Bounds, QueueKey, Selection
+from wakelog.spark.columns import nearest
+from wakelog.spark.errors import DataLost, OptionError
+from wakelog.spark.options import ReadOptions
+from wakelog.spark.positions import (
+    EARLIEST,
+    EARLIEST_OFFSET,
+    LATEST,
+    LATEST_OFFSET,
+    Offsets,
+    Position,
+    each_queue,
+)
+from wakelog.spark.starts import check_there
+from wakelog.spark.store_view import QueueRange
+
+
+class RemoteQueue(NamedTuple):
+    """A queue and its messages."""
+
+    at: QueueAt
+    range: QueueRange
+
+
+Queues = Mapping[QueueKey, RemoteQueue]
+QueueOffsets = dict[QueueKey, int]
+
+
+async def find_queues(calls: BrokerCalls, options: ReadOptions) -> Queues:
+    """Return all queues that a query may read, with their offsets now.
+
+    Raises: DataLost for a named topic that does not exist; ClientError.
+    """
+    topics, routes = options.topics, calls.routes
+    names = sorted(topics.named or filter(topics.accept_topic, await routes.topics()))
+    found = await asyncio.gather(*(routes.readable(name) for name in names))
+    if topics.named and options.fail_on_data_loss and None in found:
+        missing = names[found.index(None)]
+        raise DataLost(
+            f"topic {missing!r} is at no broker that the name server knows: it was deleted or "
+            f"never existed{nearest(missing, await routes.topics())}"
+        )
+    queues = [queue for each in found for queue in each or () if topics.accept(*queue.key)]
+    ranges = await asyncio.gather(*(range_of(calls, queue) for queue in queues))
+    return {
+        queue.key: RemoteQueue(queue, range_) for queue, range_ in zip(queues, ranges, strict=True)
+    }
+
+
+async def range_of(calls: BrokerCalls, queue: QueueAt) -> QueueRange:
+    """Return the offsets of the messages that a queue has. Raises: ClientError."""
+    end, begin = await asyncio.gather(calls.max_offset(queue), calls.min_offset(queue))
+    return QueueRange(min(begin, end), end)
+
+
+async def select_queues(
+    calls: BrokerCalls, options: ReadOptions, queues: Queues, *, stream: bool = False
+) -> Selection:
+    """Return what a query reads, with bounds for every queue.
+
+    Raises: OptionError, DataLost, ClientError.
+    """
+    begins, ends = await asyncio.gather(
+        find_begins(calls, options, queues, default=LATEST if stream else EARLIEST),
+        _find_ends(calls, options, queues),
+    )
+    bounds = {
+        key: Bounds(queue_begin=begin, queue_end=max(begin, ends[key]))
+        for key, begin in begins.items()
+    }
+    return Selection(options.topics, queues=bounds, tags=options.tags, sql=options.sql)
+
+
+async def find_begins(
+    calls: BrokerCalls, options: ReadOptions, queues: Queues, *, default: str
+) -> QueueOffsets:
+    """Return where each queue begins. Raises: OptionError, DataLost, ClientError."""
+    position = options.begin
+    begins = {key: queue.range.begin for key, queue in queues.items()}
+    if position.group:
+        return begins | await _group_begins(calls, options, queues)
+    if position.time_ms is not None or position.times_ms:
+        found = await _at_times(calls, options, queues, position)
+        _check_times(options, queues, found)
+        return begins | found
+    if (position.word or default) == LATEST and not position.offsets:
+        return {key: queue.range.end for key, queue in queues.items()}
+    return begins | _at_offsets(options, queues, position.offsets, ending=False)
+
+
+async def _find_ends(calls: BrokerCalls, options: ReadOptions, queues: Queues) -> QueueOffsets:
+    position = options.end
+    ends = {key: queue.range.end for key, queue in queues.items()}
+    if position.time_ms is not None or position.times_ms:
+        return ends | await _at_times(calls, options, queues, position)
+    return ends | _at_offsets(options, queues, position.offsets, ending=True)
+
+
+def _broker_names(queues: Queues) -> list[str]:
+    return sorted({broker for broker, _, _ in queues})
+
+
+def _at_offsets(
+    options: ReadOptions, queues: Queues, offsets: Offsets, *, ending: bool
+) -> QueueOffsets:
+    found: QueueOffsets = {}
+    for key, offset in each_queue(offsets, options.topics, _broker_names(queues), "broker"):
+        queue = queues.get(key)
+        if offset >= 0 and options.fail_on_data_loss:
+            check_there(key, None if queue is None else queue.range, offset, ending=ending)
+        if queue is not None and offset != EARLIEST_OFFSET:
+            begin, end = queue.range
+            found[key] = end if offset == LATEST_OFFSET else min(max(offset, begin), end)
+    return found
+
+
+async def _group_begins(calls: BrokerCalls, options: ReadOptions, queues: Queues) -> QueueOffsets:
+    group = options.begin.group
+    committed = await asyncio.gather(
+        *(calls.committed_offset(queue.at, group) for queue in queues.values())
+    )
+    found: QueueOffsets = {}
+    for (key, queue), offset in zip(queues.items(), committed, strict=True):
+        if offset is not None:
+            if options.fail_on_data_loss:
+                check_there(key, queue.range, offset)
+            found[key] = min(max(offset, queue.range.begin), queue.range.end)
+    if not found:
+        raise OptionError(f"group {group!r} has committed no offset of these topics")
+    return found
+
+
+async def _at_times(
+    calls: BrokerCalls, options: ReadOptions, queues: Queues, position: Position
+) -> QueueOffsets:
+    if position.time_ms is not None:
+        times_ms = dict.fromkeys(queues, position.time_ms)
+    else:
+        named = each_queue(position.times_ms, options.topics, _broker_names(queues), "broker")
+        times_ms = {key: time_ms for key, time_ms in named if key in queues}
+    found = await asyncio.gather(
+        *(first_at(calls, queues[key], time_ms) for key, time_ms in times_ms.items())
+    )
+    return dict(zip(times_ms, found, strict=True))
+
+
+def _check_times(options: ReadOptions, queues: Queues, found: QueueOffsets) -> None:
+    """Refuse a time that is later than all messages: of a broker, or of a queue with its own."""
+    if options.by_timestamp_strategy != "error":
+        return
+    of_brokers = options.begin.time_ms is not None
+    some_later = {key[0] for key, place in found.items() if place < queues[key].range.end}
+    for key, place in found.items():
+        if place == queues[key].range.end and not (of_brokers and key[0] in some_later):
+            what = key[0] if of_brokers else f"queue {key[2]} of {key[1]!r} at {key[0]}"
+            raise OptionError(
+                f"{what} has no message of that time or later; set "
+                "startingOffsetsByTimestampStrategy to latest to begin with the next message"
+            )
+
+
+async def first_at(calls: BrokerCalls, queue: RemoteQueue, timestamp_ms: int) -> int:
+    """Return the offset of the first message of a time or later; the queue's end if there is none.
+
+    The search of a broker returns a message near that time, and any one of the messages of one
+    millisecond. From there this searches for the first, in steps that grow. Raises: ClientError.
+    """
+    low, high = queue.range
+    if low == high:
+        return high
+    probe, step = await calls.search_offset(queue.at, timestamp_ms), 1
+    while low < high:
+        if not low <= probe < high:
+            probe = probe if step == 1 else (low + high) // 2
+            probe = min(max(probe, low), high - 1)
+        if await _stored_ms(calls, queue.at, probe) >= timestamp_ms:
+            high, probe = probe, probe - step
+        else:
+            low, probe = probe + 1, probe + step
+        step *= 2
+    return low
+
+
+async def _stored_ms(calls: BrokerCalls, queue: QueueAt, queue_offset: int) -> int:
+    """Return when a message was stored; -1 for a message that is gone."""
+    found = await calls.pull(queue, queue_offset, 1)
+    return decode_record(found.body).store_timestamp_ms if found.body else -1
