@@ -1,6 +1,7 @@
 """Calls by address against a real loopback server: answers, limits, ends."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 
@@ -156,6 +157,23 @@ def test_a_bad_frame_ends_the_connection_and_its_calls() -> None:
         async with Peer(lambda _request: b"\xff" * 64) as peer:
             with pytest.raises(SendFailed, match="bad frame"):
                 await client.invoke(peer.address, request(), timeout_ms=5000)
+
+    run(scenario)
+
+
+def test_a_call_that_waits_for_a_connection_ends_when_the_client_is_closed() -> None:
+    async def scenario(client: RemotingClient) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            context = ssl.create_default_context()
+            waiting = RemotingClient(context)
+            port = silent.getsockname()[1]
+            call = asyncio.ensure_future(
+                waiting.invoke(f"127.0.0.1:{port}", request(), timeout_ms=5000)
+            )
+            await asyncio.sleep(0.01)
+            await waiting.close()
+            with pytest.raises(SendFailed, match="this client is closed"):
+                await call
 
     run(scenario)
 

@@ -15,7 +15,7 @@ from tests.network.fakes import FakeClock, FakeHandler
 from wakelog.broker.lane_table import NAME_SERVER_LANE, name_server_lanes
 from wakelog.network.client import RemotingClient
 from wakelog.network.connection import Connection
-from wakelog.network.errors import PortUnavailable, SendFailed
+from wakelog.network.errors import CallTimeout, PortUnavailable, SendFailed
 from wakelog.network.lanes import Lanes
 from wakelog.network.limits import ServerLimits
 from wakelog.network.server import Server
@@ -339,6 +339,8 @@ def test_the_server_asks_its_clients(run: Run) -> None:
 
             async def execute(address: str, request: RemotingCommand) -> RemotingCommand:
                 assert address == f"{HOST}:{port}"
+                if request.code == 220:
+                    await asyncio.Event().wait()
                 return answer(request, 0, body=b"ran %d" % request.code)
 
             client = RemotingClient(on_request=execute)
@@ -349,6 +351,8 @@ def test_the_server_asks_its_clients(run: Run) -> None:
                 for code in (307, 309)
             ]
             assert [one.body for one in await asyncio.gather(*asked)] == [b"ran 307", b"ran 309"]
+            with pytest.raises(CallTimeout, match="no answer within 20 ms"):
+                await server.request(number, RemotingCommand(220), timeout_seconds=0.02)
             await client.close()
             while not handler.closed:
                 await asyncio.sleep(0)

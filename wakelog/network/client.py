@@ -21,7 +21,7 @@ from functools import partial
 from typing import TypeAlias
 
 from wakelog.network import refusals
-from wakelog.network.connection import Connection
+from wakelog.network.connection import Connection, close_all
 from wakelog.network.connection_table import CloseReason
 from wakelog.network.errors import CallTimeout, ConnectFailed, SendFailed, TlsFailed, TooManyCalls
 from wakelog.network.limits import GIBIBYTE, ServerLimits
@@ -90,7 +90,6 @@ class RemotingClient:
         self._executing: set[asyncio.Task[None]] = set()
         self.calls_count = 0  # requests that wait for a response or a connection
         self._is_closed = False
-        self._emptied = asyncio.Event()
 
     async def invoke(
         self, address: str, command: RemotingCommand, *, timeout_ms: int
@@ -107,7 +106,7 @@ class RemotingClient:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 connection = await self._connection(address)
-                return await connection.wait_response(command)
+                return await connection.request(command)
         except TimeoutError:
             raise CallTimeout(address, f"no answer within {timeout_ms} ms") from None
         finally:
@@ -153,6 +152,8 @@ class RemotingClient:
             if self._tls is None:
                 raise ConnectFailed(address, str(error)) from error
             raise TlsFailed(address, handshake_reason(error)) from error
+        except asyncio.CancelledError:
+            raise SendFailed(address, "this client is closed") from None
         except (OSError, ValueError) as error:
             # TimeoutError is an OSError without a text.
             reason = str(error) or f"no connection within {CONNECT_SECONDS_MAX} s"
@@ -171,8 +172,6 @@ class RemotingClient:
         """Remove a connection (ConnectionOwner)."""
         if self._connections.get(connection.address) is connection:
             del self._connections[connection.address]
-        if not self._connections:
-            self._emptied.set()
 
     def send(self, connection: Connection, command: RemotingCommand) -> bool:
         """Write a command at once; False if the connection is closed (ConnectionOwner)."""
@@ -219,16 +218,5 @@ class RemotingClient:
         self._is_closed = True
         for task in (*self._connecting.values(), *self._executing):
             task.cancel()
-        for connection in tuple(self._connections.values()):
-            connection.close(CloseReason.REQUESTED)
-        # Transports report their end in the next turn of the loop; with TLS when the peer agrees.
-        await asyncio.sleep(0)
-        try:
-            async with asyncio.timeout(PARTING_SECONDS_MAX):
-                while self._connections:
-                    self._emptied.clear()
-                    await self._emptied.wait()
-        except TimeoutError:
-            for connection in tuple(self._connections.values()):
-                connection.abort(CloseReason.REQUESTED)
-            await asyncio.sleep(0)
+        connections = self._connections.values()
+        await close_all(connections, CloseReason.REQUESTED, seconds_max=PARTING_SECONDS_MAX)

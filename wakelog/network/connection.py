@@ -18,12 +18,12 @@ NettyClientHandler} (4.9.3).
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import count
 from typing import Protocol, cast
 
 from wakelog.network.connection_table import Activity, CloseReason
-from wakelog.network.errors import CallTimeout, SendFailed
+from wakelog.network.errors import SendFailed
 from wakelog.network.limits import ServerLimits
 from wakelog.network.peer import Peer
 from wakelog.protocol.command import RemotingCommand
@@ -34,6 +34,9 @@ PAUSED_BY_WRITES = 0x2
 
 BODY_BYTES_COPIED_MAX = 64 * 1024
 """Below it joining parts is cheaper than giving them to the transport one by one."""
+
+CLOSE_POLL_SECONDS = 0.001
+"""How often connections that are being closed are checked."""
 
 _ids = count(1)
 
@@ -152,20 +155,8 @@ class Connection(asyncio.Protocol):
         elif activity.frame_begun_seconds is None and peer.buffered_bytes:
             activity.frame_begun_seconds = activity.read_seconds
 
-    async def request(self, command: RemotingCommand, *, timeout_seconds: float) -> RemotingCommand:
-        """Send a request and return its response, whatever its code.
-
-        Raises: SendFailed, CallTimeout, TooManyCalls.
-        """
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                return await self.wait_response(command)
-        except TimeoutError:
-            reason = f"no answer within {timeout_seconds * 1000:.0f} ms"
-            raise CallTimeout(self.peer.address, reason) from None
-
-    async def wait_response(self, command: RemotingCommand) -> RemotingCommand:
-        """Send a request and wait for its response until cancelled.
+    async def request(self, command: RemotingCommand) -> RemotingCommand:
+        """Send a request and return its response, whatever its code; wait until cancelled.
 
         Raises: SendFailed, TooManyCalls.
         """
@@ -174,7 +165,7 @@ class Connection(asyncio.Protocol):
         opaque = self.peer.begin_request(command, waiter)
         try:
             if not self.is_open or not self._owner.send(self, command):
-                raise SendFailed(self.peer.address, "the connection is closed")
+                raise SendFailed(self.address, "the connection is closed")
             return await waiter
         finally:
             self.peer.end_request(opaque)
@@ -287,3 +278,26 @@ class Connection(asyncio.Protocol):
         }.get(self._close_reason, "the connection was closed")
         detail = f": {self._close_detail}" if self._close_detail else ""
         self.peer.lose(reason + detail)
+
+
+async def close_all(
+    connections: Iterable[Connection], reason: CloseReason, *, seconds_max: float
+) -> None:
+    """Close connections and wait for their ends; abort the rest after ``seconds_max``."""
+    closing = list(connections)
+    for connection in closing:
+        connection.close(reason)
+    try:
+        async with asyncio.timeout(seconds_max):
+            await _wait_closed(closing)
+    except TimeoutError:
+        for connection in closing:
+            connection.abort(reason)
+        await _wait_closed(closing)
+
+
+async def _wait_closed(connections: Iterable[Connection]) -> None:
+    # Transports report their end in the next turn of the loop, at the earliest.
+    await asyncio.sleep(0)
+    while not all(connection.closed for connection in connections):
+        await asyncio.sleep(CLOSE_POLL_SECONDS)

@@ -16,20 +16,10 @@ from wakelog.protocol.command import RemotingCommand
 class Channel(Protocol):
     """One connection, as handlers see it; ``Server`` sends to it by its number."""
 
-    @property
-    def id(self) -> int:
-        """Number of the connection, never used twice by one server."""
-        ...
-
-    @property
-    def remote_host(self) -> str:
-        """Numeric address of the peer."""
-        ...
-
-    @property
-    def remote_port(self) -> int:
-        """Port of the peer."""
-        ...
+    # The id is never used twice by one server; the host is a numeric address.
+    id: int
+    remote_host: str
+    remote_port: int
 
 
 class Handler(Protocol):

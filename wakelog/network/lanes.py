@@ -84,43 +84,32 @@ class Offer(IntEnum):
     REFUSED = 2
 
 
-class LaneStatistics(msgspec.Struct, frozen=True):
+class LaneStatistics(msgspec.Struct):
     """Counts of one lane since the start; depth and head wait are current."""
 
     depth_count: int
     capacity_count: int
-    head_wait_seconds: float
-    taken_count: int
-    refused_count: int
-    expired_count: int
-    crowded_count: int
+    head_wait_seconds: float = 0.0
+    taken_count: int = 0
+    refused_count: int = 0
+    expired_count: int = 0
+    crowded_count: int = 0
 
 
 class Lane(Generic[Owner]):
     """One bounded queue."""
 
-    __slots__ = ("crowded", "expired", "paused", "queue", "refused", "spec", "taken")
-
     def __init__(self, spec: LaneSpec) -> None:
         self.spec = spec
         self.queue: deque[Waiting[Owner]] = deque()
         self.paused: list[Owner] = []
-        self.taken = 0
-        self.refused = 0
-        self.expired = 0
-        self.crowded = 0
+        self.counts = LaneStatistics(0, spec.capacity_count)
 
     def statistics(self, now_seconds: float) -> LaneStatistics:
-        """Return the counts as a value."""
+        """Return a copy of the counts, with the current depth and head wait."""
         head_wait = now_seconds - self.queue[0].since_seconds if self.queue else 0.0
-        return LaneStatistics(
-            depth_count=len(self.queue),
-            capacity_count=self.spec.capacity_count,
-            head_wait_seconds=head_wait,
-            taken_count=self.taken,
-            refused_count=self.refused,
-            expired_count=self.expired,
-            crowded_count=self.crowded,
+        return msgspec.structs.replace(
+            self.counts, depth_count=len(self.queue), head_wait_seconds=head_wait
         )
 
 
@@ -158,7 +147,7 @@ class Lanes(Generic[Owner]):
         lane = self._by_code.get(waiting.request.code, self._default)
         depth = len(lane.queue) + 1
         if depth > lane.spec.capacity_count:
-            lane.refused += 1
+            lane.counts.refused_count += 1
             return Offer.REFUSED
         lane.queue.append(waiting)
         self.waiting_count += 1
@@ -168,7 +157,7 @@ class Lanes(Generic[Owner]):
         return Offer.TAKEN
 
     def _crowd(self, lane: Lane[Owner], owner: Owner) -> Offer:
-        lane.crowded += 1
+        lane.counts.crowded_count += 1
         if not lane.paused or lane.paused[-1] is not owner:
             lane.paused.append(owner)
             self._paused_count += 1
@@ -195,7 +184,7 @@ class Lanes(Generic[Owner]):
             lane = self._lanes[self._index]
             self._credit = lane.spec.weight
         self._credit -= 1
-        lane.taken += 1
+        lane.counts.taken_count += 1
         self.yields = lane.spec.yields
         return self._remove_head(lane)
 
@@ -222,7 +211,7 @@ class Lanes(Generic[Owner]):
                 if waited < wait_seconds_max:
                     break
                 waiting = self._remove_head(lane)
-                lane.expired += 1
+                lane.counts.expired_count += 1
                 expired.append(Expired(waiting, int(waited * 1000), len(lane.queue)))
         return expired
 

@@ -20,14 +20,14 @@ from functools import partial
 import msgspec
 
 from wakelog.network import refusals
-from wakelog.network.connection import Connection
+from wakelog.network.connection import Connection, close_all
 from wakelog.network.connection_table import (
     CloseReason,
     ConnectionStatistics,
     ConnectionTable,
     verdict,
 )
-from wakelog.network.errors import PortUnavailable, SendFailed
+from wakelog.network.errors import CallTimeout, PortUnavailable, SendFailed
 from wakelog.network.handler import AnswerError, Handler, OnDeferred
 from wakelog.network.lanes import Lanes, LaneStatistics
 from wakelog.network.limits import ServerLimits
@@ -99,7 +99,6 @@ class Server:
         self._listening: list[asyncio.Server] = []
         self._probe_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
-        self._emptied = asyncio.Event()
         self._log = logger(Log.REMOTING)
         self._line_budget = LineBudget()
 
@@ -187,26 +186,14 @@ class Server:
         deadline_seconds = self._clock_seconds() + grace_seconds
         while self._lanes.waiting_count and self._clock_seconds() < deadline_seconds:
             await asyncio.sleep(0)
-        for connection in self._table:
-            connection.close(CloseReason.SERVER_STOPPED)
-        try:
-            async with asyncio.timeout(max(0.0, deadline_seconds - self._clock_seconds())):
-                await self._wait_empty()
-        except TimeoutError:
-            for connection in self._table:
-                connection.abort(CloseReason.SERVER_STOPPED)
-            await self._wait_empty()
+        left_seconds = max(0.0, deadline_seconds - self._clock_seconds())
+        await close_all(self._table, CloseReason.SERVER_STOPPED, seconds_max=left_seconds)
         while self._turn.is_scheduled:
             # The last closed connection is not yet reported to the handler.
             await asyncio.sleep(0)
         for timer in (self._probe_timer, self._sweep_timer):
             if timer is not None:
                 timer.cancel()
-
-    async def _wait_empty(self) -> None:
-        while len(self._table):
-            self._emptied.clear()
-            await self._emptied.wait()
 
     def schedule_turn(self) -> None:
         """Ask for a turn, so that ``end_of_turn`` and a flush happen without a request."""
@@ -227,7 +214,12 @@ class Server:
         connection = self._table.get(channel_id)
         if connection is None:
             raise SendFailed(f"channel {channel_id}", "the connection is closed")
-        return await connection.request(command, timeout_seconds=timeout_seconds)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                return await connection.request(command)
+        except TimeoutError:
+            reason = f"no answer within {timeout_seconds * 1000:.0f} ms"
+            raise CallTimeout(connection.address, reason) from None
 
     def close_channel(self, channel_id: int) -> None:
         """Close a connection, if it is still open."""
@@ -257,15 +249,10 @@ class Server:
         was_added = self._table.remove(connection, reason)
         if reason not in QUIET_REASONS and self._line_budget.allows(self._clock_seconds()):
             self._log.warning(
-                "connection closed",
-                peer=connection.address,
-                reason=reason.value,
-                detail=detail,
+                "connection closed", peer=connection.address, reason=reason.value, detail=detail
             )
         if was_added:
             self._turn.channel_closed(connection)
-            if not len(self._table):
-                self._emptied.set()
 
     def _probe(self) -> None:
         """Measure how late the loop is, repeatedly while requests arrive."""
