@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from wakelog.protocol.message_record import encode_record
+from wakelog.protocol.record import encode_record
 from wakelog.storage.paths import offset_name
 
 BODY_BYTES = 1024

@@ -14,13 +14,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from wakelog.protocol.message_id import create_message_id
-from wakelog.protocol.message_record import (
+from wakelog.protocol.properties import decode_properties
+from wakelog.protocol.record import (
     MAGIC_OFFSET,
     MESSAGE_MAGIC,
     MessageRecord,
     decode_record,
 )
-from wakelog.protocol.properties import decode_properties
 from wakelog.spark.columns import MESSAGE_COLUMNS
 from wakelog.spark.options import read_options
 from wakelog.spark.plan import ReadRange

@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from wakelog.protocol.message_record import encode_record
+from wakelog.protocol.record import encode_record
 
 folder = Path(tempfile.mkdtemp(prefix="wakelog-walkthrough-"))
 log_folder = folder / "copied"

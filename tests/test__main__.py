@@ -14,7 +14,7 @@ from tests.compat.processes import free_port
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.frame import FrameDecoder, encode_frame
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 
 PROGRAM = ["-m", "wakelog"]
 

@@ -9,7 +9,7 @@ from wakelog.protocol.bodies import TopicRouteData
 from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
-from wakelog.protocol.message_record import MessageRecord, decode_record
+from wakelog.protocol.record import MessageRecord, decode_record
 
 TIMEOUT_MS = 20_000
 

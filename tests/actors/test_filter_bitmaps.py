@@ -17,8 +17,8 @@ from wakelog.filter.sql92 import compile_filter
 from wakelog.protocol.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.protocol.message_record import MessageRecord
 from wakelog.protocol.properties import decode_properties
+from wakelog.protocol.record import MessageRecord
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.paths import StorePaths

@@ -16,7 +16,7 @@ from wakelog.broker.processors.client_manage import CheckClientRequestBody
 from wakelog.protocol.bodies import LockBatchRequestBody, SubscriptionData, encode_body
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC
+from wakelog.protocol.record import MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.telemetry.logs import (
     FILES_OF_BROKER,
     Log,

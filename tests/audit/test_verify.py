@@ -14,7 +14,7 @@ from tests.dispatchers.test_golden_rebuild import config_of
 from tests.golden_stores import open_golden
 from wakelog.audit.rebuild import LogReport, Rebuild
 from wakelog.audit.verify import VerifyReport, verify_store
-from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC
+from wakelog.protocol.record import MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.durability.sum_keeper import SumWriter

@@ -7,7 +7,7 @@ Messages are readable as soon as they are put, unless `lagging` is set: then the
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from wakelog.protocol.message_record import MessageRecord, decode_record, encode_record
+from wakelog.protocol.record import MessageRecord, decode_record, encode_record
 from wakelog.storage.errors import StoreError
 from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus
 from wakelog.storage.paths import check_topic_name

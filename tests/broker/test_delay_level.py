@@ -5,8 +5,8 @@ import pytest
 from tests.golden_stores import read_manifest
 from wakelog.broker.delay_level import DelayLevels, delay_level, park, unpark
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.message_record import MessageRecord
 from wakelog.protocol.properties import decode_properties, encode_properties
+from wakelog.protocol.record import MessageRecord
 from wakelog.storage.config import DEFAULT_DELAY_LEVELS
 from wakelog.storage.errors import IllegalConfiguration
 

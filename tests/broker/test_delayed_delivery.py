@@ -7,8 +7,8 @@ import pytest
 from tests.broker.fake_store import FakeStore
 from wakelog.broker.delayed_delivery import DelayedDelivery
 from wakelog.broker.schedule import DueMessage
-from wakelog.protocol.message_record import MessageRecord
 from wakelog.protocol.properties import encode_properties
+from wakelog.protocol.record import MessageRecord
 from wakelog.storage.log.append import MessageDraft, PutStatus
 
 

@@ -27,7 +27,7 @@ from wakelog.protocol.bodies import (
 from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.message_store import MessageStore
 

@@ -16,7 +16,7 @@ from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import FrameDecoder, encode_frame
-from wakelog.protocol.message_record import encode_record
+from wakelog.protocol.record import encode_record
 
 
 class Cluster:

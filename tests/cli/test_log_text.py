@@ -9,7 +9,7 @@ from wakelog.audit.findings import FINDINGS_KEPT_MAX, Finding, Findings, Severit
 from wakelog.audit.rebuild import LogReport
 from wakelog.audit.verify import VerifyReport
 from wakelog.cli.log_text import record_json, record_line, report_json, report_lines
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 
 LOG = LogReport(0, 1000, 1, 0, 0, (), 0, 0, ())
 NOTE = Finding(Severity.NOTE, "file", "commitlog/x", "belongs to nobody")

@@ -20,7 +20,7 @@ from tests.fakes.stores import MEMORY_BYTES, NOW_MS
 from tests.golden_stores import open_golden
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.fakes.logs import write_file
-from wakelog.protocol.message_record import encode_blank, encode_record
+from wakelog.protocol.record import encode_blank, encode_record
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import offset_name

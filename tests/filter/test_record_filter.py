@@ -7,7 +7,7 @@ from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.consumer_filters import ConsumerFilters, Wanted
 from wakelog.filter.record_filter import match_bitmap, match_expression, match_origin
 from wakelog.filter.sql92 import compile_filter
-from wakelog.protocol.message_record import encode_record
+from wakelog.protocol.record import encode_record
 
 
 def record(properties: str) -> bytes:

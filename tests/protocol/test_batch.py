@@ -15,7 +15,7 @@ from wakelog.protocol.batch import (
     encode_batch_body,
 )
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 
 BATCH = bytes.fromhex(
     "0000001b 00000000 00000000 00000007 00000002 6869 0003 6b0176"

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from tests.protocol.golden_records import raw_records
 from tests.protocol.strategies import names
-from wakelog.protocol.message_record import decode_record
 from wakelog.protocol.properties import (
     CLUSTER,
     WAIT,
@@ -16,6 +15,7 @@ from wakelog.protocol.properties import (
     rewrite_send_properties,
     split_keys,
 )
+from wakelog.protocol.record import decode_record
 
 SINGLE_SENDS = ["basic", "crash", "delay_tx_retry", "filter_ext", "multi_dispatch", "transient"]
 

@@ -17,7 +17,7 @@ from tests.simulation.machine import BEGIN_MS, Machine
 from tests.simulation.oracle import Violation, check_machine
 from tests.simulation.trial import RECOVERED_LATER_MS, Tally, Trial
 from tests.simulation.workloads import apply
-from wakelog.protocol.message_record import STORE_TIMESTAMP_OFFSET_V4
+from wakelog.protocol.record import STORE_TIMESTAMP_OFFSET_V4
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.store_lock import FOREIGN_TEXT
 from wakelog.storage.durability.sum_keeper import ChangedBlock, compare_sums

@@ -32,8 +32,8 @@ from wakelog.actors.services.broker_events import AttachRequest
 from wakelog.actors.services.dispatch import STEP_BYTES_MAX, Dispatch
 from wakelog.actors.services.plugin_threads import PluginThreads
 from wakelog.dispatchers.reput import DispatchDecision
-from wakelog.protocol.message_record import encode_record
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, encode_properties
+from wakelog.protocol.record import encode_record
 from wakelog.storage.config import FlushDiskType, StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint
 from wakelog.storage.durability.config_files import ConfigFiles

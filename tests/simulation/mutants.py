@@ -344,7 +344,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "believe_what_the_crc_leaves_out": _mutant(
         "a record without the sectors behind its body counts as whole (4.9.3)",
-        (log_end, "is_torn_behind_body", lambda *_: False),
+        (log_end, "is_torn_after_body", lambda *_: False),
     ),
     "lock_after_recovery": _mutant(
         "a second broker recovers the store of a running one (4.9.3, DefaultMessageStore.load)",

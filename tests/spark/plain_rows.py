@@ -1,6 +1,6 @@
 """The plain way from a log's bytes to rows and damage: what the compiled way is held against.
 
-Slow and obvious: every record is decoded by `protocol.message_record`, and after damage every
+Slow and obvious: every record is decoded by `protocol.record`, and after damage every
 place is tried.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from wakelog.protocol.message_id import create_message_id
-from wakelog.protocol.message_record import MessageRecord, body_crc, decode_record
 from wakelog.protocol.properties import decode_properties
+from wakelog.protocol.record import MessageRecord, body_crc, decode_record
 from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_NOT, transaction_type
 from wakelog.spark.records.record_walk import Damage
 from wakelog.storage.log.record_check import CheckKind, check_record

@@ -18,7 +18,7 @@ import pytest
 from tests.golden_stores import GOLDEN, open_golden, read_manifest
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 from wakelog.protocol.tags import tags_code
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem

@@ -11,8 +11,8 @@ import msgspec
 
 from wakelog.dispatchers.log_cursor import BadStretch, LogCursor
 from wakelog.protocol.errors import ProtocolError
-from wakelog.protocol.message_record import MessageRecord, decode_record
 from wakelog.protocol.properties import split_keys
+from wakelog.protocol.record import MessageRecord, decode_record
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader

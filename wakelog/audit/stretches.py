@@ -32,7 +32,7 @@ from typing import Final, NamedTuple, Protocol
 
 from wakelog.audit.workers import AT_ONCE
 from wakelog.dispatchers.read_ahead import Filled, Pending, Worker
-from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC, PHYSICAL_OFFSET_OFFSET
+from wakelog.protocol.record import MAGIC_OFFSET, MESSAGE_MAGIC, PHYSICAL_OFFSET_OFFSET
 from wakelog.storage.kernels.columns import SCAN_BUFFER_BYTES
 from wakelog.storage.kernels.window_columns import WindowColumns
 

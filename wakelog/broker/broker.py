@@ -57,7 +57,7 @@ from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand, answer
 from wakelog.protocol.errors import ProtocolError
-from wakelog.protocol.message_record import MessageRecord
+from wakelog.protocol.record import MessageRecord
 from wakelog.storage.errors import DamagedStore, StoreError
 from wakelog.storage.log.append import MessageDraft, PutStatus
 from wakelog.storage.message_store import MessageStore

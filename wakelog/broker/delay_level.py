@@ -18,7 +18,6 @@ from wakelog.broker.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC, is_topic
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.java import parse_integer
-from wakelog.protocol.message_record import MessageRecord
 from wakelog.protocol.properties import (
     DELAY,
     REAL_QUEUE_ID,
@@ -26,6 +25,7 @@ from wakelog.protocol.properties import (
     decode_properties,
     encode_properties,
 )
+from wakelog.protocol.record import MessageRecord
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.log.append import MessageDraft
 

@@ -22,7 +22,7 @@ import msgspec
 from wakelog.broker.delay_level import unpark
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.fastjson import dumps, loads, to_long
-from wakelog.protocol.message_record import MessageRecord
+from wakelog.protocol.record import MessageRecord
 from wakelog.storage.log.append import MessageDraft, PutStatus
 
 _NEVER_ACCEPTED = frozenset(

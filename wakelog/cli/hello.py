@@ -25,7 +25,7 @@ from wakelog.client.options import ClientOptions
 from wakelog.client.producer import Producer
 from wakelog.network.client import RemotingClient
 from wakelog.protocol.errors import ProtocolError
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 
 GROUP: Final = "wakelog-hello"
 BODY: Final = b"hello"

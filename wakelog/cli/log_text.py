@@ -14,8 +14,8 @@ from typing import Any
 from wakelog.audit.findings import Finding, Severity
 from wakelog.audit.repair import KEPT, MENDED
 from wakelog.audit.verify import VerifyReport
-from wakelog.protocol.message_record import Host, MessageRecord
 from wakelog.protocol.properties import decode_properties
+from wakelog.protocol.record import Host, MessageRecord
 
 BODY_BYTES_SHOWN_MAX = 1_024
 """Of one body, unless asked otherwise: a screen of text."""

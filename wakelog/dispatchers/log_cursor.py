@@ -30,10 +30,10 @@ from typing import Final, NamedTuple, Protocol
 
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.read_ahead import Ahead, ReadAhead, Worker
-from wakelog.protocol.message_record import BLANK_BYTES, MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
+from wakelog.storage.log.record_check import CheckKind, RecordCheck
+from wakelog.storage.log.record_walk import check_at, next_sound
 from wakelog.storage.log.scan import ScanSpan, scan_plain
 
 # From so many readable bytes on the compiled scan is used, if it is there: with some 16 records of
@@ -48,8 +48,6 @@ PLAIN_BYTES_MAX: Final = 256 << 10
 # One look for a sound record.
 RESYNC_BYTES_MAX: Final = 512 << 10
 BAD_STRETCHES_KEPT_MAX: Final = 100
-
-_MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
 
 
 class LogReader(Protocol):
@@ -171,7 +169,7 @@ class LogCursor:
         segment_end = self._log.segment_end(self.position)
         end = min(segment_end, limit)
         if self._bad is not None:
-            return self._look_for_record(end, segment_end, now_ms)
+            return self._find_record(end, segment_end, now_ms)
         if end - self.position >= BULK_BYTES_MIN:
             ahead = self._ready_columns(end - self.position)
             if ahead is not None:
@@ -307,52 +305,30 @@ class LogCursor:
         return self._no_record(now_ms)
 
     def _record_at(self, position: int, end: int, segment_end: int) -> bool:
-        """Tell whether a record begins here: sound, or the file's end, or the readable one."""
+        """Return whether a record or a blank begins here, or what is readable ends here."""
         if position == end:
             return True
-        check = self._check_at(position, end, segment_end, BLANK_BYTES)
-        if check.kind is CheckKind.INCOMPLETE:
-            length = max(check.size_bytes, PLAIN_BYTES_MAX)
-            check = self._check_at(position, end, segment_end, length)
+        check = check_at(self._log.read_span, position, end, segment_end=segment_end)
         return check.kind in (CheckKind.SOUND, CheckKind.END_OF_FILE)
 
-    def _check_at(self, position: int, end: int, segment_end: int, length: int) -> RecordCheck:
-        data = self._log.read_span(position, min(length, end - position))
-        return check_record(data, 0, position, len(data), segment_end=segment_end)
-
-    def _look_for_record(self, end: int, segment_end: int, now_ms: int) -> DispatchBatch | None:
-        """Look for the next sound record of the segment, over a bounded number of bytes."""
-        # What was allocated and never written takes no time, however much of it there is.
+    def _find_record(self, end: int, segment_end: int, now_ms: int) -> DispatchBatch | None:
+        """Search a bounded number of bytes for the next sound record of the segment."""
+        # A segment's unwritten part takes no time, however long it is.
         self.position = min(self._log.skip_zeros(self.position), end)
-        if self.position == end:
-            self._end_bad_stretch()
-            return self._no_record(now_ms)
-        data = self._log.read_span(self.position, min(RESYNC_BYTES_MAX, end - self.position))
-        if not data:
+        if self.position < end and not self._log.read_span(self.position, 1):
             return self._nothing_there(now_ms)
-        at = _next_magic(data, 0)
-        while at >= 0:
-            candidate = self.position + at - MAGIC_OFFSET
-            if candidate >= self.position and self._sound_at(candidate, end, segment_end):
-                self.position = candidate
-                self._end_bad_stretch()
-                return self._no_record(now_ms)
-            at = _next_magic(data, at + 1)
-        looked_to = self.position + len(data)
-        if looked_to >= end:
-            self.position = end
+        search_end = min(self.position + RESYNC_BYTES_MAX, end)
+        found = next_sound(
+            self._log.read_span,
+            self.position,
+            search_end,
+            readable_end=end,
+            segment_end=segment_end,
+        )
+        self.position = search_end if found is None else found[0]
+        if found is not None or search_end == end:
             self._end_bad_stretch()
-        else:
-            # A size and a magic that begin in these bytes may end in the next.
-            self.position = looked_to - BLANK_BYTES + 1
         return self._no_record(now_ms)
-
-    def _sound_at(self, position: int, end: int, segment_end: int) -> bool:
-        check = self._check_at(position, end, segment_end, BLANK_BYTES)
-        if check.kind is not CheckKind.INCOMPLETE:
-            return False
-        check = self._check_at(position, end, segment_end, check.size_bytes)
-        return check.kind is CheckKind.SOUND
 
     def _end_bad_stretch(self) -> None:
         assert self._bad is not None
@@ -360,12 +336,3 @@ class LogCursor:
         self._bad_stretches.append(stretch)
         self._bad_bytes += stretch.end - stretch.begin
         self._bad = None
-
-
-def _next_magic(data: bytes, begin: int) -> int:
-    """Return where the next record's magic stands, -1 if nowhere."""
-    # One byte is looked for at the memory's speed, four are not; most of this is zeros.
-    at = data.find(_MAGIC[0], begin)
-    while at >= 0 and not data.startswith(_MAGIC, at):
-        at = data.find(_MAGIC[0], at + 1)
-    return at

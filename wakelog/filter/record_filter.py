@@ -18,8 +18,8 @@ from wakelog.filter.bloom import BloomFilter, BloomPositions
 from wakelog.filter.consumer_filters import ConsumerFilter
 from wakelog.filter.sql92 import Sql92Filter
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.message_record import decode_properties_text
 from wakelog.protocol.properties import RETRY_TOPIC, decode_properties
+from wakelog.protocol.record import decode_properties_text
 
 MatchRecord: TypeAlias = Callable[[bytes], bool]
 MatchUnit: TypeAlias = Callable[[int, bytes], bool]

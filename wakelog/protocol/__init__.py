@@ -7,7 +7,7 @@ Read in this order:
     ext_fields.py, headers/            extFields of each request <-> Structs
     bodies.py (body_codec.py)          JSON bodies <-> Structs, in fastjson.py's dialect
     register_broker.py                 the one body that has a compressed form
-    message_record.py message_id.py    the record of the commit log, and its address
+    record.py message_id.py    the record of the commit log, and its address
     properties.py java.py tags.py      what Java's strings and maps make of a message
     batch.py subscription.py sys_flag.py
 

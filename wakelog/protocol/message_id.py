@@ -15,7 +15,7 @@ import struct
 
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
-from wakelog.protocol.message_record import Host, host_address, host_text
+from wakelog.protocol.record import Host, host_address, host_text
 
 _V4_CHARACTERS = 32
 _V6_CHARACTERS = 56

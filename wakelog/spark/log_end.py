@@ -25,8 +25,8 @@ from contextlib import closing
 from typing import Final
 
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.message_record import BLANK_BYTES, decode_record
-from wakelog.spark.records.record_walk import adds_up, next_sound
+from wakelog.protocol.record import BLANK_BYTES, decode_record
+from wakelog.spark.records.record_walk import adds_up, next_sound_begin
 from wakelog.spark.stores import OpenSegment, StoreLog, is_being_written
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
@@ -159,7 +159,7 @@ class _EndSearch:
                 return end
         # Files have holes where nothing was written, and copies have them for any zeros.
         data_begin = self._file.next_data(position)
-        return next_sound(self._file, max(position + 1, data_begin - BLANK_BYTES), end)
+        return next_sound_begin(self._file, max(position + 1, data_begin - BLANK_BYTES), end)
 
 
 def _check(file: OpenSegment, data: bytes, position: int, at: int) -> RecordCheck:

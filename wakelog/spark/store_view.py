@@ -22,6 +22,7 @@ import numpy as np
 
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.protocol.fastjson import loads
+from wakelog.protocol.record import CHECKED_HEADS, HOST_FLAGS, HOST_FLAGS_OFFSET
 from wakelog.spark.errors import StoreUnreadable
 from wakelog.spark.log_end import find_log_end
 from wakelog.spark.plan import ReadRange
@@ -41,13 +42,7 @@ from wakelog.storage.kernels.layout import (
     TOPIC_BYTES,
 )
 from wakelog.storage.log.mapped_file import OpenFiles
-from wakelog.storage.log.record_check import (
-    HEAD_BY_HOST_FLAGS,
-    HOST_FLAGS,
-    HOST_FLAGS_OFFSET,
-    CheckKind,
-    check_record,
-)
+from wakelog.storage.log.record_check import CheckKind, check_record
 from wakelog.storage.paths import parse_offset_name, parse_queue_id
 from wakelog.storage.queue.consume_queue import ConsumeQueue
 from wakelog.storage.queue.entries import QueueEntry
@@ -407,11 +402,11 @@ def _close(queues: Sequence[ConsumeQueue]) -> None:
 
 
 def _head(file: OpenSegment, physical_offset: int) -> tuple[int, ...]:
-    """Return the numbers of `HEAD_BY_HOST_FLAGS` of a record, none where the file ends."""
-    head = file.read(physical_offset, HEAD_BY_HOST_FLAGS[HOST_FLAGS].size)
+    """Return the numbers of `CHECKED_HEADS` of a record, none where the file ends."""
+    head = file.read(physical_offset, CHECKED_HEADS[HOST_FLAGS].size)
     if len(head) <= HOST_FLAGS_OFFSET:
         return ()
-    layout = HEAD_BY_HOST_FLAGS[head[HOST_FLAGS_OFFSET] & HOST_FLAGS]
+    layout = CHECKED_HEADS[head[HOST_FLAGS_OFFSET] & HOST_FLAGS]
     return layout.unpack_from(head) if len(head) >= layout.size else ()
 
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from wakelog.protocol.message_record import MessageRecord
+from wakelog.protocol.record import MessageRecord
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus

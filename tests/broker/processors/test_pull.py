@@ -10,7 +10,7 @@ from wakelog.broker.processors.pull import SUSPEND_MS_MAX
 from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 from wakelog.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES
 from wakelog.storage.read.reader import GetStatus

@@ -10,7 +10,7 @@ from wakelog.broker.decision import Continue, HoldPull, Push
 from wakelog.protocol.bodies import MODEL_BROADCASTING, SubscriptionData, SubscriptionGroupConfig
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 
 MakeHarness = Callable[..., Harness]
 

@@ -13,8 +13,8 @@ from wakelog.broker.delay_level import unpark
 from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
-from wakelog.protocol.message_record import MessageRecord, decode_record
 from wakelog.protocol.properties import decode_properties
+from wakelog.protocol.record import MessageRecord, decode_record
 from wakelog.storage.log.append import MessageDraft, PutStatus
 
 MakeHarness = Callable[..., Harness]

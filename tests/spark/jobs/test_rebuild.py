@@ -22,7 +22,7 @@ from tests.spark.jobs.runners import LocalRunner
 from tests.spark.logs import write_segments
 from wakelog.audit import rebuild as rebuilds
 from wakelog.audit.rebuild import UNFINISHED, LogReport, Rebuild
-from wakelog.protocol.message_record import encode_blank
+from wakelog.protocol.record import encode_blank
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.rebuild import PARTS, rebuild, rebuild_by
 from wakelog.storage.config import StoreConfig

@@ -15,7 +15,7 @@ from wakelog.spark.records.record_walk import (
     RecordWalk,
     Sound,
     adds_up,
-    next_sound,
+    next_sound_begin,
 )
 from wakelog.spark.records.walk_kernel import find_records, keep_records
 from wakelog.spark.stores import OpenSegment, open_store
@@ -154,7 +154,7 @@ def test_a_search_meets_a_magic_between_two_reads(
     log = long_log(10, 10)
     file = open_log(tmp_path, log)
     for read_bytes in range(9, 200):
-        monkeypatch.setattr("wakelog.spark.records.record_walk.RESYNC_BYTES", read_bytes)
-        assert next_sound(file, 1, log.end) == log.offsets[1]
-        assert next_sound(file, log.offsets[1] + 1, log.end) == log.end
+        monkeypatch.setattr("wakelog.storage.log.record_walk.SEARCH_BYTES", read_bytes)
+        assert next_sound_begin(file, 1, log.end) == log.offsets[1]
+        assert next_sound_begin(file, log.offsets[1] + 1, log.end) == log.end
     file.close()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.fakes.records import STORE_MS, LogBytes, properties
 from tests.spark.logs import JSON, KAFKA, MESSAGES, columns, read_folder, rows_of
 from tests.spark.plain_rows import json_row, kafka_row, plain_table
-from wakelog.protocol.message_record import body_crc
+from wakelog.protocol.record import body_crc
 from wakelog.spark.bounds import Bounds, Selection, Topics
 from wakelog.spark.reader import EVERY_MESSAGE, make_walk
 from wakelog.spark.records.bodiless_walk import BodilessWalk

@@ -8,7 +8,7 @@ from typing import Any
 from tests.fakes.records import properties, record
 from tests.spark.logs import MESSAGES, rows_of
 from tests.spark.plain_rows import plain_row
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 from wakelog.spark.bounds import Bounds, Selection
 from wakelog.spark.records.rows import RowOptions, Rows
 from wakelog.spark.remote.pulled_kernel import scan_pulled

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.logs import draft
 from wakelog.protocol.batch import BatchedMessage
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 from wakelog.storage.log.append import (
     PutResult,
     PutStatus,

@@ -20,14 +20,14 @@ from tests.fakes.logs import (
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.golden_stores import open_golden
 from wakelog.protocol.batch import BatchedMessage
-from wakelog.protocol.message_record import (
+from wakelog.protocol.properties import decode_properties
+from wakelog.protocol.record import (
     BLANK_MAGIC,
     MESSAGE_MAGIC,
     MessageRecord,
     decode_record,
     encode_blank,
 )
-from wakelog.protocol.properties import decode_properties
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.log.allocate import make_segment

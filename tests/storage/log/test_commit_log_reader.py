@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.logs import SEGMENT_BYTES, draft, open_log, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.log import commit_log_reader
 from wakelog.storage.log.commit_log import CommitLog

@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from tests.fakes.records import STORE_MS, properties, record
-from wakelog.protocol.message_record import encode_blank
-from wakelog.storage.log.record_check import CheckKind, check_record, is_torn_behind_body
+from wakelog.protocol.record import encode_blank
+from wakelog.storage.log.record_check import CheckKind, check_record, is_torn_after_body
 
 AT = 8192
 SOUND = record(AT, properties(TAGS="a"), body=b"0123456789")
@@ -107,17 +107,17 @@ def test_a_sector_behind_the_body_that_was_never_written_is_seen(shift: int) -> 
     body = b"x" * (512 - 88 - 1 + shift)
     data = bytearray(record(0, properties(TAGS="a" * 40), body=body, topic="T" * 30))
     body_end = 88 + len(body)
-    assert not is_torn_behind_body(bytes(data), body_end, len(data), 0)
+    assert not is_torn_after_body(bytes(data), body_end, len(data), 0)
     data[512:] = bytes(len(data) - 512)
-    assert is_torn_behind_body(bytes(data), body_end, len(data), 0)
+    assert is_torn_after_body(bytes(data), body_end, len(data), 0)
 
 
 def test_a_sector_of_the_topic_alone_is_seen() -> None:
     body = b"x" * (512 - 88 - 1)
     data = bytearray(record(0, body=body, topic="T" * 100))
-    assert not is_torn_behind_body(bytes(data), 511, len(data), 0)
+    assert not is_torn_after_body(bytes(data), 511, len(data), 0)
     data[512:] = bytes(len(data) - 512)
-    assert is_torn_behind_body(bytes(data), 511, len(data), 0)
+    assert is_torn_after_body(bytes(data), 511, len(data), 0)
 
 
 def test_reads_at_a_position() -> None:

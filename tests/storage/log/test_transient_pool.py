@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.logs import SEGMENT_BYTES, draft, open_log, read_file, small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 from wakelog.storage.errors import DamagedStore, NotWriteable, StoreFailed, StoreFull
 from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.log.commit_log_reader import CommitLogReader, commit_log_files

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import store_config
-from wakelog.protocol.message_record import MESSAGE_MAGIC, RECORD_BYTES_MIN, encode_record
+from wakelog.protocol.record import HOST_FLAGS, MESSAGE_MAGIC, RECORD_BYTES_MIN, encode_record
 from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 from wakelog.storage.log.commit_log_reader import CommitLogReader
-from wakelog.storage.log.record_check import HOST_FLAGS
 from wakelog.storage.read.frames import GAP_BYTES_MAX, Absent, Mismatched, read_frames
 
 SEGMENT_BYTES = 100_000

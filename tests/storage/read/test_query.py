@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
-from wakelog.protocol.message_record import BODY_SIZE_OFFSET_V4, decode_record
+from wakelog.protocol.record import BODY_SIZE_OFFSET_V4, decode_record
 from wakelog.storage.message_store import MessageStore
 
 TOPIC = "TopicTest"

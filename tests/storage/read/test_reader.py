@@ -21,7 +21,7 @@ from tests.fakes.stores import (
     store_config,
     write_queues,
 )
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.mapped_file import OpenFiles

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.fakes.logs import draft, open_log
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, store_config
-from wakelog.protocol.message_record import MAGIC_OFFSET, encode_blank
+from wakelog.protocol.record import MAGIC_OFFSET, encode_blank
 from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.recovery.log_end import LogEnd, LogEndSearch
 from wakelog.storage.recovery.queues import QueueEnds
@@ -41,7 +41,7 @@ class Log:
     def search(self, begin: int = 0, **options: Any) -> LogEnd:
         options = {"cut_from": 0, "durable_ms": 0, "check_body": True} | options
         self.ends = QueueEnds(enable_multi_dispatch=False, enable_lmq=False)
-        return LogEndSearch(self.fs, self.log.files, self.ends, **options).run(begin)
+        return LogEndSearch(self.log.files, self.ends, **options).run(begin)
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 30])
@@ -170,7 +170,6 @@ def test_any_damage_is_survived(place: int, data: bytes, durable_ms: int, piece_
     log = Log(20)
     log.overwrite(place, data[: BYTES - place % BYTES])
     search = LogEndSearch(
-        log.fs,
         log.log.files,
         QueueEnds(enable_multi_dispatch=False, enable_lmq=False),
         cut_from=0,
@@ -270,7 +269,7 @@ def test_so_may_a_small_one_at_the_end_of_what_is_read_at_once() -> None:
 
     def found(**options: Any) -> tuple[int, int]:
         ends = QueueEnds(enable_multi_dispatch=False, enable_lmq=False)
-        search = LogEndSearch(log.fs, log.log.files, ends, cut_from=0, check_body=True, **options)
+        search = LogEndSearch(log.log.files, ends, cut_from=0, check_body=True, **options)
         search._buffer = bytearray(end)
         log_end = search.run(0)
         return log_end.physical_offset, log_end.records_checked_count

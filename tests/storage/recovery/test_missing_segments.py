@@ -13,7 +13,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 from wakelog.storage.log.append import PutStatus
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.message_store import MessageStore

@@ -12,6 +12,7 @@ from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, 
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.log.queue_offsets import QueueKey
+from wakelog.storage.log.record_walk import walk_records
 from wakelog.storage.recovery.queues import QueueEnds
 
 
@@ -28,7 +29,12 @@ def ends_of(
     )
     data = log.files.files[0].read(0, config.commit_log_file_bytes)
     for place in places:
-        ends.note_record(data, place)
+        _, end, _, body_end, topic_end, *numbers, _, _ = next(
+            walk_records(data, place, len(data), place)
+        )
+        topic, text = data[body_end + 1 : topic_end], data[topic_end + 2 : end]
+        queue_id, queue_offset, physical_offset, sys_flag = numbers
+        ends.note(topic, queue_id, queue_offset, physical_offset, sys_flag, text)
     table = ends.table()
     firsts = [ends.first(key) for key in table]
     assert {place for _, place in filter(None, firsts)} <= set(places)

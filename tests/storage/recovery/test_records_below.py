@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import STORE_MS, LogBytes
 from tests.fakes.stores import store_config
-from wakelog.protocol.message_record import encode_blank
+from wakelog.protocol.record import encode_blank
 from wakelog.storage.recovery import segments
 from wakelog.storage.recovery.segments import CHECKED_SHARE, load_segments, store_time_below
 
@@ -33,7 +33,7 @@ def time_below(log: LogBytes, physical_offset: int) -> int | None:
     log.write(fs, config)
     files = load_segments(fs, config)
     try:
-        return store_time_below(fs, files, physical_offset)
+        return store_time_below(files, physical_offset)
     finally:
         files.close()
         assert fs.descriptor_count == 0

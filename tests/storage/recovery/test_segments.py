@@ -64,7 +64,7 @@ def test_a_missing_segment_has_a_stand_in_that_reads_as_zeros(fs: MemoryFileSyst
     assert missing.read(BYTES - 3, 10) == missing.read_nowait(BYTES - 3, 10) == bytes(3)
     buffer = bytearray(b"x" * 10)
     assert (missing.read_into(buffer, BYTES - 3), buffer) == (3, bytearray(3) + b"x" * 7)
-    assert next_sound_in(fs, missing, 0, BYTES) is None
+    assert next_sound_in(missing, 0, BYTES) is None
     missing.read_ahead(0, 10)
     reread_from_disk(fs, files, 0)
     sync_segments(files, 0)
@@ -94,7 +94,7 @@ def test_a_record_is_found_wherever_a_piece_ends(
     log.write_pending()
     file = log.files.files[0]
     file.write(0, b"\x55" * 8)
-    assert next_sound_in(fs, file, 0, BYTES) == (place, NOW_MS + 1)
+    assert next_sound_in(file, 0, BYTES) == (place, NOW_MS + 1)
 
 
 def test_the_names_of_segments_are_durable_once_they_are_read_anew(fs: MemoryFileSystem) -> None:

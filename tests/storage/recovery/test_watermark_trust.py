@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.logs import read_file, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS, dispatch, open_store, put, store_config
-from wakelog.protocol.message_record import encode_record
+from wakelog.protocol.record import encode_record
 from wakelog.storage.config import BrokerRole, StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint, CheckpointTimes, read_times
 from wakelog.storage.durability.marks import AbortFile

@@ -24,7 +24,6 @@ from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.ext_fields import read_header
 from wakelog.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from wakelog.protocol.message_id import create_message_id
-from wakelog.protocol.message_record import MessageRecord
 from wakelog.protocol.properties import (
     DELAY,
     ORIGIN_MESSAGE_ID,
@@ -33,6 +32,7 @@ from wakelog.protocol.properties import (
     decode_properties,
     encode_properties,
 )
+from wakelog.protocol.record import MessageRecord
 from wakelog.protocol.sys_flag import TOPIC_UNIT_SUB, is_writeable
 from wakelog.storage.log.append import MessageDraft, PutStatus
 

@@ -21,10 +21,9 @@ from typing import Final
 
 import numpy as np
 
+from wakelog.protocol.record import HEAD_BYTES_MAX, TAIL_BYTES_MAX
 from wakelog.spark.records.record_walk import (
     BATCH_ROWS,
-    HEAD_BYTES_MAX,
-    TAIL_BYTES_MAX,
     Array,
     Damage,
     RecordWalk,

@@ -24,22 +24,10 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from wakelog.protocol.message_record import (
-    BLANK_BYTES,
-    MAGIC_OFFSET,
-    MESSAGE_MAGIC,
-    TOPIC_BYTES_MAX,
-)
+from wakelog.protocol.record import HEAD_BYTES_MAX
 from wakelog.storage.kernels.layout import NUMBER_FIELDS
-from wakelog.storage.log.record_check import (
-    HEAD_BY_HOST_FLAGS,
-    HOST_FLAGS,
-    HOST_FLAGS_OFFSET,
-    PROPERTIES_LENGTH,
-    CheckKind,
-    RecordCheck,
-    check_record,
-)
+from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
+from wakelog.storage.log.record_walk import check_at, next_sound
 
 Array = np.ndarray[Any, Any]
 WalkRecords = Callable[..., tuple[int, int]]
@@ -51,15 +39,9 @@ RECORDS_MAX: Final = 1 << 15
 BATCH_ROWS: Final = 8192
 BATCH_BYTES: Final = 16 << 20
 """Of one record batch: a task holds one, and the bytes it is made of."""
-RESYNC_BYTES: Final = 4 << 20
-"""Looked through at once for a sound record."""
 
 FILE_ENDS: Final = "the file ends here"
 """The reason of a damage that is no damage but a file that became shorter."""
-
-_MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
-HEAD_BYTES_MAX: Final = HEAD_BY_HOST_FLAGS[HOST_FLAGS].size
-TAIL_BYTES_MAX: Final = 1 + TOPIC_BYTES_MAX + PROPERTIES_LENGTH.size + (1 << 15)
 
 
 class SegmentFile(Protocol):
@@ -222,55 +204,24 @@ class RecordWalk:
             behind = position + check.size_bytes
             if behind <= end and (behind == end or _record_or_blank(file, behind, end)):
                 return Damage(position, behind, reason)
-        return Damage(position, next_sound(file, position + 1, end), reason)
+        return Damage(position, next_sound_begin(file, position + 1, end), reason)
 
 
 def adds_up(file: SegmentFile, physical_offset: int, end: int) -> bool:
-    """Tell whether a sound record lies at an offset and ends at or below `end`.
+    """Return whether a sound record begins at an offset and ends at or below `end`.
 
-    Its body is not read: sizes are followed from one to the next.
+    Its body is not read.
     """
-    head = file.read(physical_offset, min(HEAD_BYTES_MAX, end - physical_offset))
-    check = check_record(head, 0, physical_offset, len(head), segment_end=file.end)
-    if check.kind is not CheckKind.INCOMPLETE or check.size_bytes == 0:
-        return check.kind is CheckKind.SOUND
-    record_end = physical_offset + check.size_bytes
-    if record_end > end or len(head) <= HOST_FLAGS_OFFSET:
-        return False
-    layout = HEAD_BY_HOST_FLAGS[head[HOST_FLAGS_OFFSET] & HOST_FLAGS]
-    if len(head) < layout.size or check.size_bytes < layout.size + 3:
-        return False
-    fields = layout.unpack_from(head)
-    body_end = physical_offset + layout.size + max(fields[8], 0)
-    tail_bytes: int = record_end - body_end
-    if fields[4] != physical_offset or not 3 <= tail_bytes <= TAIL_BYTES_MAX:
-        return False
-    tail = file.read(body_end, tail_bytes)
-    if len(tail) < tail_bytes or tail[0] > TOPIC_BYTES_MAX or 3 + tail[0] > tail_bytes:
-        return False
-    properties_bytes: int = max(PROPERTIES_LENGTH.unpack_from(tail, 1 + tail[0])[0], 0)
-    return 3 + tail[0] + properties_bytes == tail_bytes
+    check = check_at(file.read, physical_offset, end, segment_end=file.end)
+    return check.kind is CheckKind.SOUND
 
 
-def next_sound(file: SegmentFile, begin: int, end: int) -> int:
+def next_sound_begin(file: SegmentFile, begin: int, end: int) -> int:
     """Return where in [begin, end) the next sound record begins, `end` if nowhere."""
-    looked_to = begin
-    while looked_to < end:
-        data = file.read(looked_to, min(RESYNC_BYTES, end - looked_to))
-        at = data.find(_MAGIC)
-        while at >= 0:
-            candidate = looked_to + at - MAGIC_OFFSET
-            if candidate >= begin and adds_up(file, candidate, end):
-                return candidate
-            at = data.find(_MAGIC, at + 1)
-        if looked_to + len(data) >= end or len(data) < BLANK_BYTES:
-            break
-        # A size and a magic that begin in these bytes may end in the next.
-        looked_to += len(data) - BLANK_BYTES + 1
-    return end
+    found = next_sound(file.read, begin, end, readable_end=end, segment_end=file.end)
+    return end if found is None else found[0]
 
 
 def _record_or_blank(file: SegmentFile, physical_offset: int, end: int) -> bool:
-    head = file.read(physical_offset, min(BLANK_BYTES, end - physical_offset))
-    check = check_record(head, 0, physical_offset, len(head), segment_end=file.end)
-    return check.kind is CheckKind.END_OF_FILE or adds_up(file, physical_offset, end)
+    check = check_at(file.read, physical_offset, end, segment_end=file.end)
+    return check.kind in (CheckKind.SOUND, CheckKind.END_OF_FILE)

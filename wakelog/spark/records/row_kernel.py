@@ -18,6 +18,18 @@ from typing import Final
 
 import numpy as np
 
+from wakelog.protocol.record import (
+    BODY_CRC_OFFSET,
+    BORN_HOST_OFFSET,
+    BORN_TIMESTAMP_OFFSET,
+    FLAG_OFFSET,
+    HEAD_BYTES_V4,
+    HOST_BYTES_V4,
+    PHYSICAL_OFFSET_OFFSET,
+    RECONSUME_TIMES_OFFSET_V4,
+    STORE_HOST_OFFSET_V4,
+    V6_EXTRA_BYTES,
+)
 from wakelog.spark.records.fields import (
     BODY_BEGIN,
     BODY_CRC,
@@ -35,7 +47,6 @@ from wakelog.spark.records.fields import (
     UNIQ_BEGIN,
     UNIQ_END,
 )
-from wakelog.spark.records.walk_kernel import HEAD_BYTES, hosts_bytes
 from wakelog.storage.kernels.compilation import inlined, kernel, making
 from wakelog.storage.kernels.crc_kernel import CRC_MASK, crc_of
 from wakelog.storage.kernels.integers import Array, Int, byte_at, i32_at, i64_at, same_bytes
@@ -46,6 +57,7 @@ from wakelog.storage.kernels.layout import (
     SYS_FLAG,
     TOPIC_BEGIN,
 )
+from wakelog.storage.kernels.record_kernel import born_extra_bytes, hosts_extra_bytes
 from wakelog.storage.kernels.text_kernel import PLACES_COUNT, find_properties, next_separator
 
 _INT32_MASK: Final = 0xFFFFFFFF
@@ -65,21 +77,21 @@ def read_fields(
     found = np.zeros(PLACES_COUNT, dtype=np.int64)
     for i in range(len(rows)):
         row = rows[i]
-        born = 12 if numbers[row, SYS_FLAG] & 0x10 else 0
-        hosts = hosts_bytes(numbers[row, SYS_FLAG])
+        born = born_extra_bytes(numbers[row, SYS_FLAG])
+        hosts = hosts_extra_bytes(numbers[row, SYS_FLAG])
         # Its physical offset tells nothing of where a record lies if it was pulled.
-        at = numbers[row, TOPIC_BEGIN] - 1 - hosts - HEAD_BYTES
+        at = numbers[row, TOPIC_BEGIN] - 1 - hosts - HEAD_BYTES_V4
         if has_bodies:
             record_end = numbers[row, PROPERTIES_BEGIN] + numbers[row, PROPERTIES_BYTES]
             at = record_end - numbers[row, SIZE]
         fields[i, RECORD] = at
-        fields[i, FLAG] = i32_at(buffer, at + 16)
-        fields[i, BODY_CRC] = i32_at(buffer, at + 8)
-        fields[i, BORN_TIMESTAMP] = i64_at(buffer, at + 40)
-        fields[i, BORN_HOST] = at + 48
-        fields[i, STORE_HOST] = at + 64 + born
-        fields[i, RECONSUME_TIMES] = i32_at(buffer, at + 72 + hosts)
-        fields[i, BODY_BEGIN] = at + HEAD_BYTES + hosts
+        fields[i, FLAG] = i32_at(buffer, at + FLAG_OFFSET)
+        fields[i, BODY_CRC] = i32_at(buffer, at + BODY_CRC_OFFSET)
+        fields[i, BORN_TIMESTAMP] = i64_at(buffer, at + BORN_TIMESTAMP_OFFSET)
+        fields[i, BORN_HOST] = at + BORN_HOST_OFFSET
+        fields[i, STORE_HOST] = at + STORE_HOST_OFFSET_V4 + born
+        fields[i, RECONSUME_TIMES] = i32_at(buffer, at + RECONSUME_TIMES_OFFSET_V4 + hosts)
+        fields[i, BODY_BEGIN] = at + HEAD_BYTES_V4 + hosts
         fields[i, BODY_END] = numbers[row, TOPIC_BEGIN] - 1
         begin = numbers[row, PROPERTIES_BEGIN]
         find_properties(buffer, begin, begin + numbers[row, PROPERTIES_BYTES], found)
@@ -232,7 +244,7 @@ def _put_host(buffer: Array, at: Int, v6: bool, out: Array, to: Int) -> Int:
         to += 1
         at += 16
     else:
-        at += 12 if v6 else 0
+        at += V6_EXTRA_BYTES if v6 else 0
         for i in range(4):
             if i:
                 out[to] = 46
@@ -245,7 +257,9 @@ def _put_host(buffer: Array, at: Int, v6: bool, out: Array, to: Int) -> Int:
 
 @inlined
 def _same_host(buffer: Array, one: Int, other: Int, v6: bool) -> bool:
-    return same_bytes(buffer, one, buffer, other, 20 if v6 else 8)
+    return same_bytes(
+        buffer, one, buffer, other, HOST_BYTES_V4 + V6_EXTRA_BYTES if v6 else HOST_BYTES_V4
+    )
 
 
 @kernel
@@ -292,16 +306,16 @@ def format_ids(
                 to += 1
             continue
         at = fields[i, STORE_HOST]
-        length = 8
+        length = HOST_BYTES_V4
         if v6[i]:
-            length = 20
+            length += V6_EXTRA_BYTES
             if _is_mapped(buffer, at):
-                at += 12
-                length = 8
+                at += V6_EXTRA_BYTES
+                length = HOST_BYTES_V4
         for k in range(length):
             to = _put_hex(out, to, np.int64(buffer[at + k]))
         for k in range(8):
-            to = _put_hex(out, to, np.int64(buffer[fields[i, RECORD] + 28 + k]))
+            to = _put_hex(out, to, np.int64(buffer[fields[i, RECORD] + PHYSICAL_OFFSET_OFFSET + k]))
     offsets[len(fields)] = to
     return seen
 

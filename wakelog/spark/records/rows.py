@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from wakelog.protocol.java import LONG_MAX
 from wakelog.protocol.properties import decode_properties
+from wakelog.protocol.record import HEAD_BYTES_MAX
 from wakelog.protocol.sys_flag import (
     MESSAGE_BORN_HOST_V6,
     MESSAGE_COMPRESSED,
@@ -56,7 +57,6 @@ from wakelog.spark.records.fields import (
 from wakelog.spark.records.record_walk import (
     BATCH_BYTES,
     BATCH_ROWS,
-    HEAD_BYTES_MAX,
     Array,
     Damage,
     Scanned,

@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 
 from wakelog.protocol.java import LONG_MAX
+from wakelog.protocol.record import HEAD_BYTES_V4
 from wakelog.storage.kernels.compilation import inlined, kernel, making
 from wakelog.storage.kernels.integers import Array, Int, byte_at, same_bytes
 from wakelog.storage.kernels.layout import (
@@ -34,16 +35,14 @@ from wakelog.storage.kernels.layout import (
     TOPIC_BEGIN,
     TOPIC_BYTES,
 )
-from wakelog.storage.kernels.scan_kernel import sound_size, take_record
+from wakelog.storage.kernels.record_kernel import (
+    PARTS_COUNT,
+    copy_numbers,
+    hosts_extra_bytes,
+    sound_size,
+)
 
-HEAD_BYTES: Final = 88  # from a record's begin to its body, with two v4 hosts
 _TRANSACTION: Final = 12  # of the flags; 0 and 8, a committed one, are seen by consumers
-
-
-@inlined
-def hosts_bytes(sys_flag: Int) -> Int:
-    """Return how much longer than with two v4 hosts a record's head is."""
-    return (12 if sys_flag & 0x10 else 0) + (12 if sys_flag & 0x20 else 0)
 
 
 @making
@@ -62,7 +61,7 @@ def walk_records(
     table: int32, a power of two above twice records_max, filled with -1.
     firsts: int32[records_max + 1]: first record of each group, and their count at the end, 0.
     """
-    parts = np.zeros(4, dtype=np.int64)
+    parts = np.zeros(PARTS_COUNT, dtype=np.int64)
     return _walk(buffer, begin, end, physical_offset, numbers, table, firsts, parts, True)
 
 
@@ -77,7 +76,7 @@ def find_records(
     firsts: Array,
 ) -> tuple[Int, Int]:
     """Walk sound records as `walk_records` does; of which queues they are is left to others."""
-    parts = np.zeros(4, dtype=np.int64)
+    parts = np.zeros(PARTS_COUNT, dtype=np.int64)
     return _walk(buffer, begin, end, physical_offset, numbers, table, firsts, parts, False)
 
 
@@ -100,7 +99,7 @@ def _walk(
         size = sound_size(buffer, at, end, physical_offset + at - begin, parts)
         if size == 0:
             break
-        take_record(buffer, at, size, parts, numbers, row)
+        copy_numbers(buffer, at, size, parts, numbers, row)
         if takes_groups:
             _take_group(buffer, numbers, row, table, firsts)
         row += 1
@@ -127,7 +126,7 @@ def keep_records(
     `kept`. Returns: the first record that found no room, and both ends.
     """
     for number in range(begin, end):
-        head_bytes = HEAD_BYTES + hosts_bytes(found[number, SYS_FLAG])
+        head_bytes = HEAD_BYTES_V4 + hosts_extra_bytes(found[number, SYS_FLAG])
         tail_begin = found[number, TOPIC_BEGIN] - 1
         record_end = found[number, PROPERTIES_BEGIN] + found[number, PROPERTIES_BYTES]
         record_begin = record_end - found[number, SIZE]

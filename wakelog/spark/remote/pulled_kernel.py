@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from wakelog.protocol.record import PHYSICAL_OFFSET_OFFSET
 from wakelog.storage.kernels.compilation import making
 from wakelog.storage.kernels.integers import Array, Int, i64_at, same_bytes
 from wakelog.storage.kernels.layout import (
@@ -24,9 +25,8 @@ from wakelog.storage.kernels.layout import (
     TOPIC_BEGIN,
     TOPIC_BYTES,
 )
-from wakelog.storage.kernels.scan_kernel import sound_size, take_record
+from wakelog.storage.kernels.record_kernel import PARTS_COUNT, copy_numbers, sound_size
 
-_PLACE: Final = 28  # where a record says its physical offset
 _TRANSACTION: Final = 12  # of the flags; 0 and 8, a committed one, are seen by consumers
 
 
@@ -37,13 +37,15 @@ def scan_pulled(buffer: Array, topic: Array, queue_id: Int, numbers: Array) -> t
     topic, queue_id: whose records are group 0; others, which light queues have, are in none.
     numbers: int64[records_max, NUMBER_FIELDS], see `kernels/layout.py`.
     """
-    parts = np.zeros(4, dtype=np.int64)
+    parts = np.zeros(PARTS_COUNT, dtype=np.int64)
     row, at = 0, 0
-    while at + _PLACE + 8 <= len(buffer) and row < numbers.shape[0]:
-        size = sound_size(buffer, at, len(buffer), i64_at(buffer, at + _PLACE), parts)
+    while at + PHYSICAL_OFFSET_OFFSET + 8 <= len(buffer) and row < numbers.shape[0]:
+        size = sound_size(
+            buffer, at, len(buffer), i64_at(buffer, at + PHYSICAL_OFFSET_OFFSET), parts
+        )
         if size == 0:
             break
-        take_record(buffer, at, size, parts, numbers, row)
+        copy_numbers(buffer, at, size, parts, numbers, row)
         numbers[row, GROUP] = NO_GROUP
         transaction = numbers[row, SYS_FLAG] & _TRANSACTION
         same = numbers[row, QUEUE_ID] == queue_id and numbers[row, TOPIC_BYTES] == len(topic)

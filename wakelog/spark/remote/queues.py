@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from wakelog.client.broker_calls import BrokerCalls
 from wakelog.client.route import QueueAt
-from wakelog.protocol.message_record import decode_record
+from wakelog.protocol.record import decode_record
 from wakelog.spark.bounds import Bounds, QueueKey, Selection
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import DataLost, OptionError

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.java import LONG_MAX
-from wakelog.protocol.message_record import BLANK_BYTES, MessageRecord, decode_record
+from wakelog.protocol.record import BLANK_BYTES, MessageRecord, decode_record
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.record_check import CheckKind, check_record

@@ -1,4 +1,4 @@
-"""The CRC-32 of record bodies in compiled code, as `message_record.body_crc` has it.
+"""The CRC-32 of record bodies in compiled code, as `record.body_crc` has it.
 
 Two ways to one result. Tables take sixteen bytes a step, on any processor. Where it multiplies
 without carries, bodies of 64 bytes and more are folded first: a remainder is moved 64 bytes on at
@@ -16,16 +16,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from wakelog.protocol.message_record import BODY_CRC_OFFSET, BODY_SIZE_OFFSET_V4
+from wakelog.protocol.record import BODY_CRC_OFFSET, HEAD_BYTES_V4
 from wakelog.storage.kernels.compilation import inlined, kernel
 from wakelog.storage.kernels.instructions import BLOCK_BYTES, CAN_FOLD, LANE_BYTES, fold_blocks
 from wakelog.storage.kernels.integers import Array, Int, byte_at, i32_at
 from wakelog.storage.kernels.layout import PHYSICAL_OFFSET, SYS_FLAG, TOPIC_BEGIN
+from wakelog.storage.kernels.record_kernel import hosts_extra_bytes
 
 _POLYNOMIAL_REVERSED: Final = 0xEDB88320
 _INT32_MASK: Final = 0xFFFFFFFF
 CRC_MASK: Final = 0x7FFFFFFF  # a record keeps 31 bits
-_BODY_OFFSET_V4: Final = BODY_SIZE_OFFSET_V4 + 4
 
 
 def _tables() -> Array:
@@ -138,9 +138,7 @@ def check_bodies(
     damaged_count = 0
     for row in range(first, count):
         head = numbers[row, PHYSICAL_OFFSET] - physical_offset + begin
-        flags = numbers[row, SYS_FLAG]
-        hosts = 12 * ((flags >> 4 & 1) + (flags >> 5 & 1))
-        body_begin = head + _BODY_OFFSET_V4 + hosts
+        body_begin = head + HEAD_BYTES_V4 + hosts_extra_bytes(numbers[row, SYS_FLAG])
         body_end = numbers[row, TOPIC_BEGIN] - 1
         if body_end > body_begin:
             crc = crc_of(buffer, body_begin, body_end) & CRC_MASK

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from wakelog.protocol.message_record import encode_record
+from wakelog.protocol.record import encode_record
 from wakelog.storage.kernels.columns import Columns, QueueGroup
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.window_columns import WindowColumns

@@ -26,11 +26,7 @@ from wakelog.storage.kernels.compilation import inlined, making
 from wakelog.storage.kernels.integers import (
     Array,
     Int,
-    byte_at,
-    i32_at,
-    i64_at,
     same_bytes,
-    u32_at,
 )
 from wakelog.storage.kernels.layout import (
     GROUP,
@@ -38,25 +34,19 @@ from wakelog.storage.kernels.layout import (
     KEY_RECORD,
     NAME_BYTES_MAX,
     NO_GROUP,
-    PHYSICAL_OFFSET,
-    PREPARED_OFFSET,
-    PROPERTIES_BEGIN,
-    PROPERTIES_BYTES,
     QUEUE_ID,
-    QUEUE_OFFSET,
     RECORD_KEYS_MAX,
     REFINE,
     REFINE_DELAY,
     REFINE_KEYS,
     REFINE_MULTI,
     REFINE_TEXT,
-    SIZE,
-    STORE_TIMESTAMP,
     SYS_FLAG,
     TAGS_CODE,
     TOPIC_BEGIN,
     TOPIC_BYTES,
 )
+from wakelog.storage.kernels.record_kernel import PARTS_COUNT, copy_numbers, sound_size
 from wakelog.storage.kernels.text_kernel import (
     PLACES_COUNT,
     equals,
@@ -66,41 +56,8 @@ from wakelog.storage.kernels.text_kernel import (
 )
 from wakelog.storage.kernels.vectors import CHUNK_BYTES
 
-_MAGIC: Final = 0xDAA320A7
 _INT32_MASK: Final = 0xFFFFFFFF
 _SPACE: Final = 32
-_HEAD_BYTES: Final = 88  # with two v4 hosts
-
-
-@inlined
-def sound_size(buffer: Array, at: Int, end: Int, physical_offset: Int, parts: Array) -> Int:
-    """Return the size of a sound record, else 0; `parts` gets head, topic and properties places."""
-    if end - at < _HEAD_BYTES + 3:
-        return 0
-    size = i32_at(buffer, at)
-    if u32_at(buffer, at + 4) != _MAGIC or i64_at(buffer, at + 28) != physical_offset:
-        return 0
-    born = 12 if byte_at(buffer, at + 39) & 0x10 else 0
-    hosts = born + (12 if byte_at(buffer, at + 39) & 0x20 else 0)
-    record_end = at + size
-    if record_end > end or at + _HEAD_BYTES + hosts + 3 > record_end:
-        return 0
-    body_end = at + _HEAD_BYTES + hosts + max(i32_at(buffer, at + 84 + hosts), 0)
-    if body_end + 3 > record_end or byte_at(buffer, body_end) > 127:
-        return 0
-    topic_end = body_end + 1 + byte_at(buffer, body_end)
-    if topic_end + 2 > record_end:
-        return 0
-    properties_bytes: Int = (byte_at(buffer, topic_end) << 8) | byte_at(buffer, topic_end + 1)
-    if properties_bytes >= 1 << 15:
-        properties_bytes = 0
-    if topic_end + 2 + properties_bytes != record_end:
-        return 0
-    parts[0] = at + 56 + born
-    parts[1] = at + 76 + hosts
-    parts[2] = body_end + 1
-    parts[3] = topic_end
-    return size
 
 
 @inlined
@@ -185,22 +142,6 @@ def _group_of(
 
 
 @inlined
-def take_record(buffer: Array, at: Int, size: Int, parts: Array, numbers: Array, row: Int) -> None:
-    """Fill one row of `numbers` with what stands at fixed places."""
-    numbers[row, PHYSICAL_OFFSET] = i64_at(buffer, at + 28)
-    numbers[row, SIZE] = size
-    numbers[row, QUEUE_ID] = i32_at(buffer, at + 12)
-    numbers[row, QUEUE_OFFSET] = i64_at(buffer, at + 20)
-    numbers[row, SYS_FLAG] = i32_at(buffer, at + 36)
-    numbers[row, STORE_TIMESTAMP] = i64_at(buffer, parts[0])
-    numbers[row, PREPARED_OFFSET] = i64_at(buffer, parts[1])
-    numbers[row, TOPIC_BEGIN] = parts[2]
-    numbers[row, TOPIC_BYTES] = parts[3] - parts[2]
-    numbers[row, PROPERTIES_BEGIN] = parts[3] + 2
-    numbers[row, PROPERTIES_BYTES] = at + size - parts[3] - 2
-
-
-@inlined
 def _scan(
     buffer: Array,
     begin: Int,
@@ -228,7 +169,7 @@ def _scan(
         size = sound_size(buffer, at, end, physical_offset + at - begin, parts)
         if size == 0:
             break
-        take_record(buffer, at, size, parts, numbers, row)
+        copy_numbers(buffer, at, size, parts, numbers, row)
         topic_hash, seen = java_hash(buffer, parts[2], parts[3], 0)
         find_properties(buffer, parts[3] + 2, at + size, found)
         tags, tags_seen = java_hash(buffer, found[2], found[3], 0)
@@ -290,7 +231,7 @@ def scan_records(
         0,
         0,
         -1,
-        np.zeros(4, dtype=np.int64),
+        np.zeros(PARTS_COUNT, dtype=np.int64),
         np.zeros(PLACES_COUNT, dtype=np.int64),
     )
     return row, key_count, at
@@ -331,6 +272,6 @@ def scan_window(
         row,
         key_count,
         names_end,
-        np.zeros(4, dtype=np.int64),
+        np.zeros(PARTS_COUNT, dtype=np.int64),
         np.zeros(PLACES_COUNT, dtype=np.int64),
     )

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from wakelog.protocol.batch import BatchedMessage, append_properties
-from wakelog.protocol.message_record import BLANK_BYTES, encode_record
+from wakelog.protocol.record import BLANK_BYTES, encode_record
 
 
 class PutStatus(Enum):

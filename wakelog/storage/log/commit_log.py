@@ -29,8 +29,8 @@ from typing import Protocol
 import msgspec
 
 from wakelog.protocol.errors import ProtocolError
-from wakelog.protocol.message_record import BLANK_BYTES, encode_blank
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, PROPERTIES_BYTES_MAX
+from wakelog.protocol.record import BLANK_BYTES, encode_blank
 from wakelog.protocol.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import (

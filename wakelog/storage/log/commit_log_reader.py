@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from wakelog.protocol.message_record import MAGIC_OFFSET
+from wakelog.protocol.record import CHECKED_HEADS, HOST_FLAGS, HOST_FLAGS_OFFSET, MAGIC_OFFSET
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.mapped_file import MappedFile, OpenFiles
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
-from wakelog.storage.log.record_check import HEAD_BY_HOST_FLAGS, HOST_FLAGS, HOST_FLAGS_OFFSET
 
 LOOK_BYTES_KEPT_MAX: Final = 256 * 1024
 """Of a reader's looks so much stays allocated: a full answer, with what lies between its messages.
@@ -185,10 +184,10 @@ class CommitLogReader:
 
         Raises: StoreFailed.
         """
-        head = self.read_span(physical_offset, HEAD_BY_HOST_FLAGS[HOST_FLAGS].size)
-        if len(head) < HEAD_BY_HOST_FLAGS[HOST_FLAGS].size:
+        head = self.read_span(physical_offset, CHECKED_HEADS[HOST_FLAGS].size)
+        if len(head) < CHECKED_HEADS[HOST_FLAGS].size:
             return -1
-        fields = HEAD_BY_HOST_FLAGS[head[HOST_FLAGS_OFFSET] & HOST_FLAGS].unpack_from(head)
+        fields = CHECKED_HEADS[head[HOST_FLAGS_OFFSET] & HOST_FLAGS].unpack_from(head)
         return int(fields[6])
 
     def segment_end(self, physical_offset: int) -> int:

@@ -17,29 +17,19 @@ Source: org.apache.rocketmq.store.GetMessageResult, CommitLog.getMessage (4.9.3)
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from wakelog.protocol.message_record import MESSAGE_MAGIC, RECORD_BYTES_MIN
+from wakelog.protocol.record import COMMON_HEAD, HOST_FLAGS, MESSAGE_MAGIC, RECORD_BYTES_MIN
 from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 from wakelog.storage.log.commit_log_reader import CommitLogReader
-from wakelog.storage.log.record_check import (
-    HEAD_BY_HOST_FLAGS,
-    HOST_FLAGS,
-    CheckKind,
-    check_record,
-)
+from wakelog.storage.log.record_check import CheckKind, check_record
 
 # A gap up to this long is read along: a read call costs about what copying 8 KiB does.
 GAP_BYTES_MAX: Final = 8 * 1024
 
-# Size, magic, physical offset, flags and body length, with both hosts in four bytes.
-_HEAD: Final = struct.Struct(">ii20xqi44xi")
 _UNCOMMON_FLAGS: Final = HOST_FLAGS | MESSAGE_COMPRESSED
-
-assert _HEAD.size == HEAD_BY_HOST_FLAGS[0].size
 
 Place = tuple[int, int]
 """Physical offset and size of a record."""
@@ -87,20 +77,20 @@ def read_frames(
         if view is None:
             return Absent(begin) if blocking else None
         read = places[first:last]
-        mismatched += _unsound(view, begin, read)
+        mismatched += mismatched_places(view, begin, read)
         records = [view[place - begin : place - begin + size_bytes] for place, size_bytes in read]
         frames.append(b"".join(records))
         first = last
     return Mismatched(frozenset(mismatched)) if mismatched else frames
 
 
-def _unsound(view: memoryview, begin: int, places: Sequence[Place]) -> list[int]:
+def mismatched_places(view: memoryview, begin: int, places: Sequence[Place]) -> list[int]:
     """Return the places at which no sound record begins; view[0] lies at `begin`.
 
     What is not the common record, and sound, is asked about at length.
     """
     found = []
-    head_of = _HEAD.unpack_from
+    head_of = COMMON_HEAD.unpack_from
     for place, size_bytes in places:
         at = place - begin
         stated, magic, own_place, flags, body_bytes = head_of(view, at)
@@ -112,7 +102,7 @@ def _unsound(view: memoryview, begin: int, places: Sequence[Place]) -> list[int]
             and 0 < body_bytes <= size_bytes - RECORD_BYTES_MIN
         ):
             # The topic's length stands behind the body, the properties' behind the topic.
-            tail = at + _HEAD.size + body_bytes
+            tail = at + COMMON_HEAD.size + body_bytes
             tail += 1 + view[tail]
             end = at + size_bytes - 2
             if tail <= end and view[tail] << 8 | view[tail + 1] == end - tail:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from wakelog.protocol.message_record import MessageRecord, decode_record
+from wakelog.protocol.record import MessageRecord, decode_record
 from wakelog.storage.index.index_service import IndexReader
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record

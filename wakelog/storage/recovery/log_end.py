@@ -26,28 +26,22 @@ Source: org.apache.rocketmq.store.CommitLog.recoverNormally, recoverAbnormally (
 
 from __future__ import annotations
 
-import struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from wakelog.protocol.message_record import (
+from wakelog.protocol.record import (
     BODY_CRC_OFFSET,
-    MESSAGE_MAGIC,
-    TOPIC_BYTES_MAX,
+    INT,
 )
-from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.log.record_check import (
-    HEAD_BY_HOST_FLAGS,
-    HOST_FLAGS,
-    HOST_FLAGS_OFFSET,
-    PROPERTIES_LENGTH,
     CheckKind,
     RecordCheck,
     check_record,
-    is_torn_behind_body,
+    is_torn_after_body,
 )
+from wakelog.storage.log.record_walk import walk_records
 from wakelog.storage.recovery.queues import QueueEnds
 from wakelog.storage.recovery.segments import next_sound_in
 
@@ -57,8 +51,6 @@ PIECE_BYTES: Final = 8 << 20
 _NEVER_MS: Final = 1 << 63
 _EVER_MS: Final = -1 << 63
 _TORN: Final = RecordCheck(CheckKind.BAD, reason="sectors behind the body were never written")
-_HEAD_BYTES_MAX: Final = HEAD_BY_HOST_FLAGS[HOST_FLAGS].size
-_CRC = struct.Struct(">i")
 
 
 class DamagedStretch(NamedTuple):
@@ -84,7 +76,6 @@ class LogEndSearch:
 
     def __init__(
         self,
-        fs: FileSystem,
         files: MappedFileQueue,
         ends: QueueEnds,
         *,
@@ -107,7 +98,6 @@ class LogEndSearch:
         watermark: below it everything is known to have been durable.
         last_ms: the store time of the record in front of where reading begins, 0 if not known.
         """
-        self._fs = fs
         self._files = files
         self._ends = ends
         self._cut_from = cut_from
@@ -155,7 +145,7 @@ class LogEndSearch:
         return LogEnd(position, reason, self._records_count, self._last_ms, tuple(self._damaged))
 
     def _check_segment(self, file: MappedFile, begin: int) -> tuple[int, RecordCheck | None]:
-        """Check records of one segment from `begin` on; return where and by what it stopped."""
+        """Check records of one segment from `begin` on; return where and why the check stopped."""
         position = begin
         piece_bytes = len(self._buffer)
         while position < file.end_offset:
@@ -177,47 +167,39 @@ class LogEndSearch:
         self, buffer: memoryview, physical_offset: int, segment_end: int
     ) -> tuple[int, RecordCheck | None]:
         """Check the records of buffer[0:], which lies at `physical_offset`."""
-        at, end = 0, len(buffer)
+        end = len(buffer)
         check_body = self._check_body and physical_offset >= self._cut_from
         note = self._ends.note
-        # The same conditions as check_record's without its reasons: a gigabyte holds a million
-        # records, and a broker that died is waited for. What is not sound is asked about there.
-        while end - at > _HEAD_BYTES_MAX:
-            head = HEAD_BY_HOST_FLAGS[buffer[at + HOST_FLAGS_OFFSET] & HOST_FLAGS]
-            size, magic, queue_id, queue_offset, stated_offset, sys_flag, store_ms, _, body = (
-                head.unpack_from(buffer, at)
-            )
-            record_end = at + size
-            body_begin = at + head.size
-            body_end = body_begin + body if body > 0 else body_begin
-            if (
-                magic != MESSAGE_MAGIC
-                or stated_offset != physical_offset + at
-                or record_end > end
-                or body_end + 3 > record_end
-            ):
-                break
-            topic_end = body_end + 1 + buffer[body_end]
-            if topic_end + 2 > record_end or buffer[body_end] > TOPIC_BYTES_MAX:
-                break
-            properties = PROPERTIES_LENGTH.unpack_from(buffer, topic_end)[0]
-            if topic_end + 2 + (properties if properties > 0 else 0) != record_end:
-                break
-            if check_body and body > 0:
-                (crc,) = _CRC.unpack_from(buffer, at + BODY_CRC_OFFSET)
+        # A gigabyte holds a million records, and clients wait for the broker.
+        at = 0
+        for (
+            at,
+            record_end,
+            body_begin,
+            body_end,
+            topic_end,
+            queue_id,
+            queue_offset,
+            record_offset,
+            sys_flag,
+            store_ms,
+            _,
+        ) in walk_records(buffer, 0, end, physical_offset):
+            if check_body and body_begin < body_end:
+                (crc,) = INT.unpack_from(buffer, at + BODY_CRC_OFFSET)
                 if crc != crc32(buffer[body_begin:body_end]) & 0x7FFFFFFF:
                     break
             if (
                 store_ms >= self._torn_from_ms
-                and physical_offset + at >= self._watermark
-                and is_torn_behind_body(buffer, body_end, record_end, physical_offset)
+                and record_offset >= self._watermark
+                and is_torn_after_body(buffer, body_end, record_end, physical_offset)
             ):
-                return physical_offset + at, _TORN
+                return record_offset, _TORN
             note(
                 bytes(buffer[body_end + 1 : topic_end]),
                 queue_id,
                 queue_offset,
-                stated_offset,
+                record_offset,
                 sys_flag,
                 buffer[topic_end + 2 : record_end],
             )
@@ -226,43 +208,10 @@ class LogEndSearch:
             at = record_end
         if at == end:
             return physical_offset + at, None
-        return self._check_rest(buffer, at, physical_offset, segment_end, check_body=check_body)
-
-    def _check_rest(
-        self,
-        buffer: memoryview,
-        at: int,
-        physical_offset: int,
-        segment_end: int,
-        *,
-        check_body: bool,
-    ) -> tuple[int, RecordCheck | None]:
-        """Name what stopped the fast look at buffer[at:]; small records at its end may be sound."""
-        end = len(buffer)
-        while at < end:
-            check = check_record(
-                buffer,
-                at,
-                physical_offset + at,
-                end,
-                segment_end=segment_end,
-                check_body=check_body,
-            )
-            if check.kind is not CheckKind.SOUND:
-                return physical_offset + at, check
-            if (
-                check.store_timestamp_ms >= self._torn_from_ms
-                and physical_offset + at >= self._watermark
-                and is_torn_behind_body(
-                    buffer, _body_end(buffer, at), at + check.size_bytes, physical_offset
-                )
-            ):
-                return physical_offset + at, _TORN
-            self._ends.note_record(buffer, at)
-            self._records_count += 1
-            self._last_ms = check.store_timestamp_ms
-            at += check.size_bytes
-        return physical_offset + at, None
+        place = physical_offset + at
+        check = check_record(buffer, at, place, end, segment_end=segment_end, check_body=check_body)
+        assert check.kind is not CheckKind.SOUND, place
+        return place, check
 
     def _resume_at(self, position: int) -> int | None:
         """Return where a log that is damaged at `position` goes on; None if it ends there."""
@@ -307,14 +256,8 @@ class LogEndSearch:
         """Return place and store time of the first sound record behind `position`."""
         at = position + 1
         while (file := self._files.find(at)) is not None:
-            found = next_sound_in(self._fs, file, at - file.start_offset, file.size_bytes)
+            found = next_sound_in(file, at - file.start_offset, file.size_bytes)
             if found is not None:
                 return found
             at = file.end_offset
         return None
-
-
-def _body_end(buffer: memoryview, at: int) -> int:
-    """Return where the body of the sound record at buffer[at] ends."""
-    head = HEAD_BY_HOST_FLAGS[buffer[at + HOST_FLAGS_OFFSET] & HOST_FLAGS]
-    return at + head.size + max(int(head.unpack_from(buffer, at)[-1]), 0)

@@ -28,12 +28,7 @@ from wakelog.storage.log.queue_offsets import (
     QueueKey,
     multi_dispatch_keys,
 )
-from wakelog.storage.log.record_check import (
-    HEAD_BY_HOST_FLAGS,
-    HOST_FLAGS,
-    HOST_FLAGS_OFFSET,
-    Buffer,
-)
+from wakelog.storage.log.record_check import Buffer
 from wakelog.storage.paths import StorePaths, parse_queue_id
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
 
@@ -142,18 +137,6 @@ class QueueEnds:
             text = bytes(properties)
             if _MULTI_DISPATCH_BYTES in text:
                 self._note_multi(text.decode("utf-8", "replace"), queue_id, physical_offset)
-
-    def note_record(self, buffer: Buffer, position: int) -> None:
-        """Count the sound record at buffer[position]."""
-        head = HEAD_BY_HOST_FLAGS[buffer[position + HOST_FLAGS_OFFSET] & HOST_FLAGS]
-        size, _, queue_id, queue_offset, physical_offset, sys_flag, _, _, body_bytes = (
-            head.unpack_from(buffer, position)
-        )
-        topic_begin = position + head.size + max(body_bytes, 0) + 1
-        topic_end = topic_begin + buffer[topic_begin - 1]
-        topic = bytes(buffer[topic_begin:topic_end])
-        properties = buffer[topic_end + 2 : position + size]
-        self.note(topic, queue_id, queue_offset, physical_offset, sys_flag, properties)
 
     def table(self) -> dict[QueueKey, int]:
         """Return the next queue offset of each (topic, queue id) that was seen."""

@@ -25,14 +25,19 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from wakelog.protocol.message_record import MESSAGE_MAGIC, RECORD_BYTES_MIN, V6_EXTRA_BYTES
+from wakelog.protocol.record import (
+    CHECKED_HEADS,
+    HOST_FLAGS_OFFSET,
+    MESSAGE_MAGIC,
+    RECORD_BYTES_MIN,
+    V6_EXTRA_BYTES,
+)
 from wakelog.protocol.sys_flag import MESSAGE_BORN_HOST_V6
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import CheckpointTimes
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
-from wakelog.storage.log.record_check import HEAD_BY_HOST_FLAGS, HOST_FLAGS_OFFSET
 from wakelog.storage.recovery.log_end import LogEnd, LogEndSearch
 from wakelog.storage.recovery.queues import QueueEnds, QueueRepair
 from wakelog.storage.recovery.segments import reread_from_disk, store_time_below
@@ -143,10 +148,10 @@ def checked_from_after_crash(files: MappedFileQueue, min_ms: int) -> int:
 def first_store_timestamp_ms(file: MappedFile) -> int | None:
     """Return the store time of a segment's first message, None if there is none."""
     head = file.read(0, RECORD_BYTES_MIN + V6_EXTRA_BYTES)
-    size, magic, *_ = HEAD_BY_HOST_FLAGS[0].unpack_from(head)
+    size, magic, *_ = CHECKED_HEADS[0].unpack_from(head)
     if magic != MESSAGE_MAGIC or size < RECORD_BYTES_MIN:
         return None
-    fields = HEAD_BY_HOST_FLAGS[head[HOST_FLAGS_OFFSET] & MESSAGE_BORN_HOST_V6].unpack_from(head)
+    fields = CHECKED_HEADS[head[HOST_FLAGS_OFFSET] & MESSAGE_BORN_HOST_V6].unpack_from(head)
     store_timestamp_ms: int = fields[6]
     return store_timestamp_ms or None
 
@@ -184,7 +189,7 @@ def _search_after_crash(store: RecoveringStore, durable: DurablePositions) -> Se
     if not plan.by_position:
         return _search(store, plan, durable.watermark)
     doubt = f"the records in front of {plan.checked_from} are not what they were"
-    last_ms = store_time_below(store.fs, store.files, plan.checked_from)
+    last_ms = store_time_below(store.files, plan.checked_from)
     if last_ms is not None:
         found = _search(store, plan, durable.watermark, last_ms=last_ms)
         if not found.end.damaged:
@@ -218,7 +223,6 @@ def _search(
         enable_multi_dispatch=config.enable_multi_dispatch, enable_lmq=config.enable_lmq
     )
     search = LogEndSearch(
-        store.fs,
         store.files,
         ends,
         cut_from=plan.cut_from,

@@ -19,19 +19,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from wakelog.protocol.message_record import MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore, store_failure
 from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log import record_walk
 from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
-from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
+from wakelog.storage.log.record_check import CheckKind, RecordCheck
 
 _PIECE_BYTES: Final = 8 << 20
-# Most records are shorter; a longer one is read a second time.
-_RECORD_PIECE_BYTES: Final = 4096
-_MAGIC_BYTES: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
 
 
 def load_segments(fs: FileSystem, config: StoreConfig, *, bridge: bool = True) -> MappedFileQueue:
@@ -95,46 +92,39 @@ def sync_segments(files: MappedFileQueue, physical_offset: int) -> None:
 
 
 def check_at(file: MappedFile, position: int) -> RecordCheck:
-    """Check whether a sound record begins at a position. Raises: StoreFailed."""
-    physical_offset = file.start_offset + position
-    data = file.read(position, _RECORD_PIECE_BYTES)
-    for _ in range(2):
-        check = check_record(
-            data, 0, physical_offset, len(data), segment_end=file.end_offset, check_body=True
-        )
-        if check.kind is not CheckKind.INCOMPLETE:
-            break
-        data = file.read(position, max(check.size_bytes, 2 * _RECORD_PIECE_BYTES))
-    return check
+    """Check a place that may hold no record, with its body. Raises: StoreFailed."""
+    return record_walk.check_at(
+        _reader(file),
+        file.start_offset + position,
+        file.end_offset,
+        segment_end=file.end_offset,
+        check_body=True,
+    )
 
 
-def next_sound_in(fs: FileSystem, file: MappedFile, begin: int, end: int) -> tuple[int, int] | None:
+def next_sound_in(file: MappedFile, begin: int, end: int) -> tuple[int, int] | None:
     """Return physical offset and store time of the first sound record that begins in a stretch.
 
-    begin, end: positions in the file. Raises: StoreFailed.
+    begin, end: positions in the file. Bodies are checked. Raises: StoreFailed.
     """
     if file.is_missing:
         return None
-    position = begin
-    overlap = MAGIC_OFFSET + len(_MAGIC_BYTES) - 1
-    while position < end:
-        # Most of a segment is unwritten, and the file system knows where.
-        data_position = fs.next_data(file.fd, position)
-        if data_position is None or data_position >= end:
-            return None
-        # The size in front of the magic can begin with zeros.
-        position = max(position, data_position - MAGIC_OFFSET + 1)
-        length = min(_PIECE_BYTES, end + overlap - position)
-        data = file.read(position, length)
-        at = data.find(_MAGIC_BYTES, MAGIC_OFFSET)
-        while at >= 0:
-            place = position + at - MAGIC_OFFSET
-            check = check_at(file, place)
-            if check.kind is CheckKind.SOUND:
-                return file.start_offset + place, check.store_timestamp_ms
-            at = data.find(_MAGIC_BYTES, at + 1)
-        position += len(data) - overlap if len(data) == _PIECE_BYTES else len(data)
-    return None
+    found = record_walk.next_sound(
+        _reader(file),
+        file.start_offset + begin,
+        file.start_offset + end,
+        readable_end=file.end_offset,
+        segment_end=file.end_offset,
+        check_body=True,
+        skip_unwritten=lambda at: file.start_offset + file.next_data(at - file.start_offset),
+    )
+    return None if found is None else (found[0], found[1].store_timestamp_ms)
+
+
+def _reader(file: MappedFile) -> record_walk.Read:
+    return lambda physical_offset, bytes_max: file.read(
+        physical_offset - file.start_offset, bytes_max
+    )
 
 
 def _is_blank(fs: FileSystem, path: str) -> bool:
@@ -171,7 +161,7 @@ CHECKED_BYTES_MAX: Final = 16 << 20
 _WIDER: Final = 16
 
 
-def store_time_below(fs: FileSystem, files: MappedFileQueue, physical_offset: int) -> int | None:
+def store_time_below(files: MappedFileQueue, physical_offset: int) -> int | None:
     """Return the store time of the record that ends at `physical_offset`.
 
     A blank may lie between them. Returns 0 where the log begins, and None if the records below are
@@ -185,7 +175,7 @@ def store_time_below(fs: FileSystem, files: MappedFileQueue, physical_offset: in
     length = min(CHECKED_BYTES, file.size_bytes // CHECKED_SHARE)
     while True:
         begin = max(end - length, 0)
-        found = next_sound_in(fs, file, begin, end)
+        found = next_sound_in(file, begin, end)
         if found is not None:
             return _last_time(file, found[0] - file.start_offset, end)
         if begin == 0 or length >= CHECKED_BYTES_MAX:

@@ -1,14 +1,15 @@
-"""The stored message record: one entry of the commit log, and one frame of a pull's body.
+"""The layout of a stored message record, and the functions that encode and decode one.
 
-B is 8, or 20 when sys_flag has MESSAGE_BORN_HOST_V6; S likewise with MESSAGE_STORE_HOST_V6.
-All numbers are big endian and signed. These positions are on disk and never change.
+A record is one entry of the commit log and one frame of a pull's body. All numbers are big endian
+and signed. B is 8, or 20 if sys_flag has MESSAGE_BORN_HOST_V6. S is 8, or 20 if sys_flag has
+MESSAGE_STORE_HOST_V6. These positions are on disk and never change.
 
     offset    width  field
     0         4      size of the whole record
     4         4      magic: MESSAGE_MAGIC, or BLANK_MAGIC for the end of a file
     8         4      body CRC: CRC-32 of the body as stored, top bit cleared
     12        4      queue id
-    16        4      flag, the user's own
+    16        4      flag, defined by the user
     20        8      queue offset
     28        8      physical offset
     36        4      sys_flag
@@ -22,8 +23,10 @@ All numbers are big endian and signed. These positions are on disk and never cha
     ..        1+n    topic, UTF-8, at most 127 bytes
     ..        2+n    properties, UTF-8, at most 32767 bytes
 
-Invariants: the two V6 bits of sys_flag and the widths of the hosts always agree; the first
-field equals the sum of the widths.
+This module is the only one that states these numbers. Checks and compiled kernels import them.
+
+Invariants: the V6 bits of sys_flag agree with the widths of the hosts; the size field equals the
+sum of the widths.
 
 Source: org.apache.rocketmq.store.CommitLog, org.apache.rocketmq.common.message.MessageDecoder
 (4.9.3). The same in words: docs/formats/message_record.md
@@ -47,8 +50,9 @@ Host = tuple[str, int]
 
 MESSAGE_MAGIC: Final = -626843481  # 0xDAA320A7
 BLANK_MAGIC: Final = -875286124  # 0xCBD43194
+MAGIC_BYTES: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
 BLANK_BYTES: Final = 8
-"""A record is followed by at least this much room in its file, where a blank would start."""
+"""A file has at least this much room after each record, for a blank."""
 
 SIZE_OFFSET: Final = 0
 MAGIC_OFFSET: Final = 4
@@ -61,40 +65,95 @@ SYS_FLAG_OFFSET: Final = 36
 BORN_TIMESTAMP_OFFSET: Final = 40
 BORN_HOST_OFFSET: Final = 48
 
-# With two v4 hosts, the usual case; each v6 host moves what follows it by V6_EXTRA_BYTES.
+# With two v4 hosts, the usual case. Each v6 host moves all later fields by V6_EXTRA_BYTES.
 STORE_TIMESTAMP_OFFSET_V4: Final = 56
 STORE_HOST_OFFSET_V4: Final = 64
 RECONSUME_TIMES_OFFSET_V4: Final = 72
 PREPARED_TRANSACTION_OFFSET_OFFSET_V4: Final = 76
 BODY_SIZE_OFFSET_V4: Final = 84
-RECORD_BYTES_MIN: Final = 91
+HEAD_BYTES_V4: Final = 88
+"""Everything before the body."""
+HOST_BYTES_V4: Final = 8
 V6_EXTRA_BYTES: Final = 12
+HEAD_BYTES_MAX: Final = HEAD_BYTES_V4 + 2 * V6_EXTRA_BYTES
 
+TOPIC_LENGTH_BYTES: Final = 1
+PROPERTIES_LENGTH_BYTES: Final = 2
+TAIL_BYTES_MIN: Final = TOPIC_LENGTH_BYTES + PROPERTIES_LENGTH_BYTES
+"""Topic and properties, both empty."""
 TOPIC_BYTES_MAX: Final = 127
-"""The record's topic length is a signed byte."""
+"""The topic length is a signed byte."""
+RECORD_PROPERTIES_BYTES_MAX: Final = (1 << 15) - 1
+TAIL_BYTES_MAX: Final = TAIL_BYTES_MIN + TOPIC_BYTES_MAX + RECORD_PROPERTIES_BYTES_MAX
+RECORD_BYTES_MIN: Final = HEAD_BYTES_V4 + TAIL_BYTES_MIN
 
-_HOST_FLAGS = MESSAGE_BORN_HOST_V6 | MESSAGE_STORE_HOST_V6
+HOST_FLAGS: Final = MESSAGE_BORN_HOST_V6 | MESSAGE_STORE_HOST_V6
+HOST_FLAGS_OFFSET: Final = SYS_FLAG_OFFSET + 3
+"""The byte of sys_flag that holds both V6 bits."""
+
 _HOST_MEMO_ENTRIES_MAX = 4096
 _TOPIC_MEMO_ENTRIES_MAX = 1024
 
 
-def _head(*, born_address_bytes: int, store_address_bytes: int) -> struct.Struct:
-    return struct.Struct(f">5i2qiq{born_address_bytes}siq{store_address_bytes}s2iqi")
+def _heads(fields: str) -> dict[int, struct.Struct]:
+    """Return a head's struct for each value of the V6 bits; B and S stand for address bytes."""
+    return {
+        flags: struct.Struct(
+            fields.replace("B", f"{16 if flags & MESSAGE_BORN_HOST_V6 else 4}").replace(
+                "S", f"{16 if flags & MESSAGE_STORE_HOST_V6 else 4}"
+            )
+        )
+        for flags in (0, MESSAGE_BORN_HOST_V6, MESSAGE_STORE_HOST_V6, HOST_FLAGS)
+    }
 
 
-_HEAD_BY_HOST_FLAGS: Final = {
-    0: _head(born_address_bytes=4, store_address_bytes=4),
-    MESSAGE_BORN_HOST_V6: _head(born_address_bytes=16, store_address_bytes=4),
-    MESSAGE_STORE_HOST_V6: _head(born_address_bytes=4, store_address_bytes=16),
-    _HOST_FLAGS: _head(born_address_bytes=16, store_address_bytes=16),
-}
-_BLANK = struct.Struct(">ii")
-_PROPERTIES_SIZE = struct.Struct(">h")
-_SYS_FLAG = struct.Struct(">i")
-_BODY_SIZE = struct.Struct(">i")
+_FULL_HEADS: Final = _heads(">5i2qiqBsiqSs2iqi")
+CHECKED_HEADS: Final = _heads(">2i4xi4xqqi8xBx4xqSx4x4xqi")
+"""By the V6 bits: size, magic, queue id, queue offset, physical offset, sys_flag, store timestamp,
+prepared transaction offset and body length. The body follows."""
+COMMON_HEAD: Final = struct.Struct(">2i20xqi44xi")
+"""With two v4 hosts: size, magic, physical offset, sys_flag and body length."""
+PROPERTIES_LENGTH: Final = struct.Struct(">h")
+SIZE_AND_MAGIC: Final = struct.Struct(">2i")
+INT: Final = struct.Struct(">i")
 
-assert _HEAD_BY_HOST_FLAGS[0].size == BODY_SIZE_OFFSET_V4 + 4 == RECORD_BYTES_MIN - 3
-assert _HEAD_BY_HOST_FLAGS[_HOST_FLAGS].size == BODY_SIZE_OFFSET_V4 + 4 + 2 * V6_EXTRA_BYTES
+
+def _field(offset: int, width_bytes: int) -> int:
+    """Return what a field reads from a head whose bytes are their own positions."""
+    return int.from_bytes(bytes(range(offset, offset + width_bytes)))
+
+
+_POSITIONS: Final = bytes(range(HEAD_BYTES_V4))
+assert CHECKED_HEADS[0].unpack(_POSITIONS) == (
+    _field(SIZE_OFFSET, 4),
+    _field(MAGIC_OFFSET, 4),
+    _field(QUEUE_ID_OFFSET, 4),
+    _field(QUEUE_OFFSET_OFFSET, 8),
+    _field(PHYSICAL_OFFSET_OFFSET, 8),
+    _field(SYS_FLAG_OFFSET, 4),
+    _field(STORE_TIMESTAMP_OFFSET_V4, 8),
+    _field(PREPARED_TRANSACTION_OFFSET_OFFSET_V4, 8),
+    _field(BODY_SIZE_OFFSET_V4, 4),
+)
+assert COMMON_HEAD.unpack(_POSITIONS) == (
+    _field(SIZE_OFFSET, 4),
+    _field(MAGIC_OFFSET, 4),
+    _field(PHYSICAL_OFFSET_OFFSET, 8),
+    _field(SYS_FLAG_OFFSET, 4),
+    _field(BODY_SIZE_OFFSET_V4, 4),
+)
+_FULL: Final = _FULL_HEADS[0].unpack(_POSITIONS)
+assert (_FULL[2], _FULL[4], _FULL[8]) == (
+    _field(BODY_CRC_OFFSET, 4),
+    _field(FLAG_OFFSET, 4),
+    _field(BORN_TIMESTAMP_OFFSET, 8),
+)
+assert (_FULL[9], _FULL[12], _FULL[14]) == (
+    _POSITIONS[BORN_HOST_OFFSET:][:4],
+    _POSITIONS[STORE_HOST_OFFSET_V4:][:4],
+    _field(RECONSUME_TIMES_OFFSET_V4, 4),
+)
+assert _FULL_HEADS[HOST_FLAGS].size == CHECKED_HEADS[HOST_FLAGS].size == HEAD_BYTES_MAX
 # Two implementations of the polynomial have to agree before either may write to a disk.
 assert zlib.crc32(b"123456789") == crcmod.predefined.mkPredefinedCrcFun("crc-32")(b"123456789")
 
@@ -121,7 +180,7 @@ class MessageRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 def body_crc(body: bytes | memoryview) -> int:
-    """Return the checksum a record carries for `body`."""
+    """Return the checksum that a record states for `body`."""
     return zlib.crc32(body) & 0x7FFFFFFF
 
 
@@ -129,7 +188,7 @@ def record_bytes(
     *, body_bytes: int, topic_bytes: int, properties_bytes: int, host_flags: int = 0
 ) -> int:
     """Return the size of a record; `host_flags` is sys_flag or its two V6 bits."""
-    head = _HEAD_BY_HOST_FLAGS[host_flags & _HOST_FLAGS]
+    head = _FULL_HEADS[host_flags & HOST_FLAGS]
     return head.size + body_bytes + 1 + topic_bytes + 2 + properties_bytes
 
 
@@ -151,24 +210,24 @@ def encode_record(
     properties: bytes,
     crc: int | None = None,
 ) -> bytes:
-    """Build a record. The V6 bits of `sys_flag` are set from the hosts, whatever they were.
+    """Encode a record. The hosts decide the V6 bits of `sys_flag`.
 
     Args:
         properties: the properties string in UTF-8, as stored.
-        crc: body_crc(body), when the caller has it already.
+        crc: body_crc(body), if the caller has it already.
 
     Raises:
         LocalProtocolError: if a field does not fit its width or a host is not an address.
     """
     born_address = host_address(born_host[0])
     store_address = host_address(store_host[0])
-    # A peer may send these bits as it likes; a record whose bits lie cannot be read back.
-    sys_flag &= ~_HOST_FLAGS
+    # A peer may send wrong bits. A record with wrong bits cannot be decoded.
+    sys_flag &= ~HOST_FLAGS
     if len(born_address) != 4:
         sys_flag |= MESSAGE_BORN_HOST_V6
     if len(store_address) != 4:
         sys_flag |= MESSAGE_STORE_HOST_V6
-    head = _HEAD_BY_HOST_FLAGS[sys_flag & _HOST_FLAGS]
+    head = _FULL_HEADS[sys_flag & HOST_FLAGS]
     topic_block = _topic_block(topic)
     try:
         return b"".join(
@@ -194,7 +253,7 @@ def encode_record(
                 ),
                 body,
                 topic_block,
-                _PROPERTIES_SIZE.pack(len(properties)),
+                PROPERTIES_LENGTH.pack(len(properties)),
                 properties,
             )
         )
@@ -203,19 +262,19 @@ def encode_record(
 
 
 def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> MessageRecord:
-    """Read the record at `position`; the body's CRC is returned, not checked.
+    """Decode the record at `position`. The body's CRC is returned, not checked.
 
-    Text that is not UTF-8 is read with replacement characters, as Java reads it.
+    Text that is not UTF-8 gets replacement characters, as in Java.
 
     Raises:
-        RemoteProtocolError: if it is not a message, or its lengths do not add up.
+        RemoteProtocolError: if it is no message, or its lengths do not add up.
     """
     view = memoryview(buffer)[position:]
     if len(view) < RECORD_BYTES_MIN:
         raise _malformed(f"{len(view)} bytes are no record")
-    (sys_flag,) = _SYS_FLAG.unpack_from(view, SYS_FLAG_OFFSET)
-    head = _HEAD_BY_HOST_FLAGS[sys_flag & _HOST_FLAGS]
-    if len(view) < head.size + 3:
+    (sys_flag,) = INT.unpack_from(view, SYS_FLAG_OFFSET)
+    head = _FULL_HEADS[sys_flag & HOST_FLAGS]
+    if len(view) < head.size + TAIL_BYTES_MIN:
         raise _malformed(f"{len(view)} bytes are no record")
     (
         size_bytes,
@@ -238,7 +297,7 @@ def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> 
     ) = head.unpack_from(view)
     if magic != MESSAGE_MAGIC:
         raise _malformed(f"magic {magic & 0xFFFFFFFF:#010x} is no message's")
-    if not head.size + 3 <= size_bytes <= len(view):
+    if not head.size + TAIL_BYTES_MIN <= size_bytes <= len(view):
         raise _malformed(f"size {size_bytes} of {len(view)} bytes")
     body, topic, properties_text = _decode_tail(view[head.size : size_bytes], body_bytes)
     return MessageRecord(
@@ -262,21 +321,21 @@ def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> 
 
 
 def decode_properties_text(record: bytes) -> str:
-    """Return the properties of a whole record, and decode nothing else of it.
+    """Return the properties text of a whole record; decode nothing else.
 
     Raises:
         RemoteProtocolError: if its lengths do not add up.
     """
     try:
-        (sys_flag,) = _SYS_FLAG.unpack_from(record, SYS_FLAG_OFFSET)
-        topic_at = _HEAD_BY_HOST_FLAGS[sys_flag & _HOST_FLAGS].size
-        (body_bytes,) = _BODY_SIZE.unpack_from(record, topic_at - _BODY_SIZE.size)
+        (sys_flag,) = INT.unpack_from(record, SYS_FLAG_OFFSET)
+        topic_at = _FULL_HEADS[sys_flag & HOST_FLAGS].size
+        (body_bytes,) = INT.unpack_from(record, topic_at - INT.size)
         if body_bytes < 0:
             raise _malformed(f"body length {body_bytes}")
         topic_at += body_bytes
-        properties_at = topic_at + 1 + record[topic_at] + _PROPERTIES_SIZE.size
-        (properties_bytes,) = _PROPERTIES_SIZE.unpack_from(
-            record, properties_at - _PROPERTIES_SIZE.size
+        properties_at = topic_at + 1 + record[topic_at] + PROPERTIES_LENGTH.size
+        (properties_bytes,) = PROPERTIES_LENGTH.unpack_from(
+            record, properties_at - PROPERTIES_LENGTH.size
         )
     except (struct.error, IndexError):
         raise _malformed(f"{len(record)} bytes are no record") from None
@@ -286,15 +345,14 @@ def decode_properties_text(record: bytes) -> str:
 
 
 def _decode_tail(tail: memoryview, body_bytes: int) -> tuple[bytes, str, str]:
-    # Lengths are checked one after the other, each against what is left: all of them come
-    # from the same bytes that they describe.
-    if not 0 <= body_bytes <= len(tail) - 3:
+    # Each length is checked before it is used: a damaged length could point outside the tail.
+    if not 0 <= body_bytes <= len(tail) - TAIL_BYTES_MIN:
         raise _malformed(f"body length {body_bytes}")
     topic_begin = body_bytes + 1
     topic_end = topic_begin + tail[body_bytes]
     if tail[body_bytes] > TOPIC_BYTES_MAX or topic_end + 2 > len(tail):
         raise _malformed(f"topic length {tail[body_bytes]}")
-    (properties_bytes,) = _PROPERTIES_SIZE.unpack_from(tail, topic_end)
+    (properties_bytes,) = PROPERTIES_LENGTH.unpack_from(tail, topic_end)
     properties_begin = topic_end + 2
     if properties_bytes < 0 or properties_begin + properties_bytes != len(tail):
         raise _malformed(f"properties length {properties_bytes}")
@@ -306,9 +364,9 @@ def _decode_tail(tail: memoryview, body_bytes: int) -> tuple[bytes, str, str]:
 
 
 def encode_blank(remaining: int) -> bytes:
-    """Build the 8 bytes that end a file of which `remaining` bytes are left over."""
+    """Encode the 8 bytes that end a file with `remaining` unused bytes."""
     assert remaining >= BLANK_BYTES
-    return _BLANK.pack(remaining, BLANK_MAGIC)
+    return SIZE_AND_MAGIC.pack(remaining, BLANK_MAGIC)
 
 
 @lru_cache(maxsize=_HOST_MEMO_ENTRIES_MAX)

@@ -11,9 +11,9 @@ from tests.golden_stores import read_manifest
 from tests.protocol.examples import document_example
 from tests.protocol.golden_records import raw_records
 from tests.protocol.strategies import hosts, int32, int64
-from wakelog.protocol import message_record
+from wakelog.protocol import record
 from wakelog.protocol.errors import LocalProtocolError, RemoteProtocolError
-from wakelog.protocol.message_record import (
+from wakelog.protocol.record import (
     Host,
     MessageRecord,
     body_crc,
@@ -170,7 +170,7 @@ def test_a_record_cut_short_is_refused(cut: int) -> None:
     [
         (0, 4, 101),  # one less than the fields need
         (0, 4, -1),
-        (4, 4, message_record.BLANK_MAGIC),
+        (4, 4, record.BLANK_MAGIC),
         (84, 4, -1),  # body
         (84, 4, 2**31 - 1),
         (90, 1, -1),  # topic
