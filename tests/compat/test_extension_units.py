@@ -14,11 +14,11 @@ import pytest
 from tests.compat.clusters import Cluster, Starter, local_cluster, real_cluster
 from tests.compat.driver import JavaDriver, bodies, message, wait_until
 from tests.compat.store_reading import AGELESS
+from tests.fakes.stores import config_from_properties
 from tests.golden_stores import open_golden
 from wakelog.audit.rebuild import Rebuild
 from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.filter_table import stored_filters
-from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.paths import StorePaths
@@ -174,7 +174,7 @@ def test_units_of_a_copied_log_are_the_real_brokers(tmp_path: Path) -> None:
     for name in ("commitlog", "config"):
         store.mkdir(exist_ok=True)
         (golden / name).rename(store / name)
-    config = StoreConfig.from_properties({**SETTINGS, "storePathRootDir": str(store)})
+    config = config_from_properties({**SETTINGS, "storePathRootDir": str(store)})
     table = stored_filters((store / "config" / "consumerFilter.json").read_text())
     assert table is not None and len(table) == 3
     rebuild = Rebuild(RealFileSystem(), config, str(tmp_path / "ours"), filters=lambda: table)

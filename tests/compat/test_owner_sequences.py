@@ -22,10 +22,10 @@ from tests.actors.client import Client
 from tests.actors.load import QUEUES_COUNT, doubled_count, pull_all
 from tests.compat.clusters import Wakelog
 from tests.compat.real_rocketmq import RealBroker, RealNameServer
+from tests.fakes.stores import config_from_properties
 from wakelog.audit.rebuild import Rebuild
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import read_times
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.log.commit_log_reader import commit_log_files
@@ -56,7 +56,7 @@ class Owned:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.config = StoreConfig.from_properties(
+        self.config = config_from_properties(
             {**SETTINGS, "storePathRootDir": str(folder / "store")}
         )
         self.sent_count = 0

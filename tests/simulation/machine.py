@@ -281,10 +281,10 @@ class Machine:
 
     def sum_durable(self) -> None:
         """Keep sums of what is durable, as Retention does. Raises: StoreError."""
-        cover = SumWriter(self.fs, self.config)
-        while cover.step(self._watermark.mark.physical_offset, SEGMENT_BYTES):
+        writer = SumWriter(self.fs, self.config)
+        while writer.step(self._watermark.mark.physical_offset, SEGMENT_BYTES):
             pass
-        cover.close()
+        writer.close()
 
     def stop(self) -> bool:
         """Stop in order; True if nothing is left to recover. Raises: StoreError."""

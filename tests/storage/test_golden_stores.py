@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.stores import config_from_properties
 from tests.golden_stores import GOLDEN, open_golden, read_manifest
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
@@ -84,7 +85,7 @@ class Golden:
 
 
 def config_of(manifest: dict[str, Any], root: Path) -> StoreConfig:
-    return StoreConfig.from_properties({**manifest["brokerConfig"], "storePathRootDir": str(root)})
+    return config_from_properties({**manifest["brokerConfig"], "storePathRootDir": str(root)})
 
 
 def digests(root: Path) -> dict[str, str]:

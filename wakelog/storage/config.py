@@ -1,12 +1,13 @@
 """The store's configuration: RocketMQ's MessageStoreConfig under names with units.
 
-Each field is read from and written to the key of 4.9.3 in `_KEYS` (misspelt ones included:
-`destroyMapedFileIntervalForcibly`); defaults are 4.9.3's. Keys about Java threads, locks and
-warm-up, which have no meaning here, and those of DLedger are left out.
+`_KEYS` gives each field its key of 4.9.3, misspelt ones included
+(`destroyMapedFileIntervalForcibly`); `broker/config_file.py` reads them. Defaults are 4.9.3's. Keys
+about Java threads, locks and warm-up, which have no meaning here, and those of DLedger are left
+out.
 
-We differ on purpose in two points. A value that cannot be used is an error that names its key,
-where 4.9.3 swallows it. Without `storePathCommitLog` the log lies in the store root, as in 5.x,
-and not in `~/store/commitlog` whatever the root is: two brokers could share that one unnoticed.
+We differ on purpose in two points. An unusable value is an error that names its key, where 4.9.3
+ignores it. Without `storePathCommitLog` the log lies in the store root, as in 5.x. In 4.9.3 it is
+`~/store/commitlog` whatever the root is, which two brokers could share unnoticed.
 
 Source: org.apache.rocketmq.store.config.MessageStoreConfig (4.9.3).
 """
@@ -14,10 +15,8 @@ Source: org.apache.rocketmq.store.config.MessageStoreConfig (4.9.3).
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from functools import lru_cache
 from posixpath import isabs
-from typing import Any
 
 import msgspec
 
@@ -47,7 +46,7 @@ class BrokerRole(enum.Enum):
     SLAVE = "SLAVE"
 
 
-# Our field -> 4.9.3's key. What is read from a file or sent by an admin request uses the key.
+# Our field -> 4.9.3's key, as in a configuration file or an admin request.
 _KEYS = {
     "store_path_root": "storePathRootDir",
     "store_path_commit_log": "storePathCommitLog",
@@ -114,20 +113,20 @@ _KEYS = {
     "enable_schedule_async_deliver": "enableScheduleAsyncDeliver",
     "schedule_async_deliver_pending_max": "scheduleAsyncDeliverMaxPendingLimit",
     "schedule_async_deliver_resend_max": "scheduleAsyncDeliverMaxResendNum2Blocked",
-    # Ours; 4.9.3 passes over keys that it does not know.
+    # Ours; 4.9.3 ignores keys that it does not know.
     "file_reserved_bytes": "fileReservedBytes",
     "scrub_bytes_per_second": "scrubBytesPerSecond",
     "parquet_dispatcher": "parquetDispatcher",
     "parquet_file_bytes": "parquetFileBytes",
     "parquet_file_age_ms": "parquetFileAgeMs",
-    # Ours as well: 4.9.3's way where it loses more than it must.
+    # Ours as well: they choose 4.9.3's behaviour where it loses more than it must.
     "compat_skip_segment": "compat.skip_segment",
     "compat_cut_at_damage": "compat.cut_at_damage",
 }
 
 
 class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=_KEYS):
-    """Every knob of the store. Raises IllegalConfiguration when values do not fit together."""
+    """Every setting of the store. Raises: IllegalConfiguration when values do not fit together."""
 
     store_path_root: str
     store_path_commit_log: str | None = None
@@ -247,38 +246,13 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=_KEYS):
         """The transient pool works only with asynchronous flush and not on a slave."""
         return self.transient_store_pool_enable and not self.synchronous_flush and self.appends
 
-    @classmethod
-    def from_properties(cls, properties: Mapping[str, str]) -> StoreConfig:
-        """Read 4.9.3's keys; keys of others are left alone. Raises: IllegalConfiguration."""
-        values: dict[str, Any] = {}
-        for field in msgspec.structs.fields(cls):
-            text = properties.get(field.encode_name)
-            if text is not None:
-                values[field.name] = _read_value(field.encode_name, text.strip(), field.type)
-        if "store_path_root" not in values:
-            raise IllegalConfiguration("storePathRootDir", "", "an absolute path")
-        return cls(**values)
-
-    def to_properties(self) -> dict[str, str]:
-        """Return 4.9.3's keys with values as 4.9.3 writes them; absent paths are left out."""
-        found = {}
-        for name, key in _KEYS.items():
-            value = getattr(self, name)
-            if isinstance(value, bool):
-                found[key] = "true" if value else "false"
-            elif isinstance(value, enum.Enum):
-                found[key] = value.name
-            elif value is not None:
-                found[key] = str(value)
-        return found
-
 
 # field, lowest and highest value that can work. A size of 0 would make every append roll; an
 # interval of 0 would spin. Percentages follow 4.9.3, which clamps the disk's to 10..95.
 _RANGES: tuple[tuple[str, int, int], ...] = (
     ("commit_log_file_bytes", 1024, INT32_MAX),
     ("consume_queue_file_bytes", CONSUME_QUEUE_ENTRY_BYTES, INT32_MAX),
-    ("consume_queue_extension_file_bytes", 1024, INT32_MAX),
+    ("consume_queue_extension_file_bytes", 1, INT32_MAX),
     ("flush_interval_commit_log_ms", 1, INT32_MAX),
     ("commit_interval_commit_log_ms", 1, INT32_MAX),
     ("flush_interval_consume_queue_ms", 1, INT32_MAX),
@@ -305,29 +279,11 @@ _RANGES: tuple[tuple[str, int, int], ...] = (
     ("slave_timeout_ms", 1, INT32_MAX),
     ("transient_store_pool_count", 1, 1024),
     ("scrub_bytes_per_second", 0, INT32_MAX),
-    # What goes into a Parquet file is held in memory for that. Retention waits an hour for a
-    # dispatcher that takes in nothing: none may wait as long by itself.
+    # A Parquet file is gathered in memory. Retention waits an hour for a dispatcher without
+    # progress, so a file must be written much sooner.
     ("parquet_file_bytes", 1024, 256 << 20),
     ("parquet_file_age_ms", 1, 1_800_000),
 )
 
-# Kept, since every recovery asks for them dozens of times; a process has a store or two.
+# Every recovery asks for them dozens of times; a process has a store or two.
 _paths = lru_cache(maxsize=8)(StorePaths)
-
-
-def _read_value(key: str, text: str, kind: Any) -> Any:
-    """Turn a property's text into a value of the field's type. Raises: IllegalConfiguration."""
-    if kind is bool:
-        if text.lower() in ("true", "false"):
-            return text.lower() == "true"
-        raise IllegalConfiguration(key, text, "true or false")
-    if kind is int:
-        try:
-            return int(text)
-        except ValueError:
-            raise IllegalConfiguration(key, text, "a whole number") from None
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        if text in kind.__members__:
-            return kind[text]
-        raise IllegalConfiguration(key, text, " or ".join(kind.__members__))
-    return text or None

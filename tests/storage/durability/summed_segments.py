@@ -33,11 +33,11 @@ def sum_path(number: int) -> str:
 
 def cover_up_to(fs: MemoryFileSystem, watermark: int) -> int:
     """Sum all that is durable; return how many bytes that were."""
-    cover = SumWriter(fs, CONFIG)
-    while cover.step(watermark, SEGMENT_BYTES):
+    writer = SumWriter(fs, CONFIG)
+    while writer.step(watermark, SEGMENT_BYTES):
         pass
-    cover.close()
-    return cover.covered_bytes
+    writer.close()
+    return writer.summed_bytes
 
 
 def change(fs: MemoryFileSystem, physical_offset: int) -> None:

@@ -124,9 +124,9 @@ def run(config: StoreConfig) -> None:
         cursor = CursorFile(fs, config.paths.root, "mine")
         cursor.read()
         cursor.write(5)
-        cover = SumWriter(fs, config)
-        cover.step(1024, 1 << 20)
-        cover.close()
+        writer = SumWriter(fs, config)
+        writer.step(1024, 1 << 20)
+        writer.close()
         list(compare_sums(fs, config))
     finally:
         store.close(dispatch_behind_bytes=0)

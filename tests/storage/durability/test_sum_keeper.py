@@ -8,10 +8,10 @@ from tests.fakes.logs import SEGMENT_BYTES, small_config
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.storage.durability.summed_segments import CONFIG, change, segment_path, segments
 from wakelog.storage.durability.sum_keeper import (
-    COVER_PAUSE_MS,
     FAILED_PAUSE_MS,
     IDLE_PAUSE_MS,
     ROUND_PAUSE_MS,
+    SUM_PAUSE_MS,
     SumKeeper,
 )
 from wakelog.storage.durability.watermark import Watermark
@@ -27,7 +27,7 @@ def test_it_sums_then_compares_round_after_round() -> None:
     fs = segments(2)
     durable(fs, 2 * SEGMENT_BYTES)
     keeper = SumKeeper(fs, CONFIG)
-    assert [keeper.step(0), keeper.step(1)] == [COVER_PAUSE_MS] * 2
+    assert [keeper.step(0), keeper.step(1)] == [SUM_PAUSE_MS] * 2
     assert keeper.step(2) == IDLE_PAUSE_MS
     assert keeper.statistics() == (2 * SEGMENT_BYTES, 2 * SEGMENT_BYTES, 1, 0, 0)
     assert keeper.step(3) == IDLE_PAUSE_MS
@@ -54,7 +54,7 @@ def test_comparing_can_be_turned_off() -> None:
     fs = segments(1)
     durable(fs, SEGMENT_BYTES)
     keeper = SumKeeper(fs, small_config(scrub_bytes_per_second=0))
-    assert [keeper.step(0), keeper.step(1)] == [COVER_PAUSE_MS, IDLE_PAUSE_MS]
+    assert [keeper.step(0), keeper.step(1)] == [SUM_PAUSE_MS, IDLE_PAUSE_MS]
     assert keeper.statistics()[:2] == (SEGMENT_BYTES, 0)
 
 
@@ -77,6 +77,6 @@ def test_a_failure_is_told_and_tried_again() -> None:
     fs.fail("pwrite", number=errno.EIO)
     assert keeper.step(0) == FAILED_PAUSE_MS
     assert (len(keeper.news), keeper.statistics().sum_failures_count) == (1, 1)
-    assert keeper.step(1) == COVER_PAUSE_MS
+    assert keeper.step(1) == SUM_PAUSE_MS
     fs.unlink(segment_path(0))
     assert keeper.step(2) > 0

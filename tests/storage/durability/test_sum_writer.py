@@ -46,11 +46,11 @@ def test_only_blocks_wholly_below_the_watermark_have_one(watermark: int, blocks:
 
 def test_it_goes_on_where_it_was_and_as_the_log_grows() -> None:
     fs = segments(2)
-    cover = SumWriter(fs, CONFIG)
-    assert cover.step(5 * BLOCK_BYTES, 2 * BLOCK_BYTES) == 2 * BLOCK_BYTES
-    assert cover.step(5 * BLOCK_BYTES, 9 * BLOCK_BYTES) == 3 * BLOCK_BYTES
-    assert cover.step(5 * BLOCK_BYTES, 9 * BLOCK_BYTES) == 0
-    assert cover.step(6 * BLOCK_BYTES, 9 * BLOCK_BYTES) == BLOCK_BYTES
+    writer = SumWriter(fs, CONFIG)
+    assert writer.step(5 * BLOCK_BYTES, 2 * BLOCK_BYTES) == 2 * BLOCK_BYTES
+    assert writer.step(5 * BLOCK_BYTES, 9 * BLOCK_BYTES) == 3 * BLOCK_BYTES
+    assert writer.step(5 * BLOCK_BYTES, 9 * BLOCK_BYTES) == 0
+    assert writer.step(6 * BLOCK_BYTES, 9 * BLOCK_BYTES) == BLOCK_BYTES
     assert cover_up_to(fs, 2 * SEGMENT_BYTES) == 2 * SEGMENT_BYTES - 6 * BLOCK_BYTES
 
 
@@ -77,18 +77,18 @@ def test_a_missing_segment_gets_no_sums_and_keeps_those_it_has() -> None:
 def test_sums_go_with_their_segments() -> None:
     fs = segments(3)
     cover_up_to(fs, 3 * SEGMENT_BYTES)
-    cover = SumWriter(fs, CONFIG)
-    cover.step(3 * SEGMENT_BYTES, 1)
+    writer = SumWriter(fs, CONFIG)
+    writer.step(3 * SEGMENT_BYTES, 1)
     fs.unlink(segment_path(0))
     fs.unlink(segment_path(1))
-    assert cover.step(3 * SEGMENT_BYTES, 1) == 0
+    assert writer.step(3 * SEGMENT_BYTES, 1) == 0
     assert fs.list_directory("/store/wakelog.crc") == [sum_path(2).rpartition("/")[2]]
 
 
 def test_a_full_disk_is_told_and_the_block_is_summed_later() -> None:
     fs = segments(1)
-    cover = SumWriter(fs, CONFIG)
+    writer = SumWriter(fs, CONFIG)
     fs.fail("pwrite", number=errno.ENOSPC)
     with pytest.raises(StoreFull):
-        cover.step(SEGMENT_BYTES, SEGMENT_BYTES)
-    assert cover.step(SEGMENT_BYTES, SEGMENT_BYTES) == SEGMENT_BYTES
+        writer.step(SEGMENT_BYTES, SEGMENT_BYTES)
+    assert writer.step(SEGMENT_BYTES, SEGMENT_BYTES) == SEGMENT_BYTES

@@ -86,10 +86,10 @@ def test_the_mark_of_a_failed_sync_outlives_recovery() -> None:
 
 def test_sums_of_what_another_broker_may_have_written_are_gone() -> None:
     crashed = CrashedStore(watermark=True)
-    cover = SumWriter(crashed.fs, CONFIG)
-    while cover.step(crashed.end, BYTES):
+    writer = SumWriter(crashed.fs, CONFIG)
+    while writer.step(crashed.end, BYTES):
         pass
-    cover.close()
+    writer.close()
     names = sum_names(crashed.fs, CONFIG.paths)
     write_file(crashed.fs, CONFIG.paths.lock, b"lock")
     crashed.recover()

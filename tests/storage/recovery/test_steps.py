@@ -450,8 +450,8 @@ def test_a_watermark_is_lowered_before_anything_is_copied_or_cut() -> None:
 def test_sums_behind_a_cut_go_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would call damaged whatever is written there then."""
     crashed = CrashedStore(watermark=True)
-    cover = SumWriter(crashed.fs, CONFIG)
-    while cover.step(crashed.end, BYTES):
+    writer = SumWriter(crashed.fs, CONFIG)
+    while writer.step(crashed.end, BYTES):
         pass
     place = crashed.places[20]
 

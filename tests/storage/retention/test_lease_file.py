@@ -1,4 +1,4 @@
-"""The file of leases: what was answered for is there after a crash."""
+"""The file of leases: a lease that was granted is there after a crash."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write_text(fs: MemoryFileSystem, text: bytes) -> None:
     fs.close(fd)
 
 
-def test_what_is_granted_is_there_for_whoever_comes_next(fs: MemoryFileSystem) -> None:
+def test_the_next_process_finds_what_was_granted(fs: MemoryFileSystem) -> None:
     book = LeaseBook(fs, PATHS, NOW_MS)
     assert book.grant("a", "spark", begin=1000, end=2000, now_ms=NOW_MS) == LEASE
     assert read_leases(fs, PATHS) == (LEASE,)
@@ -61,7 +61,7 @@ def test_a_lease_that_cannot_be_written_is_not_granted(
     assert book.grant("a", "spark", begin=1000, end=2000, now_ms=NOW_MS) == LEASE
 
 
-def test_what_nobody_waits_for_is_written_at_the_next_occasion(fs: MemoryFileSystem) -> None:
+def test_losses_and_expiries_are_written_by_save_changes(fs: MemoryFileSystem) -> None:
     book = LeaseBook(fs, PATHS, NOW_MS)
     book.grant("a", "spark", begin=1000, end=2000, now_ms=NOW_MS)
     book.grant("b", "spark", begin=3000, end=4000, now_ms=NOW_MS)
@@ -80,7 +80,7 @@ def test_what_nobody_waits_for_is_written_at_the_next_occasion(fs: MemoryFileSys
     assert read_leases(fs, PATHS) == ()
 
 
-def test_what_could_not_be_written_is_written_at_the_next_occasion(fs: MemoryFileSystem) -> None:
+def test_save_changes_writes_what_a_failed_write_left(fs: MemoryFileSystem) -> None:
     book = LeaseBook(fs, PATHS, NOW_MS)
     fs.fail("sync_directory")  # the file has its name by then
     with pytest.raises(StoreFailed):
@@ -90,7 +90,7 @@ def test_what_could_not_be_written_is_written_at_the_next_occasion(fs: MemoryFil
     assert read_leases(fs, PATHS) == ()
 
 
-def test_looking_again_forgets_nothing_that_is_to_be_written(fs: MemoryFileSystem) -> None:
+def test_a_second_expiry_forgets_no_unsaved_change(fs: MemoryFileSystem) -> None:
     book = LeaseBook(fs, PATHS, NOW_MS)
     book.grant("a", "spark", begin=1000, end=2000, now_ms=NOW_MS)
     book.expire(NOW_MS + LEASE_MS)
@@ -99,7 +99,7 @@ def test_looking_again_forgets_nothing_that_is_to_be_written(fs: MemoryFileSyste
     assert read_leases(fs, PATHS) == ()
 
 
-def test_the_last_lease_has_ended_once_its_file_is_gone_for_good(fs: MemoryFileSystem) -> None:
+def test_the_last_lease_ends_only_when_its_file_is_durably_gone(fs: MemoryFileSystem) -> None:
     book = LeaseBook(fs, PATHS, NOW_MS)
     book.grant("a", "spark", begin=1000, end=2000, now_ms=NOW_MS)
     fs.fail("sync_directory")
@@ -127,7 +127,7 @@ def test_a_text_that_cannot_be_read_holds_nothing(fs: MemoryFileSystem, text: by
     assert book.was_unreadable and book.held_from is None
 
 
-def test_a_disk_that_does_not_answer_is_an_error(fs: MemoryFileSystem) -> None:
+def test_a_read_error_is_raised(fs: MemoryFileSystem) -> None:
     write_leases(fs, PATHS, [LEASE])
     for operation in ("open", "pread"):
         fs.fail(operation)
@@ -135,7 +135,7 @@ def test_a_disk_that_does_not_answer_is_an_error(fs: MemoryFileSystem) -> None:
             read_leases(fs, PATHS)
 
 
-def test_as_many_as_there_may_be_fit_into_the_file(fs: MemoryFileSystem) -> None:
+def test_the_most_leases_there_can_be_fit_into_the_file(fs: MemoryFileSystem) -> None:
     leases = [
         Lease(f"{i:032d}", "é" * 200, 1 << 60, 1 << 61, 1 << 60, "x" * 100)
         for i in range(2 * LEASES_MAX)

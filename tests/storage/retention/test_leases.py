@@ -1,23 +1,35 @@
-"""Leases: who holds what for how long, as tables; no clock and no file."""
+"""Leases: which reader holds what, and for how long."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import NOW_MS
+from wakelog.storage.paths import StorePaths
 from wakelog.storage.retention.leases import (
     GRACE_MS,
     HOLDER_CHARACTERS_MAX,
     LEASE_MS,
     LEASES_MAX,
     Lease,
-    Leases,
+    LeaseBook,
+    write_leases,
 )
 
+PATHS = StorePaths("/store")
 
-def granted(*begins: int) -> Leases:
+
+def new_book(*kept: Lease) -> LeaseBook:
+    fs = MemoryFileSystem()
+    fs.make_directories(PATHS.root)
+    write_leases(fs, PATHS, kept)
+    return LeaseBook(fs, PATHS, NOW_MS)
+
+
+def granted(*begins: int) -> LeaseBook:
     """Return leases a, b, ... from these offsets on."""
-    leases = Leases()
+    leases = new_book()
     for name, begin in zip("abcdef", begins, strict=False):
         assert leases.grant(name, "reader", begin=begin, end=9000, now_ms=NOW_MS)
     return leases
@@ -26,7 +38,7 @@ def granted(*begins: int) -> Leases:
 @pytest.mark.parametrize(
     ("waited_ms", "holds"), [(0, True), (LEASE_MS - 1, True), (LEASE_MS, False)]
 )
-def test_a_lease_that_nobody_renews_ends(waited_ms: int, holds: bool) -> None:
+def test_a_lease_that_is_not_renewed_expires(waited_ms: int, holds: bool) -> None:
     leases = granted(1000)
     assert leases.expire(NOW_MS + waited_ms) is not holds
     assert (leases.held_from == 1000) is holds
@@ -41,7 +53,7 @@ def test_a_lease_that_is_renewed_holds_as_long_again() -> None:
     assert leases.renew("b", NOW_MS) is None
 
 
-def test_what_is_held_is_what_the_first_of_them_needs() -> None:
+def test_the_lowest_lease_decides_what_is_held() -> None:
     leases = granted(3000, 1000, 2000)
     assert leases.held_from == 1000
     assert leases.end("b") and not leases.end("b")
@@ -51,21 +63,21 @@ def test_what_is_held_is_what_the_first_of_them_needs() -> None:
     assert leases.statistics().expired_count == 0
 
 
-def test_a_full_disk_takes_what_it_needs_and_no_more() -> None:
+def test_a_full_disk_loses_only_the_leases_below_what_it_needs() -> None:
     leases = granted(0, 1000, 2000)
     assert [x.lease_id for x in leases.lose_below(2000, "90 % full")] == ["a", "b"]
     assert leases.held_from == 2000
-    told = leases.renew("a", NOW_MS + 1)
-    assert told is not None and told.lost == "90 % full" and told.expires_ms == NOW_MS + LEASE_MS
+    lost = leases.renew("a", NOW_MS + 1)
+    assert lost is not None and lost.lost == "90 % full" and lost.expires_ms == NOW_MS + LEASE_MS
     assert leases.lose_below(2000, "again") == []
     assert leases.statistics().lost_count == 2
-    # Told until it would have ended, and then forgotten; it did not expire.
+    # A lost lease is kept until it would have expired, and does not count as expired.
     assert leases.expire(NOW_MS + LEASE_MS) and leases.renew("a", NOW_MS) is None
     assert leases.statistics().expired_count == 1
 
 
-def test_one_too_many_is_refused_and_none_goes_for_it() -> None:
-    leases = Leases()
+def test_one_lease_too_many_is_refused_and_displaces_none() -> None:
+    leases = new_book()
     for number in range(LEASES_MAX):
         assert leases.grant(str(number), "", begin=number, end=9000, now_ms=NOW_MS)
     assert leases.grant("one more", "", begin=0, end=0, now_ms=NOW_MS) is None
@@ -74,8 +86,8 @@ def test_one_too_many_is_refused_and_none_goes_for_it() -> None:
     assert leases.grant("one more", "", begin=0, end=0, now_ms=NOW_MS)
 
 
-def test_of_the_lost_there_are_never_more_than_may_hold() -> None:
-    leases = Leases()
+def test_no_more_lost_leases_are_kept_than_may_hold() -> None:
+    leases = new_book()
     for number in range(LEASES_MAX + 1):
         assert leases.grant(str(number), "", begin=0, end=1, now_ms=NOW_MS)
         leases.lose_below(1, "full")
@@ -86,13 +98,13 @@ def test_of_the_lost_there_are_never_more_than_may_hold() -> None:
 @pytest.mark.parametrize(
     ("kept_ms", "left_ms"),
     [
-        (-5 * LEASE_MS, GRACE_MS),  # nobody could renew it while no broker ran
+        (-5 * LEASE_MS, GRACE_MS),  # no broker ran to renew it
         (GRACE_MS + 1, GRACE_MS + 1),
         (100 * LEASE_MS, LEASE_MS),  # written by a clock that was ahead
     ],
 )
 def test_a_lease_outlives_the_broker(kept_ms: int, left_ms: int) -> None:
-    leases = Leases([Lease("a", "", 1000, 2000, NOW_MS + kept_ms)], NOW_MS)
+    leases = new_book(Lease("a", "", 1000, 2000, NOW_MS + kept_ms))
     assert leases.all() == [Lease("a", "", 1000, 2000, NOW_MS + left_ms)]
 
 
@@ -102,7 +114,7 @@ def test_a_clock_that_is_set_back_makes_no_lease_longer() -> None:
     assert leases.all()[0].expires_ms == NOW_MS - 1_000_000 + LEASE_MS
 
 
-def test_a_readers_words_about_itself_are_cut() -> None:
-    leases = Leases()
+def test_a_long_holder_text_is_cut() -> None:
+    leases = new_book()
     lease = leases.grant("a", "x" * 1000, begin=0, end=0, now_ms=NOW_MS)
     assert lease is not None and lease.holder == "x" * HOLDER_CHARACTERS_MAX

@@ -1,20 +1,22 @@
-"""One segment's sums, `wakelog.crc/<segment>`: a CRC-32 for each block that is durable.
+"""The sums of one segment, `wakelog.crc/<segment>`: a CRC-32 for each block that is durable.
 
-A block is 64 KiB, in segments below 2 MiB a 32nd part of one. The last one may be shorter.
+A record's own CRC covers its body alone. A changed byte in a topic, a property or a queue offset
+looks like another message; these sums show it. A block is 64 KiB, in segments below 2 MiB a 32nd
+part of the segment. The last one may be shorter.
 
-A file is sectors of 512 bytes, each for the next 126 blocks of the segment. Big endian:
+A file consists of sectors of 512 bytes, each for the next 126 blocks of the segment. Big endian:
 
     offset  width  field
-    0       4      CRC-32 of the 508 bytes behind
+    0       4      CRC-32 of the 508 bytes after it
     4       4      how many of the blocks have a sum, from the first on
     8       504    the sums; 0 for a block without
 
-Its maker does not sync it, and writes a sector in one go: one that a crash tore, or that never
-reached the disk, has another CRC and says nothing. Its blocks are summed again.
+The file is not synced when it is written, and a sector is one write. A sector that a crash tore or
+lost has a wrong CRC and counts as empty; its blocks are summed again.
 
 Invariants:
-- A block has a sum only when all of it is below the durable watermark, where nobody writes.
-- Before the log is cut the sums behind the cut are gone, durably (`drop_sums_from`).
+- A block has a sum only when all of it is below the durable watermark, where nothing is written.
+- Before the log is cut the sums above the cut are removed durably (`drop_sums_from`).
 
 Source: none upstream.
 """
@@ -27,15 +29,15 @@ from posixpath import basename, join
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from wakelog.storage.errors import store_failure
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.errors import store_errors
+from wakelog.storage.file_system import FileSystem, names_in, read_file
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import StorePaths, parse_offset_name
 
 BLOCK_BYTES_MAX: Final = 64 << 10
 BLOCKS_MIN: Final = 32
 REWRITTEN_SEGMENTS: Final = 3
-"""So many at the end a recovery of 4.9.3 looks at, and cuts."""
+"""A recovery of 4.9.3 checks, and may cut, this many at the end."""
 SECTOR_BYTES: Final = 512
 SECTOR_SUMS: Final = 126
 
@@ -46,7 +48,7 @@ assert _CRC.size + _SECTOR.size == SECTOR_BYTES
 
 
 class Blocks(NamedTuple):
-    """How a segment of some length is divided."""
+    """How a segment is divided into blocks and sectors."""
 
     block_bytes: int
     blocks_count: int
@@ -54,7 +56,7 @@ class Blocks(NamedTuple):
 
 
 def blocks_of(segment_bytes: int) -> Blocks:
-    """Divide a segment."""
+    """Return the blocks of a segment of a given length."""
     block_bytes = max(1, min(BLOCK_BYTES_MAX, segment_bytes // BLOCKS_MIN))
     count = -(-segment_bytes // block_bytes)
     return Blocks(block_bytes, count, -(-count // SECTOR_SUMS))
@@ -75,20 +77,8 @@ def decode_sector(sector: bytes) -> list[int]:
 
 
 def read_sectors(fs: FileSystem, path: str, sectors_count: int) -> list[list[int]]:
-    """Return the sums of so many sectors of a file, nothing for what is not there.
-
-    Raises: StoreFailed.
-    """
-    try:
-        fd = fs.open(path, read_only=True)
-        try:
-            data = fs.pread(fd, sectors_count * SECTOR_BYTES, 0)
-        finally:
-            fs.close(fd)
-    except FileNotFoundError:
-        data = b""
-    except OSError as error:
-        raise store_failure(path, "read", error) from error
+    """Return the sums of a file's sectors, empty where there are none. Raises: StoreFailed."""
+    data = read_file(fs, path, sectors_count * SECTOR_BYTES) or b""
     starts = range(0, sectors_count * SECTOR_BYTES, SECTOR_BYTES)
     return [decode_sector(data[start : start + SECTOR_BYTES]) for start in starts]
 
@@ -97,7 +87,7 @@ def write_sectors(
     fs: FileSystem, path: str, sectors: Mapping[int, Sequence[int]], *, durable: bool = False
 ) -> None:
     """Write sectors by their numbers. Raises: StoreFailed, StoreFull."""
-    try:
+    with store_errors(path, "write"):
         fd = fs.open(path, create=True)
         try:
             for number, sums in sectors.items():
@@ -106,25 +96,18 @@ def write_sectors(
                 fs.datasync(fd)
         finally:
             fs.close(fd)
-    except OSError as error:
-        raise store_failure(path, "write", error) from error
 
 
 def sum_names(fs: FileSystem, paths: StorePaths) -> list[str]:
-    """Return the names of segments with sums, in order, none through a link.
+    """Return the names of segments with sums, in order; none through a link.
 
     Raises: StoreFailed.
     """
     directory = paths.sums_directory
-    try:
+    with store_errors(directory, "list"):
         if fs.read_link(directory) is not None:
             return []
-        names = fs.list_directory(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise store_failure(directory, "list", error) from error
-    return [name for name in names if parse_offset_name(name) is not None]
+    return [name for name in names_in(fs, directory) if parse_offset_name(name) is not None]
 
 
 def drop_sums_from(
@@ -133,7 +116,7 @@ def drop_sums_from(
     physical_offset: int,
     segment_bytes: int,
 ) -> None:
-    """Forget durably the sums of every block that reaches above an offset: a cut is coming there.
+    """Remove durably the sums of every block that reaches above an offset, before the log's cut.
 
     Raises: StoreFailed, StoreFull.
     """
@@ -154,19 +137,17 @@ def drop_sums_from(
 
 
 def drop_sums_of_changed(fs: FileSystem, paths: StorePaths, files: MappedFileQueue) -> None:
-    """Forget durably the sums of what another broker may have written: it had the store.
+    """Remove durably the sums of segments that another broker may have written.
 
-    That are segments modified since, and the last ones, of whose times a crash may have lost some.
-    Sums of segments that are not there go too. Raises: StoreFailed.
+    These are segments modified since they were summed, and the last ones, whose times a crash may
+    have lost. Sums of segments that do not exist go too. Raises: StoreFailed.
     """
     segments = {basename(file.path): file for file in files.files[:-REWRITTEN_SEGMENTS]}
     dropped = False
     for name in sum_names(fs, paths):
         path, segment = join(paths.sums_directory, name), segments.get(name)
-        try:
+        with store_errors(path, "stat"):
             is_as_summed = segment is not None and segment.modified_ms() <= fs.modified_ms(path)
-        except OSError as error:
-            raise store_failure(path, "stat", error) from error
         if not is_as_summed:
             remove_sums(fs, path)
             dropped = True
@@ -188,14 +169,10 @@ def _cut(fs: FileSystem, path: str, sectors_count: int, kept: int) -> None:
 
 def remove_sums(fs: FileSystem, path: str) -> None:
     """Remove the sums of one segment, not durably. Raises: StoreFailed."""
-    try:
+    with store_errors(path, "remove"):
         fs.unlink(path)
-    except OSError as error:
-        raise store_failure(path, "remove", error) from error
 
 
 def _sync_names(fs: FileSystem, paths: StorePaths) -> None:
-    try:
+    with store_errors(paths.sums_directory, "sync"):
         fs.sync_directory(paths.sums_directory)
-    except OSError as error:
-        raise store_failure(paths.sums_directory, "sync", error) from error

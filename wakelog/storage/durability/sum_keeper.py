@@ -1,32 +1,18 @@
-"""SumWriter: sums what has become durable, a piece at a time, and forgets segments that are gone.
+"""Make sums of the durable log, and compare the log with its sums; Retention's thread runs both.
 
-Belongs to Retention. It reads what was written a moment ago out of the page cache, so that a sum
-says what the broker meant to write. Of a log that was there before, as one of 4.9.3 is, it says
-what stood there then.
+`SumWriter` reads what was just written from the page cache, so a sum holds what the broker meant to
+write. For a log that existed before, such as one of 4.9.3, it holds what is there at that time.
+`compare_sums` yields the blocks that differ from their sum. `SumKeeper.step` decides what is next:
 
-    step        what it does
-    1           goes to the first block without a sum, in the log's order
-    2           stops in front of the first block that is not wholly below the watermark
-    3           sums the blocks of one sector, up to the bytes allowed, and writes it
-    4           removes the sums of segments that retention has removed
+    there is                            it                 next step after
+    something durable without a sum     sums a piece       SUM_PAUSE_MS
+    nothing to sum, comparing is on     compares a piece   what its rate gives
+    a whole round compared              -                  ROUND_PAUSE_MS
+    neither                             -                  IDLE_PAUSE_MS
+    a failure of the disk               counts it          FAILED_PAUSE_MS
 
-Source: none upstream.
-
-Holds the log against its sums: which blocks are not as they were when they were durable.
-
-Source: none upstream.
-
-SumKeeper: what Retention's thread does next with the log's sums, and when it comes again.
-
-    there is                               it                  comes again after
-    something durable without a sum        sums a piece        COVER_PAUSE_MS
-    nothing to sum, and comparing is on    compares a piece    what its rate gives
-    a whole round compared                 -                   ROUND_PAUSE_MS
-    neither                                -                   IDLE_PAUSE_MS
-    a failure of the disk                  counts it           FAILED_PAUSE_MS
-
-Between two pieces of a slow comparison it looks whether there is something to sum: that must
-happen while the log is still in the page cache.
+Between two pieces of a slow comparison it checks for something to sum, while that is still in the
+page cache.
 
 Source: none upstream.
 """
@@ -49,14 +35,14 @@ from wakelog.storage.durability.sum_file import (
     write_sectors,
 )
 from wakelog.storage.durability.watermark import read_mark
-from wakelog.storage.errors import StoreError, StoreFailed, store_failure
+from wakelog.storage.errors import StoreError, StoreFailed, store_errors
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.log.mapped_file import MappedFile
 
 
 class SumWriter:
-    """See the module. One owner, one thread."""
+    """Sums what has become durable, a piece at a time, in log order. One owner, one thread."""
 
     def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
         """Read nothing yet."""
@@ -68,7 +54,7 @@ class SumWriter:
         self._segment: MappedFile | None = None
         self._sectors: list[list[int]] = []
         self._sector = 0
-        self.covered_bytes = 0
+        self.summed_bytes = 0
 
     def step(self, watermark: int, bytes_max: int) -> int:
         """Sum up to `bytes_max` bytes below the watermark; return how many, 0 if none is left.
@@ -91,7 +77,7 @@ class SumWriter:
         self._files.close()
 
     def _follow(self) -> None:
-        """See segments that came and went; remove the sums of those that went."""
+        """List the segments again; remove the sums of those that retention removed."""
         self._files.refresh()
         begin = self._files.min_offset
         if begin == self._begin:
@@ -102,7 +88,7 @@ class SumWriter:
                 remove_sums(self._fs, join(self._paths.sums_directory, name))
 
     def _next_segment(self) -> MappedFile | None:
-        """Return the segment that is summed now; the next one when all of its blocks have sums."""
+        """Return the segment being summed, or the next one when all of its blocks have sums."""
         segment = self._segment
         if segment is not None and segment.start_offset >= self._begin:
             if self._sector < len(self._sectors):
@@ -120,7 +106,7 @@ class SumWriter:
         return segment
 
     def _sum(self, segment: MappedFile, watermark: int, bytes_max: int) -> int | None:
-        """Add to the sums of the present sector; None if it is full, 0 if nothing is durable."""
+        """Add to the sums of the present sector; None if it is full, 0 if no block is durable."""
         if segment.is_missing:
             return None
         sums = self._sectors[self._sector]
@@ -143,16 +129,14 @@ class SumWriter:
             summed_bytes += length
         if added:
             self._write(segment, [*sums, *added])
-        self.covered_bytes += summed_bytes
+        self.summed_bytes += summed_bytes
         return summed_bytes
 
     def _write(self, segment: MappedFile, sums: list[int]) -> None:
         directory = self._paths.sums_directory
-        try:
-            if not self._fs.exists(directory):
+        if not self._fs.exists(directory):
+            with store_errors(directory, "make"):
                 self._fs.make_directories(directory, [])
-        except OSError as error:
-            raise store_failure(directory, "make", error) from error
         write_sectors(self._fs, self._path_of(segment), {self._sector: sums})
         self._sectors[self._sector] = sums
 
@@ -167,17 +151,16 @@ class ChangedBlock(NamedTuple):
     end: int
 
 
-Compared = ChangedBlock | int
-"""A changed block, or how many bytes were found as they should be since the last item."""
+ComparedBlock = ChangedBlock | int
+"""A changed block, or the length of one that agrees with its sum."""
 
 
 def compare_sums(
     fs: FileSystem, config: StoreConfig, crc: Callable[[bytes], int] = crc32
-) -> Iterator[Compared]:
-    """Read every block that has a sum, in the log's order.
+) -> Iterator[ComparedBlock]:
+    """Compare every block that has a sum, in log order; skip a segment that is removed meanwhile.
 
-    crc: a quicker way to CRC-32, where one is loaded.
-    A segment that is removed meanwhile is passed over. Raises: StoreFailed.
+    crc: a faster CRC-32, where one is loaded. Raises: StoreFailed.
     """
     named = set(sum_names(fs, config.paths))
     files = commit_log_files(fs, config, read_only=True)
@@ -202,7 +185,7 @@ def compare_sums(
 
 def _compare(
     segment: MappedFile, sectors: list[list[int]], block_bytes: int, crc: Callable[[bytes], int]
-) -> Iterator[Compared]:
+) -> Iterator[ComparedBlock]:
     for number, sums in enumerate(sectors):
         for index, expected in enumerate(sums):
             position = (number * SECTOR_SUMS + index) * block_bytes
@@ -223,14 +206,14 @@ class Scrub:
         """Read nothing yet."""
         self._fs = fs
         self._config = config
-        self._round: Iterator[Compared] | None = None
+        self._round: Iterator[ComparedBlock] | None = None
         self.rounds_count = 0
         self.compared_bytes = 0
 
     def step(self, bytes_max: int) -> tuple[list[ChangedBlock], bool]:
-        """Compare up to `bytes_max` bytes; return what is changed, and whether a round ended.
+        """Compare up to `bytes_max` bytes; return changed blocks, and whether a round ended.
 
-        Raises: StoreFailed; the next step begins a round.
+        Raises: StoreFailed; then the next step begins a new round.
         """
         looked = self._round
         if looked is None:
@@ -253,19 +236,19 @@ class Scrub:
         return found, self._round is None
 
 
-COVER_BYTES: Final = 1 << 20
-COVER_PAUSE_MS: Final = 10
-"""So that a log that was there before is read at 90 MB a second at most, by a tenth of a core."""
+SUM_BYTES: Final = 1 << 20
+SUM_PAUSE_MS: Final = 10
+"""Limits the reading of an existing log to 90 MB a second and a tenth of a core."""
 COMPARE_BYTES: Final = 256 << 10
 IDLE_PAUSE_MS: Final = 1_000
 ROUND_PAUSE_MS: Final = 60_000
 FAILED_PAUSE_MS: Final = 10_000
 CHANGED_BLOCKS_KEPT_MAX: Final = 100
-"""What somebody looks into by hand; `wakelog log verify` lists all."""
+"""Enough to look into by hand; `wakelog log verify` lists all."""
 
 
 class SumStatistics(NamedTuple):
-    """Frozen counters; changed_blocks_count counts places, however often they were seen."""
+    """Counters; `changed_blocks_count` counts a place once, however often it was seen."""
 
     summed_bytes: int
     compared_bytes: int
@@ -275,14 +258,14 @@ class SumStatistics(NamedTuple):
 
 
 class SumKeeper:
-    """See the module. One owner, one thread."""
+    """Sums and compares the log of one store. One owner, one thread."""
 
     def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
         """Read nothing yet."""
         self._fs = fs
         self._watermark_path = config.paths.watermark
         self._bytes_per_second = config.scrub_bytes_per_second
-        self._cover = SumWriter(fs, config)
+        self._writer = SumWriter(fs, config)
         self._scrub = Scrub(fs, config)
         self._compare_at_ms = 0
         self._failures_count = 0
@@ -290,14 +273,14 @@ class SumKeeper:
         self.news: deque[str] = deque(maxlen=CHANGED_BLOCKS_KEPT_MAX)
 
     def step(self, now_ms: int) -> int:
-        """Do one piece of work; return after how many ms to come again.
+        """Do one piece of work; return the milliseconds until the next.
 
-        `news` gets a line for each changed block that is new, and for a failure.
+        `news` gets a line for each new changed block and for each failure.
         """
         try:
             mark = read_mark(self._fs, self._watermark_path)
-            if self._cover.step(mark.physical_offset, COVER_BYTES):
-                return COVER_PAUSE_MS
+            if self._writer.step(mark.physical_offset, SUM_BYTES):
+                return SUM_PAUSE_MS
             if self._bytes_per_second and now_ms >= self._compare_at_ms:
                 self._compare(now_ms)
         except StoreError as error:
@@ -309,9 +292,9 @@ class SumKeeper:
         return max(1, min(IDLE_PAUSE_MS, self._compare_at_ms - now_ms))
 
     def statistics(self) -> SumStatistics:
-        """Return frozen counters; for any thread."""
+        """Return counters; for any thread."""
         return SumStatistics(
-            summed_bytes=self._cover.covered_bytes,
+            summed_bytes=self._writer.summed_bytes,
             compared_bytes=self._scrub.compared_bytes,
             compare_rounds_count=self._scrub.rounds_count,
             changed_blocks_count=len(self._changed),
@@ -320,7 +303,7 @@ class SumKeeper:
 
     def close(self) -> None:
         """Close the log's files."""
-        self._cover.close()
+        self._writer.close()
 
     def _compare(self, now_ms: int) -> None:
         before_bytes = self._scrub.compared_bytes
