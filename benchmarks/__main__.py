@@ -19,7 +19,7 @@ from benchmarks.pairs import measure
 from benchmarks.picture import render_picture
 from benchmarks.rebuild import RebuildLog, measure_rebuild
 from benchmarks.rows import ROWS, Kind, Row
-from benchmarks.sides import SIDES, Prepare, Side, leave_empty
+from benchmarks.sides import Prepare, Side, Wakelog, leave_empty, other_side
 from benchmarks.table import PICTURE_NAME, render_page, summary_line
 
 PAIRS_COUNT = 5
@@ -29,15 +29,16 @@ PAGE_NAME = "table.md"
 class Bench:
     """A folder for stores and drivers, and what several rows need once."""
 
-    def __init__(self, folder: Path) -> None:
-        """Compile the drivers."""
+    def __init__(self, folder: Path, other: type[Side]) -> None:
+        """Compile the drivers. other: the side that wakelog is compared with."""
         self._folder = folder
+        self._sides = {side.name: side for side in (Wakelog, other)}
         self._drivers: Drivers = compile_drivers(folder / "classes")
         self._log: RebuildLog | None = None
 
     def run_side(self, row: Row, name: str) -> tuple[Run, Mapping[str, object]]:
         """Measure one side once, over a new store."""
-        [kind] = [side for side in SIDES if side.name == name]
+        kind = self._sides[name]
         folder = self._folder / name
 
         def make(prepare: Prepare = leave_empty) -> Side:
@@ -67,6 +68,7 @@ class Options(NamedTuple):
     rows: list[Row]
     pairs_count: int
     output: Path | None
+    other: type[Side]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -89,7 +91,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def measure_rows(options: Options, folder: Path, say: Callable[[str], None]) -> int:
     """Measure row by row, each written as soon as it is there."""
-    bench, machine = Bench(folder), results.machine(folder)
+    bench, machine = Bench(folder, options.other), results.machine(folder)
     missed = False
     for number, row in enumerate(options.rows, 1):
         title = f"{row.name} ({number} of {len(options.rows)})"
@@ -98,6 +100,7 @@ def measure_rows(options: Options, folder: Path, say: Callable[[str], None]) -> 
             lambda name, row=row: bench.run_side(row, name),  # type: ignore[misc]
             options.pairs_count,
             lambda line, title=title: say(f"{title}: {line}"),  # type: ignore[misc]
+            other_name=options.other.name,
         )
         result = results.result_of(row, measured, machine)
         missed = missed or not result["summary"] or bool(results.missed(row, result))
@@ -129,14 +132,23 @@ def read_options(arguments: Sequence[str]) -> Options:
         metavar="DIR",
         help=f"where results go; fewer than {PAIRS_COUNT} pairs are written nowhere else",
     )
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="CHECKOUT",
+        help="compare with another checkout that has its .venv, instead of RocketMQ",
+    )
     found = parser.parse_args(arguments)
     output: Path | None = found.output
-    if output is None and found.pairs >= PAIRS_COUNT:
+    if output is None and found.against is None and found.pairs >= PAIRS_COUNT:
         output = results.FOLDER
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
     return Options(
-        [row for row in ROWS if found.row is None or row.name in found.row], found.pairs, output
+        [row for row in ROWS if found.row is None or row.name in found.row],
+        found.pairs,
+        output,
+        other_side(found.against),
     )
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from benchmarks.load import Run
 from benchmarks.rows import Figure
+from benchmarks.sides import OWN_NAME
 from tests.compat.processes import ProcessFailed
 
 VOID_MAX = 3
@@ -21,7 +22,6 @@ CLOCK_STEP_SECONDS_MAX = 0.1
 """A clock set further than this spoils figures: when dispatch began is read from a log."""
 
 RUN_FAILURES = (ProcessFailed, RuntimeError, OSError, subprocess.SubprocessError)
-SIDE_NAMES = ("wakelog", "rocketmq")
 
 Pair = dict[str, Run]
 RunSide = Callable[[str], tuple[Run, Mapping[str, object]]]
@@ -37,16 +37,23 @@ class Measured(NamedTuple):
 
 
 def measure(
-    figure: Figure, run_side: RunSide, pairs_count: int, say: Callable[[str], None]
+    figure: Figure,
+    run_side: RunSide,
+    pairs_count: int,
+    say: Callable[[str], None],
+    *,
+    other_name: str,
 ) -> Measured:
     """Run pairs until ``pairs_count`` are sound, or more than VOID_MAX were void.
 
     figure: what is said of each run.
+    other_name: the side that OWN_NAME is compared with.
     """
+    names = (OWN_NAME, other_name)
     measured = Measured([], [], {})
     while len(measured.pairs) < pairs_count and len(measured.voids) <= VOID_MAX:
         begun_count = len(measured.pairs) + len(measured.voids)
-        order = SIDE_NAMES if begun_count % 2 == 0 else SIDE_NAMES[::-1]
+        order = names if begun_count % 2 == 0 else names[::-1]
         title = f"pair {len(measured.pairs) + 1} of {pairs_count}"
         pair: Pair = {}
         try:

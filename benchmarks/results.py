@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.kept import row_lines
-from benchmarks.pairs import SIDE_NAMES, Measured, Pair
+from benchmarks.pairs import Measured, Pair
 from benchmarks.rows import ROWS, Figure, Row
+from benchmarks.sides import OWN_NAME
 from tests.compat.provision import java_runtime
 
 Result = dict[str, Any]
@@ -70,7 +71,7 @@ def summarise(figures: Sequence[Figure], pairs: Sequence[Pair]) -> dict[str, Any
 def _summary(figure: Figure, pairs: Sequence[Pair]) -> dict[str, Any]:
     values = {
         name: [float(pair[name][figure.name]) for pair in pairs if figure.name in pair[name]]
-        for name in SIDE_NAMES
+        for name in sorted(pairs[0], key=lambda name: name != OWN_NAME)
     }
     summary: dict[str, Any] = {name: _spread(found) for name, found in values.items() if found}
     ours, theirs = values.values()

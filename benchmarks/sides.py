@@ -19,6 +19,7 @@ from tests.compat.name_server_probe import answers, serves
 from tests.compat.processes import TestProcess, free_port
 from tests.compat.provision import java_runtime, rocketmq_classpath
 
+OWN_NAME = "wakelog"
 READY_SECONDS_MAX = 90.0
 STOP_SECONDS_MAX = 90.0
 
@@ -108,9 +109,10 @@ class Side:
 class Wakelog(Side):
     """``wakelog up`` as a user runs it."""
 
-    name = "wakelog"
+    name = OWN_NAME
     broker_word = "ray::"
     leaves_more = True
+    python = sys.executable
 
     def _start(self, name_server_port: int, broker_port: int, settings: Mapping[str, str]) -> None:
         command = ["-m", "wakelog", "up", "--store", str(self.store)]
@@ -118,7 +120,7 @@ class Wakelog(Side):
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
         self.configuration = {"command": ["python", *command], "settings": dict(settings)}
-        self._spawn([sys.executable, *command], os.environ, "up.out")
+        self._spawn([self.python, *command], os.environ, "up.out")
 
 
 class RocketMQ(Side):
@@ -167,4 +169,15 @@ class RocketMQ(Side):
         self._spawn(command, environment, f"{program}.out")
 
 
-SIDES: tuple[type[Side], ...] = (Wakelog, RocketMQ)
+class OtherCheckout(Wakelog):
+    """``wakelog up`` of another checkout, such as the commit before."""
+
+    name = "other"
+
+
+def other_side(checkout: Path | None) -> type[Side]:
+    """Return what wakelog is compared with: a checkout with an environment, else RocketMQ."""
+    if checkout is None:
+        return RocketMQ
+    OtherCheckout.python = str(checkout.absolute() / ".venv" / "bin" / "python")
+    return OtherCheckout

@@ -46,9 +46,10 @@ def summary_line(row: Row, result: Result) -> str:
         summary = result["summary"][figure.name]
         if "ratio" in summary and (figure is row.figures[0] or figure.required is not None):
             ratio = summary["ratio"]
+            own, other = (name for name in summary if name != "ratio")
             parts.append(
-                f"{figure.unit}: {_number(summary, 'wakelog')} against "
-                f"{_number(summary, 'rocketmq')}, {ratio['median']:.2f} "
+                f"{figure.unit}: {_number(summary, own)} against "
+                f"{_number(summary, other)}, {ratio['median']:.2f} "
                 f"[{ratio['min']:.2f}, {ratio['max']:.2f}]"
             )
     missing = missed(row, result)

@@ -7,6 +7,7 @@ import pytest
 from benchmarks import results
 from benchmarks.__main__ import PAGE_NAME, PAIRS_COUNT, read_options, render
 from benchmarks.rows import ROWS
+from benchmarks.sides import RocketMQ, Wakelog
 from benchmarks.table import PICTURE_NAME
 from tests.benchmarks.examples import example
 
@@ -27,6 +28,17 @@ def test_fewer_pairs_replace_no_result(tmp_path: Path) -> None:
     folder = tmp_path / "new"
     assert read_options(["--pairs", "1", "--output", str(folder)]).output == folder
     assert folder.is_dir()
+
+
+def test_another_checkout_takes_the_place_of_rocketmq_and_no_result_is_kept(
+    tmp_path: Path,
+) -> None:
+    assert read_options([]).other is RocketMQ
+    options = read_options(["--against", str(tmp_path)])
+    assert (options.other.name, options.output) == ("other", None)
+    assert issubclass(options.other, Wakelog)
+    assert options.other.python == str(tmp_path / ".venv" / "bin" / "python")
+    assert Wakelog.python != options.other.python
 
 
 def test_an_unknown_row_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

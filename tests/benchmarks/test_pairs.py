@@ -29,7 +29,7 @@ class Sides:
 
 def measured(sides: Sides, pairs_count: int) -> tuple[Measured, list[str]]:
     said: list[str] = []
-    return measure(FIGURE, sides.run, pairs_count, said.append), said
+    return measure(FIGURE, sides.run, pairs_count, said.append, other_name="rocketmq"), said
 
 
 def test_the_order_changes_with_each_pair() -> None:
