@@ -150,7 +150,7 @@ print("and after fifty more:", follow())
 from wakelog.spark.jobs.audit import audit  # noqa: E402
 from wakelog.spark.jobs.export import export  # noqa: E402
 from wakelog.spark.jobs.rebuild import rebuild  # noqa: E402
-from wakelog.spark.jobs.reports import hotkeys  # noqa: E402
+from wakelog.spark.jobs.traffic import hotkeys  # noqa: E402
 from wakelog.storage.config import StoreConfig  # noqa: E402
 
 config = StoreConfig(

@@ -189,7 +189,7 @@ def lag(
     confs: Confs = None,
 ) -> None:
     """Count what groups have not consumed, by the time of its storing."""
-    from wakelog.spark.jobs.reports import lag as table
+    from wakelog.spark.jobs.traffic import lag as table
 
     with _session(master, confs) as session:
         given = _pairs("option", options)
@@ -209,7 +209,7 @@ def latency(
     confs: Confs = None,
 ) -> None:
     """Say how long messages took from their producer to the log, by topic and time."""
-    from wakelog.spark.jobs.reports import latency as table
+    from wakelog.spark.jobs.traffic import latency as table
 
     with _session(master, confs) as session:
         given = _pairs("option", options)
@@ -227,7 +227,7 @@ def hotkeys(
     confs: Confs = None,
 ) -> None:
     """List the keys that most messages have."""
-    from wakelog.spark.jobs.reports import hotkeys as table
+    from wakelog.spark.jobs.traffic import hotkeys as table
 
     with _session(master, confs) as session:
         _print(table(session, store, options=_pairs("option", options)), limit, as_json)
@@ -290,7 +290,7 @@ def deadletters(
         return
     if name_server or to != "origin":
         raise PlanRefused("--to and --name-server are of --resend", "Give that, or neither.")
-    from wakelog.spark.jobs.reports import deadletters as table
+    from wakelog.spark.jobs.traffic import deadletters as table
 
     with _session(master, confs) as session:
         given = _pairs("option", options)

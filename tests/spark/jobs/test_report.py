@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -57,6 +58,7 @@ def test_the_page_has_topics_and_groups(
     said = "drawn: 40 messages of 2 topics, 2 groups, into "
     assert capsys.readouterr().out == f"{said}{into}\n"
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    text = re.sub(r"<script[^>]*>.*?</script>", "", text, flags=re.DOTALL)
     root = ElementTree.fromstring(text.removeprefix("<!doctype html>"))
     names = [each.findtext("h3") for each in root.iter("figure")]
     assert names == [

@@ -1,9 +1,9 @@
-"""One page about a log: rates, latency, sizes, lag and hot keys, drawn.
+"""One HTML page about a log, with charts: rates, latency, sizes, lag and hot keys.
 
-The page is a file of its own that opens without a network; `spark/report/` draws it.
+`spark/report/` draws it.
 
-Invariants: only reads the log; the file is replaced in one step, so that a page that is looked at
-is a whole one.
+Invariants: the log is only read; the file is replaced in one step, so that a reader gets a whole
+page.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from os.path import abspath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wakelog.spark.errors import JobFailed
-from wakelog.spark.jobs.reports import committed_offsets, hotkeys, lag
-from wakelog.spark.jobs.tables import ALL_TOPICS, read_times
-from wakelog.spark.options import read_options
+from wakelog.spark.jobs.traffic import committed_offsets, hotkeys, lag, read_latencies
 from wakelog.spark.report.figures import (
     Figures,
-    interval_ms,
-    read_intervals,
     read_keys,
+    read_occupied,
     read_totals,
     read_waiting,
     shown_topics,
@@ -33,13 +30,13 @@ from wakelog.spark.report.scales import SECOND_MS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COLUMNS: Final = ("topic", "bornTimestamp", "storeTimestamp", "storeSize")
+COLUMNS: Final = ("topic", "storeTimestamp", "storeSize")
 OF_GROUPS: Final = {"includeRetry": "true", "includeDlq": "true"}
-"""What groups get once more, and what they gave up, is traffic too."""
+"""Retries and dead letters are traffic too."""
 
 
 class ReportMade(NamedTuple):
-    """Where the page lies and what it is about."""
+    """The path of the page, and the size of what it shows."""
 
     path: str
     messages_count: int
@@ -72,16 +69,17 @@ def report(
 
 def read_figures(spark: SparkSession, store_path: str, options: Mapping[str, str]) -> Figures:
     """Read what the page shows. Raises: JobFailed, SourceError."""
-    messages = read_times(spark, store_path, *COLUMNS, **options)
+    messages = read_latencies(spark, store_path, *COLUMNS, **options)
     topics, sums = read_totals(messages)
-    shown, every_ms = shown_topics(topics), interval_ms(sums)
+    shown = shown_topics(topics)
+    every_ms, intervals = read_occupied(messages, shown, sums)
     groups = consuming_groups(store_path, options)
     every = f"{every_ms // SECOND_MS} seconds"
     return Figures(
         every_ms,
         topics,
         sums,
-        read_intervals(messages, shown, every_ms),
+        intervals,
         read_keys(hotkeys(spark, store_path, options=options), shown),
         groups,
         read_waiting(lag(spark, store_path, every=every, options=options)) if groups else [],
@@ -89,10 +87,8 @@ def read_figures(spark: SparkSession, store_path: str, options: Mapping[str, str
 
 
 def consuming_groups(store_path: str, options: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the groups that have committed offsets, and of which of the topics that are read."""
-    topics = read_options({**ALL_TOPICS, **options, "path": store_path}).topics
+    """Return the groups that have committed offsets in topics that are read, and these topics."""
     found: dict[str, set[str]] = {}
-    for each in committed_offsets(store_path):
-        if topics.accept(each.broker, each.topic, each.queue_id):
-            found.setdefault(each.group, set()).add(each.topic)
+    for each in committed_offsets(store_path, options):
+        found.setdefault(each.group, set()).add(each.topic)
     return {group: sorted(names) for group, names in sorted(found.items())}

@@ -1,12 +1,10 @@
-"""The report: what a log tells of its traffic, as one HTML file with pictures.
+"""The report: the traffic in a log as one HTML page that opens offline.
 
-    figures.py   a session and a store -> numbers, a few thousand at most
-    scales.py    numbers and times -> places on an axis, and words beside it
-    charts.py    numbers -> pictures, as SVG
-    markup.py    elements and text -> HTML in which nothing is taken for markup that is none
-    page.py      all of it -> the page
+    figures.py    a session and a store -> numbers, a few thousand at most
+    attention.py  numbers -> sentences about what needs attention
+    charts.py     numbers -> charts, by plotly
+    page.py       all of it -> the page
+    scales.py     how times, sizes and durations are written
 
-`jobs/report.py` is what a user calls.
-
-Invariants: the page is whole in itself: no script, no picture, font or style from elsewhere.
+`jobs/report.py` is the entry.
 """

@@ -1,179 +1,212 @@
-"""Pictures as SVG: stacked columns and lines, with axes, and the numbers where a pointer rests.
+"""The charts of the report, by plotly: figures in, pictures with their numbers out.
 
-Colours are classes, `c0` to `c6`, that the page's style gives values to, by light and dark.
-
-Invariants: a picture has a name for those who do not see it; its numbers are in the page as text.
+A topic has one colour in all charts; topics without one are grey. Long times without messages are
+cut out of the axes. Each latency chart has an axis of its own.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from wakelog.spark.report.markup import Markup, element, joined
+from wakelog.spark.report.figures import OTHERS, SIZE_BITS, Figures
+from wakelog.spark.report.scales import compact, duration, moment, size
 
-WIDTH: Final = 560
-HEIGHT: Final = 220
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 10, 10, 26
-_PLOT_WIDTH: Final = WIDTH - _LEFT - _RIGHT
-_PLOT_HEIGHT: Final = HEIGHT - _TOP - _BOTTOM
-_FLOOR: Final = HEIGHT - _BOTTOM
-_GAP_MAX: Final = 2.0
-"""Between two columns; of narrow ones a fifth."""
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+OTHERS_NAME: Final = "other topics"
+COLOURS: Final = (
+    *("#0072b2", "#d98a00", "#009e73", "#c0609a", "#45a5d8", "#d55e00"),  # of Okabe and Ito
+    *("#7b61c9", "#a08c00", "#a65628", "#4c9900", "#b5485d", "#00808a"),
+)
+GREY: Final = "#8a8f98"  # readable on light and dark
+PAUSE_INTERVALS_MIN: Final = 4
+"""So many empty intervals in a row are cut out."""
 
 Value = float | None
-"""None: nothing is known there."""
+"""None: unknown there."""
+
+
+class Chart(NamedTuple):
+    """A picture, and the numbers in it as rows of text."""
+
+    name: str
+    figure: go.Figure
+    names: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 class Series(NamedTuple):
-    """One colour: its name, a value for each slot, and which colour."""
+    """One colour of a chart: values by place on the axis. A line has a dash, columns have none."""
 
     name: str
-    values: Sequence[Value]
-    colour: int
+    colour: str
+    values: Mapping[Any, Value]
+    dash: str = ""
+    is_hidden: bool = False
 
 
-class Axis(NamedTuple):
-    """The vertical axis: its ticks from the lowest to the top, and how a value is written."""
-
-    ticks: Sequence[float]
-    label: Callable[[float], str]
-    is_log: bool = False
-
-    def share(self, value: float) -> float:
-        """Return how far up a value is, 0 to 1."""
-        top = self.ticks[-1]
-        if self.is_log:
-            return min(math.log1p(max(value, 0)) / math.log1p(top), 1)
-        return min(value / top, 1)
-
-    def y(self, value: float) -> float:
-        """Return the height of a value in the picture."""
-        return _FLOOR - self.share(value) * _PLOT_HEIGHT
+def colours(figures: Figures) -> dict[str, str]:
+    """Return the colours of topics: those shown first, then those that groups wait for."""
+    waited_for = sorted({each.topic for each in figures.waiting} - {*figures.shown})
+    return dict(zip([*figures.shown, *waited_for], COLOURS, strict=False))
 
 
-class Slots(NamedTuple):
-    """The horizontal axis: a name for each slot, and labels at some places, in slots."""
-
-    names: Sequence[str]
-    labels: Sequence[tuple[float, str]]
-
-    def x(self, place: float) -> float:
-        """Return where a place is in the picture."""
-        return _LEFT + place / max(len(self.names), 1) * _PLOT_WIDTH
-
-
-def columns(name: str, series: Sequence[Series], slots: Slots, axis: Axis) -> Markup:
-    """Draw each slot's values on top of one another."""
-    width = slots.x(1) - slots.x(0)
-    gap = min(_GAP_MAX, width / 5)
-    bars = []
-    for slot in range(len(slots.names)):
-        below = 0.0
-        for each in series:
-            value = each.values[slot] or 0.0
-            if value > 0:
-                top, bottom = axis.y(below + value), axis.y(below)
-                bars.append(
-                    element(
-                        "rect",
-                        class_=f"c{each.colour}",
-                        x=slots.x(slot) + gap / 2,
-                        y=top,
-                        width=width - gap,
-                        height=max(bottom - top, 0.5),
-                    )
-                )
-            below += value
-    return _picture(name, series, slots, axis, joined(*bars))
+def traffic(figures: Figures) -> list[Chart]:
+    """Draw messages and bytes a second, all topics in one chart."""
+    charts = []
+    for name, field, label in (
+        ("Messages a second", "messages", compact),
+        ("Bytes a second", "bytes", size),
+    ):
+        series = [
+            _topic_series(
+                figures,
+                topic,
+                {
+                    each.begin_ms: getattr(each, field) * 1000 / figures.every_ms
+                    for each in figures.intervals
+                    if each.topic == topic
+                },
+            )
+            for topic in (*figures.shown, OTHERS)
+        ]
+        charts.append(_timed_chart(name, series, figures.every_ms, label))
+    return charts
 
 
-def lines(name: str, series: Sequence[Series], slots: Slots, axis: Axis) -> Markup:
-    """Draw each series as a line through the middles of its slots, broken where nothing is."""
-    drawn = []
-    for each in series:
-        for begin, end in _runs(each.values):
-            points = [
-                (slots.x(slot + 0.5), axis.y(value))
-                for slot in range(begin, end)
-                if (value := each.values[slot]) is not None
-            ]
-            if len(points) == 1:
-                [(x, y)] = points
-                drawn.append(element("circle", class_=f"c{each.colour}", cx=x, cy=y, r=2.5))
-            else:
-                path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-                drawn.append(element("polyline", class_=f"l{each.colour}", points=path))
-    return _picture(name, series, slots, axis, joined(*drawn))
+def latencies(figures: Figures) -> list[Chart]:
+    """Draw p50 and p99 of each topic; the longest, which would flatten them, on request."""
+    charts = []
+    for topic in (*figures.shown, OTHERS):
+        found = [x for x in figures.intervals if x.topic == topic and x.p99_ms is not None]
+        series = [
+            Series(
+                name,
+                colours(figures).get(topic, GREY),
+                {each.begin_ms: getattr(each, field) for each in found},
+                dash,
+                is_hidden=field == "max_ms",
+            )
+            for name, field, dash in (
+                ("p50", "p50_ms", "dot"),
+                ("p99", "p99_ms", "solid"),
+                ("longest", "max_ms", "dash"),
+            )
+        ]
+        if found:
+            name = topic or OTHERS_NAME
+            charts.append(_timed_chart(name, series, figures.every_ms, duration, unit="ms"))
+    return charts
 
 
-def legend(series: Sequence[Series]) -> Markup:
-    """Say which colour is what."""
-    items = [
-        element("li", element("i", "\u00a0", class_=f"k{each.colour}"), each.name)
-        for each in series
+def sizes(figures: Figures) -> list[Chart]:
+    """Draw how many messages of each topic have which size."""
+    charts = []
+    for each in figures.topics[: len(figures.shown)]:
+        used = [n for n, count in zip(SIZE_BITS, each.sizes, strict=True) if count]
+        values = {
+            f"from {size(1 << bits)}": each.sizes[bits - SIZE_BITS[0]]
+            for bits in range(used[0], used[-1] + 1)
+        }
+        series = Series("messages", colours(figures)[each.topic], values)
+        charts.append(_chart(each.topic, "size", [series], list(values), lambda x: f"{x:,}"))
+    return charts
+
+
+def lags(figures: Figures, groups: Iterable[str]) -> list[Chart]:
+    """Draw what each of these groups has not consumed, if there is any."""
+    charts = []
+    for group in groups:
+        counts: dict[str, dict[int, float]] = {}
+        for each in figures.waiting:
+            if each.group == group:
+                topic = each.topic if each.topic in colours(figures) else OTHERS
+                found = counts.setdefault(topic, {})
+                found[each.begin_ms] = found.get(each.begin_ms, 0) + each.messages
+        order = sorted(counts, key=lambda topic: (topic == OTHERS, topic))
+        series = [_topic_series(figures, topic, counts[topic]) for topic in order]
+        if series:
+            charts.append(_timed_chart(group, series, figures.every_ms, compact))
+    return charts
+
+
+def _topic_series(figures: Figures, topic: str, found: dict[int, float]) -> Series:
+    return Series(topic or OTHERS_NAME, colours(figures).get(topic, GREY), found)
+
+
+def _timed_chart(
+    name: str,
+    series: Sequence[Series],
+    every_ms: int,
+    label: Callable[[float], str],
+    unit: str = "",
+) -> Chart:
+    series = [each for each in series if each.values]
+    begins = sorted({begin for each in series for begin in each.values})
+    ends = [begin + every_ms for begin in begins]
+    gaps = [(end, begin) for end, begin in zip(ends, begins[1:], strict=False) if end < begin]
+    # A place without a value where a gap begins: a line does not go on across it.
+    places = sorted({*begins, *(end for end, _ in gaps)})
+    chart = _chart(name, "from", series, places, label, unit, place_text=moment)
+    breaks = [
+        {"bounds": [moment(end + every_ms), moment(begin - every_ms)]}
+        for end, begin in gaps
+        if begin - end >= PAUSE_INTERVALS_MIN * every_ms
     ]
-    return element("ul", *items, class_="legend")
+    chart.figure.update_xaxes(type="date", rangebreaks=breaks)
+    return chart
 
 
-def _runs(values: Sequence[Value]) -> list[tuple[int, int]]:
-    """Return the stretches [begin, end) in which every value is known."""
-    known = [slot for slot, value in enumerate(values) if value is not None]
-    runs: list[tuple[int, int]] = []
-    for slot in known:
-        if runs and runs[-1][1] == slot:
-            runs[-1] = runs[-1][0], slot + 1
-        else:
-            runs.append((slot, slot + 1))
-    return runs
+def _chart(
+    name: str,
+    first: str,
+    series: Sequence[Series],
+    places: Sequence[Any],
+    label: Callable[[float], str],
+    unit: str = "",
+    place_text: Callable[[Any], str] = str,
+) -> Chart:
+    import plotly.graph_objects as go
 
-
-def _picture(
-    name: str, series: Sequence[Series], slots: Slots, axis: Axis, drawing: Markup
-) -> Markup:
-    parts = [element("title", name), *_grid(axis), drawing, *_bottom(slots)]
-    parts += [_slot(series, slots, axis, slot) for slot in range(len(slots.names))]
-    return element("svg", *parts, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=name)
-
-
-def _grid(axis: Axis) -> list[Markup]:
-    parts = []
-    for value in axis.ticks:
-        y = axis.y(value)
-        parts.append(element("line", class_="grid", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y, y2=y))
-        label = axis.label(value)
-        parts.append(element("text", label, x=_LEFT - 6, y=y + 4, text_anchor="end"))
-    return parts
-
-
-def _bottom(slots: Slots) -> list[Markup]:
-    parts = []
-    for place, label in slots.labels:
-        x = slots.x(place)
-        parts.append(element("line", class_="tick", x1=x, x2=x, y1=_FLOOR, y2=_FLOOR + 4))
-        parts.append(element("text", label, x=x, y=HEIGHT - 8, text_anchor=_anchor(x)))
-    return parts
-
-
-def _anchor(x: float) -> str:
-    """Keep the words of the last tick inside the picture."""
-    return "end" if x > WIDTH - _RIGHT - 18 else "middle"
-
-
-def _slot(series: Sequence[Series], slots: Slots, axis: Axis, slot: int) -> Markup:
-    """Return what a pointer rests on, with the slot's numbers as its title."""
-    said = [slots.names[slot]]
+    figure = go.Figure()
+    texts = [place_text(place) for place in places]
     for each in series:
-        value = each.values[slot]
-        if value:
-            said.append(f"{each.name}: {axis.label(value)}")
-    return element(
-        "rect",
-        element("title", "\n".join(said)),
-        class_="slot",
-        x=slots.x(slot),
-        y=_TOP,
-        width=slots.x(1) - slots.x(0),
-        height=_PLOT_HEIGHT,
+        values = [each.values.get(place) for place in places]
+        shown = escape(each.name)  # plotly takes some elements of HTML in names
+        if each.dash:
+            line = {"color": each.colour, "dash": each.dash}
+            visible = "legendonly" if each.is_hidden else True
+            figure.add_scatter(
+                x=texts,
+                y=values,
+                name=shown,
+                line=line,
+                visible=visible,
+                mode="lines+markers",
+                marker_size=4,
+            )
+        else:
+            figure.add_bar(x=texts, y=values, name=shown, marker_color=each.colour)
+    figure.update_layout(
+        barmode="stack",
+        height=280,
+        margin={"l": 10, "r": 10, "t": 10, "b": 10},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font_color=GREY,
+        showlegend=len(series) > 1,
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
     )
+    figure.update_xaxes(showgrid=False, automargin=True)
+    figure.update_yaxes(
+        rangemode="tozero", gridcolor="rgba(128,128,128,0.25)", title=unit, automargin=True
+    )
+    rows = []
+    for place, text in zip(places, texts, strict=True):
+        values = [each.values.get(place) for each in series]
+        if any(values):
+            rows.append((text, *("" if value is None else label(value) for value in values)))
+    return Chart(name, figure, (first, *(each.name for each in series)), rows)

@@ -1,13 +1,13 @@
-"""What the report shows, as numbers: a log is read for them four times, and little comes back.
+"""The numbers of the report. Spark reads the log for them some times; few rows come back.
 
-    totals      each topic: messages, bytes, times, latency, and how large messages are
-    intervals   the largest topics, and all others together, by the time of storing
+    totals      each topic: messages, bytes, times, latency, and counts by size
+    intervals   the largest topics, and all others together, by store time
     keys        the most frequent keys of the largest topics
-    lag         what groups have not consumed, by the time of its storing
+    lag         messages that groups have not consumed, by store time
 
-Latency is from a producer's clock to the broker's, as in `jobs/reports.py`.
+Latency is that of `jobs/traffic.py`.
 
-Invariants: what comes to the driver is bounded by the limits below, however long the log is.
+Invariants: the limits below bound what comes to the driver, for a log of any length.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TOPICS_MAX: Final = 200
 """In the table; the sums are of all topics."""
 SHOWN_TOPICS_MAX: Final = 6
-"""With a colour of their own: people tell so many apart."""
+"""With pictures of their own."""
 INTERVALS_MAX: Final = 120
 KEYS_MAX: Final = 10
 """Of one topic."""
@@ -31,20 +31,20 @@ SIZE_BITS: Final = range(6, 24)
 """Sizes are counted by their power of two: a record has 91 bytes at least, and 4 MiB at most."""
 
 OTHERS: Final = ""
-"""In the place of a topic's name: all that have no colour of their own."""
+"""The name of all topics without a picture of their own, together."""
 
 
 class TopicTotals(NamedTuple):
-    """One topic. Latencies are milliseconds, `sizes` counts of messages by `SIZE_BITS`."""
+    """One topic. `sizes` counts messages by `SIZE_BITS`; latencies are None if unknown."""
 
     topic: str
     messages: int
     bytes: int
     first_ms: int
     last_ms: int
-    p50_ms: int
-    p99_ms: int
-    max_ms: int
+    p50_ms: int | None
+    p99_ms: int | None
+    max_ms: int | None
     sizes: tuple[int, ...]
 
 
@@ -59,19 +59,19 @@ class Sums(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """What was stored of a topic within `every_ms` from `begin_ms` on."""
+    """The messages of a topic that were stored in [begin_ms, begin_ms + every_ms)."""
 
     topic: str
     begin_ms: int
     messages: int
     bytes: int
-    p50_ms: int
-    p99_ms: int
-    max_ms: int
+    p50_ms: int | None
+    p99_ms: int | None
+    max_ms: int | None
 
 
 class HotKey(NamedTuple):
-    """A key, and which share of its topic's messages has it."""
+    """A key, and the share of its topic's messages that has it."""
 
     topic: str
     key: str
@@ -81,7 +81,7 @@ class HotKey(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What a group has not consumed of a topic, of what was stored in one interval."""
+    """The messages of a topic and interval that a group has not consumed."""
 
     group: str
     topic: str
@@ -91,7 +91,7 @@ class Waiting(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """All of it. `groups` are those that have committed offsets, with the topics of each."""
+    """All numbers. `groups` have committed offsets, each of the topics that are listed."""
 
     every_ms: int
     topics: Sequence[TopicTotals]
@@ -103,25 +103,25 @@ class Figures(NamedTuple):
 
     @property
     def shown(self) -> list[str]:
-        """The topics that have a colour of their own, the largest first."""
+        """The topics with pictures of their own, the largest first."""
         return shown_topics(self.topics)
 
 
 def shown_topics(topics: Sequence[TopicTotals]) -> list[str]:
-    """Return the topics with most messages, as many as have a colour."""
+    """Return the topics with most messages."""
     return [each.topic for each in topics[:SHOWN_TOPICS_MAX]]
 
 
 def interval_ms(sums: Sums) -> int:
-    """Return the length of intervals that shows a whole log in a few of them."""
-    # One less, since the first and the last interval reach beyond what was stored.
+    """Return the length of which `INTERVALS_MAX` cover the whole log."""
+    # One less, because the first and the last interval reach beyond the log.
     return step_ms(sums.last_ms - sums.first_ms + 1, INTERVALS_MAX - 1)
 
 
 def read_totals(messages: DataFrame) -> tuple[list[TopicTotals], Sums]:
     """Return the topics with most messages, and the sums of all.
 
-    messages: topic, bornTimestamp, storeTimestamp, storeSize.
+    messages: topic, storeTimestamp, storeSize and `ms`, the latency or null.
     """
     from pyspark.sql.functions import expr
 
@@ -136,7 +136,7 @@ def read_totals(messages: DataFrame) -> tuple[list[TopicTotals], Sums]:
             *map(expr, _LATENCIES),
             expr(f"array({', '.join(map(_size_count, SIZE_BITS))}) as sizes"),
         )
-        .coalesce(1)  # what is kept has a partition for each of the shuffle's otherwise
+        .coalesce(1)  # otherwise the kept table has a partition for each one of the shuffle
         .persist()
     )
     try:
@@ -150,8 +150,26 @@ def read_totals(messages: DataFrame) -> tuple[list[TopicTotals], Sums]:
         table.unpersist()
 
 
+def read_occupied(
+    messages: DataFrame, shown: Sequence[str], sums: Sums
+) -> tuple[int, list[Interval]]:
+    """Return the length of intervals and the intervals with messages.
+
+    A log with long pauses gets shorter intervals: `INTERVALS_MAX` are to cover what was stored,
+    not the pauses, so that a burst is more than one column.
+    """
+    every_ms = interval_ms(sums)
+    while True:
+        found = read_intervals(messages, shown, every_ms)
+        occupied_count = len({each.begin_ms for each in found})
+        shorter_ms = step_ms(occupied_count * every_ms, INTERVALS_MAX - 1)
+        if 2 * shorter_ms > every_ms:
+            return every_ms, found
+        every_ms = shorter_ms
+
+
 def read_intervals(messages: DataFrame, shown: Sequence[str], every_ms: int) -> list[Interval]:
-    """Return what was stored when, of the topics shown and of all others together."""
+    """Return the intervals with messages, of the topics shown and of all others together."""
     from pyspark.sql.functions import col, expr, when
 
     named = when(col("topic").isin(list(shown)), col("topic")).otherwise(OTHERS)
@@ -171,7 +189,7 @@ def read_intervals(messages: DataFrame, shown: Sequence[str], every_ms: int) -> 
 
 
 def read_keys(hot: DataFrame, shown: Sequence[str]) -> list[HotKey]:
-    """Return the first keys of each topic shown, of the table that `hotkeys` makes."""
+    """Return the most frequent keys of each topic shown, from the table of `hotkeys`."""
     from pyspark.sql.functions import col, expr
 
     rank = "row_number() over (partition by topic order by messages desc, key) as rank"
@@ -185,8 +203,10 @@ def read_keys(hot: DataFrame, shown: Sequence[str]) -> list[HotKey]:
 
 
 def read_waiting(lag: DataFrame) -> list[Waiting]:
-    """Return the rows of the table that `lag` makes, with times as milliseconds."""
-    table = lag.selectExpr("`group`", "topic", "unix_millis(time)", "messages", "bytes")
+    """Return the rows of the table of `lag` that wait, with times as milliseconds."""
+    table = lag.where("messages > 0").selectExpr(
+        "`group`", "topic", "unix_millis(time)", "messages", "bytes"
+    )
     return [Waiting(*row) for row in table.collect()]
 
 
@@ -199,16 +219,11 @@ _LATENCIES: Final = (
 
 
 def _timed(messages: DataFrame) -> DataFrame:
-    return messages.selectExpr(
-        "topic",
-        "storeSize",
-        "unix_millis(storeTimestamp) as stored",
-        "unix_millis(storeTimestamp) - unix_millis(bornTimestamp) as ms",
-    )
+    return messages.selectExpr("topic", "storeSize", "unix_millis(storeTimestamp) as stored", "ms")
 
 
 def _size_count(bits: int) -> str:
-    """Count messages of [2^bits, 2^(bits+1)) bytes; the first and the last take what is beyond."""
+    """Count messages of [2^bits, 2^(bits+1)) bytes; the first and the last are open."""
     low = "true" if bits == SIZE_BITS[0] else f"storeSize >= {1 << bits}"
     high = "true" if bits == SIZE_BITS[-1] else f"storeSize < {2 << bits}"
     return f"count_if({low} and {high})"

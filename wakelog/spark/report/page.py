@@ -1,360 +1,189 @@
-"""The page: figures in, HTML out.
+"""The page of the report: figures in, one HTML document out.
 
-Every picture stands above the numbers that it is made of, folded up. The style follows the reader's
-choice of light or dark.
+What needs attention comes first. Every chart stands above its numbers, which are folded up.
 
-Invariants: what a page says it may load is nothing, and a browser holds it to that.
+Invariants: the page loads nothing, which its content security policy enforces; plotly's script is
+inside the page. Text of the log is escaped wherever it is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from html import escape
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from wakelog.spark.report.charts import Axis, Series, Slots, columns, legend, lines
-from wakelog.spark.report.figures import (
-    OTHERS,
-    SHOWN_TOPICS_MAX,
-    SIZE_BITS,
-    Figures,
-    Interval,
-    Waiting,
-)
-from wakelog.spark.report.markup import Markup, element, joined
-from wakelog.spark.report.scales import (
-    binary_size,
-    compact,
-    duration,
-    duration_ticks,
-    moment,
-    size,
-    span,
-    ticks,
-    time_labels,
-    time_ticks,
-)
-from wakelog.spark.report.style import STYLE
+from wakelog.spark.report.attention import attention
+from wakelog.spark.report.charts import Chart, lags, latencies, sizes, traffic
+from wakelog.spark.report.figures import Figures
+from wakelog.spark.report.scales import compact, duration, moment, size
 
-OTHERS_NAME: Final = "other topics"
 GROUPS_MAX: Final = 12
-"""With a picture of their own, those that are furthest behind; the table has all."""
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+"""With a chart of their own, those with most messages to consume; the table has all."""
+POLICY: Final = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+)
+_STYLE: Final = """
+:root { color-scheme: light dark; --ink: #1d2329; --soft: #5b6570; --line: #dfe3e8;
+  --page: #f6f7f9; --card: #ffffff; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ed; --soft: #9aa4af; --line: #333a43;
+  --page: #15181c; --card: #1e2329; } }
+@media print { figure { break-inside: avoid; } }
+body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, sans-serif }
+main { max-width: 1240px; margin: 0 auto; padding: 24px 20px 48px; }
+h1, h3 { overflow-wrap: anywhere; margin: 0 0 4px; } h2 { margin: 36px 0 2px; }
+p { margin: 0 0 12px; color: var(--soft); }
+.attention { background: var(--card); border-left: 4px solid #d98a00; margin: 0;
+  padding: 10px 14px 10px 32px; }
+.pictures { display: grid; gap: 16px; align-items: start;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 480px), 1fr)); }
+figure, .wide { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 8px;
+  padding: 12px 14px; overflow-x: auto; }
+.wide { grid-column: 1 / -1; }
+table { border-collapse: collapse; font-size: 13px; width: 100%; }
+th, td { text-align: right; padding: 3px 12px 3px 0; border-bottom: 1px solid var(--line);
+  overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
+th { color: var(--soft); } .text { text-align: left; }
+details { font-size: 13px; } summary { color: var(--soft); cursor: pointer; }
+"""
+_BREAKS: Final = {code: "\ufffd" for code in range(32) if chr(code) not in "\t\n\r"}
+"""Characters that no document may hold, not even escaped."""
+_LATENCY_TEXT: Final = (
+    "From the producer's clock to the broker's. Delayed messages are left out: their delay is "
+    "intended. In a group's retry topic it is the time since the first sending. Click on longest "
+    "to see the longest latency as well."
+)
 
 
 def page(store: str, figures: Figures, made_ms: int) -> str:
     """Return the whole document."""
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", f"The log of {store}"),
-        element("style", Markup(STYLE)),
-    )
+    from plotly.offline import get_plotlyjs
+
     sections = [_header(store, figures, made_ms)]
     if figures.topics:
-        sections += [_topics(figures), _traffic(figures), _latency(figures), _sizes(figures)]
-        sections += [_lag(figures), _keys(figures)]
-    body = element("body", element("main", *sections))
-    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
-
-
-def _header(store: str, figures: Figures, made_ms: int) -> Markup:
-    sums = figures.sums
-    facts = {
-        "messages": compact(sums.messages),
-        "stored": size(sums.bytes),
-        "topics": compact(sums.topics),
-        "groups": compact(len(figures.groups)),
-        "messages behind": compact(sum(each.messages for each in figures.waiting)),
-    }
-    tiles = [
-        element("li", element("b", value), element("span", name)) for name, value in facts.items()
-    ]
-    said = f"Made {moment(made_ms)}. Times are UTC, as the brokers' clocks had them."
-    if sums.messages:
-        said = f"Stored from {moment(sums.first_ms)} to {moment(sums.last_ms)}. {said}"
-    else:
-        said = f"No message. {said}"
-    return element(
-        "header",
-        element("h1", "The log of ", element("code", store)),
-        element("p", said),
-        element("ul", *tiles, class_="tiles"),
+        every = duration(figures.every_ms)
+        sections += [
+            _topics(figures),
+            _section("Traffic", f"By store time, in intervals of {every}.", traffic(figures)),
+            _section("Latency", _LATENCY_TEXT, latencies(figures)),
+            _section("Sizes", "Messages by their bytes, properties included.", sizes(figures)),
+            _lag(figures),
+            _keys(figures),
+        ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"/>'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"/>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
+        f"<title>The log of {_text(store)}</title><style>{_STYLE}</style>"
+        f"<script>{get_plotlyjs()}</script></head>"
+        f"<body><main>{''.join(sections)}</main></body></html>\n"
     )
 
 
-def _topics(figures: Figures) -> Markup:
+def _header(store: str, figures: Figures, made_ms: int) -> str:
+    sums = figures.sums
+    said, found = "No message.", ""
+    if sums.messages:
+        said = (
+            f"{compact(sums.messages)} messages, {size(sums.bytes)}, {sums.topics:,} topics, "
+            f"{len(figures.groups):,} groups. "
+            f"Stored from {moment(sums.first_ms)} to {moment(sums.last_ms)}."
+        )
+        items = "".join(f"<li>{_text(each)}</li>" for each in attention(figures))
+        found = f'<ul class="attention">{items}</ul>'
+    return (
+        f"<header><h1>The log of <code>{_text(store)}</code></h1><p>{said} Made "
+        f"{moment(made_ms)}. Times are UTC, as the brokers' clocks had them.</p>{found}</header>"
+    )
+
+
+def _topics(figures: Figures) -> str:
+    names = ("topic", "messages", "stored", "mean", "p50", "p99", "longest", "first", "last")
     rows = [
         (
             each.topic,
             f"{each.messages:,}",
             size(each.bytes),
             size(each.bytes / each.messages),
-            duration(each.p50_ms),
-            duration(each.p99_ms),
-            duration(each.max_ms),
+            *map(duration, (each.p50_ms, each.p99_ms, each.max_ms)),
             moment(each.first_ms),
             moment(each.last_ms),
         )
         for each in figures.topics
     ]
-    names = ("topic", "messages", "stored", "mean", "p50", "p99", "longest", "first", "last")
     more = figures.sums.topics - len(figures.topics)
-    note = f"{more:,} topics with fewer messages are left out." if more else ""
-    return _section(
-        "Topics",
-        f"p50, p99 and longest: from the producer's clock to the broker's. {note}",
-        element("div", _table(names, rows, texts=1), class_="wide"),
-    )
+    note = f" {more:,} topics with fewer messages are left out." if more else ""
+    text = f"p50, p99 and longest are latencies, see there.{note}"
+    return _section("Topics", text, tables=[_wide(_table(names, rows))])
 
 
-def _traffic(figures: Figures) -> Markup:
-    timeline = _Timeline(figures)
-    seconds = figures.every_ms / 1000
-    pictures = []
-    for name, count, label in (
-        ("Messages a second", attrgetter("messages"), compact),
-        ("Bytes a second", attrgetter("bytes"), size),
-    ):
-        series = timeline.series(count, 1 / seconds)
-        top = max(map(sum, zip(*(each.values for each in series), strict=True)))
-        drawn = columns(name, series, timeline.slots, Axis(ticks(top), label))
-        pictures.append(_figure(name, legend(series), drawn, timeline.table(series, label)))
-    return _section(
-        "Traffic", f"By the time of storing, in intervals of {span(figures.every_ms)}.", *pictures
-    )
-
-
-def _latency(figures: Figures) -> Markup:
-    timeline = _Timeline(figures)
-    top = max(each.max_ms for each in figures.intervals)
-    axis = Axis(duration_ticks(top), duration, is_log=True)
-    pictures = []
-    for topic in timeline.topics:
-        found = timeline.by_topic[topic]
-        series = [
-            Series(name, timeline.values(found, field), colour)
-            for name, field, colour in (
-                ("longest", "max_ms", 6),
-                ("p99", "p99_ms", 1),
-                ("p50", "p50_ms", 0),
-            )
-        ]
-        name = topic or OTHERS_NAME
-        drawn = lines(f"Latency of {name}", series, timeline.slots, axis)
-        table = timeline.table(series, duration)
-        pictures.append(_figure(name, legend(series), drawn, table))
-    return _section(
-        "Latency",
-        "From the producer's clock to the broker's; of a group's retry topic, from the first "
-        "sending. The axis is logarithmic.",
-        *pictures,
-    )
-
-
-def _sizes(figures: Figures) -> Markup:
-    shown = figures.topics[:SHOWN_TOPICS_MAX]
-    used = [i for i in range(len(SIZE_BITS)) if any(each.sizes[i] for each in shown)]
-    range_of = range(used[0], used[-1] + 1) if used else range(0)
-    names = [
-        f"{binary_size(1 << SIZE_BITS[i])} to {binary_size(2 << SIZE_BITS[i])} bytes"
-        for i in range_of
-    ]
-    every = max(1, -(-len(range_of) // 9))
-    labels = [(float(n), binary_size(1 << SIZE_BITS[i])) for n, i in enumerate(range_of)]
-    slots = Slots(names, labels[::every])
-    pictures = []
-    for colour, each in enumerate(shown):
-        counts = [each.sizes[i] for i in range_of]
-        series = [Series("messages", counts, colour)]
-        axis = Axis(ticks(max(counts)), compact)
-        drawn = columns(f"Sizes in {each.topic}", series, slots, axis)
-        table = _table(
-            ("size", "messages"),
-            [(name, f"{count:,}") for name, count in zip(names, counts, strict=True)],
-            texts=1,
-        )
-        pictures.append(_figure(each.topic, Markup(), drawn, table))
-    return _section("Sizes", "Messages by their bytes in the log, properties included.", *pictures)
-
-
-def _lag(figures: Figures) -> Markup:
+def _lag(figures: Figures) -> str:
     if not figures.groups:
         return _section("Lag", "No group has committed an offset.")
-    behind = {group: 0 for group in figures.groups}
+    behind = dict.fromkeys(figures.groups, 0)
     for each in figures.waiting:
         behind[each.group] += each.messages
     order = sorted(behind, key=lambda group: (-behind[group], group))
-    pictures = [_group_figure(figures, group) for group in order[:GROUPS_MAX] if behind[group]]
-    return _section(
-        "Lag",
-        "What groups have not consumed, by the time of its storing. Of a queue in which a group "
-        "has committed nothing, nothing counts.",
-        element("div", _lag_table(figures, order), class_="wide"),
-        *pictures,
-    )
-
-
-def _lag_table(figures: Figures, order: Sequence[str]) -> Markup:
-    found: dict[tuple[str, str], list[Waiting]] = {}
-    for each in figures.waiting:
-        found.setdefault((each.group, each.topic), []).append(each)
     rows = []
     for group in order:
         for topic in figures.groups[group]:
-            waiting = found.get((group, topic), [])
+            waiting = [x for x in figures.waiting if (x.group, x.topic) == (group, topic)]
             oldest = moment(min(each.begin_ms for each in waiting)) if waiting else ""
             messages = sum(each.messages for each in waiting)
             bytes_count = sum(each.bytes for each in waiting)
             rows.append((group, topic, f"{messages:,}", size(bytes_count), oldest))
-    return _table(("group", "topic", "messages behind", "bytes", "oldest interval"), rows, texts=2)
+    table = _table(("group", "topic", "messages behind", "bytes", "oldest interval"), rows, texts=2)
+    text = (
+        "Messages that groups have not consumed, by store time. A queue in which a group has "
+        "committed nothing is not counted."
+    )
+    return _section("Lag", text, lags(figures, order[:GROUPS_MAX]), tables=[_wide(table)])
 
 
-def _group_figure(figures: Figures, group: str) -> Markup:
-    found = [each for each in figures.waiting if each.group == group]
-    begins = _begins(found, figures.every_ms)
-    topics = sorted({each.topic for each in found})
-    colours = _colours_of(topics[:SHOWN_TOPICS_MAX], figures.shown)
-    sums: dict[tuple[str, int], float] = {}
-    for each in found:
-        key = each.topic if each.topic in colours else OTHERS, each.begin_ms
-        sums[key] = sums.get(key, 0.0) + each.messages
-    names = [*colours, *([OTHERS] if len(topics) > len(colours) else [])]
-    series = [
-        Series(
-            name or OTHERS_NAME,
-            [sums.get((name, begin), 0.0) for begin in begins],
-            colours.get(name, SHOWN_TOPICS_MAX),
-        )
-        for name in names
-    ]
-    top = max(map(sum, zip(*(each.values for each in series), strict=True)))
-    slots = _time_slots(begins, figures.every_ms)
-    drawn = columns(f"Lag of {group}", series, slots, Axis(ticks(top), compact))
-    return _figure(group, legend(series), drawn, _slot_table(slots, series, compact))
-
-
-def _colours_of(topics: Sequence[str], shown: Sequence[str]) -> dict[str, int]:
-    """Give topics the colours that they have in other pictures, and the rest what is left."""
-    left = (i for i in range(SHOWN_TOPICS_MAX) if i >= len(shown) or shown[i] not in topics)
-    return {topic: shown.index(topic) if topic in shown else next(left) for topic in topics}
-
-
-def _keys(figures: Figures) -> Markup:
-    pictures = []
+def _keys(figures: Figures) -> str:
+    tables = []
     largest_first = sorted(figures.keys, key=lambda each: figures.shown.index(each.topic))
-    for topic, found in groupby(largest_first, key=lambda each: each.topic):
-        colour = figures.shown.index(topic)
-        rows = [
-            element(
-                "tr",
-                element("td", element("code", each.key)),
-                element("td", f"{each.messages:,}", class_="n"),
-                element("td", size(each.bytes), class_="n"),
-                element("td", f"{each.share:.1%}", class_="n"),
-                element("td", _bar(each.share, colour), class_="bar"),
-            )
-            for each in found
-        ]
-        names = [element("th", "key")]
-        names += [element("th", name, class_="n") for name in ("messages", "bytes", "share", "")]
-        table = element("table", element("tr", *names), *rows, class_="keys")
-        pictures.append(element("figure", element("h3", topic), table))
-    if not pictures:
+    for topic, found in groupby(largest_first, key=attrgetter("topic")):
+        rows = [(x.key, f"{x.messages:,}", size(x.bytes), f"{x.share:.1%}") for x in found]
+        table = _table(("key", "messages", "bytes", "share"), rows)
+        tables.append(f"<figure><h3>{_text(topic)}</h3>{table}</figure>")
+    if not tables:
         return _section("Hot keys", "No message of these topics has a key.")
-    return _section(
-        "Hot keys", "The most frequent keys of each topic; a message may have several.", *pictures
-    )
+    text = "The most frequent keys of each topic; a message may have several."
+    return _section("Hot keys", text, tables=tables)
 
 
-def _bar(share: float, colour: int) -> Markup:
-    bar = element("rect", class_=f"c{colour}", width=max(min(share, 1.0) * 100, 0.5), height=8)
-    return element("svg", bar, viewBox="0 0 100 8", preserveAspectRatio="none", aria_hidden="true")
+def _section(
+    name: str, text: str, charts: Iterable[Chart] = (), *, tables: Iterable[str] = ()
+) -> str:
+    parts = [*tables, *map(_drawn, charts)]
+    pictures = f'<div class="pictures">{"".join(parts)}</div>' if parts else ""
+    return f"<section><h2>{name}</h2><p>{text}</p>{pictures}</section>"
 
 
-class _Timeline:
-    """The intervals of all topics over one axis of time."""
-
-    def __init__(self, figures: Figures) -> None:
-        self.by_topic: dict[str, dict[int, Interval]] = {}
-        for each in figures.intervals:
-            self.by_topic.setdefault(each.topic, {})[each.begin_ms] = each
-        self.begins = _begins(figures.intervals, figures.every_ms)
-        self.topics = [x for x in (*figures.shown, OTHERS) if x in self.by_topic]
-        self.slots = _time_slots(self.begins, figures.every_ms)
-        self._colours = {topic: i for i, topic in enumerate(figures.shown)}
-
-    def series(self, count: Callable[[Interval], float], factor: float) -> list[Series]:
-        """Return a series for each topic, 0 where nothing was stored."""
-        series = []
-        for topic in self.topics:
-            found = self.by_topic[topic]
-            values = [count(found[x]) * factor if x in found else 0.0 for x in self.begins]
-            colour = self._colours.get(topic, SHOWN_TOPICS_MAX)
-            series.append(Series(topic or OTHERS_NAME, values, colour))
-        return series
-
-    def values(self, found: dict[int, Interval], field: str) -> list[float | None]:
-        """Return one field of a topic's intervals, None where nothing was stored."""
-        return [getattr(found[x], field) if x in found else None for x in self.begins]
-
-    def table(self, series: Sequence[Series], label: Callable[[float], str]) -> Markup:
-        """Return the numbers of a picture."""
-        return _slot_table(self.slots, series, label)
+def _drawn(chart: Chart) -> str:
+    config = {"displayModeBar": False, "responsive": True}
+    picture = chart.figure.to_html(full_html=False, include_plotlyjs=False, config=config)
+    numbers = f"<summary>Numbers</summary>{_table(chart.names, chart.rows)}"
+    return f"<figure><h3>{_text(chart.name)}</h3>{picture}<details>{numbers}</details></figure>"
 
 
-def _begins(found: Iterable[Interval | Waiting], every_ms: int) -> list[int]:
-    """Return the begins of all intervals from the first to the last."""
-    begins = [each.begin_ms for each in found]
-    return list(range(min(begins), max(begins) + 1, every_ms))
+def _wide(table: str) -> str:
+    return f'<div class="wide">{table}</div>'
 
 
-def _time_slots(begins: Sequence[int], every_ms: int) -> Slots:
-    places = time_ticks(begins[0], begins[-1] + every_ms)
-    labels = zip(places, time_labels(places), strict=True)
-    return Slots(
-        [moment(begin) for begin in begins],
-        [((place - begins[0]) / every_ms, label) for place, label in labels],
-    )
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> str:
+    """Return a table whose first columns are text, and the others numbers or times."""
+
+    def line(kind: str, cells: Sequence[str]) -> str:
+        kinds = [f'{kind} class="text"'] * texts + [kind] * len(cells)
+        cell_texts = zip(kinds, map(_text, cells), strict=False)
+        return "<tr>" + "".join(f"<{k}>{text}</{kind}>" for k, text in cell_texts) + "</tr>"
+
+    return f"<table>{line('th', names)}{''.join(line('td', row) for row in rows)}</table>"
 
 
-def _slot_table(slots: Slots, series: Sequence[Series], label: Callable[[float], str]) -> Markup:
-    rows = []
-    for slot, name in enumerate(slots.names):
-        values = [each.values[slot] for each in series]
-        if any(values):
-            rows.append((name, *("" if value is None else label(value) for value in values)))
-    return _table(("from", *(each.name for each in series)), rows, texts=1)
-
-
-def _section(name: str, said: str, *parts: Markup) -> Markup:
-    return element(
-        "section",
-        element("h2", name),
-        element("p", said.strip()),
-        element("div", *parts, class_="pictures") if parts else Markup(),
-    )
-
-
-def _figure(name: str, key: Markup, picture: Markup, table: Markup) -> Markup:
-    numbers = element("details", element("summary", "Numbers"), table)
-    return element("figure", element("h3", name), key, picture, numbers)
-
-
-def _table(names: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int) -> Markup:
-    """Make a table of which all but the first columns are numbers or times."""
-
-    def cells(kind: str, row: Sequence[str]) -> Markup:
-        return joined(
-            *(
-                element(kind, cell, class_="n") if i >= texts else element(kind, cell)
-                for i, cell in enumerate(row)
-            )
-        )
-
-    lines_of = [element("tr", cells("td", row)) for row in rows]
-    return element("table", element("tr", cells("th", names)), *lines_of)
+def _text(value: str) -> str:
+    """Return text as markup that shows it."""
+    return escape(value.translate(_BREAKS))

@@ -1,7 +1,7 @@
-"""What operators ask of a log: who is behind, how late, which keys, what was given up.
+"""The traffic in a log as tables: lag, latency, hot keys, dead letters.
 
-Each is a table, made of what the source reads; a column that is not needed is not read. Times are
-of the brokers that stored the messages, and intervals begin at whole multiples of their length.
+Each reads only the columns that it needs. Intervals are of the store time, by the clocks of the
+brokers, and begin at whole multiples of their length.
 
 Invariants: only reads.
 
@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from os.path import isdir, join
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wakelog.broker.consumer_offsets import ConsumerOffsets
-from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX
+from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from wakelog.spark.columns import nearest
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.tables import ALL_TOPICS, read_log, read_times
+from wakelog.spark.options import read_options
 from wakelog.spark.stores import StoreLog, find_stores
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreError
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 RETRIES_MAX: Final = 16
-"""retryMaxTimes of a subscription group, unless it was set."""
+"""The default of a subscription group's retryMaxTimes."""
 EVERY: Final = "1 hour"
 
 
@@ -52,28 +54,36 @@ def lag(
     every: str = EVERY,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Return what groups have not consumed: by group, topic and the interval of its storing.
+    """Return what groups have not consumed, by group, topic and interval of the store time.
 
-    group: this one alone. A queue of which a group has committed nothing is none of its.
-    options: of the source. Raises: JobFailed.
+    A topic that a group has consumed wholly has one row, with 0 messages and no time. A queue in
+    which a group has committed nothing is not counted.
+    group: this one only. options: of the source. Raises: JobFailed.
     """
-    committed = spark.createDataFrame(
-        _committed_by(group, store_path),
-        "`group` string, brokerName string, topic string, queueId int, committed bigint",
+    options = {**ALL_TOPICS, **(options or {})}
+    committed = _committed_by(group, store_path, options)
+    table = spark.createDataFrame(
+        committed, "`group` string, brokerName string, topic string, queueId int, committed bigint"
+    )
+    topics = spark.createDataFrame(
+        sorted({(each.group, each.topic) for each in committed}), "`group` string, topic string"
     )
     names = ("brokerName", "topic", "queueId", "queueOffset", "storeTimestamp", "storeSize")
-    messages = read_times(spark, store_path, *names, **{**ALL_TOPICS, **(options or {})})
-    return (
-        messages.join(committed, ["brokerName", "topic", "queueId"])
+    messages = read_times(spark, store_path, *names, **options)
+    waiting = (
+        messages.join(table, ["brokerName", "topic", "queueId"])
         .where("queueOffset >= committed")
         .groupBy("group", "topic", _interval(messages, every))
         .agg({"*": "count", "storeSize": "sum", "storeTimestamp": "min"})
+    )
+    return (
+        topics.join(waiting, ["group", "topic"], "left")
         .selectExpr(
             "`group`",
             "topic",
             "interval.start as time",
-            "`count(1)` as messages",
-            "`sum(storeSize)` as bytes",
+            "coalesce(`count(1)`, 0) as messages",
+            "coalesce(`sum(storeSize)`, 0) as bytes",
             "`min(storeTimestamp)` as oldest",
         )
         .orderBy("group", "topic", "time")
@@ -88,22 +98,17 @@ def latency(
     every: str = EVERY,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Return how long messages took from their producer to the log: by topic and interval.
+    """Return the time from producer to log, by topic and interval, see `read_latencies`.
 
-    A message of a group's retry topic keeps the time at which it was first sent: there it is how
-    late the group gets it once more. Clocks of producers count as they are.
-    group: of the topics that it consumes alone, its retry topic included.
+    group: only the topics that it consumes, its retry topic included.
     options: of the source. Raises: JobFailed.
     """
     from pyspark.sql.functions import col, expr
 
-    names = ("topic", "bornTimestamp", "storeTimestamp")
     given = {"includeRetry": "true", "includeDlq": "true", **(options or {})}
-    messages = read_times(spark, store_path, *names, **given).selectExpr(
-        "*", "unix_millis(storeTimestamp) - unix_millis(bornTimestamp) as ms"
-    )
+    messages = read_latencies(spark, store_path, "topic", "storeTimestamp", **given)
     if group:
-        consumed = {row.topic for row in _committed_by(group, store_path)}
+        consumed = {row.topic for row in _committed_by(group, store_path, ALL_TOPICS)}
         messages = messages.where(col("topic").isin(*consumed, RETRY_PREFIX + group))
     return (
         messages.groupBy("topic", _interval(messages, every))
@@ -118,10 +123,32 @@ def latency(
     )
 
 
+def read_latencies(spark: SparkSession, path: str, *columns: str, **options: str) -> DataFrame:
+    """Return a table with these columns and `ms`, from the producer's clock to the broker's.
+
+    `ms` is null for a delayed message, whose delay is intended. A message of a group's retry topic
+    keeps the time of its first sending: there `ms` is how late the group gets it again.
+    """
+    names = [*columns, *({"topic", "bornTimestamp", "storeTimestamp"} - {*columns})]
+    time = "unix_millis(storeTimestamp) - unix_millis(bornTimestamp)"
+    if _has_delays(path):
+        names.append("properties")
+        is_delayed = f"properties['DELAY'] > 0 and not startswith(topic, '{RETRY_PREFIX}')"
+        time = f"if({is_delayed}, null, {time})"
+    return read_times(spark, path, *names, **options).selectExpr(*columns, f"{time} as ms")
+
+
+def _has_delays(store_path: str) -> bool:
+    """Return whether a store may hold delayed messages: to read properties takes much longer."""
+    stores = find_stores(RealFileSystem(), store_path)
+    roots = [store.paths.consume_queue_root if store.paths else "" for store in stores]
+    return any(not isdir(root) or isdir(join(root, SCHEDULE_TOPIC)) for root in roots)
+
+
 def hotkeys(
     spark: SparkSession, store_path: str, *, options: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """Return the keys of messages, those of most messages first, with their share of the topic.
+    """Return the keys of messages, the most frequent first, with their share of the topic.
 
     options: of the source.
     """
@@ -152,11 +179,11 @@ def deadletters(
     retries_max: int = RETRIES_MAX,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Return what groups gave up: by group, topic of origin and reason.
+    """Return the dead letters of groups, by group, topic of origin and reason.
 
-    group: this one alone. options: of the source.
-    retries_max: of the groups; with fewer a consumer has set a lower limit, or sent a message to
-        the dead letters itself.
+    group: this one only. options: of the source.
+    retries_max: of the groups. A message with fewer retries had a consumer with a lower limit, or
+        one that gave it up itself.
     """
     names = ("topic", "properties", "reconsumeTimes", "storeTimestamp", "msgId")
     which = re.escape(group) if group else ".*"
@@ -192,21 +219,23 @@ def _interval(messages: DataFrame, every: str) -> Column:
 
     interval = window("storeTimestamp", every).alias("interval")
     try:
-        messages.select(interval).schema  # noqa: B018 - says now what a query would say later
+        messages.select(interval).schema  # noqa: B018 - raises now what a query would raise later
     except AnalysisException as error:
         raise JobFailed(f"{every!r} is no interval", "give one such as '10 minutes'") from error
     return interval
 
 
-def committed_offsets(store_path: str) -> list[Committed]:
-    """Return what groups have committed in the stores that a path names. Raises: JobFailed."""
+def committed_offsets(store_path: str, options: Mapping[str, str]) -> list[Committed]:
+    """Return the committed offsets of the topics that these options read. Raises: JobFailed."""
+    topics = read_options({**ALL_TOPICS, **options, "path": store_path}).topics
     stores = find_stores(RealFileSystem(), store_path)
-    return [row for store in stores for row in _committed(store)]
+    found = [row for store in stores for row in _committed(store)]
+    return [row for row in found if topics.accept(row.broker, row.topic, row.queue_id)]
 
 
-def _committed_by(group: str, store_path: str) -> list[Committed]:
-    """Return what a group, or with "" any, has committed. Raises: JobFailed if it is nothing."""
-    found = committed_offsets(store_path)
+def _committed_by(group: str, store_path: str, options: Mapping[str, str]) -> list[Committed]:
+    """Return the offsets of a group, or with "" of all. Raises: JobFailed if there are none."""
+    found = committed_offsets(store_path, options)
     groups = {row.group for row in found}
     if not found or group not in ("", *groups):
         whose = f"no group {group!r}" if group else "no group"

@@ -13,7 +13,7 @@ from tests.cli.test_spark import run
 from tests.fakes.records import STORE_MS, LogBytes, properties
 from tests.spark.logs import write_segments
 from wakelog.spark.errors import JobFailed
-from wakelog.spark.jobs.reports import deadletters, hotkeys, lag, latency
+from wakelog.spark.jobs.traffic import deadletters, hotkeys, lag, latency
 
 HOUR_MS = 3_600_000
 BEGIN_MS = STORE_MS - STORE_MS % HOUR_MS
@@ -58,9 +58,12 @@ def test_lag_is_counted_by_the_time_of_storing(spark: SparkSession, store: str) 
     assert [(row.group, row.topic, row.time, row.messages) for row in rows] == [
         ("G", "T", at(4), 2),
         ("G", "T", at(5), 2),
+        ("H", "T", None, 0),  # not behind, and not left out
     ]
     assert rows[0].oldest.microsecond == 8000 and rows[0].bytes > 200
-    assert lag(spark, store, group="H").collect() == []
+    assert [tuple(row) for row in lag(spark, store, group="H").collect()] == [
+        ("H", "T", None, 0, 0, None)
+    ]
     with pytest.raises(JobFailed, match=r"no group 'g' has committed .*, did you mean 'G'"):
         lag(spark, store, group="g")
     with pytest.raises(JobFailed, match="'often' is no interval; give one such as '10 minutes'"):
@@ -77,6 +80,28 @@ def test_latency_is_from_producer_to_log(spark: SparkSession, store: str) -> Non
     assert of_group == rows  # without the dead letters, which it does not consume
     with pytest.raises(JobFailed, match="no group 'GG' has committed"):
         latency(spark, store, group="GG")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_an_intended_delay_is_no_latency(spark: SparkSession, tmp_path: Path) -> None:
+    log = LogBytes(8192)
+    for i, (topic, text) in enumerate(
+        [("T", properties()), ("T", properties(DELAY="3")), ("%RETRY%G", properties(DELAY="3"))]
+    ):
+        log.add(
+            text,
+            topic=topic,
+            queue_offset=i,
+            store_timestamp_ms=BEGIN_MS + 10_000,
+            born_timestamp_ms=BEGIN_MS + (9_990 if i == 0 else 0),
+        )
+    folder = str(write_segments(tmp_path / "log", log))
+    rows = latency(spark, folder).collect()
+    assert [(row.topic, row.messages, row.maxMs) for row in rows] == [
+        ("%RETRY%G", 1, 10_000),
+        ("T", 2, 10),
+    ]
 
 
 @pytest.mark.spark
@@ -114,7 +139,7 @@ def test_the_commands_print_the_tables(
     assert said.out.splitlines()[1].split()[:3] == ["T", "all", "12"]
     assert said.err == "only the first 1 rows: --limit shows more\n"
     late = ["--option", f"startingTimestamp={BEGIN_MS + 5 * HOUR_MS}"]
-    assert run("lag", "--store", store, "--every", "1 day", *late, "--json") == 0
+    assert run("lag", "--store", store, "--every", "1 day", *late, "--group", "G", "--json") == 0
     said = capsys.readouterr()
     assert (json.loads(said.out)["messages"], said.err) == (2, "")
     assert run("deadletters", "--store", store, "--retries", "3", "--group", "G") == 0
