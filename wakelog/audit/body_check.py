@@ -1,7 +1,7 @@
-"""Checks the CRC of each record's body while the log is dispatched: a dispatcher without files.
+"""Checks the CRC of each record's body while the log is dispatched; a dispatcher without files.
 
-4.9.3 checks bodies in recovery alone; a rebuild that passes this has looked at every byte that a
-checksum covers. Columns check while they hold the bytes, so that nothing is read twice.
+4.9.3 checks bodies only in recovery. With this a rebuild has checked every byte that a CRC covers.
+Columns check a body while they hold its bytes, so that no byte is read twice.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.record_check import CheckKind, check_record
 
-# Whoever has more has lost a disk, and needs no list of them.
+# A store with more has lost a disk, and a list does not help.
 DAMAGED_BODIES_KEPT_MAX: Final = 1_000
 
 
 class DamagedBody(NamedTuple):
-    """A record whose body is not what its producer sent."""
+    """A record whose body differs from what its producer sent."""
 
     physical_offset: int
     topic: str
@@ -28,12 +28,12 @@ class DamagedBody(NamedTuple):
 
 
 class BodyCheck:
-    """See the module. Needs the log for the steps that are not bulk ones."""
+    """See the module. Reads the log again for records that are not in columns."""
 
     name = "body_check"
 
     def __init__(self, log: CommitLogReader) -> None:
-        """Begin with nothing damaged."""
+        """Check nothing yet."""
         self._log = log
         self.damaged: list[DamagedBody] = []
         self.damaged_count = 0
@@ -62,11 +62,11 @@ class BodyCheck:
         """Make nothing."""
 
     def recover(self, max_physical_offset: int) -> int:
-        """Ask for the whole log."""
+        """Return 0: the whole log is to be dispatched."""
         return 0
 
     def truncate(self, physical_offset: int) -> int:
-        """Ask for the whole log."""
+        """Return 0: the whole log is to be dispatched."""
         return 0
 
     def statistics(self) -> dict[str, int]:

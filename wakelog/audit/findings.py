@@ -1,7 +1,7 @@
-"""What a verification found: one value for each place that is not as it should be.
+"""The findings of a verification, one for each place that is wrong.
 
-Invariants: the list is bounded, the count is not: a store that is damaged everywhere costs no more
-memory than one that is damaged often.
+Invariants: the list is bounded and the counts are not, so a heavily damaged store takes no more
+memory.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import enum
 from typing import Final, NamedTuple
 
-# What somebody reads, or a program stores; whoever has more wants a rebuild, not a list.
+# More than a person reads; a store with more needs a rebuild, not a list.
 FINDINGS_KEPT_MAX: Final = 1_000
 
 
 class Severity(enum.Enum):
-    """Whether a finding makes a store unsound."""
+    """Whether a finding makes a store damaged."""
 
     NOTE = "note"  # odd, and harmless
     DAMAGE = "damage"
@@ -23,9 +23,8 @@ class Severity(enum.Enum):
 class Finding(NamedTuple):
     """One place; numbers that do not apply are None.
 
-    kind: a word that does not change: file, link, record, body, block, tail, queue, index,
-        checkpoint.
-    place: a file or a folder, from the store's root on.
+    kind: a fixed word: file, link, record, body, block, tail, queue, index.
+    place: a file or a folder, relative to the store's root.
     queue_offset: of the first of `affected_count` places of a queue.
     """
 
@@ -50,7 +49,7 @@ class Findings:
         self.notes_count = 0
 
     def add(self, finding: Finding) -> None:
-        """Count a finding, and keep it while there is room."""
+        """Count a finding, and keep it if there is room."""
         if finding.severity is Severity.DAMAGE:
             self.damages_count += 1
         else:

@@ -1,9 +1,9 @@
-"""Holds a store's index against a rebuild of it: which keys of which records it has.
+"""Compares a store's index with a rebuild of it: the keys, and which records they lead to.
 
-Where one file ends and the next begins depends on when a broker ran, so files are not compared one
-by one, unless all of them are the same: their (hash, record) pairs are, all together. A pair that
-stands twice, as 4.9.3 leaves it after a crash, is the same pair. Inside each file the chains and
-slots have to agree with the entries, or a query would miss them.
+The boundaries of index files depend on when a broker ran. So files that are not all equal are
+compared by their (hash, record) pairs, all files together. A repeated pair, as 4.9.3 leaves after
+a crash, counts once. In each file the chains and slots have to agree with the entries, because a
+query would miss the others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BEYOND_ALL = 1 << 62
 
 
 class IndexDifference(NamedTuple):
-    """`affected_count` keys; `physical_offset` is of the first, `name` of the file."""
+    """`affected_count` keys of file `name`; `physical_offset` is that of the first."""
 
     name: str
     affected_count: int
@@ -45,7 +45,7 @@ class IndexDifference(NamedTuple):
 def compare_index(
     fs: FileSystem, found: str, expected: str, shape: IndexShape, log: Span
 ) -> Iterator[IndexDifference | int]:
-    """Yield what is wrong in index folder `found`, and how many keys of each file were compared."""
+    """Yield the differences of index folder `found`, and the number of keys of each file."""
     names, made = _whole_files(fs, found, shape), _whole_files(fs, expected, shape)
     counts = _same_counts(
         fs, [join(found, name) for name in names], [join(expected, name) for name in made], shape
@@ -81,12 +81,12 @@ def compare_index(
 def _same_counts(
     fs: FileSystem, found: list[str], expected: list[str], shape: IndexShape
 ) -> list[int] | None:
-    """Return how many keys each file has, None unless both sides are the same, byte for byte."""
+    """Return the number of keys of each file if both sides are equal byte for byte, else None."""
     if len(found) != len(expected):
         return None
     counts = []
     for one, other in zip(found, expected, strict=True):
-        header = _header(fs, one)  # one that lies makes the first bytes differ
+        header = _header(fs, one)  # a wrong header makes the first bytes differ
         end = min(header.entry_next, shape.entry_count)
         if not same_bytes(fs, one, other, shape.entries_position + ENTRY_BYTES * end):
             return None
@@ -108,10 +108,10 @@ def _same(has: Array, wants: Array, field: str) -> bool:
 
 
 def _hides(header: IndexHeader, wanted: IndexHeader, *, same_seconds: bool) -> bool:
-    """Tell whether queries by time miss keys, or retention removes them, for what a header says.
+    """Return whether a wrong header hides keys from queries by time, or lets retention remove them.
 
-    It may begin earlier than its first key: at the end of a file before it that is gone. Then the
-    seconds of its entries are others.
+    A header may begin earlier than its first key, at the end of an earlier file that was removed.
+    Then the seconds of its entries differ as well.
     """
     begin_ms, wanted_ms = header.begin_timestamp_ms, wanted.begin_timestamp_ms
     return (

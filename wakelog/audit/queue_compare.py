@@ -1,14 +1,14 @@
-"""Holds one consume queue against a rebuild of it: both ways, entry by entry.
+"""Compares one consume queue with a rebuild of it, entry by entry and in both directions.
 
-Entries of messages that the log does not hold any more are left alone: nothing proves them.
+Entries of messages that the log does not hold any more are skipped: nothing can prove them.
 
-An entry may have the address of an extension unit in the place of its tags code. Addresses say
-nothing by themselves: of both sides the tags codes in the units are compared, and the store times.
-A store that was written without units for a while may lack one. Without extensions to look into, an
-entry with an address is compared by its place alone.
+An entry may hold the address of an extension unit in place of its tags code. Addresses differ
+between the sides, so the units' tags codes and store times are compared instead. A store that was
+written without units for a while may lack one. Without access to the units, an entry with an
+address is compared by its place only.
 
-A bitmap is right if it has all bits that the message has to have; what filters were known besides
-when it was made nothing tells any more. The rebuilt unit has just those bits.
+A bitmap is right if it has all bits that the message must have. It may have more, of filters that
+existed when it was made and that are unknown now. The rebuilt unit has exactly the required bits.
 
 Invariants: one file of each side is in memory at a time.
 """
@@ -44,14 +44,14 @@ assert ENTRY_DTYPE.itemsize == ENTRY_BYTES
 
 
 class Span(NamedTuple):
-    """What the log holds: physical offsets [begin, end)."""
+    """The physical offsets [begin, end) that the log holds."""
 
     begin: int
     end: int
 
 
 class QueueDifference(NamedTuple):
-    """`affected_count` places from `queue_offset` on, and the record of the first."""
+    """`affected_count` places from `queue_offset` on; `physical_offset` is of the first."""
 
     queue_offset: int
     affected_count: int
@@ -74,7 +74,7 @@ def compare_queue(
     log: Span,
     extensions: Extensions | None = None,
 ) -> Iterator[QueueDifference | int]:
-    """Yield differences of two queue folders and, for each file, how many entries were compared."""
+    """Yield the differences of two queue folders, and the number of entries of each file."""
     found_files, expected_files = _files(fs, found), _files(fs, expected)
     for start in sorted(found_files | expected_files):
         paths = [join(directory, f"{start:020d}") for directory in (found, expected)]
@@ -90,15 +90,15 @@ def compare_queue(
 
 
 def _same_entries(fs: FileSystem, found: str, expected: str, file_bytes: int) -> int | None:
-    """Return how many entries both files have if they are the same, byte for byte."""
+    """Return the number of entries if both files are equal byte for byte, else None."""
     count = 0
 
-    def look(piece: bytearray) -> None:
+    def count_entries(piece: bytearray) -> None:
         nonlocal count
         count += int((np.frombuffer(piece, dtype=ENTRY_DTYPE)["size"] > 0).sum())
 
     try:
-        return count if same_bytes(fs, found, expected, file_bytes, look) else None
+        return count if same_bytes(fs, found, expected, file_bytes, count_entries) else None
     except FileNotFoundError:
         return None  # a broker that runs has removed it since
 
@@ -168,7 +168,7 @@ class _Unit(Enum):
 
 
 def _compare_units(found: int, expected: int, extensions: Extensions) -> _Unit:
-    """Compare what two tags codes mean, of which one at least is an address."""
+    """Compare the meaning of two tags codes, at least one of them an address."""
     theirs = extensions.found.unit(found)
     if theirs is None and is_extension_address(found):
         return _Unit.LOST
@@ -184,7 +184,7 @@ def _compare_units(found: int, expected: int, extensions: Extensions) -> _Unit:
 
 
 def _has_bits(bitmap: bytes, needed: bytes) -> bool:
-    # Pulls do not ask a bitmap of another length than their own filters have.
+    # A pull ignores a bitmap whose length is not that of its filter.
     if len(bitmap) != len(needed):
         return True
     bits = int.from_bytes(needed)

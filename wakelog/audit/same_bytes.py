@@ -1,9 +1,8 @@
-"""Tells whether two files begin with the same bytes: the quick way through most of a sound store.
+"""Compares the first bytes of two files: the fast check for most files of a sound store.
 
-A rebuild of a sound store gives the very bytes that the store has. Only where they differ it takes
-looking at entries, and counting and naming what differs.
+A rebuild of a sound store gives the same bytes. Only files that differ are compared by entries.
 
-Invariants: two pieces are in memory, however long the files are.
+Invariants: two pieces are in memory, for files of any length.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from wakelog.storage.file_system import FileSystem, naming, size_of
 # Whole consume queue entries, and two of them in a core's second-level cache.
 PIECE_BYTES: Final = 20 << 13
 
-Look = Callable[[bytearray], None]
+UsePiece = Callable[[bytearray], None]
 
 
 def same_bytes(
@@ -25,30 +24,30 @@ def same_bytes(
     one: str,
     other: str,
     length: int,
-    look: Look | None = None,
+    use_piece: UsePiece | None = None,
 ) -> bool:
-    """Compare the first `length` bytes of two files; a file that is shorter differs.
+    """Return whether the first `length` bytes of two files are equal; a shorter file differs.
 
-    look: gets each piece of equal bytes, good until it returns; none of the zeros at the end.
+    use_piece: gets each piece of equal bytes, but no trailing zeros. The piece is reused.
     Raises: OSError.
     """
     if isinstance(fs, ScratchFileSystem) and fs.is_as_twin(other, one, length):
-        if look is not None:
-            _look_through(fs, one, length, look)
+        if use_piece is not None:
+            _read_through(fs, one, length, use_piece)
         return True
     if min(size_of(fs, path) for path in (one, other)) < length:
         return False
     files = [(one, fs.open(one, read_only=True))]
     try:
         files.append((other, fs.open(other, read_only=True)))
-        return _begin_alike(fs, files, length, look)
+        return _begin_alike(fs, files, length, use_piece)
     finally:
         for _, fd in files:
             fs.close(fd)
 
 
 def _begin_alike(
-    fs: FileSystem, files: list[tuple[str, int]], length: int, look: Look | None
+    fs: FileSystem, files: list[tuple[str, int]], length: int, use_piece: UsePiece | None
 ) -> bool:
     """Compare two files, each given by its path and its descriptor."""
     pieces = [bytearray(PIECE_BYTES) for _ in files]
@@ -63,8 +62,8 @@ def _begin_alike(
                     return False
         if pieces[0] != pieces[1]:
             return False
-        if look is not None:
-            look(pieces[0])
+        if use_piece is not None:
+            use_piece(pieces[0])
     return True
 
 
@@ -73,7 +72,7 @@ def _has_data(fs: FileSystem, path: str, fd: int, position: int) -> bool:
         return fs.next_data(fd, position) is not None
 
 
-def _look_through(fs: FileSystem, path: str, length: int, look: Look) -> None:
+def _read_through(fs: FileSystem, path: str, length: int, use_piece: UsePiece) -> None:
     fd = fs.open(path, read_only=True)
     try:
         piece = bytearray(PIECE_BYTES)
@@ -84,6 +83,6 @@ def _look_through(fs: FileSystem, path: str, length: int, look: Look) -> None:
                 piece = bytearray(length - position)
             with naming(path):
                 fs.pread_into(fd, piece, position)
-            look(piece)
+            use_piece(piece)
     finally:
         fs.close(fd)

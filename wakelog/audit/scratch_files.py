@@ -1,19 +1,19 @@
-"""Files that nobody keeps: on the disk only where they differ from files that are there already.
+"""Temporary files that take disk space only where they differ from existing files, their twins.
 
-To verify a store its queues and index are made anew, and held against the store's own: its twins.
-Of a sound store what is made is the same bytes at the same places. So what is written is compared
-at once, and takes room only where it differs; the rest is remembered by its place.
+A verify rebuilds the queues and the index of a store and compares them with the store's own, their
+twins. The rebuild of a sound store writes the same bytes at the same places. So each write is
+compared with the twin at once. Equal bytes are not written; their span is remembered.
 
-    bytes written      then
-    as the twin has    the twin stands for them
-    others             on the disk, the twin stands for them no more
+    bytes written         result
+    equal to the twin's   the span refers to the twin
+    others                written to the disk; the span does not refer to the twin any more
 
-Whoever reads a file gets all of it: what its twin stood for is copied first.
+A read copies the twin's spans into the file first, so a reader gets the whole file.
 
 Invariants:
-- A file reads as what was written to it, as long as its twin stays what it is: of a store whose
-  broker runs there are no twins.
-- Nothing here is ever synced, nor allocated: a file takes no more of the disk than was written.
+- A file reads as it was written while its twin does not change. A store with a running broker
+  therefore has no twins.
+- Files are never synced or allocated, so they take no more of the disk than was written.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from wakelog.storage.index.index_service import index_names
 from wakelog.storage.paths import StorePaths
 
 PIECE_BYTES: Final = 1 << 20
-"""Compared and copied at once."""
+"""The unit of comparing and copying."""
 
 
-# What lies on the disk, apart from what a twin stands for.
+# Access to the disk without twins.
 _FILES: Final = RealFileSystem()
 
 
 class UnfinishedFileSystem(RealFileSystem):
-    """For files of which none counts before all of them are there, and synced together."""
+    """Skips every sync: the files count only when all are there and were synced together."""
 
     __slots__ = ()
 
@@ -51,21 +51,21 @@ class UnfinishedFileSystem(RealFileSystem):
 
 
 class Spans:
-    """Places [begin, end) of a file, apart from one another and in order."""
+    """Disjoint spans [begin, end) of a file, in order."""
 
     __slots__ = ("_begins", "_ends")
 
     def __init__(self) -> None:
-        """Have none."""
+        """Begin without spans."""
         self._begins: list[int] = []
         self._ends: list[int] = []
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        """Go through them in order."""
+        """Iterate in order."""
         return iter(zip(self._begins, self._ends, strict=True))
 
     def add(self, begin: int, end: int) -> None:
-        """Take in a span; with neighbours it becomes one."""
+        """Add a span and join it with those that it touches."""
         first = bisect_left(self._ends, begin)
         last = first
         while last < len(self._begins) and self._begins[last] <= end:
@@ -74,7 +74,7 @@ class Spans:
         self._begins[first:last], self._ends[first:last] = [begin], [end]
 
     def remove(self, begin: int, end: int) -> None:
-        """Leave out a span; what lay around it stays."""
+        """Remove a span; the parts outside of it stay."""
         kept = [
             piece
             for span in self
@@ -84,7 +84,7 @@ class Spans:
         self._begins, self._ends = [one[0] for one in kept], [one[1] for one in kept]
 
     def gaps(self, length: int) -> Iterator[tuple[int, int]]:
-        """Yield what of [0, length) is in none."""
+        """Yield the parts of [0, length) that are in no span."""
         at = 0
         for begin, end in self:
             if at < min(begin, length):
@@ -95,7 +95,7 @@ class Spans:
 
 
 class _Twin:
-    """The file that a scratch file is compared with, and where it stands for it."""
+    """The file that a scratch file is compared with, and the spans that refer to it."""
 
     __slots__ = ("own_path", "path", "same")
 
@@ -106,12 +106,12 @@ class _Twin:
 
 
 class ScratchFileSystem(UnfinishedFileSystem):
-    """See the module. Written by one thread; a file is read by one at a time."""
+    """See the module. One thread writes; one thread at a time reads a file."""
 
     __slots__ = ("_by_fd", "_by_path", "_room", "_twin_of")
 
     def __init__(self, twin_of: Callable[[str], str | None] = lambda _: None) -> None:
-        """`twin_of` is asked once for each path that is opened to be written."""
+        """`twin_of` returns the twin of a path; called once for each path opened for writing."""
         super().__init__()
         self._twin_of = twin_of
         self._by_path: dict[str, _Twin | None] = {}
@@ -119,7 +119,7 @@ class ScratchFileSystem(UnfinishedFileSystem):
         self._room = bytearray(PIECE_BYTES)
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
-        """Open; a file that has a twin is compared with it from now on."""
+        """Open a file; writes to one with a twin are compared with it."""
         fd = super().open(path, create=create, read_only=read_only)
         if not read_only and path not in self._by_path:
             twin_path = self._twin_of(path)
@@ -140,12 +140,12 @@ class ScratchFileSystem(UnfinishedFileSystem):
             super().truncate(fd, length)
 
     def truncate(self, fd: int, length: int) -> None:
-        """Truncate what is there, the twin's part too."""
+        """Copy the twin's spans, then truncate."""
         self._fetch(fd)
         super().truncate(fd, length)
 
     def pwrite(self, fd: int, data: Buffer, position: int) -> None:
-        """Write what the twin does not have."""
+        """Write the bytes that differ from the twin's."""
         twin = self._by_fd.get(fd)
         view = memoryview(data)
         while twin is not None and view:
@@ -161,46 +161,46 @@ class ScratchFileSystem(UnfinishedFileSystem):
             super().pwrite(fd, view, position)
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> None:
-        """Write one after the other."""
+        """Write the buffers one after another."""
         for data in buffers:
             self.pwrite(fd, data, position)
             position += len(data)
 
     def pread(self, fd: int, length: int, position: int) -> bytes:
-        """Read, once the twin's part is there."""
+        """Copy the twin's spans, then read."""
         self._fetch(fd)
         return super().pread(fd, length, position)
 
     def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
-        """Read, once the twin's part is there."""
+        """Copy the twin's spans, then read."""
         self._fetch(fd)
         return super().pread_into(fd, buffer, position)
 
     def pread_into_nowait(self, fd: int, buffer: bytearray | memoryview, position: int) -> bool:
-        """Read, once the twin's part is there."""
+        """Copy the twin's spans, then read."""
         self._fetch(fd)
         return super().pread_into_nowait(fd, buffer, position)
 
     def next_data(self, fd: int, position: int) -> int | None:
-        """Look for data, once the twin's part is there."""
+        """Copy the twin's spans, then search for data."""
         self._fetch(fd)
         return super().next_data(fd, position)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename; a file with another name has no twin."""
+        """Rename; the renamed file has no twin."""
         self._part(source)
         self._part(target)
         super().rename(source, target)
 
     def unlink(self, path: str) -> None:
-        """Unlink; who makes such a file again gets another."""
+        """Unlink; a new file of this name gets a twin again."""
         self._by_path.pop(path, None)
         super().unlink(path)
 
     def is_as_twin(self, path: str, twin_path: str, length: int) -> bool:
-        """Tell whether a file's first bytes are known to be those of this twin.
+        """Return whether the first `length` bytes of a file equal those of this twin.
 
-        Compared is only what was not when it was written, or never was written.
+        Compares only the bytes that no write has compared.
         """
         twin = self._by_path.get(path)
         if twin is None or twin.path != twin_path:
@@ -235,7 +235,7 @@ class ScratchFileSystem(UnfinishedFileSystem):
             room = memoryview(self._room)[: len(data)]
             count = _FILES.pread_into(fd, room, position)
             return count == len(data) and self._room.startswith(data)
-        except OSError:  # who compares the files says so
+        except OSError:  # the comparison of the files reports it
             return False
         finally:
             _FILES.close(fd)
@@ -251,7 +251,7 @@ class ScratchFileSystem(UnfinishedFileSystem):
                 self.close(fd)
 
     def _fetch(self, fd: int) -> None:
-        """Copy what a file's twin stands for; from then on it stands for nothing of it."""
+        """Copy the spans that refer to the twin into the file."""
         twin = self._by_fd.get(fd)
         if twin is None:
             return
@@ -275,10 +275,10 @@ class ScratchFileSystem(UnfinishedFileSystem):
 
 
 def store_twins(fs: FileSystem, made: StorePaths, store: StorePaths) -> Callable[[str], str | None]:
-    """Return which file of a store one made anew is held against.
+    """Return the function from a rebuilt file to its twin in the store.
 
-    A queue's file is of the same name; files of the index, which are named by the time, follow one
-    another as the store's do.
+    A queue's file has the same name. Files of the index are named by time, so they are matched by
+    their order.
     """
     indexes = iter(index_names(fs, store.index_directory))
     queues = join(made.consume_queue_root, "")

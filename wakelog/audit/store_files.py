@@ -1,20 +1,19 @@
-"""Names, kinds and lengths of a store's files: what is wrong before anything is opened.
+"""Checks the names, kinds and lengths of a store's files before any of them is read.
 
-    what lies there                         verdict
-    a name that belongs to nobody           note: 4.9.3 and wakelog pass over it
-    a link that stays inside the store      note, and taken for what it leads to
+    found                                   verdict
+    an unknown name                         note: 4.9.3 and wakelog ignore it
+    a link that stays inside the store      note; it is followed
     a link that leads outside               damage: nothing of its folder is read
     a directory with the name of a file     damage
-    another length than the configured      damage; a short or empty last segment: recovery mends it
+    another length than the configured one  damage; recovery mends a short or empty last segment
     files missing between others            damage
+    a configuration that is no JSON         damage, unless its .bak is JSON
 
-    a configuration that is no JSON         damage, if its .bak is none either
-
-Invariants: no link is followed before it is known to stay inside; of log, queues and index nothing
-is read.
+Invariants: a link is followed only after it is known to stay inside. No content of the log, the
+queues or the index is read.
 
 Source: org.apache.rocketmq.store.MappedFileQueue#load (4.9.3), which refuses a wrong length and
-does not see a gap.
+does not notice a gap.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ from wakelog.storage.file_system import FileSystem, size_of
 from wakelog.storage.index.index_service import index_shape
 from wakelog.storage.paths import is_index_name, parse_offset_name, parse_queue_id
 
-# A million topics or offsets; what is longer was not written by a broker.
+# A million topics or offsets; a broker writes no longer file.
 CONFIGURATION_BYTES_MAX: Final = 256 << 20
 
 
 class StoreFiles:
-    """Looks at every folder of one store."""
+    """Checks every folder of one store."""
 
     def __init__(self, fs: FileSystem, config: StoreConfig, findings: Findings) -> None:
-        """Keep where findings go."""
+        """Add to `findings`."""
         self._fs = fs
         self._config = config
         self._paths = config.paths
@@ -51,7 +50,7 @@ class StoreFiles:
         self.leads_outside = False
 
     def check(self) -> None:
-        """Look at log, queues and index; `leads_outside` says that reading on is not safe."""
+        """Check all files; after that, `leads_outside` states that reading them is not safe."""
         paths = self._paths
         logs = *paths.commit_log_directories, *self._config.read_only_directories
         self._check_sequence(logs, self._config.commit_log_file_bytes)
@@ -70,7 +69,7 @@ class StoreFiles:
         self._is_plain(paths.sums_directory)
 
     def _check_sequence(self, directories: Sequence[str], file_bytes: int) -> None:
-        """Look at files that follow one another, in one directory or shared by several."""
+        """Check a sequence of files, in one directory or spread over several."""
         starts: list[tuple[int, str]] = []
         for directory in directories:
             starts += self._check_lengths(directory, file_bytes)
@@ -81,7 +80,7 @@ class StoreFiles:
                 self._damage(path, f"files from {expected} to {start} are missing before it")
 
     def _check_lengths(self, directory: str, file_bytes: int) -> list[tuple[int, str]]:
-        """Return the first offsets of a directory's files, with their paths."""
+        """Return the begins of a directory's files, with their paths."""
         starts = []
         for name in self._names(directory):
             start = parse_offset_name(name)
@@ -128,7 +127,7 @@ class StoreFiles:
         for name in self._names(directory):
             path = join(directory, name)
             if name.removesuffix(".bak") == GUARDED and self._fs.read_link(path) is not None:
-                continue  # of a broker of ours that runs or was killed; nobody reads through it
+                continue  # of a wakelog broker that runs or was killed; it is never followed
             if not self._is_plain(path) or not self._is_file(path) or not name.endswith(".json"):
                 continue
             if not self._is_json(path):
@@ -176,7 +175,7 @@ class StoreFiles:
             return []
 
     def _is_plain(self, path: str) -> bool:
-        """Tell whether a path may be read: no link, or one that stays inside, which is noted."""
+        """Return whether a path is no link, or one that stays inside, which is noted."""
         target = self._fs.read_link(path)
         if target is None:
             return True
@@ -195,7 +194,7 @@ class StoreFiles:
         return False
 
     def _size(self, path: str) -> int | None:
-        """Return a file's length, None if a broker that runs has removed it since it was listed."""
+        """Return a file's length, None if a running broker removed it since the listing."""
         try:
             return size_of(self._fs, path)
         except FileNotFoundError:

@@ -38,8 +38,8 @@ p { margin: 0 0 12px; color: var(--soft); }
   padding: 10px 14px 10px 32px; }
 .pictures { display: grid; gap: 16px; align-items: start;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 480px), 1fr)); }
-figure, .wide { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 8px;
-  padding: 12px 14px; overflow-x: auto; }
+figure, .wide { margin: 0; background: var(--card); border: 1px solid var(--line);
+  border-radius: 8px; padding: 12px 14px; overflow-x: auto; }
 .wide { grid-column: 1 / -1; }
 table { border-collapse: collapse; font-size: 13px; width: 100%; }
 th, td { text-align: right; padding: 3px 12px 3px 0; border-bottom: 1px solid var(--line);
