@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from wakelog.actors.ray.fast_start import worker_start, worker_template
-from wakelog.actors.ray.head import fork_template
+from wakelog.actors.ray.fast_start.ray_import import import_ray
 
 LOOPBACK = "127.0.0.1"
 NODE: dict[str, Any] = {
@@ -104,7 +104,9 @@ def main() -> None:
     ray_directory = tempfile.mkdtemp(prefix="wakelog-", dir="/tmp")
     os.environ["RAY_TMPDIR"] = ray_directory
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # a process that runs threads cannot be forked
-    if fork_template(ray_directory):
+    with worker_template.prepare_import(os.getpid()):
+        import_ray()
+    if worker_template.fork_template(ray_directory):
         worker_template.run_worker()
         return
     try:

@@ -65,6 +65,9 @@ Settings = Annotated[
 ]
 Progress = Annotated[Transport, typer.Option(help="How progress travels between actors.")]
 Local = Annotated[bool, typer.Option("--local", help="Everything in this process, without Ray.")]
+PlainRay = Annotated[
+    bool, typer.Option("--plain-ray", help="Start Ray by ray.init, some seconds slower.")
+]
 MetricsPort = Annotated[
     Number,
     typer.Option(
@@ -124,6 +127,7 @@ def up(
     settings: Settings = None,
     transport: Progress = Transport.NOTIFICATIONS,
     local: Local = False,
+    plain_ray: PlainRay = False,
     metrics_port: MetricsPort = None,
 ) -> int:
     """Start a name server and a broker here, show rates, stop in order."""
@@ -138,6 +142,7 @@ def up(
         settings=tuple(settings or ()),
         transport=transport,
         is_local=local,
+        plain_ray=plain_ray,
         metrics_port=metrics_port,
     )
     process: Process = context.obj

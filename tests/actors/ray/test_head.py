@@ -1,7 +1,6 @@
-"""Ports of a Ray's own, and an end that takes its whole session along."""
+"""The end of a head is the end of every process in its session."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -9,50 +8,7 @@ import time
 import pytest
 
 from wakelog.actors.ray import head
-from wakelog.actors.ray.head import (
-    LOOPBACK,
-    PORT_BLOCK_COUNT,
-    WORKER_PORTS_BEGIN,
-    WORKER_PORTS_END,
-    NoFreePorts,
-    PortBlocks,
-    end_session,
-    is_free,
-    session_processes,
-)
-
-
-def test_two_rays_never_share_a_port() -> None:
-    first, second = PortBlocks(PORT_BLOCK_COUNT + 1), PortBlocks(1)
-    ports = [*first.ports, *second.ports]
-    assert len(first.ports) > PORT_BLOCK_COUNT and len(set(ports)) == len(ports)
-    assert all(WORKER_PORTS_BEGIN <= port < WORKER_PORTS_END for port in ports)
-    first.close()
-    second.close()
-
-
-def test_blocks_are_given_back() -> None:
-    first = PortBlocks(1)
-    first.close()
-    second = PortBlocks(1)
-    assert second.ports == first.ports
-    second.close()
-
-
-def test_when_every_port_is_taken_that_is_said_and_nothing_kept() -> None:
-    free = PortBlocks(1)
-    with pytest.raises(NoFreePorts, match="stop another wakelog or Ray"):
-        PortBlocks(WORKER_PORTS_END)
-    free.close()
-    PortBlocks(1).close()
-
-
-def test_a_port_that_somebody_listens_on_is_left_out() -> None:
-    with socket.socket() as listening:
-        listening.bind((LOOPBACK, 0))
-        listening.listen()
-        assert not is_free(listening.getsockname()[1])
-
+from wakelog.actors.ray.head import end_session, session_processes
 
 _PARENT = """
 import subprocess, sys
@@ -62,7 +18,7 @@ child.wait()
 
 
 @pytest.mark.process
-def test_the_end_of_a_session_is_the_end_of_everybody_in_it() -> None:
+def test_the_end_of_a_session_is_the_end_of_every_process_in_it() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _PARENT],
         stdin=subprocess.PIPE,

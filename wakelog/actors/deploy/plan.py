@@ -33,6 +33,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     settings: tuple[str, ...] = ()
     transport: Transport = Transport.NOTIFICATIONS
     is_local: bool = False
+    plain_ray: bool = False
     metrics_port: int | None = None
 
 
@@ -103,6 +104,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     log_format: LogFormat
     transport: Transport
     is_local: bool
+    plain_ray: bool
     metrics_port: int
     metrics_port_is_default: bool
     warnings: tuple[str, ...]

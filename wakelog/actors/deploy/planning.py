@@ -131,6 +131,7 @@ class _Planning:
             log_format=self._own(_LOG_FORMAT, LogFormat.TEXT, LogFormat),
             transport=self._options.transport,
             is_local=self._options.is_local,
+            plain_ray=self._options.plain_ray,
             metrics_port=DEFAULT_METRICS_PORT if metrics_port is None else metrics_port,
             metrics_port_is_default=metrics_port is None,
             warnings=tuple(dict.fromkeys(self._warnings)),

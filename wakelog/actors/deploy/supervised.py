@@ -19,7 +19,6 @@ from wakelog.actors.deploy.deployment import Report
 from wakelog.actors.deploy.group import DeploymentPlan, GroupPlan, actors_count, make_supervisor
 from wakelog.actors.deploy.plan import BrokerPlan, Plan
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.ray.fast_start.ray_import import import_ray
 from wakelog.actors.ray.hosted_ray import HostedRay
 from wakelog.actors.ray.options import ANYWHERE, Placement, end_actor
 from wakelog.actors.ray.private_ray import RayCluster, RayFailed, leave
@@ -112,10 +111,12 @@ class RayDeployment:
         loop = asyncio.get_running_loop()
         count = actors_count(len(self._plan.brokers), len(offered_services()))
         ports_count = count + WORKERS_SPARE_COUNT + DEATHS_A_MINUTE_MAX
-        self._cluster = RayCluster(worker_count=count, worker_port_count=ports_count)
+        self._cluster = RayCluster(
+            worker_count=count,
+            worker_port_count=ports_count,
+            plain_because="--plain-ray asks for it" if self._plan.plain_ray else None,
+        )
         try:
-            # Importing Ray takes as long as starting its first daemons, so both at once.
-            await loop.run_in_executor(None, import_ray)
             await loop.run_in_executor(None, self._cluster.wait_ready)
             self._cluster.connect()
         except RayFailed as error:
@@ -129,8 +130,11 @@ class RayDeployment:
         return {} if self._actors is None else await self._actors.statistics()
 
     def notices(self) -> list[str]:
-        """Return what the brokers found when they opened their stores."""
-        return [] if self._actors is None else self._actors.notices
+        """Return how Ray was started, and what the brokers found when they opened their stores."""
+        assert self._cluster is not None and self._actors is not None, "start comes first"
+        reason = self._cluster.plain_because
+        ray_start = [] if reason is None else [f"Ray was started by ray.init, because {reason}"]
+        return ray_start + self._actors.notices
 
     def failure(self) -> str | None:
         """Return that Ray has ended, if it has: everything else is started again."""

@@ -38,11 +38,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from wakelog.actors.ray.fast_start.ray_import import HAS_NODES, import_with
 from wakelog.actors.ray.private_ray import (
-    HAS_NODES,
     RayFailed,
     handlers_kept,
-    import_with,
     join,
     leave,
     python_path,

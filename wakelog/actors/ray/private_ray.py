@@ -1,16 +1,16 @@
-"""A Ray of one's own for `wakelog up`: started, joined, and gone without a trace.
+"""A private Ray for `wakelog up`: started, joined, and removed without a trace.
 
-Several can run side by side on one machine. Each is reachable on the loopback interface only, with
-a token of its own, keeps its files in a private directory, and takes a share of the ports
-14000 to 14999 for its workers. The daemons run under `head.py`.
+Several run side by side on one machine. Each is reachable on the loopback interface only, with a
+token of its own, and keeps its files in a private directory. Its daemons run under `head`, which
+starts them the fast way (`fast_start`) or by `ray.init` (`plain_start`).
 
-Who uses this Ray from outside (a second job that attaches to the actors by name) needs what
-`environment` holds.
+Another process that joins this Ray, such as a second job, needs the variables in `environment`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import os
 import secrets
@@ -19,36 +19,38 @@ import shutil
 import signal
 import site
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 import wakelog
-from wakelog.actors.ray.fast_start.ray_import import import_ray
+from wakelog.actors.ray.fast_start import guard
+from wakelog.actors.ray.fast_start.ray_import import (
+    HAS_NODES,
+    import_ray,
+    import_with,
+    silence_deaths,
+)
 from wakelog.actors.ray.head import (
-    LOOPBACK,
     PROCESS_END_SECONDS_MAX,
     HeadConfig,
     HeadReady,
     end_session,
+    head_command,
 )
 
 NAMESPACE = "wakelog"
-HAS_NODES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""Whether Ray has nodes on several machines, which have to reach each other: "1" or "0"."""
-SOON_TOLD_OF_DEATHS = {
+EARLY_DEATH_REPORTS = {
     "RAY_timeout_ms_task_wait_for_death_info": "20",
     "RAY_core_worker_internal_heartbeat_ms": "100",
 }
-"""A call to an actor that has just died fails once its caller has looked, each second by default,
-whether it has waited long enough, a second by default, to say what the actor died of. Nobody asks
-that, and who is to be attached anew waits for it: Ray has the actor back in 0.2 s."""
+"""A call to an actor that has just died fails after two waits, each a second by default: for the
+caller's periodic check, and for the cause of death. The cause is not used here, and a service is
+attached again only after the call has failed. Ray has the actor back in 0.2 s."""
 
 OBJECT_STORE_BYTES = 80 << 20
 """Bodies never travel through Ray's object store; it takes no less than 75 MiB."""
@@ -85,13 +87,19 @@ class RayCluster:
         object_store_bytes: int = OBJECT_STORE_BYTES,
         dashboard_port: int | None = None,
         environment: Mapping[str, str] | None = None,
+        plain_because: str | None = None,
     ) -> None:
         """Begin to start a Ray; `wait_ready` returns once it runs.
 
         worker_count: processes to start ahead, as many as there will be actors.
-        dashboard_port: where jobs are taken; None for none, 0 for any port.
+        dashboard_port: where jobs are taken; None for none, 0 for any port. Needs the plain start.
         environment: variables for every process of this Ray.
+        plain_because: why Ray is started by `ray.init`; None for the fast start if it can be used.
         """
+        if plain_because is None and dashboard_port is None:
+            plain_because = guard.untested_version()
+        elif plain_because is None:
+            plain_because = "the fast start has no dashboard"
         self.directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=short_directory()))
         shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
         self.shared_directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=shared))
@@ -103,6 +111,7 @@ class RayCluster:
             ray_directory=str(self.directory / "ray"),
             directories=(str(self.directory), str(self.shared_directory)),
             dashboard_port=dashboard_port,
+            plain_because=plain_because,
         )
         token_path = self.directory / "token"
         token_path.touch(mode=0o600)
@@ -110,15 +119,15 @@ class RayCluster:
         self.environment = {
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(token_path),
-            # Ray turns the loopback address into the host's, unless it believes that clusters of
-            # several machines are not supported here.
+            # Ray listens on the host's address unless it assumes that clusters of several machines
+            # are not supported here.
             HAS_NODES: "0",
-            **SOON_TOLD_OF_DEATHS,
+            **EARLY_DEATH_REPORTS,
         }
-        # Without a name: the head removes its directories before anybody can read what it said.
+        # Without a name: the head removes its directories before its output is read.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
         self._head = subprocess.Popen(
-            [sys.executable, "-m", "wakelog.actors.ray.head", _encode(self._config)],
+            head_command(self._config),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -151,14 +160,30 @@ class RayCluster:
         return self._ready.dashboard_url
 
     @property
+    def plain_because(self) -> str | None:
+        """Why Ray was started by `ray.init`, None after the fast start."""
+        assert self._ready is not None, "wait_ready comes first"
+        return self._ready.plain_because
+
+    @property
     def is_running(self) -> bool:
         """Whether the head lives; it ends when one of Ray's daemons does."""
         return self._head.poll() is None
 
     def wait_ready(self, seconds_max: float = START_SECONDS_MAX) -> None:
-        """Return once Ray runs. Raises: RayFailed, after everything of it was removed."""
+        """Import Ray, and return once it runs.
+
+        Raises: RayFailed, after everything of this Ray was removed.
+        """
         assert self._head.stdout is not None
         end = time.monotonic() + seconds_max
+        # Importing Ray takes as long as starting its first daemons, so both happen at once. The
+        # head may turn to the plain start meanwhile, so Ray has to see the environment here.
+        os.environ.update(self.environment)
+        if self._config.plain_because is None:
+            import_ray()
+        else:
+            importlib.import_module("ray")
         said = select.poll()
         said.register(self._head.stdout, select.POLLIN)
         line = b""
@@ -174,12 +199,12 @@ class RayCluster:
 
     def connect(self, namespace: str = NAMESPACE) -> None:
         """Join this Ray as a driver; this process can be in one at a time."""
-        join(self.address, self.environment, namespace)
+        join(self.address, self.environment, namespace, is_plain=self.plain_because is not None)
 
     def stop(self) -> None:
         """End this Ray and return once nothing of it is left."""
         assert self._head.stdin is not None and self._head.stdout is not None
-        self._head.stdin.close()  # the head takes the end of its input for the word to stop
+        self._head.stdin.close()  # the head ends at the end of its input
         try:
             self._head.wait(END_SECONDS_MAX)
         except subprocess.TimeoutExpired:
@@ -203,19 +228,20 @@ class RayCluster:
         quiet = {
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_BACKEND_LOG_LEVEL": "warning",
-            # Ray ends whoever takes most of a full memory, which may be the broker.
+            # When memory is full, Ray ends the process that takes most: it may be the broker.
             "RAY_memory_monitor_refresh_ms": "0",
-            # Its metrics go to an agent that does not run; ours are served by the Supervisor.
+            # Its metrics go to an agent that does not run; the Supervisor serves those of wakelog.
             "RAY_enable_metrics_collection": "0",
             "RAY_event_stats": "0",
             "RAY_task_events_report_interval_ms": "0",
-            # No worker is kept for a task that never comes.
+            # No worker is kept for a task that never comes, nor started for the head's own job.
             "RAY_num_workers_soft_limit": "0",
-            # numpy starts no thread: a process that runs some cannot be forked, and nothing here
+            "RAY_prestart_worker_first_driver": "0",
+            # numpy starts no threads: a process that has some cannot be forked, and nothing here
             # multiplies matrices.
             "OPENBLAS_NUM_THREADS": "1",
-            # The raylet connects to its own object store before that listens, every second time,
-            # and then would sleep a second. As many tries as make Ray's 10 s.
+            # Every second time, the raylet connects to its own object store before that listens,
+            # and would then sleep a second. So many tries make up Ray's 10 s.
             "RAY_raylet_client_connect_timeout_milliseconds": "10",
             "RAY_raylet_client_num_connect_attempts": "1000",
         }
@@ -223,16 +249,24 @@ class RayCluster:
         return {**inherited, **python_path(), **quiet, **self.environment, **extra}
 
 
-def join(address: str, environment: Mapping[str, str], namespace: str = NAMESPACE) -> None:
-    """Connect this process, as a driver, to the Ray at `address`. Raises: RayFailed."""
-    import_with(environment)
-    import ray
-    import ray._private.worker as worker
+def join(
+    address: str,
+    environment: Mapping[str, str],
+    namespace: str = NAMESPACE,
+    *,
+    is_plain: bool = False,
+) -> None:
+    """Connect this process, as a driver, to the Ray at `address`. Raises: RayFailed.
 
-    # It tells of each worker that died, between whatever this process prints; Supervisors log that.
-    worker.print_to_stdstream = lambda *_, **__: None
-    has_nodes = environment.get(HAS_NODES) == "1"
-    own_address: dict[str, Any] = {} if has_nodes else {"_node_ip_address": LOOPBACK}
+    is_plain: change nothing in Ray, which must not have been imported with another environment.
+    """
+    if is_plain:
+        os.environ.update(environment)
+    else:
+        import_with(environment)
+        silence_deaths()
+    import ray
+
     try:
         with handlers_kept():
             ray.init(
@@ -240,30 +274,16 @@ def join(address: str, environment: Mapping[str, str], namespace: str = NAMESPAC
                 namespace=namespace,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
-                **own_address,
             )
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise RayFailed("does not answer", str(error)) from error
 
 
-def import_with(environment: Mapping[str, str]) -> None:
-    """Let Ray see the variables that a cluster needs, whether or not it was imported before."""
-    os.environ.update(environment)
-    import_ray()
-    import ray._private.ray_constants as constants
-    import ray._raylet as raylet
-
-    # Both are read from the environment when Ray is imported, which may have been long ago.
-    constants.ENABLE_RAY_CLUSTER = environment.get(HAS_NODES) == "1"
-    config: Any = raylet
-    config.Config.initialize("")
-
-
 @contextlib.contextmanager
 def handlers_kept() -> Iterator[None]:
-    """Put back the signal handlers that Ray replaces by its own, which end a driver at once.
+    """Restore the signal handlers that Ray replaces by its own, which end a driver at once.
 
-    For the main thread; any other may not touch handlers, and Ray leaves them alone there.
+    Ray replaces them in the main thread only, and only there can they be restored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -284,12 +304,8 @@ def leave() -> None:
     ray.shutdown()
 
 
-def _encode(config: HeadConfig) -> str:
-    return msgspec.json.encode(config).decode()
-
-
 def python_path() -> dict[str, str]:
-    """Let Ray's workers import wakelog from where this process did, installed or not."""
+    """Return the variable by which Ray's workers import wakelog from where this process did."""
     root = str(Path(wakelog.__file__).parent.parent)
     if root in site.getsitepackages():
         return {}
@@ -298,6 +314,6 @@ def python_path() -> dict[str, str]:
 
 
 def short_directory() -> str:
-    """Return where a directory of Ray's can be: its sockets' paths have to fit the system."""
+    """Return where a directory of Ray's can be: the system limits the length of socket paths."""
     directory = tempfile.gettempdir()
     return directory if len(directory) <= SOCKET_DIRECTORY_CHARACTERS_MAX - 21 else "/tmp"

@@ -1,37 +1,46 @@
-"""How Ray is imported: without what no message of ours needs.
+"""Importing Ray without what no message of ours needs.
 
-Ray prepares pydantic's types for being pickled, in every process and before its first call, if it
-finds pydantic: 0.2 s of CPU and 10 MB. So its module for that comes without pydantic, and is filled
-once something asks for more of it, as Ray Data does. A plug-in may import pydantic itself.
+If pydantic is installed, Ray prepares its types for pickling, in every process and before the first
+call: 0.2 s of CPU and 10 MB. So Ray's module for that is imported with pydantic hidden. It is
+filled once something asks for more of it, as Ray Data does. A plug-in may import pydantic itself.
 
-Source: ray/_common/pydantic_compat.py (2.60).
+A driver that joins changes a few more names of Ray.
+
+Source: ray/_common/pydantic_compat.py, ray._private.worker, ray._private.ray_constants (2.60).
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Final
+
+HAS_NODES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Whether Ray has nodes on several machines, which have to reach each other: "1" or "0"."""
 
 _COMPATIBILITY: Final = "ray._common.pydantic_compat"
 
 
 def import_ray() -> None:
-    """Import Ray and have it do without pydantic for now, unless that is imported already."""
+    """Import Ray, with pydantic hidden unless it is imported already."""
     if "pydantic" in sys.modules or _COMPATIBILITY in sys.modules:
-        importlib.import_module(_COMPATIBILITY)
+        importlib.import_module("ray")
         return
     sys.modules["pydantic"] = None  # type: ignore[assignment]
     try:
         module = importlib.import_module(_COMPATIBILITY)
+    except ModuleNotFoundError:
+        return  # the guard reports it
     finally:
         del sys.modules["pydantic"]
     _fill_on_demand(module)
 
 
 def _fill_on_demand(module: ModuleType) -> None:
-    """Leave nothing in a module but the call that Ray makes early; have the rest imported."""
+    """Leave in a module only the call that Ray makes early; import the rest when it is read."""
 
     def found(name: str) -> Any:
         if name.startswith("__"):
@@ -43,3 +52,23 @@ def _fill_on_demand(module: ModuleType) -> None:
         delattr(module, name)
     vars(module)["register_pydantic_serializers"] = lambda context: None
     vars(module)["__getattr__"] = found
+
+
+def import_with(environment: Mapping[str, str]) -> None:
+    """Let Ray see the variables that a cluster needs, whether or not it was imported before."""
+    os.environ.update(environment)
+    import_ray()
+    import ray._private.ray_constants as constants
+    import ray._raylet as raylet
+
+    # Both are read from the environment when Ray is imported, which may have been long ago.
+    constants.ENABLE_RAY_CLUSTER = environment.get(HAS_NODES) == "1"
+    config: Any = raylet
+    config.Config.initialize("")
+
+
+def silence_deaths() -> None:
+    """Keep Ray from printing a line for each worker that died: the Supervisor logs that."""
+    import ray._private.worker as worker
+
+    worker.print_to_stdstream = lambda *_, **__: None

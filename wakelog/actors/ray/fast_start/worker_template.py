@@ -39,6 +39,7 @@ from pathlib import Path
 
 import msgspec
 
+from wakelog.actors.ray.fast_start.guard import PRIVATE_MODULES
 from wakelog.actors.ray.fast_start.ray_import import import_ray
 from wakelog.actors.ray.fast_start.worker_start import FORKED, SOCKET_VARIABLE
 from wakelog.actors.ray.options import TARGETS
@@ -84,22 +85,34 @@ def listen(directory: str) -> socket.socket:
 def import_actors() -> None:
     """Import what a worker imports before its actor is made."""
     import_ray()
-    for module in _OF_RAY:
+    for module in (*PRIVATE_MODULES, "uvloop", "zoneinfo"):
         importlib.import_module(module)
     for target in TARGETS.values():
         if target.startswith("wakelog."):
             importlib.import_module(target.partition(":")[0])
 
 
-_OF_RAY = (
-    "ray._common.usage.usage_lib",
-    "ray._private.arrow_serialization",
-    "ray._private.workers.default_worker",
-    "ray.core.generated.usage_pb2",
-    "uvloop",
-    "zoneinfo",
-)
-"""What Ray imports in a worker when it is under way."""
+def fork_template(directory: str) -> bool:
+    """Fork the template of workers; return True in each worker that it forks, False in the head.
+
+    The template ends when the head does.
+    """
+    listener = listen(directory)
+    lifeline, held = os.pipe()  # no process but the head holds the other end
+    if os.fork() != 0:
+        listener.close()
+        os.close(lifeline)
+        return False
+    os.close(held)
+    # A reader of the head's output must see its end when the head ends.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1):
+        os.dup2(nothing, standard)
+    os.close(nothing)
+    is_worker = serve(listener, lifeline)
+    if not is_worker:
+        os._exit(0)
+    return True
 
 
 def serve(listener: socket.socket, lifeline: int) -> bool:
