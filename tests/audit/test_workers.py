@@ -19,7 +19,7 @@ def test_it_is_done_once(worker: InTurn | AtOnce) -> None:
     assert later.result() == later.result() == 1
 
 
-def test_what_fails_at_once_is_raised_where_it_is_asked_for() -> None:
+def test_what_fails_at_once_is_raised_where_it_is_prepare_read() -> None:
     def fail() -> None:
         raise OSError(5, "Input/output error")
 

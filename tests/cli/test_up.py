@@ -93,14 +93,14 @@ def test_a_run_that_is_asked_to_stop_starts_watches_and_stops(
     assert capsys.readouterr().err == ""
 
 
-def test_a_stop_asked_for_before_the_start_still_stops(plan: Plan) -> None:
+def test_a_stop_prepare_read_before_the_start_still_stops(plan: Plan) -> None:
     run = Run(plan, on_start=forever)
     run.ask_to_stop()
     assert run.run() == 0
     assert not run.is_ready
 
 
-def test_a_stop_asked_for_during_the_start_cancels_it_first(plan: Plan) -> None:
+def test_a_stop_prepare_read_during_the_start_cancels_it_first(plan: Plan) -> None:
     run = Run(plan, on_start=forever)
 
     async def stop_while_starting() -> None:

@@ -381,7 +381,7 @@ def test_close_answers_what_waits_and_closes_everything(run: Run) -> None:
     run(main)
 
 
-def test_a_turn_can_be_asked_for(run: Run) -> None:
+def test_a_turn_can_be_prepare_read(run: Run) -> None:
     async def main() -> None:
         handler = FakeHandler()
         async with serving(handler) as (server, _):

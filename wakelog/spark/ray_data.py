@@ -1,23 +1,22 @@
-"""`read_wakelog`: a log's messages as a Ray Dataset, in the manner of `ray.data.read_kafka`.
+"""`read_wakelog`: the messages of a log as a Ray Dataset, in the manner of `ray.data.read_kafka`.
 
-The same plan, reader and columns as Spark's source, over a store's files or a broker's snapshot;
-each task of the plan is a read task of Ray's, and each of its record batches a block. Ray says
-which columns are wanted, so nothing else is made.
+It shares plan, reader and columns with Spark's source, and reads store files or snapshots.
+Each task of the plan becomes a read task of Ray, and each record batch a block. Ray names the
+columns that it needs, and no others are made.
 
 Ray Data needs more than Ray: `pip install 'wakelog[ray-data]'`.
 
-Invariants: a bounded read, whose end is found once however often Ray asks for tasks; a task repeats
-without a difference, so that Ray may run it again.
+Invariants: a read is bounded, and its end is found once, however often Ray asks for tasks; a task
+that runs again returns the same rows.
 
-Source: ray.data.read_kafka (2.60) for names and meaning of the arguments.
+Source: ray.data.read_kafka (2.60) for the names and the meaning of the arguments.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -27,8 +26,9 @@ from wakelog.spark.bounds import EVERYTHING, Bounds, Selection
 from wakelog.spark.columns import chosen_columns
 from wakelog.spark.errors import OptionError, SourceError
 from wakelog.spark.handoff import snapshot_text
+from wakelog.spark.option_texts import milliseconds
 from wakelog.spark.options import ReadOptions, check_use, read_options
-from wakelog.spark.positions import EARLIEST_OFFSET, LATEST_OFFSET
+from wakelog.spark.positions import EARLIEST, EARLIEST_OFFSET, LATEST, LATEST_OFFSET, Position
 from wakelog.spark.query import PlannedTask, Query, row_options
 from wakelog.spark.records.arrow_types import arrow_schema_of
 from wakelog.spark.snapshots import explained
@@ -42,11 +42,11 @@ QueueOffsets = Mapping[str, Mapping[int, int | Literal["earliest", "latest"]]]
 """Topic to queue id to an offset; queues that are not named are read whole."""
 
 _TOPIC_OPTIONS: Final = frozenset({"topic", "subscribe", "subscribepattern", "assign"})
-_WORDS: Final = {"earliest": EARLIEST_OFFSET, "latest": LATEST_OFFSET}
+_WORDS: Final = {EARLIEST: EARLIEST_OFFSET, LATEST: LATEST_OFFSET}
 
 
 class RayDataMissing(SourceError):
-    """Ray Data, or what it needs beside Ray, is not here; the text says what to install."""
+    """Ray Data, or a package that it needs, is not installed; the text says what to install."""
 
 
 def read_wakelog(
@@ -63,10 +63,11 @@ def read_wakelog(
 ) -> Dataset:
     """Return the messages of topics. Raises: SourceError, ValueError.
 
-    store_path: as Spark's option; or else `snapshots` that brokers handed over, or references to
+    store_path: as Spark's option. snapshots: instead of it, snapshots of brokers or references to
         them.
-    start_offset, end_offset: of every queue; a time of storing, UTC if it has no zone; or by queue.
-    options: further ones of Spark's source, such as `subExpression` or `schemaMode`.
+    start_offset, end_offset: for every queue, or by queue; a time is the time of storing, and is
+        UTC without a zone.
+    options: further options of Spark's source, such as `subExpression` or `schemaMode`.
     ray_arguments: of `ray.data.read_datasource`, such as `num_cpus` or `concurrency`.
     """
     if trigger != "once":
@@ -77,7 +78,7 @@ def read_wakelog(
         raise RayDataMissing(
             f"Ray Data cannot be imported ({error}): pip install 'wakelog[ray-data]'"
         ) from error
-    reads = asked_for(
+    reads = prepare_read(
         topics,
         store_path=store_path,
         snapshots=snapshots,
@@ -91,7 +92,7 @@ def read_wakelog(
     return dataset
 
 
-def asked_for(
+def prepare_read(
     topics: str | Sequence[str],
     *,
     store_path: str | os.PathLike[str] | None = None,
@@ -100,52 +101,65 @@ def asked_for(
     end_offset: int | datetime | str | QueueOffsets = "latest",
     options: Mapping[str, str] | None = None,
 ) -> LogReads:
-    """Return the read that the arguments of `read_wakelog` ask for.
+    """Check the arguments of `read_wakelog`, and return the read.
 
     Raises: SourceError, ValueError.
     """
-    _check_place("start_offset", start_offset)
-    _check_place("end_offset", end_offset)
-    words: dict[str, str] = dict(options or {})
-    of_topics = [word for word in words if word.lower() in _TOPIC_OPTIONS]
+    for name, offset, word in (
+        ("start_offset", start_offset, LATEST),
+        ("end_offset", end_offset, EARLIEST),
+    ):
+        _check_offsets(name, offset)
+        if offset == word:
+            raise ValueError(f"{name} cannot be {word!r}: nothing would be read")
+    given: dict[str, str] = dict(options or {})
+    of_topics = [word for word in given if word.lower() in _TOPIC_OPTIONS]
     if of_topics:
         raise OptionError(f"option {of_topics[0]} is for Spark: topics are the first argument")
-    words["topic"] = topics if isinstance(topics, str) else ",".join(topics)
+    given["topic"] = topics if isinstance(topics, str) else ",".join(topics)
     if snapshots:
-        words["snapshot"] = snapshot_text(*snapshots)
+        given["snapshot"] = snapshot_text(*snapshots)
     if store_path is not None:
-        words["storePath"] = os.fspath(store_path)
-    words |= _starts(start_offset) | _ends(end_offset)
-    return LogReads(words, _bounds(start_offset, end_offset))
+        given["storePath"] = os.fspath(store_path)
+    read = read_options(given)
+    check_use(given, stream=False)
+    if isinstance(start_offset, datetime):
+        # A time later than all messages reads nothing.
+        read = read._replace(by_timestamp_strategy=LATEST)
+    if (begin := _position(start_offset)) is not None:
+        read = read._replace(begin=begin)
+    if (end := _position(end_offset)) is not None:
+        read = read._replace(end=end)
+    return LogReads(read, _bounds(start_offset, end_offset))
 
 
 class LogReads:
-    """One read: what is asked for, and its tasks. Knows no Ray, and can be pickled."""
+    """One read: its options and its tasks. It does not use Ray, and can be pickled."""
 
-    def __init__(self, words: Mapping[str, str], bounds: Bounds = EVERYTHING) -> None:
-        """Check the options; `bounds` hold for every queue. Raises: OptionError."""
-        self.options = read_options(words)
-        check_use(words, stream=False)
-        if self.options.table != "messages":
+    def __init__(self, options: ReadOptions, bounds: Bounds = EVERYTHING) -> None:
+        """Keep the options. bounds: of every queue. Raises: OptionError."""
+        if options.table != "messages":
             raise OptionError("option table is for Spark: a Dataset has messages")
-        if self.options.remote is not None:
+        if options.remote is not None:
             raise OptionError("a Dataset is read from files: give store_path or snapshots")
+        self.options = options
         self._bounds = bounds
         self._scope: tuple[Selection, dict[str, tuple[int, int]]] | None = None
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-        """Return the schema of some columns, None for those of the options. Raises: OptionError.
+        """Return the schema of some columns; None for the columns of the options.
 
-        Rows without any column cannot be counted: then there is the narrowest.
+        Rows without any column cannot be counted, so an empty list gives the narrowest column.
+        Raises: OptionError.
         """
         table = self.options.column_types()
         if columns is None:
             columns = self.options.columns or list(table)
-        chosen = chosen_columns(table, columns or [_narrowest(table)])
-        return arrow_schema_of(chosen)
+        narrowest = next(name for name, kind in table.items() if kind == "int")
+        return arrow_schema_of(chosen_columns(table, columns or [narrowest]))
 
     def plan(self, partitions_min: int = 1) -> list[PlannedTask]:
-        """Plan the read; how far the log goes is found once. Raises: SourceError."""
+        """Plan the read; the end of the log is found once. Raises: SourceError."""
         query = Query(self.options._replace(partitions_min=partitions_min))
         views = query.views()
         if self._scope is None:
@@ -159,7 +173,7 @@ class LogReads:
 def read_tables(
     options: ReadOptions, schema: pa.Schema, planned: PlannedTask
 ) -> Iterator[pa.Table]:
-    """Yield what one task reads, in a worker. Raises: DataLost."""
+    """Yield the tables of one task, in a worker. Raises: DataLost."""
     from wakelog.spark.reader import TaskReader
 
     fs = RealFileSystem()
@@ -175,7 +189,7 @@ def read_tables(
 
 
 def _datasource(reads: LogReads) -> Any:
-    """Return the read as Ray takes it: a class that is made where Ray Data is there."""
+    """Return the read as Ray accepts it. The class needs Ray Data, so this function defines it."""
     from ray.data.block import BlockMetadata
     from ray.data.datasource import Datasource, ReadTask
 
@@ -217,75 +231,48 @@ def _datasource(reads: LogReads) -> Any:
     return WakelogDatasource()
 
 
-def _narrowest(table: Mapping[str, str]) -> str:
-    return next(name for name, kind in table.items() if kind == "int")
-
-
 def _size_bytes(planned: PlannedTask) -> int:
     return sum(part.size_bytes for part in planned.task)
 
 
-def _check_place(name: str, place: Any) -> None:
-    """Refuse what is no place in queues. Raises: ValueError."""
-    if isinstance(place, datetime):
+def _check_offsets(name: str, offset: Any) -> None:
+    """Refuse anything but an offset, a word, a time, or offsets by queue. Raises: ValueError."""
+    if isinstance(offset, datetime):
         return
-    if not isinstance(place, Mapping):
-        return _check_offset(name, place)
-    for topic, queues in place.items():
+    if not isinstance(offset, Mapping):
+        is_number = isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0
+        if not is_number and offset not in list(_WORDS):
+            raise ValueError(f"{name} is {offset!r}: give 0 or above, 'earliest' or 'latest'")
+        return
+    for topic, queues in offset.items():
         if not isinstance(queues, Mapping):
             raise ValueError(f"{name}[{topic!r}] is {queues!r}: give queue ids and their offsets")
-        for queue, offset in queues.items():
-            if name == "end_offset" and offset == "earliest":
+        for queue, value in queues.items():
+            if name == "end_offset" and value == EARLIEST:
                 raise ValueError(f"{name}[{topic!r}][{queue!r}] cannot be 'earliest'")
-            _check_offset(f"{name}[{topic!r}][{queue!r}]", offset)
+            _check_offsets(f"{name}[{topic!r}][{queue!r}]", value)
 
 
-def _check_offset(what: str, offset: Any) -> None:
-    is_number = isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0
-    if not is_number and offset not in list(_WORDS):
-        raise ValueError(f"{what} is {offset!r}: give 0 or above, 'earliest' or 'latest'")
+def _position(offset: Any) -> Position | None:
+    """Return a time or offsets by queue as a position, None for anything else."""
+    if isinstance(offset, datetime):
+        return Position(time_ms=milliseconds(offset))
+    if not isinstance(offset, Mapping):
+        return None
+    by_topic = {
+        topic: {"": {queue: _WORDS.get(value, value) for queue, value in queues.items()}}
+        for topic, queues in offset.items()
+    }
+    return Position(offsets=by_topic)
 
 
 def _bounds(start: Any, end: Any) -> Bounds:
+    """Return the bounds of offsets that are for every queue. Raises: ValueError."""
     begin = start if isinstance(start, int) else EVERYTHING.queue_begin
     stop = end if isinstance(end, int) else EVERYTHING.queue_end
     if begin > stop:
         raise ValueError(f"start_offset {begin} is above end_offset {stop}")
-    times = [_milliseconds(place) for place in (start, end) if isinstance(place, datetime)]
-    if times != sorted(times):
+    times_ms = [milliseconds(place) for place in (start, end) if isinstance(place, datetime)]
+    if times_ms != sorted(times_ms):
         raise ValueError(f"start_offset {start} is later than end_offset {end}")
     return Bounds(queue_begin=begin, queue_end=stop)
-
-
-def _starts(start: Any) -> dict[str, str]:
-    if start == "latest":
-        raise ValueError("start_offset cannot be 'latest': nothing would be read")
-    if isinstance(start, datetime):
-        # Where nothing is so new, nothing is read.
-        return {
-            "startingTimestamp": str(_milliseconds(start)),
-            "startingOffsetsByTimestampStrategy": "latest",
-        }
-    return {"startingOffsets": _by_queue(start)} if isinstance(start, Mapping) else {}
-
-
-def _ends(end: Any) -> dict[str, str]:
-    if end == "earliest":
-        raise ValueError("end_offset cannot be 'earliest': nothing would be read")
-    if isinstance(end, datetime):
-        return {"endingTimestamp": str(_milliseconds(end))}
-    return {"endingOffsets": _by_queue(end)} if isinstance(end, Mapping) else {}
-
-
-def _by_queue(offsets: Mapping[str, Mapping[Any, Any]]) -> str:
-    return json.dumps(
-        {
-            topic: {str(queue): _WORDS.get(offset, offset) for queue, offset in queues.items()}
-            for topic, queues in offsets.items()
-        }
-    )
-
-
-def _milliseconds(moment: datetime) -> int:
-    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return round(zoned.timestamp() * 1000)

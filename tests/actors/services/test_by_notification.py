@@ -102,7 +102,7 @@ def test_a_notifications_waits_for_more_unless_a_pull_is_held(
     run(main)
 
 
-def test_work_that_makes_no_progress_is_asked_for_by_a_call(
+def test_work_that_makes_no_progress_is_prepare_read_by_a_call(
     short_path: Path, page: SharedWatermarks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(by_notification, "RECHECK_SECONDS", 0.01)

@@ -150,7 +150,7 @@ def test_a_pull_that_is_held_and_given_up_does_not_stay() -> None:
     run(main)
 
 
-def test_a_deadline_wakes_without_being_asked_for() -> None:
+def test_a_deadline_wakes_without_being_prepare_read() -> None:
     async def main() -> None:
         lines = Lines()
         await lines.start()

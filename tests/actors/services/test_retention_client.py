@@ -107,7 +107,7 @@ def test_what_could_not_be_trimmed_now_is_trimmed_later() -> None:
     run(main)
 
 
-def test_a_lease_is_asked_for_once_retention_is_there() -> None:
+def test_a_lease_is_prepare_read_once_retention_is_there() -> None:
     async def main() -> None:
         retention = FakeCalls(renew_lease=lambda epoch, lease_id: {"expires_ms": 5})
         client = ServiceClient("retention", retention, dict)

@@ -144,7 +144,7 @@ def test_a_batch_that_a_restarted_stream_repeats_has_the_same_keys(
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_write_that_nobody_takes_fails(spark: SparkSession) -> None:
+def test_a_write_without_a_broker_fails(spark: SparkSession) -> None:
     def write(name_server: str, **options: str) -> None:
         # In a thread that is new to Spark the format is found once the session is the thread's.
         table = spark.createDataFrame([("x",)], "body string")
@@ -156,4 +156,4 @@ def test_a_write_that_nobody_takes_fails(spark: SparkSession) -> None:
     with ThreadPoolExecutor(1) as other:
         failed = other.submit(write, f"127.0.0.1:{free_port()}").exception()
     assert isinstance(failed, PySparkException)
-    assert "no name server says where topic T is" in str(failed)
+    assert "no name server gave the route of topic T" in str(failed)
