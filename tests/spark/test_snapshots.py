@@ -80,12 +80,12 @@ def test_snapshots_of_several_brokers_are_one_table(
 
 
 LEASES = {
-    "expired": ([], "nobody renewed it, or it was given back"),
+    "expired": ([], "it was not renewed, or it was given back"),
     "lost": (
         [Lease("a", "", 0, 1, 1, "a disk of the store was 91 % full")],
         "ended by the broker: a disk of the store was 91 % full",
     ),
-    "held": ([Lease("a", "", 0, 1, 1)], "somebody else than the broker removed it"),
+    "held": ([Lease("a", "", 0, 1, 1)], "another program than the broker removed it"),
 }
 
 

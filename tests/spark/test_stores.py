@@ -73,7 +73,7 @@ def test_other_files_are_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("absent", "no directory"), ("empty", "holds neither"), ("*no*", "no path fits")],
+    [("absent", "no directory"), ("empty", "holds neither"), ("*no*", "no path matches")],
 )
 def test_what_is_no_store(name: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
@@ -84,7 +84,7 @@ def test_what_is_no_store(name: str, message: str, tmp_path: Path) -> None:
 def test_files_that_overlap_are_no_log(tmp_path: Path) -> None:
     folder = write_segments(tmp_path, LogBytes())
     (folder / f"{100:020d}").write_bytes(b"x")
-    with pytest.raises(StoreUnreadable, match="reaches into"):
+    with pytest.raises(StoreUnreadable, match="overlaps"):
         open_store(FS, str(folder))
 
 

@@ -11,8 +11,9 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from tests.fakes.records import LogBytes
 from tests.spark.logs import write_segments
+from wakelog.spark import worker_memory
 from wakelog.spark.source import RocketMQSource
-from wakelog.spark.worker_memory import REUSED, _Worker, freeze_after
+from wakelog.spark.worker_memory import REUSED, freeze_after
 
 
 def test_batches_come_as_they_are_and_other_processes_stay_as_they_are() -> None:
@@ -39,7 +40,7 @@ def test_who_plans_does_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     log.add()
     options = {"path": str(write_segments(tmp_path, log))}
     reader = RocketMQSource(options).reader(StructType([StructField("flag", IntegerType())]))
-    monkeypatch.setattr(_Worker, "is_frozen", False)
+    monkeypatch.setattr(worker_memory, "_is_frozen", False)
     assert len(reader.partitions()) == 1 and gc.get_freeze_count() == 0
     monkeypatch.setenv(REUSED, "1")
     try:

@@ -1,11 +1,11 @@
-"""The columns that a table of messages has: names and Spark types, in words.
+"""The columns of the tables: names and Spark types.
 
-    messages, as RocketMQ names things      MESSAGE_COLUMNS
-    messages, as Spark's Kafka source does  KAFKA_COLUMNS      schemaMode=kafka
-    what could not be read                  DAMAGE_COLUMNS     table=damage
+    MESSAGE_COLUMNS   messages, with RocketMQ's names
+    KAFKA_COLUMNS     messages, with the names of Spark's Kafka source: schemaMode=kafka
+    DAMAGE_COLUMNS    parts of the log that no row can be made of: table=damage
 
-A user names the columns that are wanted, in `columns` or as the schema of the read; Spark itself
-does not tell a Python source which ones a query uses.
+Spark does not say to a Python source which columns a query uses. So a user names them, in the
+option `columns` or as the schema of the read.
 
 Source: the schema of rocketmq-externals/rocketmq-spark, whose names and types are kept but for
 `properties`; Spark's Structured Streaming + Kafka guide.
@@ -66,7 +66,7 @@ DAMAGE_COLUMNS: Final[Mapping[str, str]] = {
 }
 
 NULLABLE: Final = frozenset({"tags", "keys", "key"})
-"""Columns that are null where a message has no such property; all others always have a value."""
+"""Columns that are null if a message has no such property; other columns are never null."""
 
 _WORD_CHARACTERS_MIN: Final = 4
 
@@ -81,28 +81,26 @@ def chosen_columns(table: Mapping[str, str], wanted: Iterable[str]) -> dict[str,
     for word in wanted:
         name = by_name.get(word.lower())
         if name is None:
-            raise OptionError(f"no column {word!r}{nearest(word, table)}; there are {_list(table)}")
+            raise OptionError(
+                f"no column {word!r}{nearest(word, table)}; there are {', '.join(table)}"
+            )
         chosen[name] = table[name]
     return chosen
 
 
 def check_type(table: Mapping[str, str], name: str, type_name: str) -> None:
-    """Compare the type that a user's schema gives a column with its own. Raises: OptionError."""
+    """Check the type that a user's schema gives a column. Raises: OptionError."""
     if table[name] != type_name:
         raise OptionError(f"column {name} is of type {table[name]}, not {type_name}")
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """Say which name was meant, if one is near: `, did you mean 'topic'?`.
+    """Return a hint such as `, did you mean 'topic'?`, or "" if no name is near.
 
-    Near is also the shortest one that the word is a part of, if it is a word at all.
+    Without a similar name, it is the shortest name that contains the word.
     """
     by_name = {name.lower(): name for name in names}
     found = get_close_matches(word.lower(), by_name, n=1, cutoff=0.6)
     if not found and len(word) >= _WORD_CHARACTERS_MIN:
         found = sorted((name for name in by_name if word.lower() in name), key=len)
     return f", did you mean {by_name[found[0]]!r}?" if found else ""
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(names)

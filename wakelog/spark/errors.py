@@ -1,12 +1,13 @@
-"""What goes wrong between a user, a store and Spark.
+"""The errors of the Spark source.
 
     SourceError
-    +-- OptionError       an option that does not exist, does not fit, or is not for this mode
-    +-- StoreUnreadable   a path that holds no store or no log
-    +-- DataLost          rows that were asked for are not there; failOnDataLoss=false goes on
-    +-- JobFailed         a job over a whole log cannot begin, or not end
+    +-- OptionError       an option that does not exist, has a wrong value, or is for another mode
+    +-- StoreUnreadable   a path without a store or a log
+    +-- DataLost          rows of the query are gone; failOnDataLoss=false continues without them
+    +-- JobFailed         a job over a whole log cannot begin, or cannot end
 
-Spark shows the text with a traceback around it: each says what to do.
+Spark shows the text within a traceback, so each text says what to do. Calls over the wire raise
+`client.errors.ClientError`.
 """
 
 from __future__ import annotations
@@ -17,30 +18,30 @@ class SourceError(Exception):
 
 
 class OptionError(SourceError):
-    """The options, or the schema, ask for something that cannot be; the text names what can."""
+    """An option or the schema cannot be used; the text says what can."""
 
 
 class StoreUnreadable(SourceError):
-    """A path is not a store directory, nor a folder of commit-log files, nor can it be read."""
+    """A path is no readable store directory and no readable folder of commit-log files."""
 
 
 class DataLost(SourceError):
-    """What was asked for was removed, was cut off or never was; with a way to go on without it."""
+    """Messages of the query were removed or cut off, or never existed."""
 
     def __init__(self, what: str) -> None:
-        """Say what is lost; the advice is added."""
+        """what: the loss, as a clause; the remedy is added."""
         self.what = what
         super().__init__(
-            f"{what}. Rows that this query counts on are not there; set failOnDataLoss to false "
-            "to read what is left"
+            f"{what}. Rows of this query are gone; set failOnDataLoss to false to read the rows "
+            "that are left"
         )
 
 
 class JobFailed(SourceError):
-    """A job could not begin, or not go on, and what to do about it."""
+    """A job could not begin, or could not end."""
 
     def __init__(self, cause: str, remedy: str) -> None:
-        """Keep both: the command line says them as two sentences."""
+        """Keep both: the command line prints them as two sentences."""
         self.cause = cause
         self.remedy = remedy
         super().__init__(f"{cause}; {remedy}")

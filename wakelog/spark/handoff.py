@@ -1,18 +1,16 @@
-"""From a broker's actor to a Spark table, by reference: the log's bytes are read from its files.
+"""Takes a snapshot of a broker's log by reference; Spark then reads the bytes from the log's files.
 
     with held_snapshot(broker) as snapshot:          in a process that is connected to the broker's
-        table = read_snapshot(spark, snapshot)       Ray; the snapshot is kept while it is open
+        table = read_snapshot(spark, snapshot)       Ray; the snapshot is kept until the block ends
 
-`broker.snapshot.remote()` gives a reference that may also go elsewhere first: to another actor, or
-as JSON to a program that knows no Ray (`spark.read.format("rocketmq").option("snapshot", text)`).
-Whoever took it then renews it.
+The reference of `broker.snapshot.remote()` may go elsewhere first: to another actor, or as JSON to
+a program without Ray (`spark.read.format("rocketmq").option("snapshot", text)`). The process that
+took the snapshot has to renew it.
 
-This module, with `ray_data.py`, is what of this package knows Ray.
+In this package, only this module and `ray_data.py` use Ray.
 
-Invariants: what a broker answers is plain parts, and is checked as such; nothing is unpickled that
-came from a socket of ours.
-
-Source: none upstream.
+Invariants: a broker answers with plain values, which are checked; nothing from a socket is
+unpickled.
 """
 
 from __future__ import annotations
@@ -34,23 +32,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RENEW_SECONDS: Final = LEASE_MS / 1000 / 5
-"""Two minutes: a broker that is started anew in the meantime is asked again in time."""
+"""Two minutes: early enough to ask a broker that restarted in the meantime."""
 assert RENEW_SECONDS * 1000 < GRACE_MS
 
 ANSWER_SECONDS_MAX: Final = 60.0
-"""A broker that starts anew may recover its store first; then asking again is for the caller."""
+"""A broker that restarts may recover its store first; later the caller has to try again."""
 
 END_SECONDS_MAX: Final = 5.0
-"""How long a reader that is done waits for a broker that has died: the lease ends by itself."""
+"""A finished reader waits no longer for a broker that died: the lease ends by itself."""
 
 RENEWING: Final = "wakelog snapshot renewal"
-"""The thread's name."""
+"""The name of the thread."""
 
 _LOGGER: Final = logging.getLogger(__name__)
 
 
 class HandoffFailed(SourceError):
-    """A broker gave no snapshot, with what to do about it."""
+    """A broker gave no snapshot; the text says what to do."""
 
 
 def take_snapshot(
@@ -58,7 +56,7 @@ def take_snapshot(
 ) -> dict[str, Any]:
     """Ask the actor of a broker for a snapshot of its log. Raises: HandoffFailed.
 
-    after: an earlier one, of which this is the continuation; None for all there is.
+    after: an earlier snapshot that this one continues; None for the whole log.
     """
     return _snapshot(_answer(broker.snapshot.remote(after, holder)))
 
@@ -71,7 +69,7 @@ def held_snapshot(
     holder: str = "spark",
     renew_seconds: float = RENEW_SECONDS,
 ) -> Iterator[dict[str, Any]]:
-    """Yield a snapshot that is renewed until the block ends, and given back then.
+    """Yield a snapshot; renew it until the block ends, then give it back.
 
     Raises: HandoffFailed.
     """
@@ -93,7 +91,7 @@ def held_snapshot(
 
 
 def snapshot_text(*snapshots: Any) -> str:
-    """Return the option `snapshot` for what brokers handed over: mappings, or references to them.
+    """Return the text of the option `snapshot`, for mappings from brokers or references to them.
 
     Raises: HandoffFailed.
     """
@@ -102,7 +100,7 @@ def snapshot_text(*snapshots: Any) -> str:
 
 
 def read_snapshot(spark: SparkSession, *snapshots: Any, **options: str) -> DataFrame:
-    """Return the messages of snapshots, one of each broker. Raises: HandoffFailed.
+    """Return the messages of snapshots, one for each broker. Raises: HandoffFailed.
 
     options: of the source, such as `topic`.
     """
@@ -114,7 +112,7 @@ def _renew(broker: Any, lease_id: str, seconds: float, done: threading.Event) ->
     while not done.wait(seconds):
         answer = _try(broker.renew_snapshot, lease_id)
         if "failure" in answer:
-            # Its segments may be there for long; a task that finds one gone says why.
+            # Its segments may stay for long; a task that misses one reports why.
             _LOGGER.warning("a snapshot was not renewed: %s", answer["failure"]["cause"])
 
 
@@ -125,12 +123,12 @@ def _snapshot(answer: Mapping[str, Any]) -> dict[str, Any]:
     try:
         checked = check_snapshot(answer)
     except SnapshotRefused as error:
-        raise HandoffFailed(f"what was handed over is no snapshot: {error}") from error
+        raise HandoffFailed(f"the broker's answer is no snapshot: {error}") from error
     return checked.to_builtins()
 
 
 def _answer(reference: Any, seconds_max: float = ANSWER_SECONDS_MAX) -> dict[str, Any]:
-    """Return what a reference stands for, parts as they are. Raises: HandoffFailed."""
+    """Return the value of a reference; a mapping stays as it is. Raises: HandoffFailed."""
     if isinstance(reference, Mapping):
         return dict(reference)
     import ray
@@ -143,8 +141,8 @@ def _answer(reference: Any, seconds_max: float = ANSWER_SECONDS_MAX) -> dict[str
 
 
 def _try(method: Any, lease_id: str, seconds_max: float = ANSWER_SECONDS_MAX) -> dict[str, Any]:
-    """Call a broker about a lease; without an answer the lease ends by itself."""
+    """Call a broker about a lease; without its answer the lease ends by itself."""
     try:
         return _answer(method.remote(lease_id), seconds_max)
-    except Exception as error:  # Ray may be gone, and what it raises then is of many kinds
+    except Exception as error:  # without Ray there are many kinds of errors
         return {"failure": {"cause": str(error), "remedy": ""}}

@@ -1,15 +1,15 @@
-"""Which ranges of which files each task reads.
+"""Divides the bytes to read among tasks.
 
     bounds of a store, [begin, end)  ->  ranges, one a segment  ->  cut at records  ->  tasks
 
-A range is cut only where a record is known to begin: consume queues say where, or the segment is
-walked. A body may hold bytes that look like a record, so that a place in the middle proves nothing.
+A range is cut only at the begin of a record, which consume queues or a walk of the segment tell. A
+body may contain bytes that look like a record, so a place in the middle proves nothing.
 
 Small ranges share a task, in the order of the log.
 
 Invariants:
-- The ranges of a plan cover each store's bounds once: no byte is in two of them, and what is in
-  none belongs to a segment that is missing, which is a gap.
+- The ranges of a plan cover each store's bounds once. Bytes in no range belong to a missing
+  segment, and are a gap.
 - The same stores, bounds and limits give the same plan.
 """
 
@@ -23,19 +23,19 @@ from wakelog.spark.records.record_walk import Damage
 from wakelog.spark.stores import Segment, StoreLog
 
 PARTITION_BYTES: Final = 128 << 20
-"""Of the log in one task, as of files in Spark's own sources."""
+"""Bytes of the log in one task, as in Spark's own file sources."""
 NARROW_PARTITION_BYTES: Final = 512 << 20
-"""Where neither bodies nor properties are asked for: such a task reads its bytes some times as fast
-and would take less time than Spark takes to hand it out."""
+"""For queries without bodies and properties: a task reads its bytes several times as fast, and a
+small task would take less time than Spark needs to start it."""
 PIECES_MAX: Final = 1000
-"""Of one segment: each is looked for on the driver, and more tasks cost more than they read."""
+"""Pieces of one segment: the driver searches for each, and more tasks cost more than they save."""
 
 
 _LARGE_COLUMNS: Final = frozenset({"body", "value", "properties", "headers"})
 
 
 class ReadRange(NamedTuple):
-    """Bytes [begin, end) of a segment, in physical offsets; `begin` is a record's or the file's."""
+    """Bytes [begin, end) of a segment; a record or the file begins at `begin`."""
 
     broker: str
     segment: Segment
@@ -44,19 +44,19 @@ class ReadRange(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """How long it is."""
+        """The length in bytes."""
         return self.end - self.begin
 
 
 Task = tuple[ReadRange, ...]
 RecordBegins = Callable[[ReadRange, Sequence[int]], list[int]]
-"""Finds, for each place in a range, a record's begin at or behind it; fewer if there is none."""
+"""Return the begin of a record at or after each place of a range, if there is one."""
 
 
 class Limits(NamedTuple):
-    """How large tasks are, and how many there are at least.
+    """The size of tasks, and their least number.
 
-    cut_all: ranges are cut wherever `RecordBegins` says, and each piece is a task.
+    cut_all: cut ranges at every place that `RecordBegins` returns; each piece is a task.
     """
 
     partition_bytes: int = PARTITION_BYTES
@@ -65,14 +65,14 @@ class Limits(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Tasks, and what of the bounds no file holds: (broker name, damage)."""
+    """Tasks, and the bytes that are in no file: (broker name, damage)."""
 
     tasks: list[Task]
     gaps: list[tuple[str, Damage]]
 
 
 def partition_bytes(columns: Collection[str]) -> int:
-    """Return how much of the log a task reads for these columns, if nobody says."""
+    """Return the default size of a task for these columns."""
     return NARROW_PARTITION_BYTES if _LARGE_COLUMNS.isdisjoint(columns) else PARTITION_BYTES
 
 
@@ -100,8 +100,8 @@ def _ranges(store: StoreLog, begin: int, end: int) -> Iterator[ReadRange]:
 
 
 def _gaps(store: StoreLog, begin: int, end: int) -> Iterator[Damage]:
-    for before, behind in zip(store.segments, store.segments[1:], strict=False):
-        low, high = max(begin, before.end), min(end, behind.begin)
+    for before, after in itertools.pairwise(store.segments):
+        low, high = max(begin, before.end), min(end, after.begin)
         if low < high:
             yield Damage(low, high, "no file of the log holds these bytes")
 
@@ -109,7 +109,7 @@ def _gaps(store: StoreLog, begin: int, end: int) -> Iterator[Damage]:
 def _cut(
     part: ReadRange, goal_bytes: int, record_begins: RecordBegins, limits: Limits
 ) -> list[ReadRange]:
-    """Cut a range into about equal pieces of at most the goal, give or take a record."""
+    """Cut a range into pieces of about equal size, at most the goal plus a record."""
     count = min(-(-part.size_bytes // goal_bytes), PIECES_MAX)
     if count <= 1 and not limits.cut_all:
         return [part]
@@ -120,7 +120,7 @@ def _cut(
 
 
 def _packed(pieces: Iterable[ReadRange], goal_bytes: int) -> list[Task]:
-    """Put neighbours into one task while they fit the goal."""
+    """Put adjacent pieces into one task up to the goal."""
     tasks: list[Task] = []
     open_bytes = 0
     for piece in pieces:

@@ -1,9 +1,8 @@
-"""One query over files, without Spark: from options to tasks, and from a task to rows.
+"""Plans one query over files, without Spark: from options to tasks.
 
-What `source.py` and `stream.py` share. The driver makes a `Query`, which finds stores and plans;
-tasks get what they need with their part of the plan.
+`source.py`, `stream.py` and `ray_data.py` share it. A task carries all that it needs.
 
-Invariants: a plan is made of what the files say at that moment, and kept in its tasks.
+Invariants: a plan uses the files as they are at that moment, and its tasks keep it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class PlannedTask(NamedTuple):
-    """What one task gets: its ranges, and what of them is wanted. `gaps` belong to the first."""
+    """The ranges of one task, and what the query wants of them. The first task has the gaps."""
 
     task: Task
     selection: Selection
@@ -45,16 +44,16 @@ class Query:
         *,
         columns: Collection[str] | None = None,
     ) -> None:
-        """Keep what is asked for; nothing is looked at yet.
+        """Read nothing yet.
 
-        columns: those that tasks will make, where they are known and not all.
+        columns: the columns that tasks will make; None for all.
         """
         self.options = options
         self._columns = options.column_types() if columns is None else columns
         self._fs = fs or RealFileSystem()
 
     def views(self, known: Mapping[str, int] | None = None) -> list[StoreView]:
-        """Look at the stores; `known` are ends of their logs that an earlier look found."""
+        """Open the stores. known: ends of their logs that an earlier call found."""
         if self.options.snapshots:
             return self._snapshot_views()
         return [
@@ -63,7 +62,7 @@ class Query:
         ]
 
     def select(self, views: Sequence[StoreView], *, stream: bool = False) -> Selection:
-        """Return what the options ask for. Raises: OptionError, DataLost."""
+        """Return the selection of the options. Raises: OptionError, DataLost."""
         selection = select(self.options, views, stream=stream)
         return within_snapshots(selection, self.options.snapshots)
 
@@ -78,7 +77,7 @@ class Query:
         selection: Selection,
         bounds: Mapping[str, tuple[int, int]],
     ) -> list[PlannedTask]:
-        """Plan to read given bytes of each broker's log. Raises: DataLost."""
+        """Plan to read [begin, end) of each broker's log. Raises: DataLost."""
         by_name = {view.store.broker: view for view in views}
 
         def begins(part: ReadRange, places: Sequence[int]) -> list[int]:
@@ -122,7 +121,7 @@ class Query:
 
 
 def row_options(options: ReadOptions) -> RowOptions:
-    """Return the part of the options that says how records become rows."""
+    """Return the options for making rows of records."""
     from wakelog.spark.records.rows import RowOptions
 
     return RowOptions(

@@ -1,10 +1,10 @@
-"""Reads one task: ranges of files in, record batches out, or the damage that was met.
+"""Reads one task: ranges of files become record batches, or a list of damage.
 
-A segment that 4.9.3 removes while a task reads it stays readable to that task; wakelog's retention
-cuts it to nothing beside. One that is gone before the task opened it is an error, or passed over,
-as `fail_on_data_loss` says; the same holds for a file that became shorter.
+A task can read on in a segment that 4.9.3 removes; wakelog's retention also truncates it. A segment
+that is gone before the task opens it, or became shorter, is an error. With `fail_on_data_loss`
+false it is skipped.
 
-Invariants: one segment is open at a time; reading again gives the same rows.
+Invariants: one segment is open at a time; a task that runs again gives the same rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BODIES: Final = pa.schema([("body", pa.binary())])
 
 
 class Found(NamedTuple):
-    """Damage that a task met, with the file it is in."""
+    """Damage, with the file that has it."""
 
     broker: str
     path: str
@@ -62,14 +62,14 @@ def make_walk(*, buffer_bytes: int = BUFFER_BYTES, records_max: int = RECORDS_MA
 
 
 def make_bodiless_walk() -> BodilessWalk:
-    """Return a walk for columns that need no body, with compiled code; imports numba."""
+    """Return a walk that skips bodies, with compiled code; imports numba."""
     from wakelog.spark.records.walk_kernel import find_records, keep_records
 
     return BodilessWalk(find_records, keep_records)
 
 
 class TaskReader:
-    """Reads tasks of one query, one after the other, over the same buffers."""
+    """Reads tasks of one query one after another, with the same buffers."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class TaskReader:
         report: Callable[[Found], None] = lambda found: None,
         walk: RecordWalk | None = None,
     ) -> None:
-        """Allocate what a task needs; `report` is told of each damage."""
+        """Allocate the buffers. report: called with each damage."""
         self._fs = fs
         self._selection = selection
         self._options = options
@@ -104,7 +104,7 @@ class TaskReader:
                     self._report(Found(part.broker, part.segment.path, damage))
 
     def damage(self, task: Task) -> Iterator[Found]:
-        """Yield all damage of a task, bodies included, of whatever topic. Raises: DataLost."""
+        """Yield all damage of a task, of every topic and including bodies. Raises: DataLost."""
         options = self._options._replace(verify_crc=True)
         walk = self._whole_walk()
         for part in task:
@@ -119,7 +119,7 @@ class TaskReader:
                     yield Found(part.broker, part.segment.path, damage)
 
     def _walk_for(self, schema: pa.Schema) -> RecordWalk | BodilessWalk:
-        """Return the walk that has all that these columns are made of."""
+        """Return a walk that reads all that these columns need."""
         if self._walk is not None or needs_bodies(schema, self._options):
             return self._whole_walk()
         self._bodiless_walk = self._bodiless_walk or make_bodiless_walk()
@@ -157,7 +157,7 @@ class TaskReader:
     def _lost(self, part: ReadRange, damage: Damage) -> Damage:
         if self._fail_on_data_loss:
             raise DataLost(
-                f"{part.segment.path} of {part.broker}: {damage.reason} while it was to be read, "
+                f"{part.segment.path} of {part.broker}: {damage.reason} before the task read it, "
                 f"from physical offset {damage.begin} to {damage.end}"
             )
         return damage

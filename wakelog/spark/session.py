@@ -1,7 +1,7 @@
-"""A Spark session that finds what it needs: this Python for its workers, and a Java.
+"""Opens a Spark session whose workers run this Python, and checks for a Java first.
 
-Without a session of one's own it is one line; with one, Spark finds the source all the same, if its
-workers run the Python that wakelog is installed in (`PYSPARK_PYTHON`).
+A session of the user's own finds the source too, if its workers run the Python in which wakelog is
+installed (`PYSPARK_PYTHON`).
 
 Invariants: an environment variable that is set already is kept.
 """
@@ -24,33 +24,33 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_VERSION_MIN: Final = 17
-"""Of Spark 4; it also needs the module jdk.incubator.vector, which some small runtimes lack."""
+"""Spark 4 needs it, with the module jdk.incubator.vector, which some small runtimes lack."""
 JAVA_END_SECONDS_MAX: Final = 10
-"""An idle one takes one or two; whoever interrupts does not wait for longer."""
+"""An idle Java ends in one or two; a user who interrupts does not wait longer."""
 LOCAL_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
-"""Rows come from Python to Java by a socket of the file system then, which costs less than TCP."""
+"""Rows go from Python to Java over a Unix socket, which costs less than TCP."""
 
 
 class SparkMissing(SourceError):
-    """PySpark or a Java that it runs on is not here; the text says what to install."""
+    """PySpark, or a Java for it, is not installed; the text says what to install."""
 
 
 class SparkRefused(SourceError):
-    """Spark did not start with what it was told; what Java wrote is before."""
+    """Spark did not start with its settings; Java wrote the reason before."""
 
     def __init__(self, said: str) -> None:
-        """Keep the first line of what it said."""
+        """said: the first line of the error."""
         super().__init__(
-            f"Spark did not start: {said}; look at what it said before, at its master and settings"
+            f"Spark did not start: {said}; check its master, its settings and its output above"
         )
 
 
 def open_session(
     master: str | None = "local[*]", config: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Return the session of this process, made now if there is none.
+    """Return the session of this process; open one if there is none.
 
-    master: None for what spark-submit was told.
+    master: None for the master of spark-submit.
     Raises: SparkMissing, SparkRefused.
     """
     try:
@@ -72,7 +72,7 @@ def open_session(
         builder = builder.config(name, value)
     try:
         session: SparkSession = builder.getOrCreate()
-    except Exception as error:  # Java's, py4j's and pyspark's own have no kind in common
+    except Exception as error:  # errors of Java, py4j and pyspark have no class in common
         first, *_ = str(error).splitlines() or [type(error).__name__]
         raise SparkRefused(first) from error
     return session
@@ -82,9 +82,10 @@ def open_session(
 def job_session(
     master: str | None = None, config: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Yield a session for one job, and stop it if it was made for that. Raises: SparkMissing.
+    """Yield a session for one job; stop it after the job if it was opened here.
 
-    master: None for what spark-submit was told, without it for all cores of this machine.
+    master: None for the master of spark-submit, or else all cores of this machine.
+    Raises: SparkMissing, SparkRefused.
     """
     if master is None and not is_submitted(os.environ):
         master = "local[*]"
@@ -106,18 +107,18 @@ def job_session(
 
 
 def end_java() -> None:
-    """End Spark without a call: one that was interrupted has left its answer to the next."""
+    """End Spark without a call: the answer of an interrupted call would confuse the next one."""
     from pyspark import SparkContext
 
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None:
-        process.stdin.close()  # that is what it waits for; it removes its files then
+        process.stdin.close()  # Java waits for this, and then removes its files
         with suppress(subprocess.TimeoutExpired):
             process.wait(JAVA_END_SECONDS_MAX)
 
 
 def is_submitted(environment: Mapping[str, str]) -> bool:
-    """Tell whether spark-submit has started this process, whose Java knows the master then."""
+    """Return whether spark-submit started this process; its Java knows the master then."""
     return "PYSPARK_GATEWAY_PORT" in environment
 
 
@@ -130,7 +131,7 @@ def _active_session() -> SparkSession | None:
 
 
 def check_java(environment: Mapping[str, str]) -> None:
-    """Look at the Java that Spark would start. Raises: SparkMissing."""
+    """Check the Java that Spark would start. Raises: SparkMissing."""
     home = environment.get("JAVA_HOME")
     java = (
         str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment["PATH"])

@@ -1,12 +1,12 @@
-"""Reading a snapshot that a broker has handed over: exactly its bytes, of exactly its files.
+"""Reads a snapshot of a broker: exactly its bytes, from exactly its files.
 
-    the option's text -> snapshots -> stores with these segments alone -> bounds of what is read
+    the option's text -> snapshots -> stores with these segments only -> bounds of the read
 
-The broker keeps the segments for as long as the reader's lease holds. One that is not there all the
-same is looked up in the store's `wakelog.leases`, which says why.
+The broker keeps the segments while the reader's lease is valid. If a segment is gone nevertheless,
+the store's `wakelog.leases` says why.
 
-Invariants: nothing outside of the snapshot's range is a row; a segment that is gone, has another
-length or belongs to another store is an error.
+Invariants: no row lies outside of the snapshot's range; a segment that is gone, has another length
+or belongs to another store is an error.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_snapshots(text: str) -> tuple[Snapshot, ...]:
         parts = msgspec.json.decode(text, type=_PARTS)
         found = tuple(map(read_snapshot, parts if isinstance(parts, list) else [parts]))
     except (msgspec.DecodeError, SnapshotRefused) as error:
-        raise ValueError(f"what a broker's snapshot() returned, as JSON ({error})") from error
+        raise ValueError(f"the JSON of what a broker's snapshot() returned ({error})") from error
     if len({snapshot.broker for snapshot in found}) != len(found) or not found:
         raise ValueError("one snapshot of each broker")
     return found
@@ -47,11 +47,11 @@ def read_snapshots(text: str) -> tuple[Snapshot, ...]:
 def snapshot_store(
     fs: FileSystem, snapshot: Snapshot, *, fail_on_data_loss: bool = True
 ) -> StoreLog:
-    """Return the store of a snapshot with the segments that are in it. Raises: DataLost."""
+    """Return the store of a snapshot, with the segments of the snapshot. Raises: DataLost."""
     try:
         found = read_identity(fs, StorePaths(snapshot.root).store_identity)
     except StoreError:
-        found = None  # its segments still say whether they are there
+        found = None  # the lengths of its segments are checked anyway
     if found is not None and found.store_id != snapshot.store_id:
         raise DataLost(f"{snapshot.root} is another store now than when the snapshot was taken")
     segments = []
@@ -69,7 +69,7 @@ def snapshot_store(
 
 
 def within_snapshots(selection: Selection, snapshots: Sequence[Snapshot]) -> Selection:
-    """Return what of a selection lies in the snapshots."""
+    """Return the part of a selection that lies in the snapshots."""
     brokers = dict(selection.brokers)
     for snapshot in snapshots:
         inside = Bounds(physical_begin=snapshot.begin, physical_end=snapshot.end)
@@ -78,7 +78,7 @@ def within_snapshots(selection: Selection, snapshots: Sequence[Snapshot]) -> Sel
 
 
 def why_lost(fs: FileSystem, snapshot: Snapshot) -> str:
-    """Say why a segment of a snapshot is not there."""
+    """Return the reason why a segment of a snapshot is gone."""
     try:
         leases = read_leases(fs, StorePaths(snapshot.root))
     except StoreError:
@@ -87,20 +87,17 @@ def why_lost(fs: FileSystem, snapshot: Snapshot) -> str:
         return f"the leases of {snapshot.root} cannot be read from here"
     found = {lease.lease_id: lease for lease in leases}.get(snapshot.lease_id)
     if found is None:
-        return "the snapshot's lease has ended: nobody renewed it, or it was given back"
+        return "the snapshot's lease has ended: it was not renewed, or it was given back"
     if found.lost:
         return f"the snapshot's lease was ended by the broker: {found.lost}"
-    return "the snapshot's lease holds, and somebody else than the broker removed it"
+    return "the snapshot's lease is valid, so another program than the broker removed it"
 
 
 T = TypeVar("T")
 
 
 def explained(fs: FileSystem, snapshots: Sequence[Snapshot], batches: Iterator[T]) -> Iterator[T]:
-    """Yield what a task reads of snapshots; to a loss that it meets, add why that is so.
-
-    Raises: DataLost.
-    """
+    """Yield the batches of a task. Raises: DataLost, with the reason in the leases added."""
     try:
         yield from batches
     except DataLost as lost:

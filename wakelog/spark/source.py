@@ -1,16 +1,14 @@
 """What Spark calls for the format "rocketmq": the source, its batch reader, and its writers.
 
-Spark makes the source anew in several processes of the driver for one query (to learn the schema,
-to plan) and sends the reader and one `LogPartition` to each task. So this module imports neither
-numba nor Ray, and a reader keeps nothing but options and schema.
+For one query Spark creates the source in several processes of the driver, to get the schema and to
+plan. It sends the reader and one partition to each task. So this module imports neither numba nor
+Ray, and a reader keeps only options and schema.
 
-A session has `spark.sql.python.filterPushdown.enabled` off by default, and refuses a reader that
-knows `pushFilters` then: the option `pushdown` chooses the one that does.
+No reader has `pushFilters`: Spark 4.3 would share the filters of one use of a table with all others
+(see `docs/spark.md`).
 
-Invariants: the batches' schema equals what Spark makes of the table's schema to the letter, as it
-demands of the first batch; partitions are what was planned, however often a task is run.
-
-Source: none upstream.
+Invariants: the schema of the batches equals the schema that Spark derives for the table, since
+Spark compares them; a task that runs again reads the same partition.
 """
 
 from __future__ import annotations
@@ -43,15 +41,15 @@ NAME: Final = "rocketmq"
 
 
 class RocketMQSource(DataSource):
-    """The table: options in, schema and readers out."""
+    """The table: options become a schema, readers and writers."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the word for `format`."""
+        """Return the argument of `format`."""
         return NAME
 
     def schema(self) -> str:
-        """Return the schema of all or the chosen columns. Raises: OptionError."""
+        """Return the schema of the chosen columns, by default all. Raises: OptionError."""
         options = read_options(self.options)
         columns = options.column_types()
         chosen = chosen_columns(columns, options.columns or columns)
@@ -96,7 +94,7 @@ class LogReader(DataSourceReader):
     """Reads messages."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        """Look at nothing yet."""
+        """Read nothing yet."""
         self._options = options
         self._schema = schema
 
@@ -125,7 +123,7 @@ class LogReader(DataSourceReader):
 
 
 class DamageReader(LogReader):
-    """Reads what no row can be made of, of whatever topic."""
+    """Reads the damage in a log, of every topic."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the damage of one task. Raises: DataLost."""
@@ -135,10 +133,7 @@ class DamageReader(LogReader):
 
 
 def check_schema(options: ReadOptions, schema: StructType) -> None:
-    """Compare the schema of a read, which may be the user's, with the table's columns.
-
-    Raises: OptionError.
-    """
+    """Check the schema of a read, which a user may give. Raises: OptionError."""
     table = options.column_types()
     if not schema.fields:
         raise OptionError("the schema has no column; rows without any cannot be counted")
@@ -151,4 +146,4 @@ def check_schema(options: ReadOptions, schema: StructType) -> None:
             raise OptionError(f"column {field.name} is spelled {name}")
         check_type(table, name, field.dataType.simpleString())
         if name in NULLABLE and not field.nullable:
-            raise OptionError(f"column {name} is null where a message has none")
+            raise OptionError(f"column {name} is null for a message without one: make it nullable")

@@ -1,19 +1,19 @@
-"""Which stores a path names, and which segments each of them has.
+"""The stores that a path names, and the segments of each.
 
     storePath                             what it names
     /data/store                           a store directory: commitlog/, consumequeue/, config/ ...
     /data/copied                          a folder of commit-log files alone
     broker-a=/data/a,broker-b=/data/b     several, with the names their rows get
-    /data/*/store                         every path that the pattern fits
+    /data/*/store                         every path that matches
     file:///data/store                    a path as Spark writes it
 
-A name has no slash, so that what follows one is part of a path: `/data/day=1/store` has no name. A
-store whose name is not given is called what its `wakelog.store` file says, or as its folder is.
+A name has no slash: `/data/day=1/store` is a path without a name. A store without a given name has
+the name in its `wakelog.store` file, or else the name of its folder.
 
-A directory is listed once, at planning. Segments that come later belong to a later query or
-micro-batch; one that goes is met when a task opens it.
+A directory is listed once, at planning. A later segment belongs to a later query or micro-batch. A
+task that opens a removed segment reports it.
 
-Invariants: nothing is written, locked or mapped; a file whose name is no offset is passed over.
+Invariants: nothing is written, locked or mapped; files whose names are no offsets are ignored.
 
 Source: org.apache.rocketmq.store.MappedFileQueue#load (4.9.3).
 """
@@ -39,7 +39,7 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
 class Segment(NamedTuple):
-    """One file of the log: where it lies, and the physical offsets that it covers."""
+    """One file of the log, with the physical offsets that it covers."""
 
     path: str
     begin: int
@@ -47,7 +47,7 @@ class Segment(NamedTuple):
 
 
 class StoreLog(NamedTuple):
-    """One store. `root` is empty for commit-log files alone."""
+    """One store. root: "" for commit-log files alone."""
 
     broker: str
     root: str
@@ -55,17 +55,17 @@ class StoreLog(NamedTuple):
 
     @property
     def begin(self) -> int:
-        """The first physical offset that there is, 0 without a log."""
+        """The first physical offset of the log, 0 without a log."""
         return self.segments[0].begin if self.segments else 0
 
     @property
     def files_end(self) -> int:
-        """The physical offset behind the last file, 0 without a log."""
+        """The physical offset after the last file, 0 without a log."""
         return self.segments[-1].end if self.segments else 0
 
     @property
     def paths(self) -> StorePaths | None:
-        """The names of everything beside the log, None where there is nothing."""
+        """The paths of the files beside the log, None if there are none."""
         return StorePaths(self.root) if self.root else None
 
 
@@ -78,9 +78,9 @@ def find_stores(fs: FileSystem, store_path: str) -> list[StoreLog]:
     for name, path in named_paths(store_path):
         paths = sorted(glob(path)) if has_magic(path) else [path]
         if not paths:
-            raise StoreUnreadable(f"no path fits {path!r}")
+            raise StoreUnreadable(f"no path matches {path!r}")
         if name and len(paths) > 1:
-            raise OptionError(f"{name!r} is one name, and {path!r} fits {len(paths)} paths")
+            raise OptionError(f"{name!r} is one name, and {path!r} matches {len(paths)} paths")
         for each in paths:
             store = open_store(fs, each, name)
             if store.broker in found:
@@ -93,7 +93,7 @@ def find_stores(fs: FileSystem, store_path: str) -> list[StoreLog]:
 
 
 def named_paths(store_path: str) -> Iterator[tuple[str, str]]:
-    """Yield the names, empty where none is given, and the absolute paths of an option's text.
+    """Yield the names ("" for none) and the absolute paths in an option's text.
 
     Raises: OptionError.
     """
@@ -104,19 +104,18 @@ def named_paths(store_path: str) -> Iterator[tuple[str, str]]:
         scheme = _SCHEME.match(path)
         if scheme is not None and scheme[1].lower() != "file":
             raise OptionError(
-                f"{path} is on no file system of this machine: a log is read from files, so mount "
-                "it, or copy the commit log"
+                f"{path} is on no file system of this machine: mount it, or copy the commit log"
             )
         if scheme is not None:
             path = "/" + unquote(path[scheme.end() :]).lstrip("/")
-        # A task may run in another folder than the driver.
+        # A task may run in another working directory than the driver.
         yield name.strip(), abspath(path.strip())
 
 
 def open_store(fs: FileSystem, path: str, name: str = "") -> StoreLog:
-    """Look at one directory. Raises: StoreUnreadable."""
+    """List one store. Raises: StoreUnreadable."""
     if not isdir(path):
-        raise StoreUnreadable(f"{path} is no directory that can be seen from here")
+        raise StoreUnreadable(f"{path} is no directory on this machine")
     log = join(path, "commitlog")
     if isdir(log):
         return StoreLog(name or own_name(fs, path), path, _segments(fs, log))
@@ -130,7 +129,7 @@ def open_store(fs: FileSystem, path: str, name: str = "") -> StoreLog:
 
 
 def own_name(fs: FileSystem, path: str) -> str:
-    """Return what a store says its broker is called, else its folder. Raises: StoreUnreadable."""
+    """Return the broker name in a store, else its folder's name. Raises: StoreUnreadable."""
     try:
         identity = read_identity(fs, StorePaths(path).store_identity)
     except StoreError as error:
@@ -148,14 +147,14 @@ def _segments(fs: FileSystem, directory: str) -> tuple[Segment, ...]:
                 found.append(Segment(path, begin, begin + size))
     except OSError as error:
         raise StoreUnreadable(f"{directory} cannot be listed: {error.strerror}") from error
-    for before, behind in itertools.pairwise(found):
-        if behind.begin < before.end:
-            raise StoreUnreadable(f"{before.path} reaches into {behind.path}: not one log")
+    for before, after in itertools.pairwise(found):
+        if after.begin < before.end:
+            raise StoreUnreadable(f"{before.path} overlaps {after.path}: they are not one log")
     return tuple(found)
 
 
 def _size(fs: FileSystem, path: str) -> int:
-    """Return a file's length, 0 for one that is gone or is no file."""
+    """Return the length of a file, 0 for a path that is gone or is no file."""
     try:
         if not fs.is_file(path):
             return 0
@@ -169,9 +168,10 @@ def _size(fs: FileSystem, path: str) -> int:
 
 
 def is_being_written(store: StoreLog) -> bool:
-    """Tell whether a broker on this machine holds the store's lock; False where nobody knows.
+    """Return whether a broker on this machine holds the store's lock; False if it is unknown.
 
-    The system's list is read: to open the lock file, in the broker's own process, would free it.
+    This reads the kernel's list of locks. To open and close the lock file would free the lock if
+    this is the broker's own process.
     """
     if store.paths is None:
         return False
@@ -186,7 +186,7 @@ def is_being_written(store: StoreLog) -> bool:
 
 
 class OpenSegment:
-    """A segment's file, open for reading; closed by `close`."""
+    """The file of a segment, open for reading until `close`."""
 
     def __init__(self, fs: FileSystem, segment: Segment) -> None:
         """Open it. Raises: OSError."""
@@ -205,7 +205,7 @@ class OpenSegment:
         return self._fs.pread(self._fd, length, physical_offset - self._begin)
 
     def next_data(self, physical_offset: int) -> int:
-        """Return where bytes that may not be zero go on, the segment's end if nowhere."""
+        """Return the next place that may have bytes other than zero, or the segment's end."""
         found = self._fs.next_data(self._fd, physical_offset - self._begin)
         return self.end if found is None else min(self._begin + found, self.end)
 

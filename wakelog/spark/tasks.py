@@ -1,9 +1,9 @@
-"""What one Spark task does with its part of a plan: rows out, or the rows of `table=damage`.
+"""Runs one Spark task over files: its part of a plan becomes rows, or rows of `table=damage`.
 
-Imports numba and pyarrow when it is called, in the task, and not before.
+It imports numba and pyarrow in the task, and not in the processes that plan.
 
-Invariants: Spark's own partition for an empty plan has no rows; what is passed over is said in the
-task's log.
+Invariants: Spark's own partition for an empty plan has no rows; the task's log names the parts that
+were skipped.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LogPartition(InputPartition):
 def read_messages(
     options: ReadOptions, schema: StructType, partition: InputPartition
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one task, of a batch or a stream; none for Spark's own empty partition."""
+    """Yield the rows of one task, for a batch or a stream; none for Spark's own partition."""
     if not isinstance(partition, LogPartition):
         return iter(())
     from wakelog.spark.reader import TaskReader
@@ -62,14 +62,14 @@ def read_messages(
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return what Spark compares the first batch with."""
+    """Return the schema that Spark compares with the first batch."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def _warn(found: Found) -> None:
-    """Say in the task's log what was passed over; `table=damage` has all of it as rows."""
+    """Log a skipped part; `table=damage` has all of them as rows."""
     damage = found.damage
     _LOGGER.warning(
         "%s of %s: physical offsets %d to %d hold no message that can be read: %s",
@@ -84,7 +84,7 @@ def _warn(found: Found) -> None:
 def damage_batches(
     options: ReadOptions, schema: StructType, planned: PlannedTask
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the damage of one task, and of the plan if it is the first. Raises: DataLost."""
+    """Yield the damage of one task; the first task has the gaps of the plan. Raises: DataLost."""
     import pyarrow as pa
 
     from wakelog.spark.reader import Found, TaskReader, changed_blocks

@@ -1,10 +1,9 @@
-"""What a Spark worker keeps between tasks, kept out of the way of its garbage collections.
+"""Excludes what a Spark worker keeps between tasks from its garbage collections.
 
-Spark's Python workers collect garbage after each task, and those that plan after each query. They
-look through all that is alive then: with numba and the compiled loops imported that is some 90 ms,
-as much as reading 128 MiB takes. A planner does it while the query's first tasks run.
+A Python worker of Spark collects garbage after each task, and a planner after each query. With
+numba and the compiled loops imported, a collection takes some 90 ms: as long as reading 128 MiB.
 
-Invariants: done once in a process, and only in a worker of Spark's that is used again.
+Invariants: done once in a process, and only in a worker that Spark uses again.
 """
 
 from __future__ import annotations
@@ -17,27 +16,24 @@ from typing import Final, TypeVar
 Batch = TypeVar("Batch")
 
 REUSED: Final = "SPARK_REUSE_WORKER"
-"""In the environment of such a worker, and of nobody else."""
+"""Only the environment of such a worker has this."""
 
 
-class _Worker:
-    """This process."""
-
-    is_frozen = False
+_is_frozen = False
 
 
 def freeze_after(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Yield a task's batches; what is alive behind the first task's last is never looked at again.
+    """Yield the batches of a task, then exclude what is alive from later collections.
 
-    That is what was imported, and the little of the task that is still held, which goes as its
-    last reference does.
+    That is the imported modules, and the few objects of the task that are still referenced.
     """
     yield from batches
     freeze()
 
 
 def freeze() -> None:
-    """Leave what is alive now out of all later collections."""
-    if REUSED in os.environ and not _Worker.is_frozen:
-        _Worker.is_frozen = True
+    """Exclude what is alive now from all later collections."""
+    global _is_frozen
+    if REUSED in os.environ and not _is_frozen:
+        _is_frozen = True
         gc.freeze()
