@@ -14,9 +14,8 @@ from wakelog.storage.kernels.text_kernel import (
     java_hash,
     next_separator,
 )
-from wakelog.storage.kernels.vectors import HASHED_BYTES
 
-IN_FRONT = bytes(range(100, 100 + HASHED_BYTES))
+IN_FRONT = bytes(range(100, 116))
 NAMES = st.sampled_from([*PROPERTIES, "KEY", "UNIQ_KEX", "", "tags"])
 TEXTS = st.text("a\x01 \x02z", max_size=90)
 

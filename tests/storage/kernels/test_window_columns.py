@@ -16,9 +16,10 @@ from tests.storage.kernels.test_columns import (
     damages,
     records,
 )
+from wakelog.protocol.record import TOPIC_BYTES_MAX
 from wakelog.storage.kernels.columns import SCAN_BUFFER_BYTES, Columns, ColumnScan
 from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.kernels.layout import KEY_HASH, KEY_RECORD, NAME_BYTES_MAX, PHYSICAL_OFFSET
+from wakelog.storage.kernels.layout import KEY_HASH, KEY_RECORD, PHYSICAL_OFFSET
 from wakelog.storage.kernels.window_columns import WindowColumns
 from wakelog.storage.log.record_check import CheckKind
 
@@ -89,7 +90,7 @@ def log_of(count: int, **values: Any) -> LogBytes:
     return log
 
 
-@pytest.mark.parametrize("sizes", [{"records_max": 3}, {"names_bytes": NAME_BYTES_MAX + 4}])
+@pytest.mark.parametrize("sizes", [{"records_max": 3}, {"names_bytes": TOPIC_BYTES_MAX + 4}])
 def test_full_columns_end_a_stretch_without_a_reason(
     kernels: Kernels, sizes: dict[str, int]
 ) -> None:

@@ -49,7 +49,7 @@ from wakelog.spark.records.fields import (
 )
 from wakelog.storage.kernels.compilation import inlined, kernel, making
 from wakelog.storage.kernels.crc_kernel import CRC_MASK, crc_of
-from wakelog.storage.kernels.integers import Array, Int, byte_at, i32_at, i64_at, same_bytes
+from wakelog.storage.kernels.integers import Array, Int, i32_at, i64_at, same_bytes
 from wakelog.storage.kernels.layout import (
     PROPERTIES_BEGIN,
     PROPERTIES_BYTES,
@@ -58,7 +58,7 @@ from wakelog.storage.kernels.layout import (
     TOPIC_BEGIN,
 )
 from wakelog.storage.kernels.record_kernel import born_extra_bytes, hosts_extra_bytes
-from wakelog.storage.kernels.text_kernel import PLACES_COUNT, find_properties, next_separator
+from wakelog.storage.kernels.text_kernel import PLACES_COUNT, find_properties, next_property
 
 _INT32_MASK: Final = 0xFFFFFFFF
 _DIGITS: Final = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
@@ -156,11 +156,8 @@ def find_pairs(buffer: Array, numbers: Array, rows: Array, row_ends: Array, pair
         end = begin + numbers[rows[i], PROPERTIES_BYTES]
         at = begin
         while at < end:
-            separator = next_separator(buffer, at, end)
-            stop = separator
-            while stop < end and byte_at(buffer, stop) == 1:
-                stop = next_separator(buffer, stop + 1, end)
-            if separator > at and separator < stop - 1:
+            separator, stop, is_property = next_property(buffer, at, end)
+            if is_property:
                 place = _place_of(buffer, at, separator, pairs, table)
                 if table[place] == 0:
                     used[count - first] = place

@@ -1,17 +1,17 @@
-"""What a compiled scan found, in columns: the bulk form of a list of dispatch requests.
+"""The result of a compiled scan, in columns: the bulk form of a list of dispatch requests.
 
-One `Columns` object belongs to one Reput and is filled again by each scan: its arrays are reused,
-and so is the buffer into which the log is read. Nothing of it may be kept beyond the next scan.
+Each scan fills the same arrays again, and the same buffer for the log's bytes. Nothing of them may
+be kept after the next scan begins.
 
-    numbers   int64[records, NUMBER_FIELDS] one row a record, see `layout.py`
+    numbers   int64[records, NUMBER_FIELDS] one row for each record, see `layout.py`
     keys      int32[2, keys]                hash and record number of each index key
     order     int32[records]                record numbers sorted by queue
     entries   uint8[20 * records]           consume queue entries in that order
 
 Invariants:
 - `requests()` equals what `scan.scan_plain` returns for the same bytes.
-- Records with a bit in REFINE have their tags code corrected, and no key in `keys` where the bit
-  says so: `keyless` lists them for the plain way.
+- Python corrects the tags code of records with a bit in REFINE. Records whose keys the kernel left
+  out are in `refined`, and get their index entries from the plain way.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ from wakelog.storage.log.scan import entry_tags_code
 
 Array = np.ndarray[Any, Any]
 
-# Reads of the log in bulk: the page cache gives its best from a few megabytes on, and a step has
-# to end within some milliseconds.
+# Reads are fastest from a few megabytes on, and a step has to end within some milliseconds.
 SCAN_BUFFER_BYTES: Final = 8 << 20
-# Records of one scan: enough for that buffer with records of 256 bytes; smaller ones take two.
+# Records of one scan: enough for that buffer with records of 256 bytes. Smaller ones take two
+# scans.
 SCAN_RECORDS_MAX: Final = 1 << 15
 _KEYS_PER_RECORD: Final = 4
 
 
 class ColumnScan(NamedTuple):
-    """How far a scan came; stopped_by None: `end` was reached, or the columns are full."""
+    """Where a scan stopped, and why; None if it reached `end` or filled the columns."""
 
     next_position: int
     stopped_by: RecordCheck | None
@@ -72,7 +72,7 @@ class ColumnScan(NamedTuple):
 class QueueGroup(NamedTuple):
     """The entries of one queue: places [begin, end) of `order` and of `entries`.
 
-    unbroken: their queue offsets go up by one; then the three numbers say all about them.
+    unbroken: their queue offsets go up by one, so that the three numbers describe all of them.
     """
 
     topic: str
@@ -85,11 +85,11 @@ class QueueGroup(NamedTuple):
     physical_offset_end: int  # of the last
 
 
-def _room(shape: tuple[int, ...], dtype: type[np.generic]) -> Array:
-    """Return an array of zeros that takes memory page by page, as it is written.
+def _zeros(shape: tuple[int, ...], dtype: type[np.generic]) -> Array:
+    """Return an array of zeros that takes memory page by page, when it is written.
 
-    Sizes are for the smallest records, usual ones fill a tenth. NumPy's own arrays ask for huge
-    pages, of which the first element takes 2 MiB and the time to clear them.
+    Sizes are for the smallest records; usual ones fill a tenth. NumPy's own arrays ask for huge
+    pages, so that the first element would take 2 MiB and the time to clear them.
     """
     size_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -97,7 +97,7 @@ def _room(shape: tuple[int, ...], dtype: type[np.generic]) -> Array:
 
 
 class Columns:
-    """A buffer for the log's bytes and the columns that a compiled scan of them fills."""
+    """A buffer for the log's bytes, and the columns that a compiled scan of them fills."""
 
     def __init__(
         self,
@@ -107,21 +107,21 @@ class Columns:
         buffer_bytes: int = SCAN_BUFFER_BYTES,
         records_max: int = SCAN_RECORDS_MAX,
     ) -> None:
-        """Allocate everything once; `delays_ms` is of `scan.delay_levels_ms`."""
+        """Allocate everything once; `delays_ms` comes from `scan.delay_levels_ms`."""
         self._kernels = kernels
         self._delays_ms = delays_ms
         self.buffer = bytearray(buffer_bytes)
         self._bytes = np.frombuffer(self.buffer, dtype=np.uint8)
         keys_max = max(_KEYS_PER_RECORD * records_max, 2 * RECORD_KEYS_MAX)
-        self.numbers = _room((records_max, NUMBER_FIELDS), np.int64)
-        self.keys = _room((KEY_ROWS, keys_max), np.int32)
-        self.order = _room((records_max,), np.int32)
-        self.entries = _room((ENTRY_BYTES * records_max,), np.uint8)
-        self._table = _room((2, 1 << (2 * records_max).bit_length()), np.int32)
-        self._group_firsts = _room((records_max + 1,), np.int32)
-        self._group_ends = _room((records_max + 1,), np.int32)
-        self._group_unbroken = _room((records_max,), np.bool_)
-        self._index_entries = _room((ENTRY_BYTES * keys_max,), np.uint8)
+        self.numbers = _zeros((records_max, NUMBER_FIELDS), np.int64)
+        self.keys = _zeros((KEY_ROWS, keys_max), np.int32)
+        self.order = _zeros((records_max,), np.int32)
+        self.entries = _zeros((ENTRY_BYTES * records_max,), np.uint8)
+        self._table = _zeros((2, 1 << (2 * records_max).bit_length()), np.int32)
+        self._group_firsts = _zeros((records_max + 1,), np.int32)
+        self._group_ends = _zeros((records_max + 1,), np.int32)
+        self._group_unbroken = _zeros((records_max,), np.bool_)
+        self._index_entries = _zeros((ENTRY_BYTES * keys_max,), np.uint8)
         self.count = 0
         self.key_count = 0
         self.refined: list[int] = []
@@ -129,7 +129,7 @@ class Columns:
         self._groups: list[QueueGroup] | None = None
 
     def scan(self, *, begin: int, end: int, physical_offset: int, segment_end: int) -> ColumnScan:
-        """Scan `buffer[begin:end]`, as `scan.scan_plain` does; replaces what was in the columns."""
+        """Scan `buffer[begin:end]`, as `scan.scan_plain` does, and replace the columns."""
         self._clear_groups()
         self.refined = []
         self._scanned = begin, physical_offset
@@ -154,14 +154,14 @@ class Columns:
         return ColumnScan(stop, stopped_by)
 
     def _clear_groups(self) -> None:
-        # Of a large table the few places that have something.
+        # Only the used places of the large table are cleared.
         places, groups = self._table
         places[groups[: self._group_firsts[-1]]] = 0
         self._group_firsts[-1] = 0
         self._groups = None
 
     def damaged_bodies(self) -> list[DispatchRequest]:
-        """Return the records whose body has another CRC than they state."""
+        """Return the records that state another CRC than their body has."""
         return [self.request(row) for row in self._damaged_rows(0, *self._scanned)]
 
     def _damaged_rows(self, first: int, begin: int, physical_offset: int) -> list[int]:
@@ -173,7 +173,7 @@ class Columns:
         return rows
 
     def _refine(self, first: int = 0) -> list[int]:
-        """Do what the kernel left to Python, from a record on; return the records in question."""
+        """Do what the kernel left to Python, from record `first` on; return these records."""
         marked = self.numbers[first : self.count, REFINE]
         rows: list[int] = (first + np.flatnonzero(marked)).tolist() if marked.any() else []
         self.refined += rows
@@ -223,7 +223,7 @@ class Columns:
         return [self.request(row) for row in range(self.count)]
 
     def groups(self) -> list[QueueGroup]:
-        """Sort the records by queue, encode their entries, and return where each queue's lie."""
+        """Sort the records by queue, encode their entries, and return each queue's part."""
         if self._groups is not None:
             return self._groups
         count = int(self._group_firsts[-1])
@@ -268,9 +268,9 @@ class Columns:
         return [self.topic(row) for row in self._group_firsts[: self._group_firsts[-1]].tolist()]
 
     def key_runs(self, first_row: int = 0) -> Iterator[tuple[int, int, DispatchRequest | None]]:
-        """Yield index work from record `first_row` on: keys [begin, end), then a record, if any.
+        """Yield index work from record `first_row` on: keys [begin, end), then a record or None.
 
-        The record is one whose keys the kernel left to the plain way; it comes behind these keys.
+        The kernel left the keys of that record to the plain way. It comes after these keys.
         """
         records = self.keys[KEY_RECORD, : self.key_count]
         begin = int(np.searchsorted(records, first_row)) if first_row else 0
@@ -290,10 +290,10 @@ class Columns:
         begin: int,
         end: int,
     ) -> tuple[int, memoryview]:
-        """Chain keys [begin, end) into an index file's slots; see `entry_kernel.link_keys`.
+        """Link keys [begin, end) into an index file's slots; see `entry_kernel.link_keys`.
 
-        Returns: how many slots were empty before, and the bytes of the new entries, good until
-            the next call.
+        Returns: how many slots were empty before, and the bytes of the new entries, valid until the
+            next call.
         """
         used = self._kernels.link_keys(
             slots,

@@ -1,13 +1,14 @@
 """How a function of a kernel is compiled.
 
-    kernel    what Python calls; other threads run meanwhile
-    inlined   a part of kernels, which has no call of its own in them
-    making    a kernel that makes arrays of its own, and leaves all loops to a part
+    kernel    called from Python, and runs without the interpreter's lock
+    inlined   part of a kernel, without a call of its own
+    making    a kernel that makes arrays, and leaves all loops to inlined parts
 
-Only the last counts references to arrays. numba does that with locked instructions, at each call of
-a part: it took three quarters of a scan. Who calls the others holds what they are given.
+Only `making` counts references to arrays. numba does that with locked instructions at each call of
+a part, which took three quarters of a scan. Callers of the other two hold the arrays that they
+pass.
 
-Imported with numba by the kernels alone.
+Only the kernels import this module, and with it numba.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Compiled(Protocol):
-    """Makes compiled code of a function, which is called as the function is."""
+    """Compiles a function, and keeps its signature."""
 
     def __call__(self, function: F, /) -> F:
         """Compile at the first call."""
         ...
 
 
-# Its types leave out what it does not promise: `_nrt`, whether references are counted.
+# `_nrt` (whether references are counted) is not public, so that numba's types lack it.
 _COMPILE: Final[Any] = njit
 
 kernel: Final[Compiled] = _COMPILE(cache=True, nogil=True, _nrt=False)

@@ -1,9 +1,8 @@
-"""The CRC-32 of record bodies in compiled code, as `record.body_crc` has it.
+"""The CRC-32 of record bodies in compiled code, equal to `protocol.record.body_crc`.
 
-Two ways to one result. Tables take sixteen bytes a step, on any processor. Where it multiplies
-without carries, bodies of 64 bytes and more are folded first: a remainder is moved 64 bytes on at
-a time, and the tables finish what is left. zlib is no third: it is at a tenth of that speed, and
-wants the interpreter's lock for bodies of a usual size.
+There are two ways to the same result. Tables take sixteen bytes a step, on any processor. If the
+processor has carry-less multiplication, bodies from 64 bytes on are folded first, and the tables
+finish the rest. zlib has a tenth of that speed, and holds the interpreter's lock for usual bodies.
 
 Invariants: no byte outside of [begin, end) is read.
 
@@ -51,7 +50,7 @@ def _table(step: Int, value: Int) -> Int:
 
 @inlined
 def _word(step: Int, word: Int) -> Int:
-    """Look up the four bytes of a word, the first of which is `step` bytes in front of the end."""
+    """Look up the four bytes of a word; the first byte is `step` bytes before the end."""
     return (
         _table(step, word)
         ^ _table(step - 1, word >> 8)
@@ -62,7 +61,7 @@ def _word(step: Int, word: Int) -> Int:
 
 @inlined
 def _word_at(buffer: Array, at: Int) -> Int:
-    """Return a little-endian int without its sign."""
+    """Return an unsigned little-endian int."""
     return (
         byte_at(buffer, at)
         | (byte_at(buffer, at + 1) << 8)
@@ -72,8 +71,8 @@ def _word_at(buffer: Array, at: Int) -> Int:
 
 
 @inlined
-def _go_on(buffer: Array, begin: Int, end: Int, crc: Int) -> Int:
-    """Take [begin, end) into an inverted CRC by tables."""
+def _continue(buffer: Array, begin: Int, end: Int, crc: Int) -> Int:
+    """Continue an inverted CRC with bytes [begin, end), by tables."""
     at = begin
     while at + LANE_BYTES <= end:
         crc = (
@@ -92,12 +91,12 @@ def _go_on(buffer: Array, begin: Int, end: Int, crc: Int) -> Int:
 @inlined
 def crc_by_tables(buffer: Array, begin: Int, end: Int) -> Int:
     """Return the CRC-32 of bytes [begin, end)."""
-    return _go_on(buffer, begin, end, _INT32_MASK) ^ _INT32_MASK
+    return _continue(buffer, begin, end, _INT32_MASK) ^ _INT32_MASK
 
 
 @inlined
 def crc_by_folding(buffer: Array, begin: Int, end: Int) -> Int:
-    """Return the CRC-32 of bytes [begin, end); only where CAN_FOLD."""
+    """Return the CRC-32 of bytes [begin, end); only if CAN_FOLD."""
     crc: Int = np.int64(_INT32_MASK)
     blocks = (end - begin) // BLOCK_BYTES
     if blocks > 0:
@@ -108,7 +107,7 @@ def crc_by_folding(buffer: Array, begin: Int, end: Int) -> Int:
             ^ _word(7, np.int64(high))
             ^ _word(3, np.int64(high >> np.uint64(32)))
         )
-    return _go_on(buffer, begin + blocks * BLOCK_BYTES, end, crc) ^ _INT32_MASK
+    return _continue(buffer, begin + blocks * BLOCK_BYTES, end, crc) ^ _INT32_MASK
 
 
 crc_of: Any = crc_by_folding if CAN_FOLD else crc_by_tables
@@ -130,9 +129,9 @@ def check_bodies(
     count: Int,
     damaged: Array,
 ) -> Int:
-    """Return how many records of [first, count) have a body of another CRC than they state.
+    """Return how many records of [first, count) have a body with another CRC than they state.
 
-    buffer[begin] lies at `physical_offset`; `numbers` is of a scan of that buffer.
+    buffer[begin] lies at `physical_offset`; `numbers` comes from a scan of that buffer.
     damaged: int32, gets their rows.
     """
     damaged_count = 0

@@ -1,7 +1,6 @@
-"""The compiled way to encode many entries: of consume queues by group, of an index file chained.
+"""The compiled encoders of many entries: consume queue entries by group, and chained index entries.
 
-The plain ways are `consume_queue_writer.py` and `index_append.py`; both give the same bytes.
-Imported with numba by `loader.py` alone, as `scan_kernel.py` is.
+The plain encoders are `consume_queue_writer.py` and `index_append.py`; both give the same bytes.
 
 Source: org.apache.rocketmq.store.ConsumeQueue#putMessagePositionInfo,
 org.apache.rocketmq.store.index.IndexFile#putKey (4.9.3).
@@ -28,8 +27,8 @@ from wakelog.storage.kernels.layout import (
     TAGS_CODE,
 )
 
-# Slots fall anywhere in 20 MB. So many keys before it is needed a slot is asked for: the memory
-# answers some dozens of such questions at once, and one takes as long as some keys.
+# A slot is prefetched this many keys before it is needed. Slots are spread over 20 MB. The memory
+# serves some dozens of requests at once, and one takes as long as several keys.
 _KEYS_AHEAD: Final = 24
 
 
@@ -59,9 +58,9 @@ def encode_groups(
 ) -> None:
     """Sort records by group, in log order inside each, and encode their consume queue entries.
 
-    firsts: of `scan_records`.
-    order: gets record numbers, those without a group left out; group g is
-        order[ends[g - 1]:ends[g]], and its entries lie at 20 times these places in `entries`.
+    firsts: from `scan_records`.
+    order: gets the numbers of records that have a group. Group g is order[ends[g - 1]:ends[g]], and
+        its entries lie at 20 times these places in `entries`.
     unbroken: gets for each group whether its queue offsets go up by one.
     """
     group_count = np.int64(firsts[-1])
@@ -98,10 +97,10 @@ def link_keys(
     numbers: Array,
     entries: Array,
 ) -> Int:
-    """Chain keys [begin, end) into `slots`, encode their index entries; return slots newly used.
+    """Link keys [begin, end) into `slots` and encode their entries; count slots that were empty.
 
     slots: int32, in memory; entry numbers go up from `entry_next`.
-    entries: gets 20 bytes a key.
+    entries: gets 20 bytes for each key.
     """
     newly_used = 0
     count = np.uint64(len(slots))

@@ -1,14 +1,25 @@
-"""Two instructions of the processor that kernels want and numba has no words for.
+"""Two processor instructions that kernels need and numba cannot express, written in LLVM IR.
 
-    fold_blocks   multiplication without carries, for CRCs; only where CAN_FOLD, and of four lanes
-                  at once where the processor can
-    prefetch      a question to the memory whose answer is waited for later
+numba compiles Python functions through LLVM, a compiler library. LLVM has its own language of
+simple typed steps: load, add, call, branch. An `intrinsic` of numba is a function whose steps are
+written in that language by hand. numba puts these steps into the kernel that calls the function.
+Everything here reads `builder.step(...)`: add one step, get the name of its result.
 
-They are written in LLVM's terms, and become part of the kernel that calls them. Imported with
-numba by the kernels alone.
+    fold_blocks   carry-less multiplication (PCLMULQDQ), the fast way to a CRC; only if CAN_FOLD
+    prefetch      asks the memory for an array element that is written soon
 
-Source: none upstream; for folding Gopal et al., "Fast CRC Computation for Generic Polynomials
-Using PCLMULQDQ Instruction", 2009.
+How folding works. A CRC is the remainder of a polynomial division. 64 bytes of input may be
+replaced by any 64 bytes that leave the same remainder. `fold_blocks` keeps one such block. For each
+further block it multiplies the kept one by a constant, which moves it 64 bytes on, and xors the new
+bytes into it. A block has four lanes of 16 bytes. In the end each lane is folded into the next one.
+The remaining 16 bytes have the remainder of all bytes before, and tables finish the CRC.
+
+Both are needed: without folding a verify takes more than twice as long, and without prefetch a key
+takes five times as long to link (benchmarks/README.md). Both have a plain way that tests run too:
+`crc_kernel.crc_by_tables`, and no prefetch at all.
+
+Source: none upstream. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
+Instruction", 2009.
 """
 
 from __future__ import annotations
@@ -29,15 +40,15 @@ _I32: Final = ir.IntType(32)
 _I64: Final = ir.IntType(64)
 _LANE: Final = ir.VectorType(_I64, 2)
 _LANES_COUNT: Final = BLOCK_BYTES // LANE_BYTES
-# Registers of one lane, or of a whole block.
+# The instruction for a register of one lane, and for one of a whole block (AVX-512).
 _MULTIPLICATIONS: Final = {1: "llvm.x86.pclmulqdq", _LANES_COUNT: "llvm.x86.pclmulqdq.512"}
 _CONFIG: Final[Any] = config
 
 
 def _can_fold() -> bool:
-    # Told to compile for another processor, numba would fail over the instruction.
-    told = _CONFIG.CPU_NAME is not None or _CONFIG.CPU_FEATURES is not None
-    if told or _CONFIG.DISABLE_JIT:
+    # A setting makes numba compile for another processor, which may lack the instruction.
+    is_other_cpu = _CONFIG.CPU_NAME is not None or _CONFIG.CPU_FEATURES is not None
+    if is_other_cpu or _CONFIG.DISABLE_JIT:
         return False
     return bool(binding.get_host_cpu_features().get("pclmul", False))
 
@@ -48,7 +59,7 @@ CAN_FOLD: Final = _can_fold()
 def _lanes_at_once() -> int:
     features = binding.get_host_cpu_features()
     is_wide = all(features.get(name, False) for name in ("vpclmulqdq", "avx512f"))
-    # Told to do without, numba would fail over the wider one.
+    # Without AVX, numba cannot compile the wide instruction.
     return _LANES_COUNT if is_wide and _CONFIG.ENABLE_AVX else 1
 
 
@@ -56,14 +67,14 @@ LANES_AT_ONCE: Final = _lanes_at_once()
 
 
 def _power(exponent: int) -> int:
-    """Return x to this power modulo the polynomial, bits reversed, as a factor of a fold."""
+    """Return x to this power modulo the polynomial, bits reversed: a factor of a fold."""
     value = 1
     for _ in range(exponent):
         value = value << 1 ^ (POLYNOMIAL | 1 << 32 if value >> 31 else 0)
     return int(f"{value:032b}"[::-1], 2) << 1
 
 
-# Two factors a fold, of the lower and of the upper half: over a block, and over a lane.
+# A fold has two factors, for the lower and the upper half of a lane.
 BLOCK_FACTORS: Final = (_power(8 * BLOCK_BYTES + 32), _power(8 * BLOCK_BYTES - 32))
 LANE_FACTORS: Final = (_power(8 * LANE_BYTES + 32), _power(8 * LANE_BYTES - 32))
 
@@ -136,7 +147,7 @@ def _prefetch(typing_context: Any, numbers: Any, place: Any) -> Any:
             ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32]),
             "llvm.prefetch.p0",
         )
-        # To be written, to be kept, data and no code.
+        # Arguments: for writing, keep in all caches, data cache.
         builder.call(function, [pointer, _I32(1), _I32(3), _I32(1)])
         return context.get_dummy_value()
 
@@ -144,14 +155,14 @@ def _prefetch(typing_context: Any, numbers: Any, place: Any) -> Any:
 
 
 def _prefetch_nothing(numbers: np.ndarray[Any, Any], place: int) -> None:
-    """Stand in where nothing is compiled."""
+    """Replace `prefetch` where nothing is compiled."""
 
 
 fold_blocks: Any = _fold_blocks
-"""(buffer, begin, blocks, crc) -> two longs: 16 bytes with the remainder of these blocks.
+"""(buffer, begin, blocks_count, crc) -> 16 bytes, as two longs, with the remainder of the blocks.
 
-blocks: one at least, all inside the buffer; crc: inverted, of what is in front.
+blocks_count: at least 1, all inside the buffer. crc: inverted, of the bytes before.
 """
 
 prefetch: Any = _prefetch_nothing if _CONFIG.DISABLE_JIT else _prefetch
-"""(numbers, place): have numbers[place] brought into the cache, to be written soon."""
+"""(numbers, place): start to load numbers[place] into the cache, because it is written soon."""

@@ -1,6 +1,6 @@
-"""Integers in a buffer of bytes, for kernels: big-endian as the store's files have them.
+"""Big-endian integers in a buffer of bytes, for kernels.
 
-Invariants: whoever asks knows that all bytes lie in the buffer: numba checks nothing.
+Invariants: the caller knows that all bytes lie in the buffer, because numba checks no index.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ Int = Any  # a machine integer in compiled code, whatever it was before
 @inlined
 def byte_at(buffer: Array, at: Int) -> Int:
     """Return one byte."""
-    # An unsigned index saves numba's test for a negative one, which also keeps LLVM from
-    # joining neighbouring loads.
+    # A signed index needs a test for negative values, which keeps LLVM from joining loads.
     return np.int64(buffer[np.uintp(at)])
 
 
 @inlined
 def u32_at(buffer: Array, at: Int) -> Int:
-    """Return a big-endian int without its sign."""
+    """Return an unsigned big-endian int."""
     return (
         (byte_at(buffer, at) << 24)
         | (byte_at(buffer, at + 1) << 16)
@@ -49,7 +48,7 @@ def i64_at(buffer: Array, at: Int) -> Int:
 
 @inlined
 def word_at(buffer: Array, at: Int) -> Int:
-    """Return a little-endian long: eight bytes, the first of them lowest."""
+    """Return a little-endian long."""
     value: Int = np.int64(0)
     for i in range(8):
         value |= byte_at(buffer, at + i) << (8 * i)
@@ -58,7 +57,7 @@ def word_at(buffer: Array, at: Int) -> Int:
 
 @inlined
 def same_bytes(one: Array, begin: Int, other: Array, other_begin: Int, length: Int) -> bool:
-    """Tell whether as many bytes at two places are the same."""
+    """Return whether `length` bytes at two places are the same."""
     at = 0
     while at + 8 <= length:
         if word_at(one, begin + at) != word_at(other, other_begin + at):

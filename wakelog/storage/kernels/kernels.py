@@ -1,4 +1,4 @@
-"""The compiled functions as their callers see them; naming them brings no numba in."""
+"""The compiled functions, as a type for their callers that imports neither numba nor NumPy."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""Brings the compiled kernels in without making anyone wait for them.
+"""Loads the compiled kernels in the background.
 
-Importing numba takes about a second and compiling some five, once for each version (numba keeps
-the result beside the source). A broker that starts has nothing to catch up with and never needs
-either, so both happen beside the main work, when Reput first sees much to read. Until `kernels`
-returns something, the plain scan does the work.
+To import numba takes about a second, and to compile about five, once for each version: numba keeps
+the result beside the source. A broker without a backlog needs neither. Both happen in a thread,
+when Reput first has much to read. Until `kernels` returns something, the plain scan does the work.
 
-Invariants: `kernels` never waits, and what it returns is compiled and tried. A failure (no
-writeable cache, an unknown processor) leaves the plain scan in place for good; `failure` tells it.
+Invariants: `kernels` never waits, and returns only what was compiled and tried. After a failure (no
+writable cache, an unknown processor) the plain scan stays; `failure` has the reason.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _OTHER_VERSION: Final = "compiled code from another version: remove numba's cach
 
 
 def compile_kernels(*, windows: bool = False) -> Kernels:
-    """Import and compile now, and try the result on one record. Waits.
+    """Import and compile now, wait for it, and try the result on one record.
 
-    windows: those of `window_columns.py` too, which otherwise the first use compiles.
+    windows: also compile what `window_columns.py` needs; otherwise its first use does.
 
-    Raises: RuntimeError if the compiled scan reads that record otherwise than the plain one.
+    Raises: RuntimeError if the compiled scan and the plain one read that record differently.
     """
     from wakelog.storage.kernels.crc_kernel import check_bodies, crc_of_all
     from wakelog.storage.kernels.entry_kernel import encode_groups, link_keys
@@ -89,14 +88,14 @@ def _record() -> bytes:
 
 
 class KernelLoader:
-    """Compiles once, when first asked, wherever `spawn` puts it."""
+    """Compiles once, at the first request, where `spawn` runs it."""
 
     def __init__(
         self,
         spawn: Callable[[Callable[[], None]], object],
         compile_now: Callable[[], Kernels] = compile_kernels,
     ) -> None:
-        """Keep `spawn`, which runs a function elsewhere: in a thread, in a test at once."""
+        """Keep `spawn`, which runs a function in a thread, or in a test at once."""
         self._spawn = spawn
         self._compile_now = compile_now
         self._started = False
@@ -113,5 +112,5 @@ class KernelLoader:
     def _run(self) -> None:
         try:
             self._kernels = self._compile_now()
-        except Exception as error:  # whatever a compiler does: the plain way still works
+        except Exception as error:  # any failure of a compiler: the plain way still works
             self.failure = f"{type(error).__name__}: {error}"

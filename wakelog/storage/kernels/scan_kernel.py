@@ -1,18 +1,16 @@
-"""The compiled way of `scan.py`: loops over the log's bytes that fill columns.
+"""The compiled form of `storage/log/scan.py`: loops over the log's bytes that fill columns.
 
-Functions take and return arrays and numbers only; `columns.py` gives them their shape. To
-import this module is to import numba, which takes about a second: `loader.py` does it, and
-compiles, in a thread and only when there is much to read.
+Functions take and return only arrays and numbers; `columns.py` owns them. This module imports
+numba, which takes about a second. `loader.py` imports it in a thread, when there is much to read.
 
-The kernel follows `record_check.check_record` and `scan.scan_plain` line by line. What is rare it
-leaves to Python by a bit in `REFINE`: text that is not ASCII, delayed messages, messages for
-several queues, endless keys.
+The kernel leaves rare work to Python and sets a bit in `REFINE`: text that is not ASCII, delayed
+messages, messages for several queues, and records with very many keys.
 
 Invariants:
-- No index is formed before it is known to lie in the buffer: numba checks none.
-- A record that stops the scan has left nothing behind in any column.
+- No index is used before it is known to lie in the buffer, because numba checks none.
+- A record that stops the scan leaves nothing in any column.
 
-Source: org.apache.rocketmq.store.CommitLog#checkMessageAndReturnSize, java.lang.String#hashCode,
+Source: java.lang.String#hashCode,
 org.apache.rocketmq.store.index.IndexFile#indexKeyHashMethod (4.9.3).
 """
 
@@ -22,6 +20,7 @@ from typing import Final
 
 import numpy as np
 
+from wakelog.protocol.record import TOPIC_BYTES_MAX
 from wakelog.storage.kernels.compilation import inlined, making
 from wakelog.storage.kernels.integers import (
     Array,
@@ -32,7 +31,6 @@ from wakelog.storage.kernels.layout import (
     GROUP,
     KEY_HASH,
     KEY_RECORD,
-    NAME_BYTES_MAX,
     NO_GROUP,
     QUEUE_ID,
     RECORD_KEYS_MAX,
@@ -52,9 +50,8 @@ from wakelog.storage.kernels.text_kernel import (
     equals,
     find_properties,
     java_hash,
-    next_match,
+    next_byte,
 )
-from wakelog.storage.kernels.vectors import CHUNK_BYTES
 
 _INT32_MASK: Final = 0xFFFFFFFF
 _SPACE: Final = 32
@@ -62,7 +59,7 @@ _SPACE: Final = 32
 
 @inlined
 def _positive(value: Int) -> Int:
-    """Return abs of a Java int, 0 for the one that has none."""
+    """Return the absolute value of a Java int, 0 for the smallest one, as in Java's index."""
     if value >= 1 << 31:
         value = (1 << 32) - value
         if value == 1 << 31:
@@ -82,9 +79,8 @@ def _hash_keys(
         keys[KEY_HASH, key_count] = _positive(value)
         key_count += 1
     at = found[0]
-    chunk, spaces = at - CHUNK_BYTES, np.uint64(0)
     while at < found[1]:
-        stop, chunk, spaces = next_match(buffer, found[1], _SPACE, _SPACE, chunk, spaces)
+        stop = next_byte(buffer, at, found[1], _SPACE)
         if stop > at:
             if key_count - first == RECORD_KEYS_MAX:
                 return first, REFINE_KEYS
@@ -110,10 +106,10 @@ def _group_of(
     name_begins: Array,
     names_end: Int,
 ) -> tuple[Int, Int]:
-    """Return the number of a record's (topic, queue id), and the new end of `names`.
+    """Return the group number of a record's (topic, queue id), and the new end of `names`.
 
-    firsts[-1] counts those seen. A topic that was not seen is put into `names`; at an end of -1
-    nothing is put: the buffer, which `names` is then, still has the topics of all rows.
+    firsts[-1] counts the groups. A new topic is copied into `names`. With names_end -1 nothing is
+    copied: `names` is the buffer then, and has the topics of all rows.
     """
     mask = table.shape[1] - 1
     begin = numbers[row, TOPIC_BEGIN]
@@ -159,9 +155,9 @@ def _scan(
     parts: Array,
     found: Array,
 ) -> tuple[Int, Int, Int, Int, Int]:
-    """Scan as `scan_records` and `scan_window` do; also return all REFINE bits or-ed."""
+    """Scan for `scan_records` and `scan_window`; also return the or of all REFINE bits."""
     refined = 0
-    names_room = max(len(names) - NAME_BYTES_MAX, 0)
+    names_room = max(len(names) - TOPIC_BYTES_MAX, 0)
     at = begin
     while at < end and row < numbers.shape[0] and key_count + RECORD_KEYS_MAX < keys.shape[1]:
         if names_end > names_room:
@@ -209,13 +205,13 @@ def scan_records(
     table: Array,
     firsts: Array,
 ) -> tuple[Int, Int, Int]:
-    """Scan sound records; return how many, how many keys, and where it stopped.
+    """Scan sound records; return the counts of records and keys, and where the scan stopped.
 
     numbers: int64[records_max, NUMBER_FIELDS].
-    keys: int32[2, keys_max]: hash and record number of each index key, in the order of putting.
-    table: int32[2, a power of two above twice records_max]: by place, a group's number and 1, 0
-        where there is none; by group, its place.
-    firsts: int32[records_max + 1]: first record of each group, and their count at the end, 0.
+    keys: int32[2, keys_max]: hash and record number of each index key.
+    table: int32[2, a power of two above twice records_max]: by place, a group's number plus 1, or
+        0; by group, its place.
+    firsts: int32[records_max + 1]: first record of each group; the last element counts groups.
     """
     row, key_count, at, _, _ = _scan(
         buffer,
@@ -252,11 +248,11 @@ def scan_window(
     key_count: Int,
     names_end: Int,
 ) -> tuple[Int, Int, Int, Int, Int]:
-    """Go on with a scan in a buffer that was filled anew, behind what the columns hold already.
+    """Scan a buffer that was filled again, and append to what the columns hold.
 
-    names, name_begins: topics of the groups, kept as the buffer is not, and where each begins.
-    Returns: the new counts of records and keys, where it stopped, the new end of `names`, and all
-        REFINE bits of the new records or-ed.
+    names, name_begins: the groups' topics, which outlive the buffer, and where each begins.
+    Returns: the new counts of records and keys, where the scan stopped, the new end of `names`, and
+        the or of all REFINE bits of the new records.
     """
     return _scan(
         buffer,

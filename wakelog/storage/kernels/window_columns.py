@@ -1,13 +1,12 @@
-"""Columns of a long stretch of the log, of whose bytes one window at a time is in memory.
+"""Columns of a long stretch of the log, whose bytes are in memory one window at a time.
 
-The log's bytes are wanted once. Read into a buffer that fits the cache of one core, they are
-scanned and their bodies checked from there; a buffer of the stretch's length would send each byte
-to memory and back. What outlives a window is in the columns: numbers, keys, the topics of the
-groups, and as values the few records that the plain way has to see.
+The log's bytes are needed once. A window fits the cache of one core, so that scan and CRC read it
+from there. A buffer for the whole stretch would send each byte to memory and back. The columns keep
+what outlives a window: numbers, keys, the groups' topics, and the few records that Python needs.
 
 Invariants:
-- What `groups`, `key_runs`, `link_keys` and `damaged_bodies` return equals what `Columns` returns
-  for the same bytes at once.
+- `groups`, `key_runs`, `link_keys` and `damaged_bodies` return what `Columns` returns for the same
+  bytes at once.
 - `request` knows the records in `refined` and those with a damaged body, no others.
 """
 
@@ -31,14 +30,14 @@ from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.record_check import CheckKind, check_record
 
 Read = Callable[[memoryview, int], int]
-"""Fills a buffer from a physical offset on, and returns how much of it."""
+"""Fills a buffer from a physical offset on, and returns the count of bytes."""
 
-# A second-level cache of today. Half of it is as good for the bytes, but each window costs two
-# turns at the interpreter's lock; twice as much sends the bytes to memory and back.
+# The size of a usual second-level cache. A smaller window needs the interpreter's lock more often,
+# a larger one sends its bytes to memory and back.
 WINDOW_BYTES: Final = 1 << 20
-# Of one stretch of 16 MiB, with records of 128 bytes; memory that longer ones never touch.
+# For a stretch of 16 MiB with records of 128 bytes. Longer records never touch the rest.
 STRETCH_RECORDS_MAX: Final = 1 << 17
-# Topics of one stretch's queues: some thousands of them.
+# For some thousands of topics in one stretch.
 NAMES_BYTES: Final = 256 << 10
 
 
@@ -68,7 +67,7 @@ class WindowColumns(Columns):
         names_bytes: int = NAMES_BYTES,
         check_bodies: bool = False,
     ) -> None:
-        """Allocate everything once; `delays_ms` is of `scan.delay_levels_ms`."""
+        """Allocate everything once; `delays_ms` comes from `scan.delay_levels_ms`."""
         super().__init__(kernels, delays_ms, buffer_bytes=window_bytes, records_max=records_max)
         self._check_bodies = check_bodies
         self._names: Array = np.zeros(names_bytes, dtype=np.uint8)
@@ -80,9 +79,9 @@ class WindowColumns(Columns):
     def scan_stretch(
         self, read: Read, *, begin: int, end: int, segment_end: int
     ) -> ColumnScan | None:
-        """Read and scan [begin, end), all in one segment; replaces what was in the columns.
+        """Read and scan [begin, end), all in one segment, and replace the columns.
 
-        Returns: where it stopped, from `begin`; None if nothing can be read there.
+        Returns: where the scan stopped, counted from `begin`; None if nothing can be read there.
         Raises: StoreFailed.
         """
         self._clear()
@@ -94,7 +93,7 @@ class WindowColumns(Columns):
             stop = self._scan_window(length, at)
             read_end, at = at + length, at + stop
             if stop == length or (stop > 0 and read_end < end):
-                continue  # what is behind, a cut record mostly, is looked at in a window of its own
+                continue  # the rest, mostly a cut record, begins the next window
             check = check_record(self.buffer, stop, at, length, segment_end=segment_end)
             if check.kind is CheckKind.SOUND:
                 break  # the columns are full
@@ -105,7 +104,7 @@ class WindowColumns(Columns):
         return ColumnScan(at - begin, None)
 
     def request(self, row: int) -> DispatchRequest:
-        """Return a record that was kept as a value."""
+        """Return a kept record."""
         return self._kept[row]
 
     def damaged_bodies(self) -> list[DispatchRequest]:
@@ -168,7 +167,7 @@ class WindowColumns(Columns):
         return stop
 
     def _grown(self, size_bytes: int) -> bool:
-        """Make the window as large as a whole record needs; False if that is not for a buffer."""
+        """Enlarge the window for a whole record; False if no buffer is large enough."""
         if not len(self.buffer) < size_bytes <= SCAN_BUFFER_BYTES:
             return False
         self.buffer = bytearray(SCAN_BUFFER_BYTES)
