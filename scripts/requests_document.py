@@ -7,7 +7,7 @@ What is answered is read from the tables by which broker and name server dispatc
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from wakelog.broker.processors import PROCESSORS
+from wakelog.broker.processors.table import PROCESSORS
 from wakelog.nameserver.processors import PROCESSORS as NAME_SERVER_PROCESSORS
 from wakelog.protocol.codes import RequestCode as Code
 
@@ -97,7 +97,7 @@ def request_rows() -> Iterator[Row]:
     for code in Code:
         answering = []
         if code in PROCESSORS:
-            answering.append(f"broker, lane {PROCESSORS[code].lane.value}")
+            answering.append(f"broker, lane {PROCESSORS[code].lane}")
         if code in NAME_SERVER_PROCESSORS:
             answering.append("name server")
         yield Row(str(code.value), code.name, "; ".join(answering) or "-", reasons.get(code, "-"))

@@ -6,7 +6,7 @@ import pytest
 
 from scripts.requests_document import NOT_IN_4_9_3, TO_CLIENTS, UNANSWERED, Row, request_rows
 from tests.broker.harness import Harness
-from wakelog.broker.processors import PROCESSORS
+from wakelog.broker.processors.table import PROCESSORS
 from wakelog.nameserver.processors import PROCESSORS as NAME_SERVER_PROCESSORS
 from wakelog.protocol.codes import RequestCode, ResponseCode
 

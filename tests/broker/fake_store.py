@@ -47,6 +47,7 @@ class FakeStore:
         self.queues_by_name: dict[tuple[str, int], Queue] = {}
         self.log: dict[int, Stored] = {}
         self.end = 0
+        self.dispatched = 0
         self.refusal: PutStatus | None = None
         self.cause: str | None = None
         self.error: StoreError | None = None

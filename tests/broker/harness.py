@@ -59,7 +59,10 @@ class Harness:
         self.now_ms = NOW_MS
         self.settings = settings(**keys)
         store = cast(MessageStore, self.store)
-        self.broker = Broker(self.settings, store, NOW_MS, random=Random(1))
+        self.readable = 0
+        self.broker = Broker(
+            self.settings, store, NOW_MS, random=Random(1), readable=lambda: self.readable
+        )
         self.channel = FakeChannel(1)
         self._opaques = count(1)
 

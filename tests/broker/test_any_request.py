@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.broker.harness import Harness, pull_fields, send_fields, subscription
 from wakelog.broker.decision import AwaitFlush, AwaitRegistration, HoldPull
 from wakelog.broker.names import is_legal_group, is_legal_topic
-from wakelog.broker.processors import PROCESSORS
+from wakelog.broker.processors.table import PROCESSORS
 from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand
 

@@ -24,11 +24,11 @@ from wakelog.broker.decision import (
     RegisterBroker,
     RunInPool,
 )
-from wakelog.broker.processors import PROCESSORS, unsupported_remark
+from wakelog.broker.processors.table import PROCESSORS, unsupported_remark
 from wakelog.broker.schedule import DueMessage
 from wakelog.nameserver.processors import PROCESSORS as NAME_SERVER_PROCESSORS
 from wakelog.protocol.codes import RequestCode, ResponseCode
-from wakelog.protocol.command import RemotingCommand, make_request
+from wakelog.protocol.command import RemotingCommand
 from wakelog.storage.errors import DamagedStore, NotWriteable
 
 MakeHarness = Callable[..., Harness]
@@ -56,7 +56,7 @@ LANES = [
 
 
 def test_each_request_waits_in_its_executors_lane() -> None:
-    assert {code: processor.lane.value for code, processor in PROCESSORS.items()} == dict(LANES)
+    assert {code: processor.lane for code, processor in PROCESSORS.items()} == dict(LANES)
 
 
 @pytest.mark.parametrize("code", [37, 28, 13, 302, 9999, -5])
@@ -142,29 +142,6 @@ def test_a_one_way_request_is_never_answered(
 def test_a_one_way_send_is_stored(harness: Harness) -> None:
     harness.process(RequestCode.SEND_MESSAGE_V2, send_fields(), b"quiet", oneway=True)
     assert [m.body for m in harness.store.messages("T")] == [b"quiet"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "ahead"),
-    [
-        ({}, 0),
-        ({"queueOffset": "0"}, 1),
-        ({"queueOffset": "3"}, -2),
-        ({"queueOffset": "-1"}, None),
-        ({"queueOffset": "many"}, None),
-        ({"queueId": "99", "queueOffset": "2"}, None),
-        ({"queueId": "one"}, None),
-        ({"topic": "unknown", "queueOffset": "2"}, None),
-        ({"topic": "../t", "queueOffset": "2"}, None),
-    ],
-)
-def test_what_a_pull_has_ahead_is_told(
-    harness: Harness, changes: dict[str, str], ahead: int | None
-) -> None:
-    harness.send("T", e="1")
-    fields = {"topic": "T", "queueId": "1", "queueOffset": "1"} | changes
-    request = make_request(RequestCode.PULL_MESSAGE, fields, b"", opaque=1)
-    assert harness.broker.entries_ahead(request) == ahead
 
 
 def test_a_woken_pull_is_pushed_to_its_connection(harness: Harness) -> None:
@@ -299,9 +276,9 @@ def test_config_files_survive_a_restart(make_harness: MakeHarness) -> None:
     assert first.broker.files_to_write() == [Persist(name) for name in names]
     second = make_harness()
     for name in names:
-        second.broker.load(name, first.broker.to_json(name))
-    assert [second.broker.to_json(name) for name in names] == [
-        first.broker.to_json(name) for name in names
+        second.broker.load(name, first.broker.snapshot(name)())
+    assert [second.broker.snapshot(name)() for name in names] == [
+        first.broker.snapshot(name)() for name in names
     ]
 
 

@@ -1,15 +1,16 @@
-"""The requests that wait in the Broker."""
+"""Tests of the requests that wait in the Broker."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.broker.harness import FakeChannel
+from tests.broker.harness import FakeChannel, pull_fields
 from wakelog.broker.decision import HoldPull
 from wakelog.broker.held_requests import HeldRequests
+from wakelog.network.request import Request
 from wakelog.protocol.command import make_request
-
-REQUEST = make_request(11, opaque=1)
+from wakelog.protocol.ext_fields import read_header
+from wakelog.protocol.headers.pull import PullMessageRequestHeader
 
 
 @pytest.fixture
@@ -20,65 +21,59 @@ def held() -> Iterator[HeldRequests]:
 
 
 def hold(held: HeldRequests, channel_id: int = 1) -> HoldPull | None:
-    return held.hold(
-        REQUEST,
-        FakeChannel(channel_id),
-        topic="T",
-        queue_id=3,
-        queue_offset=7,
-        held_ms=50,
-        deadline_ms=99,
-        codes=frozenset({1}),
-    )
+    command = make_request(11, pull_fields(queueId=3, queueOffset=7), opaque=1)
+    header = read_header(PullMessageRequestHeader, command.ext_fields)
+    request = Request(command, header, FakeChannel(channel_id), 50)
+    return held.hold(request, held_ms=50, deadline_ms=99, codes=frozenset({1}))
 
 
-def test_a_note_says_what_the_request_waits_for(held: HeldRequests) -> None:
+def test_a_note_has_what_the_request_waits_for(held: HeldRequests) -> None:
     assert hold(held) == HoldPull(1, "T", 3, 7, 99, frozenset({1}))
     one = held.get(1)
     assert one is not None and one.note == held.notes()[0]
 
 
-def test_a_taken_request_is_gone(held: HeldRequests) -> None:
+def test_a_removed_request_is_not_held(held: HeldRequests) -> None:
     hold(held)
-    taken = held.take(1)
-    assert taken is not None
-    assert taken.request is REQUEST
-    assert held.take(1) is None
+    removed = held.remove(1)
+    assert removed is not None
+    assert removed.request.command.opaque == 1
+    assert held.remove(1) is None
     assert held.get(1) is None
 
 
 def test_a_request_put_back_keeps_its_note(held: HeldRequests) -> None:
     note = hold(held)
-    taken = held.take(1)
-    assert taken is not None
-    assert held.put_back(taken) == note
+    removed = held.remove(1)
+    assert removed is not None
+    assert held.put_back(removed) == note
     assert len(held) == 1
 
 
-def test_a_request_put_back_may_wait_for_what_comes_later(held: HeldRequests) -> None:
+def test_a_request_put_back_can_wait_for_a_later_offset(held: HeldRequests) -> None:
     note = hold(held)
-    taken = held.take(1)
-    assert taken is not None and note is not None
-    later = held.put_back(taken, queue_offset=12)
+    removed = held.remove(1)
+    assert removed is not None and note is not None
+    later = held.put_back(removed, queue_offset=12)
     assert [later] == held.notes() == [HoldPull(1, "T", 3, 12, 99, frozenset({1}))]
-    again = held.take(1)
-    assert again is not None and again.request is REQUEST
+    again = held.remove(1)
+    assert again is not None and again.request is removed.request
 
 
 def test_ids_are_never_used_twice(held: HeldRequests) -> None:
     hold(held)
-    held.take(1)
+    held.remove(1)
     note = hold(held)
     assert note is not None
     assert note.hold_id == 2
 
 
-def test_beyond_the_bound_nothing_is_held(held: HeldRequests) -> None:
+def test_no_request_is_held_above_the_limit(held: HeldRequests) -> None:
     assert hold(held) and hold(held)
     assert hold(held) is None
 
 
-def test_a_closed_connection_takes_its_requests_along(held: HeldRequests) -> None:
+def test_a_closed_connection_loses_its_requests(held: HeldRequests) -> None:
     hold(held, channel_id=1)
     hold(held, channel_id=2)
     assert held.forget_channel(1) == (1,)
@@ -93,7 +88,7 @@ def test_it_is_over_at_its_deadline_or_where_the_clock_was_set_back(
     held: HeldRequests, now_ms: int, is_over: bool
 ) -> None:
     hold(held)
-    one = held.take(1)
+    one = held.remove(1)
     assert one is not None
     assert one.is_over(now_ms, grace_ms=1) is is_over
     assert one.is_over(99)

@@ -4,10 +4,19 @@ import pytest
 
 from tests.broker.harness import NOW_MS, Harness, sql_subscription, subscription
 from wakelog.broker import housekeeping
-from wakelog.broker.decision import CloseChannel, Instruction, Persist, Push, RegisterBroker
+from wakelog.broker.decision import (
+    CloseChannel,
+    Continue,
+    Instruction,
+    Persist,
+    Push,
+    RegisterBroker,
+    RunInPool,
+)
 from wakelog.broker.membership import CLIENT_EXPIRED_MS
 from wakelog.broker.schedule import DueMessage
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
 
 
 def tick(harness: Harness, after_ms: int) -> list[Instruction]:
@@ -43,7 +52,7 @@ def test_a_clock_that_is_set_back_holds_up_nothing(harness: Harness) -> None:
 def test_offsets_that_were_written_are_not_written_again(harness: Harness) -> None:
     commit(harness)
     assert Persist("consumerOffset") in tick(harness, 5_000)
-    harness.broker.to_json("consumerOffset")
+    harness.broker.snapshot("consumerOffset")()
     assert Persist("consumerOffset") not in tick(harness, 10_000)
 
 
@@ -52,14 +61,14 @@ def test_filters_are_written_every_10_s_if_they_changed(harness: Harness) -> Non
     harness.instructions()
     assert Persist("consumerFilter") not in tick(harness, 9_999)
     assert Persist("consumerFilter") in tick(harness, 10_000)
-    harness.broker.to_json("consumerFilter")
+    harness.broker.snapshot("consumerFilter")()
     assert Persist("consumerFilter") not in tick(harness, 20_000)
 
 
 def test_filters_that_are_dead_for_a_day_go(harness: Harness) -> None:
     harness.beat("g", sql_subscription("a > 1"))
     harness.broker.channel_closed(harness.channel, harness.now_ms)
-    harness.broker.to_json("consumerFilter")
+    harness.broker.snapshot("consumerFilter")()
     assert Persist("consumerFilter") not in tick(harness, 86_390_000)
     assert Persist("consumerFilter") in tick(harness, 86_400_000)
     assert len(harness.broker._state.filters) == 0
@@ -80,7 +89,7 @@ def test_delay_offsets_are_written_soon_after_they_moved(
     harness.broker.deliver_due(due, harness.broker.read_due(due), harness.now_ms)
     assert tick(harness, written_at_ms - 1) == []
     assert tick(harness, written_at_ms) == [Persist("delayOffset")]
-    harness.broker.to_json("delayOffset")
+    harness.broker.snapshot("delayOffset")()
     assert Persist("delayOffset") not in tick(harness, 4_000)
 
 
@@ -118,13 +127,13 @@ def test_silent_clients_are_closed(harness: Harness) -> None:
     assert not any(isinstance(i, CloseChannel) for i in tick(harness, CLIENT_EXPIRED_MS + 60_000))
 
 
-def test_expired_locks_go(harness: Harness) -> None:
+def test_expired_locks_are_dropped(harness: Harness) -> None:
     harness.broker._state.locks.lock("g", "c", [("T", "b", 0)], NOW_MS - 1)
     tick(harness, 60_000)
     assert harness.broker.statistics().locks.lock_count == 0
 
 
-def test_a_held_pull_is_answered_after_its_deadline_though_nobody_says_so(harness: Harness) -> None:
+def test_a_held_pull_is_answered_after_its_deadline_without_a_wake(harness: Harness) -> None:
     harness.send("T")
     harness.hold(queueOffset=1, suspendTimeoutMillis=3_000)
     harness.instructions()
@@ -142,7 +151,7 @@ def test_a_held_pull_is_answered_though_the_clock_was_set_back(harness: Harness)
     assert [push.command.code for push in pushed] == [ResponseCode.PULL_NOT_FOUND]
 
 
-def test_a_held_pull_is_answered_when_its_queue_grew_though_nobody_said_so(
+def test_a_held_pull_is_answered_after_its_queue_grew_without_a_wake(
     harness: Harness,
 ) -> None:
     """Section 4.2: the scan every 5 s."""
@@ -154,10 +163,10 @@ def test_a_held_pull_is_answered_when_its_queue_grew_though_nobody_said_so(
     assert [push.command.code for push in pushed] == [ResponseCode.SUCCESS]
 
 
-def test_held_pulls_are_looked_at_a_bounded_number_at_a_time(
+def test_one_run_checks_a_bounded_number_of_held_pulls(
     monkeypatch: pytest.MonkeyPatch, harness: Harness
 ) -> None:
-    monkeypatch.setattr(housekeeping, "HELD_LOOK_COUNT_MAX", 2)
+    monkeypatch.setattr(housekeeping, "HELD_CHECK_COUNT_MAX", 2)
     harness.send("T")
     for _ in range(5):
         harness.hold(queueOffset=1)
@@ -167,3 +176,15 @@ def test_held_pulls_are_looked_at_a_bounded_number_at_a_time(
         sum(isinstance(i, Push) for i in tick(harness, moment)) for moment in (5_000, 6_000, 7_000)
     ]
     assert answered == [2, 2, 1]
+
+
+def test_a_held_pull_of_a_cold_queue_is_read_in_the_pool(harness: Harness) -> None:
+    harness.send("T")
+    harness.hold(queueOffset=1)
+    harness.send("T")
+    harness.instructions()
+    harness.store.cold = True
+    (again,) = [i for i in tick(harness, 6_000) if isinstance(i, Continue)]
+    assert isinstance(again.deferred, RunInPool)
+    response = harness.settle(again.deferred)
+    assert isinstance(response, RemotingCommand) and response.code == ResponseCode.SUCCESS

@@ -14,7 +14,7 @@ from wakelog.broker.lane_table import (
     broker_limits,
     name_server_lanes,
 )
-from wakelog.broker.processors import PROCESSORS
+from wakelog.broker.processors.table import PROCESSORS
 from wakelog.network.lanes import LaneSpec
 
 # BrokerConfig of 4.9.3; None means that BrokerFastFailure does not look at the queue.

@@ -18,7 +18,7 @@ def test_an_unknown_group_is_refused_as_upstream_words_it() -> None:
 
 
 def test_consumers_are_told_one_way_each_with_an_opaque_of_its_own(harness: Harness) -> None:
-    harness.broker._state.tell_consumers(GroupChange("g", (4, 7)))
+    harness.broker._state.notify_consumers(GroupChange("g", (4, 7)))
     pushes = [i for i in harness.instructions() if isinstance(i, Push)]
     assert [push.channel_id for push in pushes] == [4, 7]
     for push in pushes:
@@ -33,6 +33,6 @@ def test_consumers_are_told_one_way_each_with_an_opaque_of_its_own(harness: Harn
 )
 def test_nobody_is_told_where_that_is_switched_off(keys: dict[str, str], enabled: bool) -> None:
     harness = Harness(**keys)
-    harness.broker._state.tell_consumers(GroupChange("g", (4,)), enabled=enabled)
-    harness.broker._state.tell_consumers(None)
+    harness.broker._state.notify_consumers(GroupChange("g", (4,)), enabled=enabled)
+    harness.broker._state.notify_consumers(None)
     assert harness.instructions() == []

@@ -1,21 +1,20 @@
-"""Broker: the object a shell drives; every request, tick and wake of one broker goes through it.
+"""Broker: the object that a shell drives; every request, tick and wake goes through it.
 
 The shell (an actor, a test, the in-process runner) owns the clock, the sockets and the files. It
-calls one of the methods below on one thread, acts on what came back, and then drains
-``instructions``; after a turn in which anything was put it calls ``store.write_pending`` before an
-answer leaves. Requests are dispatched by the table in ``processors``.
+calls the methods below on one thread, acts on what they return, and then takes the instructions.
+After a turn that put messages it calls ``store.write_pending`` before a response leaves.
 
-    at start      load each config file; when the queues have reached the log's end, the first tick
-    each turn     process(...), write_pending(), answers; take_instructions()
+    at start      load each config file; the first tick comes when the queues reach the log's end
+    each turn     process(...), write_pending(), responses; take_instructions()
+    later         resume(AwaitDispatch) when the queues have grown; see ``read_after_write``
     by time       tick(now_ms) at next_tick_ms()
-    PullHold      gets every HoldPull, and held() when it starts anew; says wake(ids)
+    PullHold      gets every HoldPull, and held() after its restart; returns ids for wake(ids)
     Schedule      starts at delay_offsets(); read_due (any thread), then deliver_due
     at the end    files_to_write(), unregistration()
 
 Source: org.apache.rocketmq.broker.BrokerController (4.9.3).
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
@@ -27,8 +26,8 @@ from wakelog.broker import route
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.consumer_offsets import ConsumerOffsetStatistics
 from wakelog.broker.decision import (
+    AwaitDispatch,
     AwaitRegistration,
-    Channel,
     Continue,
     ForgetHolds,
     HoldPull,
@@ -45,32 +44,35 @@ from wakelog.broker.housekeeping import Housekeeping
 from wakelog.broker.lock_table import LockTableStatistics
 from wakelog.broker.membership import MembershipStatistics
 from wakelog.broker.names import SCHEDULE_TOPIC
-from wakelog.broker.processors import PROCESSORS, unsupported_remark
-from wakelog.broker.processors.pull import resume_pull
-from wakelog.broker.processors.queue_progress import Selection, select
+from wakelog.broker.processors.pull import pull_message
+from wakelog.broker.processors.table import PROCESSORS, unsupported_remark
+from wakelog.broker.queue_progress import Selection, select
+from wakelog.broker.read_after_write import ReadAfterWriteGate
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.state import BrokerState
 from wakelog.broker.subscription_groups import SubscriptionGroupStatistics
 from wakelog.broker.topics import TopicStatistics
 from wakelog.broker.traffic import TrafficStatistics
 from wakelog.filter.consumer_filters import ConsumerFilters
+from wakelog.network.handler import Channel
+from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand, answer
 from wakelog.protocol.errors import ProtocolError
+from wakelog.protocol.ext_fields import read_header
 from wakelog.protocol.record import MessageRecord
 from wakelog.storage.errors import DamagedStore, StoreError
 from wakelog.storage.log.append import MessageDraft, PutStatus
 from wakelog.storage.message_store import MessageStore
 
 UNKNOWN_CODE = -1
-"""Under which requests without a processor are counted: made-up codes must not grow a table."""
-
+"""Counts requests without a processor: made-up codes must not grow a table."""
 
 _REGISTER_ONEWAY = RegisterBroker(oneway=True)
 
 
 class BrokerStatistics(msgspec.Struct, frozen=True):
-    """What a broker can say about itself."""
+    """The counters of a broker and of its tables."""
 
     requests_by_code: dict[int, int]
     topics: TopicStatistics
@@ -85,14 +87,14 @@ class BrokerStatistics(msgspec.Struct, frozen=True):
 
 
 class ConfigFile(Protocol):
-    """A table that lives on in a file of the config directory."""
+    """A table that is kept in a file of the config directory."""
 
     def load(self, text: str) -> None:
-        """Take over the contents of the file."""
+        """Read the contents of the file."""
         ...
 
     def snapshot(self) -> Callable[[], str]:
-        """Copy the table and return what encodes the copy."""
+        """Copy the table and return a function that encodes the copy."""
         ...
 
 
@@ -106,11 +108,18 @@ class Broker:
         now_ms: int,
         *,
         random: Random | None = None,
+        readable: Callable[[], int] | None = None,
     ) -> None:
-        """Start with the system's topics and groups; ``load`` then reads the config files."""
+        """Start with the system's topics and groups; ``load`` then reads the config files.
+
+        readable: returns how far consumers may read the log; None if nothing waits for dispatch.
+        """
         self._state = BrokerState(settings, store, random or Random(now_ms), now_ms)
+        self.read_after_write = ReadAfterWriteGate(
+            store, self._state.topics, readable or (lambda: 0)
+        )
         self._housekeeping = Housekeeping(self._state, self._wake_one, now_ms)
-        self._request_counts: Counter[int] = Counter()
+        self._request_counts = dict.fromkeys([*PROCESSORS, UNKNOWN_CODE], 0)
         self._has_ticked = False
         self._files: dict[str, ConfigFile] = {
             "topics": self._state.topics,
@@ -122,65 +131,63 @@ class Broker:
 
     @property
     def filters(self) -> ConsumerFilters:
-        """The filters that messages are tried against when dispatched; not to be changed."""
+        """The filters that dispatch evaluates for each message; not to be changed."""
         return self._state.filters
 
     @property
     def instructions(self) -> list[Instruction]:
-        """What the shell has to do and has not taken yet."""
+        """The instructions that the shell has not taken yet."""
         return self._state.instructions
 
     def take_instructions(self) -> list[Instruction]:
-        """Return what the shell has to do, in order, and forget it."""
+        """Return the instructions in order, and clear the list."""
         taken = list(self._state.instructions)
         self._state.instructions.clear()
         return taken
 
-    def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
-        """Answer one request."""
-        processor = PROCESSORS.get(request.code)
-        instructions = self._state.instructions
-        begin = len(instructions)
+    def process(self, command: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
+        """Decode a request and handle it, or let it wait for dispatch."""
+        processor = PROCESSORS.get(command.code)
         if processor is None:
             self._request_counts[UNKNOWN_CODE] += 1
-            outcome: Outcome = _unsupported(request)
-        else:
-            self._request_counts[request.code] += 1
-            try:
-                outcome = processor.handle(self._state, request, channel, now_ms)
-            except (ProtocolError, StoreError) as error:
-                outcome = error_answer(request, error)
-        if type(outcome) is RemotingCommand and not request.flag & ONEWAY_FLAG:
+            return None if command.is_oneway else _unsupported(command)
+        self._request_counts[command.code] += 1
+        instructions = self._state.instructions
+        begin = len(instructions)
+        header = None
+        try:
+            if processor.header is not None:
+                header = read_header(processor.header, command.ext_fields)
+            request = Request(command, header, channel, now_ms)
+            if processor.reads_queues:
+                deferred = self.read_after_write.check(request)
+                if deferred is not None:
+                    return deferred
+            outcome: Outcome = processor.handle(self._state, request)
+        except (ProtocolError, StoreError) as error:
+            outcome = error_answer(command, error)
+        if type(outcome) is RemotingCommand and not command.flag & ONEWAY_FLAG:
             if len(instructions) == begin or _REGISTER_ONEWAY not in instructions[begin:]:
                 return outcome
-            return AwaitRegistration(outcome, oneway=True)  # it has created a topic
-        return self._settle(request, outcome)
+            return AwaitRegistration(outcome, oneway=True)  # the request has created a topic
+        return self._settle(command, outcome)
 
-    def entries_ahead(self, request: RemotingCommand) -> int | None:
-        """Return how many entries a pull has between its offset and its queue's end.
-
-        Negative if it begins beyond the end. None of a pull that is ill-formed, or if the disk
-        would have to be waited for.
-        """
-        fields = request.ext_fields
-        topic = self._state.topics.get(fields.get("topic", ""))
-        queue_id, queue_offset = fields.get("queueId", ""), fields.get("queueOffset", "")
-        if topic is None or not (queue_id.isdecimal() and queue_offset.isdecimal()):
-            return None
-        if int(queue_id) >= topic.read_queue_nums:
-            return None
-        end = self._state.store.max_queue_offset_nowait(topic.topic_name, int(queue_id))
-        return None if end is None else end - int(queue_offset)
-
-    def error_answer(self, request: RemotingCommand, error: Exception) -> RemotingCommand:
-        """Return the answer to a request whose processing raised."""
-        return error_answer(request, error)
+    def resume(self, deferred: AwaitDispatch, now_ms: int) -> Outcome:
+        """Handle a request that has waited for dispatch."""
+        waited = deferred.request
+        command = waited.command
+        request = Request(command, waited.header, waited.channel, now_ms)
+        try:
+            outcome: Outcome = PROCESSORS[command.code].handle(self._state, request)
+        except (ProtocolError, StoreError) as error:
+            outcome = error_answer(command, error)
+        return self._settle(command, outcome)
 
     def channel_closed(self, channel: Channel, now_ms: int) -> None:
-        """Forget a connection: its clients, its held pulls."""
+        """Remove the clients and the held pulls of a connection."""
         self._state.producers.channel_closed(channel.id)
         for change in self._state.consumers.channel_closed(channel.id):
-            self._state.tell_consumers(change)
+            self._state.notify_consumers(change)
             self._state.forget_filters(change, now_ms)
         hold_ids = self._state.held.forget_channel(channel.id)
         if hold_ids:
@@ -189,8 +196,8 @@ class Broker:
     def tick(self, now_ms: int) -> None:
         """Do what is due by time; see ``housekeeping``.
 
-        The first tick has to come when readers see all of the log and before any client is let
-        in: queues that a truncation has shortened are noticed then.
+        The first tick has to come when readers see all of the log, before the first client: it
+        corrects delay offsets beyond queues that a truncation has shortened.
         """
         if not self._has_ticked:
             self._has_ticked = True
@@ -202,7 +209,7 @@ class Broker:
         return self._housekeeping.next_tick_ms()
 
     def wake(self, hold_ids: Sequence[int], now_ms: int) -> None:
-        """Run held pulls again; answers are in ``instructions``. Unknown ids are ignored."""
+        """Run held pulls again; responses are in ``instructions``. Unknown ids are ignored."""
         for hold_id in hold_ids:
             self._wake_one(hold_id, now_ms)
 
@@ -212,12 +219,12 @@ class Broker:
         return len(self._state.held)
 
     def held(self) -> list[HoldPull]:
-        """Return a note for each held pull, for a PullHold that starts anew."""
+        """Return a note for each held pull, for a PullHold that starts again."""
         return self._state.held.notes()
 
     @property
     def parked_count(self) -> int:
-        """How many messages were put to be delivered later."""
+        """How many messages were put into the schedule topic."""
         return self._state.delayed.parked_count
 
     def delay_offsets(self) -> dict[int, int]:
@@ -243,15 +250,15 @@ class Broker:
         return self._state.delayed.deliver(due, records, put)
 
     def registration(self) -> Callable[[], RemotingCommand]:
-        """Return what makes the request for the name servers; any thread may call it."""
+        """Return a function that makes the request for the name servers; any thread may call it."""
         return route.registration(self._state)
 
     def unregistration(self) -> RemotingCommand:
-        """Return the request that takes this broker out of every route."""
+        """Return the request that removes this broker from every route."""
         return route.unregistration(self._state)
 
     def registered(self, response: RemotingCommand, now_ms: int) -> None:
-        """Take over what a name server answered to a registration."""
+        """Apply the response of a name server to a registration."""
         route.registered(self._state, response, now_ms)
 
     def file_names(self) -> list[str]:
@@ -259,26 +266,22 @@ class Broker:
         return list(self._files)
 
     def load(self, name: str, text: str) -> None:
-        """Take over the contents of a config file.
+        """Read the contents of a config file.
 
-        Raises: DamagedStore if the text is not what 4.9.3 or we would have written.
+        Raises: DamagedStore if neither 4.9.3 nor wakelog writes such a text.
         """
         try:
             self._files[name].load(text)
         except (ProtocolError, ValueError, TypeError, AttributeError) as error:
-            remedy = "put back a sound copy, such as its .bak, or remove it to start without it"
+            remedy = "restore a sound copy, such as its .bak, or remove it to start without it"
             raise DamagedStore(f"config/{name}.json", str(error), remedy) from error
 
     def snapshot(self, name: str) -> Callable[[], str]:
-        """Copy a table and return what makes the text of its file; any thread may call that."""
+        """Copy a table; return a function that encodes it as its file, on any thread."""
         return self._files[name].snapshot()
 
-    def to_json(self, name: str) -> str:
-        """Return the text of a config file."""
-        return self.snapshot(name)()
-
     def files_to_write(self) -> list[Persist]:
-        """Return what has to be written before the broker stops."""
+        """Return the files to write before the broker stops."""
         return [Persist(name) for name in self._files]
 
     def committed_offsets(self) -> Selection:
@@ -289,7 +292,7 @@ class Broker:
         """Return the counters of this broker and of its tables."""
         state = self._state
         return BrokerStatistics(
-            requests_by_code=dict(self._request_counts),
+            requests_by_code={code: count for code, count in self._request_counts.items() if count},
             topics=state.topics.statistics(),
             groups=state.groups.statistics(),
             offsets=state.offsets.statistics(),
@@ -305,19 +308,19 @@ class Broker:
         """Assert the invariants of every table."""
         self._state.validate()
 
-    def _settle(self, request: RemotingCommand, outcome: Outcome) -> Outcome:
-        """Guard what runs later, and drop the answers that nobody waits for."""
+    def _settle(self, command: RemotingCommand, outcome: Outcome) -> Outcome:
+        """Guard the work that runs later, and drop the response to a one-way request."""
         if isinstance(outcome, RunInPool):
-            return RunInPool(outcome.work, partial(self._finish, request, outcome.finish))
-        if not request.is_oneway:
+            return RunInPool(outcome.work, partial(self._finish, command, outcome.finish))
+        if not command.is_oneway:
             return outcome
         if isinstance(outcome, HoldPull):
-            self._state.held.take(outcome.hold_id)
+            self._state.held.remove(outcome.hold_id)
         return None
 
     def _finish(
         self,
-        request: RemotingCommand,
+        command: RemotingCommand,
         finish: Callable[[Any, int], Outcome],
         result: Any,
         now_ms: int,
@@ -325,25 +328,26 @@ class Broker:
         try:
             outcome = finish(result, now_ms)
         except (ProtocolError, StoreError) as error:
-            outcome = error_answer(request, error)
-        return self._settle(request, outcome)
+            outcome = error_answer(command, error)
+        return self._settle(command, outcome)
 
     def _wake_one(self, hold_id: int, now_ms: int) -> None:
-        held = self._state.held.take(hold_id)
+        held = self._state.held.remove(hold_id)
         if held is None:
             return
+        command, channel = held.request.command, held.request.channel
+        request = Request(command, held.request.header, channel, now_ms)
         try:
-            outcome = resume_pull(self._state, held, now_ms)
+            outcome = pull_message(self._state, request, held)
         except (ProtocolError, StoreError) as error:
-            outcome = error_answer(held.request, error)
-        outcome = self._settle(held.request, outcome)
-        channel_id = held.channel.id
+            outcome = error_answer(command, error)
+        outcome = self._settle(command, outcome)
         if isinstance(outcome, RemotingCommand):
-            self._state.instructions.append(Push(channel_id, outcome))
+            self._state.instructions.append(Push(channel.id, outcome))
         elif outcome is not None:
-            self._state.instructions.append(Continue(channel_id, held.request, outcome))
+            self._state.instructions.append(Continue(channel.id, command, outcome))
 
 
-def _unsupported(request: RemotingCommand) -> RemotingCommand:
-    remark = unsupported_remark(request.code)
-    return answer(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+def _unsupported(command: RemotingCommand) -> RemotingCommand:
+    remark = unsupported_remark(command.code)
+    return answer(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)

@@ -1,23 +1,26 @@
-"""What the broker core hands to its shell: answers that must wait, and instructions.
+"""What the broker core hands to its shell: responses that have to wait, and instructions.
 
-``Broker.process`` returns one of four things. A RemotingCommand is the answer. None is no answer. A
-Deferred says what has to happen before there is an answer:
+``Broker.process`` returns a response, None for no response, or a Deferred. A Deferred says what has
+to happen before a response leaves:
 
 =================  =================================================================================
-AwaitFlush         the answer is ready and may leave once ``flushed >= physical_offset_end``
-HoldPull           nothing to read yet; the Broker kept the request under ``hold_id`` and asks the
-                   shell to give this note to PullHold, which says when to call ``Broker.wake``
+AwaitFlush         the response is ready and may leave once ``flushed >= physical_offset_end``
+HoldPull           nothing to read yet; the Broker keeps the request under ``hold_id``, the shell
+                   passes this note to PullHold, and PullHold decides when to call ``Broker.wake``
 RunInPool          ``work()`` would block: run it in a pool thread, then give its result to
                    ``finish`` on the Broker's own thread
-AwaitRegistration  the answer is ready and may leave once the name servers have been told
+AwaitRegistration  the response is ready and may leave once the name servers are notified
+AwaitDispatch      the request is not handled yet: call ``Broker.resume`` once the queues reach
+                   ``physical_offset``; see ``read_after_write``
 =================  =================================================================================
 
-Everything else the core wants done (pushes, files to write, routes to register) it appends to
-``Broker.instructions``, which the shell drains after each turn.
+Everything else that the core wants done (pushes, files to write, routes to register) it appends to
+``Broker.instructions``. The shell takes the instructions after each turn.
 
 Invariants:
-    - a Deferred or an Instruction never holds a socket: a connection is named by its channel id.
-    - a one-way request has no answer, however its work was deferred.
+    - a Deferred or an Instruction holds no socket. It names a connection by its channel id;
+      AwaitDispatch keeps the request's Channel for the handler.
+    - a one-way request has no response, however its work was deferred.
 
 Source: org.apache.rocketmq.broker.longpolling.PullRequest, CompletableFuture<PutMessageResult> and
     BrokerController.registerBrokerAll (4.9.3), turned into values.
@@ -25,35 +28,17 @@ Source: org.apache.rocketmq.broker.longpolling.PullRequest, CompletableFuture<Pu
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
+from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand
 
 
-class Channel(Protocol):
-    """One connection, as much of it as the core may know."""
-
-    @property
-    def id(self) -> int:
-        """Number of the connection, never used twice by one server."""
-        ...
-
-    @property
-    def remote_host(self) -> str:
-        """Numeric address of the peer."""
-        ...
-
-    @property
-    def remote_port(self) -> int:
-        """Port of the peer."""
-        ...
-
-
 class Lane(StrEnum):
-    """Class of requests that wait in one bounded queue, named as 4.9.3's executors."""
+    """A class of requests that wait in one bounded queue, named after 4.9.3's executors."""
 
     SEND = "send"
     PULL = "pull"
@@ -67,7 +52,7 @@ class Lane(StrEnum):
 
 
 class AwaitFlush(msgspec.Struct):
-    """A successful answer that waits for the disk (flushDiskType=SYNC_FLUSH and WAIT not false)."""
+    """A successful response that waits for the disk (flushDiskType=SYNC_FLUSH, WAIT not false)."""
 
     response: RemotingCommand
     physical_offset_end: int
@@ -75,17 +60,17 @@ class AwaitFlush(msgspec.Struct):
     failure: int = ResponseCode.FLUSH_DISK_TIMEOUT
 
     def timed_out(self) -> RemotingCommand:
-        """Return the answer for ``now_ms >= deadline_ms``: the failure code with the full header.
+        """Return the response at the deadline: the failure code with the full header.
 
-        The message is in the log and may yet become durable, so clients get its id and offset.
+        The message is in the log and may still become durable, so the client gets id and offset.
         """
         self.response.code = self.failure
         return self.response
 
     def flush_failed(self, remark: str) -> RemotingCommand:
-        """Return the answer after a flush that reported an error.
+        """Return the response after a flush that reported an error.
 
-        4.9.3 answers success here. Code 1 makes a producer send the message again elsewhere.
+        4.9.3 answers SUCCESS here. Code 1 makes the producer send the message again elsewhere.
         """
         self.response.code = ResponseCode.SYSTEM_ERROR
         self.response.remark = remark
@@ -96,8 +81,8 @@ class AwaitFlush(msgspec.Struct):
 class HoldPull(msgspec.Struct, frozen=True):
     """A note for PullHold: wake ``hold_id`` when the queue reaches beyond ``queue_offset``.
 
-    ``codes`` are the tag hashes the pull accepts, None for all, and for a filter by properties. It
-    is a hint that saves wakes: the Broker filters again.
+    ``codes`` are the tag hashes that the pull accepts. None accepts all, and stands for a filter by
+    properties. The hint saves wakes: the Broker filters again.
     """
 
     hold_id: int
@@ -113,7 +98,7 @@ class RunInPool(msgspec.Struct, frozen=True):
 
     ``work`` only reads the store and touches no table of the core, so any thread may run it.
     ``finish(result, now_ms)`` runs on the Broker's thread and returns what ``process`` would have.
-    If ``work`` raises, the shell answers ``Broker.error_answer(request, error)``.
+    If ``work`` raises, the shell responds with ``error_answer(request, error)``.
     """
 
     work: Callable[[], Any]
@@ -121,20 +106,28 @@ class RunInPool(msgspec.Struct, frozen=True):
 
 
 class AwaitRegistration(msgspec.Struct, frozen=True):
-    """A ready answer that waits until the name servers know the topic table, or did not answer.
+    """A ready response that waits until the name servers have the topic table, or do not respond.
 
-    Whoever creates a topic asks for its route next. A RegisterBroker comes with it.
+    A client that creates a topic asks for its route next. A RegisterBroker comes with this.
 
-    oneway: as of that RegisterBroker; it is enough then that the registration was sent. 4.9.3 sends
-        it on the thread that answers, so that it is ahead of what the client does next.
+    oneway: as in that RegisterBroker: the response only waits until the registration was sent.
+        4.9.3 sends it on the thread that responds, before the client can ask for the route.
     """
 
     response: RemotingCommand
     oneway: bool = False
 
 
-Deferred: TypeAlias = AwaitFlush | HoldPull | RunInPool | AwaitRegistration
-Outcome: TypeAlias = RemotingCommand | AwaitFlush | HoldPull | RunInPool | AwaitRegistration | None
+class AwaitDispatch(msgspec.Struct, frozen=True):
+    """A request that is handled once the queues reach ``physical_offset``, or at its deadline."""
+
+    request: Request[Any]
+    physical_offset: int
+    deadline_ms: int
+
+
+Deferred: TypeAlias = AwaitFlush | HoldPull | RunInPool | AwaitRegistration | AwaitDispatch
+Outcome: TypeAlias = RemotingCommand | Deferred | None
 
 
 class Push(msgspec.Struct, frozen=True):
@@ -145,7 +138,7 @@ class Push(msgspec.Struct, frozen=True):
 
 
 class Continue(msgspec.Struct, frozen=True):
-    """A held pull was woken and has to be deferred: treat it as ``process`` having returned it."""
+    """A held pull was woken and has to wait again: treat this as the outcome of ``process``."""
 
     channel_id: int
     request: RemotingCommand
@@ -155,18 +148,17 @@ class Continue(msgspec.Struct, frozen=True):
 class RegisterBroker(msgspec.Struct, frozen=True):
     """Register with every name server, the whole topic table.
 
-    4.9.3 sends single topics as increments with the table's new version. When an earlier
-    registration was lost, that makes a name server believe it is up to date without the lost
-    topic; so we never do.
+    4.9.3 sends single topics as increments with the table's new version. After a lost registration
+    a name server would then take itself for up to date without the lost topic.
 
-    oneway: do not wait for the answers, as for a topic that a send has created.
+    oneway: do not wait for the responses, as for a topic that a send has created.
     """
 
     oneway: bool
 
 
 class Persist(msgspec.Struct, frozen=True):
-    """Write what ``Broker.snapshot(name)`` makes to the config file of that name.
+    """Write the text of ``Broker.snapshot(name)`` to the config file of that name.
 
     The names are the stems of 4.9.3's files: topics, subscriptionGroup, consumerOffset (or
     lmqConsumerOffset), delayOffset, consumerFilter.
@@ -176,7 +168,7 @@ class Persist(msgspec.Struct, frozen=True):
 
 
 class ReadAhead(msgspec.Struct, frozen=True):
-    """Have a stretch of the log in the page cache; nobody waits for it."""
+    """Read a part of the log into the page cache; no request waits for it."""
 
     physical_offset: int
     length_bytes: int
@@ -189,13 +181,13 @@ class CloseChannel(msgspec.Struct, frozen=True):
 
 
 class ForgetHolds(msgspec.Struct, frozen=True):
-    """Tell PullHold to drop these holds: their connection is gone or they were answered."""
+    """Notify PullHold that these holds are over: their connection is closed."""
 
     hold_ids: tuple[int, ...]
 
 
 class Appender(StrEnum):
-    """A log that the core has lines for, by the name of its member of ``telemetry.logs.Log``."""
+    """A log that the core writes lines to: the name of a member of ``telemetry.logs.Log``."""
 
     REBALANCE_LOCK = "REBALANCE_LOCK"
     FILTER = "FILTER"
@@ -203,7 +195,7 @@ class Appender(StrEnum):
 
 
 class WriteLine(msgspec.Struct, frozen=True):
-    """Write a line to a log; of more than some a second the shell may leave out the rest."""
+    """Write a line to a log. The shell may drop lines above a rate limit."""
 
     appender: Appender
     event: str

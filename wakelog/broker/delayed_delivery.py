@@ -60,8 +60,8 @@ class DelayedDelivery:
         self._corrected_count = 0
         self.parked_count = 0
 
-    def note_parked(self) -> None:
-        """Note that a message was put into a queue of the schedule topic."""
+    def count_parked(self) -> None:
+        """Count a message that was put into a queue of the schedule topic."""
         self.parked_count += 1
 
     def offsets(self) -> dict[int, int]:

@@ -1,12 +1,12 @@
 """HeldRequests: the pull requests that wait in the Broker while PullHold watches their queues.
 
-A request is added when a pull found nothing and may wait, taken out when it is woken, and put back
-under its old id and deadline when the wake was in vain. Ids are never used twice, so a wake that
-comes late, or from a PullHold of before, finds nothing and does nothing.
+A request is added when a pull found nothing and may wait. It is removed when it is woken, and put
+back under its old id and deadline if it found nothing. Ids are never used twice, so a late wake, or
+one from an earlier PullHold, finds nothing and does nothing.
 
 Invariants:
-    - ``hold`` keeps at most ``holds_max`` requests; one more is answered at once instead. What
-      ``put_back`` returns had its place before.
+    - ``hold`` keeps at most ``holds_max`` requests; a request above that gets its response at once.
+      A request that ``put_back`` returns already had its place.
     - ``_by_channel`` has exactly the ids of ``_held``, each under its own channel.
 
 Source: org.apache.rocketmq.broker.longpolling.{PullRequest, ManyPullRequest} (4.9.3).
@@ -14,24 +14,24 @@ Source: org.apache.rocketmq.broker.longpolling.{PullRequest, ManyPullRequest} (4
 
 import msgspec
 
-from wakelog.broker.decision import Channel, HoldPull
+from wakelog.broker.decision import HoldPull
 from wakelog.broker.pull_hold import HOLDS_MAX
-from wakelog.protocol.command import RemotingCommand
+from wakelog.network.request import Request
+from wakelog.protocol.headers.pull import PullMessageRequestHeader
 
 
 class HeldRequest(msgspec.Struct, frozen=True):
-    """One waiting pull: who asked, what, since when, and what was told to PullHold."""
+    """One waiting pull, the note that PullHold has of it, and the time since when it waits."""
 
-    request: RemotingCommand
-    channel: Channel
+    request: Request[PullMessageRequestHeader]
     note: HoldPull
     held_ms: int
 
     def is_over(self, now_ms: int, grace_ms: int = 0) -> bool:
-        """Tell whether it has waited for long enough.
+        """Return whether it has waited long enough.
 
-        A time before it was held is that of a clock that was set back since: who waits for the
-        deadline then waits for so much longer.
+        A time before `held_ms` means that the clock was set back: waiting for the deadline would
+        take that much longer.
         """
         return not self.held_ms <= now_ms < self.note.deadline_ms + grace_ms
 
@@ -40,7 +40,7 @@ class HeldRequests:
     """Waiting pulls by hold id and by connection."""
 
     def __init__(self, holds_max: int = HOLDS_MAX) -> None:
-        """Start with nobody waiting."""
+        """Start empty."""
         self._holds_max = holds_max
         self._held: dict[int, HeldRequest] = {}
         self._by_channel: dict[int, set[int]] = {}
@@ -52,28 +52,27 @@ class HeldRequests:
 
     def hold(
         self,
-        request: RemotingCommand,
-        channel: Channel,
+        request: Request[PullMessageRequestHeader],
         *,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
         held_ms: int,
         deadline_ms: int,
         codes: frozenset[int] | None,
     ) -> HoldPull | None:
-        """Keep a request and return the note for PullHold, or None when too many wait already."""
+        """Keep a request and return the note for PullHold, or None if too many wait already."""
         if len(self._held) >= self._holds_max:
             return None
-        note = HoldPull(self._next_id, topic, queue_id, queue_offset, deadline_ms, codes)
+        header = request.header
+        note = HoldPull(
+            self._next_id, header.topic, header.queue_id, header.queue_offset, deadline_ms, codes
+        )
         self._next_id += 1
-        self._add(HeldRequest(request, channel, note, held_ms))
+        self._add(HeldRequest(request, note, held_ms))
         return note
 
     def put_back(self, held: HeldRequest, *, queue_offset: int | None = None) -> HoldPull:
-        """Keep a request that was woken in vain; its id and deadline stay what they were.
+        """Keep a woken request that found nothing, under its old id and deadline.
 
-        queue_offset: behind what it has looked at, if it is to be woken by what comes there.
+        queue_offset: after the messages that its filter refused; None if there were none.
         """
         if queue_offset is not None:
             note = msgspec.structs.replace(held.note, queue_offset=queue_offset)
@@ -81,14 +80,14 @@ class HeldRequests:
         self._add(held)
         return held.note
 
-    def take(self, hold_id: int) -> HeldRequest | None:
+    def remove(self, hold_id: int) -> HeldRequest | None:
         """Remove and return a request, None if it is no longer held."""
         held = self._held.pop(hold_id, None)
         if held is not None:
-            ids = self._by_channel[held.channel.id]
+            ids = self._by_channel[held.request.channel.id]
             ids.discard(hold_id)
             if not ids:
-                del self._by_channel[held.channel.id]
+                del self._by_channel[held.request.channel.id]
         return held
 
     def forget_channel(self, channel_id: int) -> tuple[int, ...]:
@@ -99,7 +98,7 @@ class HeldRequests:
         return ids
 
     def get(self, hold_id: int) -> HeldRequest | None:
-        """Return a request that stays held, None if it is no longer."""
+        """Return a request without removing it, None if it is no longer held."""
         return self._held.get(hold_id)
 
     def notes(self) -> list[HoldPull]:
@@ -111,10 +110,10 @@ class HeldRequests:
         by_channel: dict[int, set[int]] = {}
         for hold_id, held in self._held.items():
             assert hold_id == held.note.hold_id < self._next_id
-            by_channel.setdefault(held.channel.id, set()).add(hold_id)
+            by_channel.setdefault(held.request.channel.id, set()).add(hold_id)
         assert by_channel == self._by_channel
 
     def _add(self, held: HeldRequest) -> None:
         assert held.note.hold_id not in self._held
         self._held[held.note.hold_id] = held
-        self._by_channel.setdefault(held.channel.id, set()).add(held.note.hold_id)
+        self._by_channel.setdefault(held.request.channel.id, set()).add(held.note.hold_id)

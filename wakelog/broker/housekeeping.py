@@ -1,4 +1,4 @@
-"""What a broker does by time, as a table: period and task.
+"""The periodic tasks of a broker, as a table: period and task.
 
     period                           task
     flushConsumerOffsetInterval      have the consumer offsets written, if they moved
@@ -7,12 +7,12 @@
     10 s                             have the filters by expression written, if they changed
     registerNameServerPeriod         register again, at least every 60 s and at most every 10 s
     10 s                             close the connections of clients without a heartbeat
-    60 s                             drop queue locks that anyone could take
-    1 s                              look after held pulls
+    60 s                             drop expired queue locks
+    1 s                              check held pulls
 
-The last is the net under PullHold: a pull whose deadline passed, or was moved away by a clock that
-was set back, or whose queue grew without anybody saying so, is run again. It looks at a bounded
-number of pulls a time, round after round.
+The last task backs up PullHold. It runs a pull again whose deadline has passed or was moved by a
+clock that was set back, or whose queue has grown without a notification. Each run checks a bounded
+number of pulls.
 
 Source: org.apache.rocketmq.broker.BrokerController.start and initialize (their scheduled tasks),
 ClientHousekeepingService, PullRequestHoldService.checkHoldRequest (4.9.3).
@@ -23,17 +23,17 @@ from collections.abc import Callable
 from wakelog.broker.decision import CloseChannel, Persist, RegisterBroker
 from wakelog.broker.state import BrokerState
 
-PERSIST_DELAYS_MS_MAX = 1_000  # what was delivered since is delivered again after a kill
+PERSIST_DELAYS_MS_MAX = 1_000  # messages delivered since are delivered again after a kill
 EXPIRE_CLIENTS_MS = 10_000
 EXPIRE_LOCKS_MS = 60_000
-LOOK_AFTER_HELD_MS = 1_000
+CHECK_HELD_MS = 1_000
 PERSIST_FILTERS_MS = 10_000
 REGISTER_MS_MIN = 10_000
 REGISTER_MS_MAX = 60_000
 
-HELD_LOOK_COUNT_MAX = 1_000  # about 1 ms: one look at a queue's end each
-DEADLINE_GRACE_MS = 500  # PullHold's own wake is on its way at the deadline
-ROUND_MS_MIN = 5_000  # 4.9.3's interval of looking at every held pull
+HELD_CHECK_COUNT_MAX = 1_000  # about 1 ms: one read of a queue's end each
+DEADLINE_GRACE_MS = 500  # PullHold's own wake is in flight at the deadline
+ROUND_MS_MIN = 5_000  # how often 4.9.3 checks every held pull
 
 
 class Housekeeping:
@@ -52,7 +52,7 @@ class Housekeeping:
             (self._register_period_ms, self._register),
             (lambda: EXPIRE_CLIENTS_MS, self._expire_clients),
             (lambda: EXPIRE_LOCKS_MS, state.locks.expire),
-            (lambda: LOOK_AFTER_HELD_MS, self._look_after_held),
+            (lambda: CHECK_HELD_MS, self._check_held),
         ]
         self._began_ms = [now_ms] * len(self._tasks)
         self._due_ms = [now_ms + period_ms() for period_ms, _ in self._tasks]
@@ -60,7 +60,7 @@ class Housekeeping:
     def tick(self, now_ms: int) -> None:
         """Run the tasks that are due."""
         for index, (period_ms, task) in enumerate(self._tasks):
-            # Before a period began is only a clock that was set back since.
+            # A time before the period began means that the clock was set back.
             if not self._began_ms[index] <= now_ms < self._due_ms[index]:
                 self._began_ms[index] = now_ms
                 self._due_ms[index] = now_ms + period_ms()
@@ -99,19 +99,21 @@ class Housekeeping:
         for channel_id in sorted(set(expired)):
             self._state.instructions.append(CloseChannel(channel_id))
 
-    def _look_after_held(self, now_ms: int) -> None:
+    def _check_held(self, now_ms: int) -> None:
         held = self._state.held
         if not self._round and not 0 <= now_ms - self._round_began_ms < ROUND_MS_MIN:
             self._round = [note.hold_id for note in held.notes()]
             self._round_began_ms = now_ms
-        looked_at, self._round = (
-            self._round[:HELD_LOOK_COUNT_MAX],
-            self._round[HELD_LOOK_COUNT_MAX:],
+        checked, self._round = (
+            self._round[:HELD_CHECK_COUNT_MAX],
+            self._round[HELD_CHECK_COUNT_MAX:],
         )
-        for hold_id in looked_at:
+        for hold_id in checked:
             one = held.get(hold_id)
             if one is None:
                 continue
-            reach = self._state.store.max_queue_offset(one.note.topic, one.note.queue_id)
-            if reach > one.note.queue_offset or one.is_over(now_ms, DEADLINE_GRACE_MS):
+            # None: only the disk has the end. The pull is run again, and reads it in the pool.
+            end = self._state.store.max_queue_offset_nowait(one.note.topic, one.note.queue_id)
+            has_grown = end is None or end > one.note.queue_offset
+            if has_grown or one.is_over(now_ms, DEADLINE_GRACE_MS):
                 self._wake(hold_id, now_ms)

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from wakelog.broker.decision import Channel
+from wakelog.network.handler import Channel
 from wakelog.protocol.bodies import (
     CONSUME_PASSIVELY,
     FROM_LAST_OFFSET,

@@ -1,8 +1,7 @@
 """BrokerState: what the processors of one broker share.
 
 The tables, the store, the configuration and the list of instructions. A processor is a function of
-a state, a request, a channel and ``now_ms``, and keeps nothing itself. Only ``broker.Broker`` makes
-a state.
+a state and a Request, and keeps nothing itself. Only ``broker.Broker`` makes a state.
 
 Source: org.apache.rocketmq.broker.BrokerController's fields (4.9.3).
 """
@@ -33,7 +32,7 @@ from wakelog.storage.read.read_ahead_windows import ReadAheadWindows
 
 
 class BrokerState:
-    """Everything a processor may look at or change."""
+    """Everything that a processor may read or change."""
 
     def __init__(
         self, settings: BrokerSettings, store: MessageStore, random: Random, now_ms: int
@@ -73,7 +72,7 @@ class BrokerState:
         self._push_count = 0
 
     def find_group(self, group: str, now_ms: int) -> SubscriptionGroupConfig:
-        """Return a group, made if that is allowed.
+        """Return a group, created if that is allowed.
 
         Raises: RemoteProtocolError with code 26 and 4.9.3's remark of a send.
         """
@@ -85,8 +84,8 @@ class BrokerState:
             )
         return found
 
-    def tell_consumers(self, change: GroupChange | None, *, enabled: bool = True) -> None:
-        """Tell the connections of a changed group to share out its queues anew (code 40)."""
+    def notify_consumers(self, change: GroupChange | None, *, enabled: bool = True) -> None:
+        """Push code 40 to the connections of a changed group: they rebalance its queues."""
         if change is None or not (enabled and self.config.notify_consumer_ids_changed_enable):
             return
         for channel_id in change.channel_ids:
@@ -100,7 +99,7 @@ class BrokerState:
             self.instructions.append(Push(channel_id, notification))
 
     def forget_filters(self, change: GroupChange | None, now_ms: int) -> None:
-        """Take over that clients left a group: without any, nothing is filtered for it."""
+        """Drop the filters of a group that its last client has left."""
         if change is not None and not change.channel_ids:
             self.filters.unregister(change.group, now_ms)
 

@@ -1,16 +1,16 @@
-"""Requests: what a broker's requests go through, from the server's turn to their answers.
+"""Requests: carries the requests of a broker from the server's turn to their responses.
 
-It carries and does not decide. A request goes from the server to the core; what the core defers is
-kept here until the watermark, the neighbour or the pool answers; what the core instructs is done.
+It decides nothing. A request goes from the server to the core. A request that the core defers stays
+here until the watermark, the service or the pool responds. Instructions of the core are executed.
 
-    a turn   process ..., then end_of_turn: write what was put, say how far the log reaches
+    a turn   process ..., then end_of_turn: write what was put, publish how far the log reaches
 
 Everything but the work of `RunInPool` runs on the loop's thread.
 
 Invariants:
-    - Reput knows a filter before it may read what was put after the filter was registered.
-    - no answer leaves before `write_pending` returned after its put: the server's turn sees to
-      that, and whatever else puts calls `end_of_turn` before it lets an answer go.
+    - Reput has a filter before it may read a message that was put after its registration.
+    - no response leaves before `write_pending` has returned after its put: the server's turn
+      ensures that, and every other put calls `end_of_turn` before its response.
 
 Source: org.apache.rocketmq.broker.BrokerController.registerProcessor (4.9.3).
 """
@@ -26,7 +26,6 @@ from typing import Any
 from wakelog.actors.broker.filter_file import FilterPublisher
 from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.actors.broker.name_servers import NameServers
-from wakelog.actors.broker.queue_looks import LOOK_SECONDS, AwaitDispatch, QueueLooks
 from wakelog.actors.broker.request_times import RequestTimes
 from wakelog.actors.broker.table_files import TableFiles
 from wakelog.actors.broker.work_pool import WorkPool
@@ -34,6 +33,7 @@ from wakelog.actors.services.broker_services import BrokerServices
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker.broker import Broker
 from wakelog.broker.decision import (
+    AwaitDispatch,
     AwaitFlush,
     CloseChannel,
     Continue,
@@ -41,7 +41,6 @@ from wakelog.broker.decision import (
     ForgetHolds,
     HoldPull,
     Instruction,
-    Lane,
     Outcome,
     Persist,
     Push,
@@ -51,16 +50,13 @@ from wakelog.broker.decision import (
     WriteLine,
 )
 from wakelog.broker.error_answer import error_answer
-from wakelog.broker.processors import PROCESSORS
+from wakelog.broker.read_after_write import CHECK_SECONDS
 from wakelog.network.handler import Channel, Reply
 from wakelog.network.server import Server
 from wakelog.protocol.command import RemotingCommand
 from wakelog.storage.errors import NotWriteable
 from wakelog.storage.message_store import MessageStore
 from wakelog.telemetry.logs import LineBudget, Log, logger
-
-SENDS = frozenset(code for code, row in PROCESSORS.items() if row.lane is Lane.SEND)
-"""Whoever sends does not look at queues."""
 
 
 class Requests:
@@ -77,7 +73,7 @@ class Requests:
     ) -> None:
         """Carry nothing until `begin`.
 
-        set_timer: told when somebody waits who may give up earlier than all before.
+        set_timer: called when the earliest deadline of a waiting response may have changed.
         """
         self._loop = asyncio.get_running_loop()
         self._links = links
@@ -86,7 +82,6 @@ class Requests:
         self._name_servers = name_servers
         self._set_timer = set_timer
         self._times = RequestTimes()
-        self._looks = QueueLooks()
         self._notes: list[HoldPull] = []
         self._has_failed = False
         self._parked_count = 0
@@ -102,9 +97,9 @@ class Requests:
         *,
         published: FilterPublisher | None,
     ) -> None:
-        """Take requests of `server` to `broker` from now on.
+        """Carry requests from `server` to `broker` from now on.
 
-        published: where Reput reads the filters of groups, if it is to calculate bitmaps.
+        published: where Reput reads the filters of groups; None if it calculates no bitmaps.
         """
         self._published = published
         self._server = server
@@ -112,39 +107,26 @@ class Requests:
         self._store = store
         self._progress = progress
 
-    def process(
-        self, request: RemotingCommand, channel: Channel, now_ms: int
-    ) -> Outcome | AwaitDispatch:
-        """Ask the core, or let the request wait for what was acknowledged before it."""
+    def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
+        """Hand a request to the core, with the latest progress of dispatch."""
         self._links.dispatch.look()
-        if request.code not in SENDS:
-            until = self._looks.wait(
-                request,
-                dispatched=self._store.dispatched,
-                readable=self._progress.readable,
-                now_ms=now_ms,
-                entries_ahead=self._broker.entries_ahead,
-            )
-            if until is not None:
-                self._links.dispatch.hurry()
-                return until
-        return self._process(request, channel, now_ms)
-
-    def _process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
         began = self._times.began()
         outcome = self._broker.process(request, channel, now_ms)
-        self._times.processed(request, began)
+        if type(outcome) is AwaitDispatch:
+            self._links.dispatch.hurry()
+        else:
+            self._times.processed(request, began)
         return outcome
 
     def channel_closed(self, channel: Channel, now_ms: int) -> None:
-        """Tell the core."""
+        """Notify the core."""
         self._broker.channel_closed(channel, now_ms)
 
     def end_of_turn(self) -> None:
-        """Write what was put, say how far the log reaches, do what the core instructed.
+        """Write what was put, publish how far the log reaches, carry out the instructions.
 
         Raises: NotWriteable, once; nothing put in this turn may then be acknowledged. Later turns
-            put nothing, and their answers are about what was written before.
+            put nothing, and their responses are about earlier writes.
         """
         if self._published is not None:
             self._published.publish(self._broker.filters)
@@ -160,7 +142,7 @@ class Requests:
                         self._links.parked(appended)
         except NotWriteable as error:
             self._has_failed = True
-            # Their time would run out with code 10, which a client takes for stored.
+            # At their deadline they would get code 10, which means that the message is stored.
             self._progress.waiters.unwritten(self._progress.appended, str(error))
             raise
         finally:
@@ -173,39 +155,39 @@ class Requests:
                     self._do(instruction)
 
     def end_of_turn_logged(self) -> None:
-        """End what was no turn of the server's; a failure is told to who asks next."""
+        """End work that was no turn of the server; the next request reports a failure."""
         try:
             self.end_of_turn()
         except NotWriteable as error:
             self._store_errors.error("log not writeable", cause=str(error))
 
     def wake(self, hold_ids: Sequence[int]) -> None:
-        """Run held pulls again and send what they found."""
+        """Run held pulls again and send their responses."""
         began = self._times.began()
         self._broker.wake(hold_ids, wall_ms())
         self._times.woken(began, len(hold_ids))
         self.end_of_turn_logged()
 
     def statistics(self) -> dict[str, Any]:
-        """Return how long requests took, and how many waited for the queues."""
+        """Return how long requests took, and how many waited for dispatch."""
         return {
             "durations": self._times.statistics(),
-            "queue_looks": {"waited_count": self._looks.waited_count},
+            "read_after_write": {"waited_count": self._broker.read_after_write.waited_count},
         }
 
-    def defer(
-        self,
-        outcome: Deferred | AwaitDispatch,
-        request: RemotingCommand,
-        channel: Channel,
-        reply: Reply,
+    def on_deferred(
+        self, outcome: Deferred, request: RemotingCommand, _channel: Channel, reply: Reply
     ) -> None:
-        """Keep a request until what it waits for has come."""
+        """Keep a request of the server's turn until its response is ready."""
+        self._defer(outcome, request, reply)
+
+    def _defer(self, outcome: Deferred, request: RemotingCommand, reply: Reply) -> None:
         match outcome:
             case AwaitDispatch():
-                if not self._looks:
-                    self._loop.call_later(LOOK_SECONDS, self._look_again)
-                self._looks.add(outcome, partial(self._take_up, request, channel, reply))
+                gate = self._broker.read_after_write
+                if not gate:
+                    self._loop.call_later(CHECK_SECONDS, self._check_dispatch)
+                gate.add(outcome, partial(self._resume, outcome, reply))
             case HoldPull():
                 self._notes.append(outcome)
             case AwaitFlush():
@@ -219,23 +201,26 @@ class Requests:
                 answer = partial(reply, outcome.response)
                 self._name_servers.after_registration(answer, oneway=outcome.oneway)
 
-    def _look_again(self) -> None:
-        """Take up requests that wait for the queues: nobody rings when those have grown."""
+    def _check_dispatch(self) -> None:
+        """Resume requests that wait for dispatch. No notification comes when the queues grow."""
         self._links.dispatch.look()
-        self._looks.take_up(dispatched=self._store.dispatched, now_ms=wall_ms())
-        if self._looks:
-            self._loop.call_later(LOOK_SECONDS, self._look_again)
+        gate = self._broker.read_after_write
+        gate.resume_due(wall_ms())
+        if gate:
+            self._loop.call_later(CHECK_SECONDS, self._check_dispatch)
 
-    def _take_up(self, request: RemotingCommand, channel: Channel, reply: Reply) -> None:
-        """Process a request that has waited for the queues."""
+    def _resume(self, deferred: AwaitDispatch, reply: Reply) -> None:
+        request = deferred.request.command
+        began = self._times.began()
         try:
-            outcome = self._process(request, channel, wall_ms())
+            outcome = self._broker.resume(deferred, wall_ms())
         except Exception as error:
             outcome = error_answer(request, error)
+        self._times.processed(request, began)
         self._settle(request, reply, outcome)
 
     def _settle(self, request: RemotingCommand, reply: Reply, outcome: Outcome) -> None:
-        """Take in what work in the pool, or a held pull, came to."""
+        """Give the response to a request that was resumed or ran in the pool, or defer it again."""
         try:
             self.end_of_turn()
         except NotWriteable as error:
@@ -243,7 +228,7 @@ class Requests:
         if outcome is None or isinstance(outcome, RemotingCommand):
             reply(outcome)
             return
-        self.defer(outcome, request, _GONE, reply)
+        self._defer(outcome, request, reply)
         self._server.schedule_turn()
 
     def _do(self, instruction: Instruction) -> None:
@@ -252,7 +237,7 @@ class Requests:
                 self._server.push(channel_id, command)
             case Continue(channel_id, request, deferred):
                 reply = partial(self._reply_to, channel_id)
-                self.defer(deferred, request, _GONE, reply)
+                self._defer(deferred, request, reply)
                 self._server.schedule_turn()
             case Persist(name):
                 self._tables.save_soon(self._broker, name)
@@ -271,18 +256,3 @@ class Requests:
     def _reply_to(self, channel_id: int, response: RemotingCommand | None) -> None:
         if response is not None:
             self._server.push(channel_id, response)
-
-
-class _NoChannel:
-    """Stands for the connection of a request that went on after its turn: nobody looks at it."""
-
-    id = -1
-    remote_host = ""
-    remote_port = 0
-
-    def push(self, command: RemotingCommand) -> bool:
-        """Refuse: what goes on pushes through the server, by the connection's id."""
-        raise AssertionError("a request that went on pushes nothing")
-
-
-_GONE = _NoChannel()

@@ -45,8 +45,8 @@ from wakelog.broker.config import PORTS_BELOW
 from wakelog.broker.decision import HoldPull
 from wakelog.broker.error_answer import error_answer
 from wakelog.broker.lane_table import broker_lanes
-from wakelog.broker.processors import PROCESSORS
-from wakelog.broker.processors.queue_progress import measure
+from wakelog.broker.processors.table import PROCESSORS
+from wakelog.broker.queue_progress import measure
 from wakelog.broker.schedule import DueMessage
 from wakelog.network.connection import Connection
 from wakelog.network.lanes import Lanes
@@ -160,7 +160,9 @@ class BrokerService:
         self._store_id = opened.store_id
         write_recovery(store.recovery)
         self._state_log = StateLog(steady_ms())
-        self.broker = Broker(self._settings, store, wall_ms())
+        self.broker = Broker(
+            self._settings, store, wall_ms(), readable=lambda: self._progress.readable
+        )
         self._tables.load_all(self.broker, self.store.kept_config)
         store_id = uuid.UUID(self._store_id)
         self._epoch = self._links.open(self, store, store_id=store_id, epoch_min=wall_ms())
@@ -198,13 +200,17 @@ class BrokerService:
         )
         lanes = self._lanes = Lanes[Connection](
             broker_lanes(self._settings.broker),
-            lane_of_code={code: row.lane.value for code, row in PROCESSORS.items()},
+            lane_of_code={code: row.lane for code, row in PROCESSORS.items()},
             default_lane="admin",
             bytes_max=limits.lane_bytes_max,
         )
         requests = self._requests
         return Server(
-            requests, lanes, limits=limits, on_deferred=requests.defer, answer_error=error_answer
+            requests,
+            lanes,
+            limits=limits,
+            on_deferred=requests.on_deferred,
+            answer_error=error_answer,
         )
 
     async def _wait_dispatched(self) -> None:

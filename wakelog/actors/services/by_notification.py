@@ -28,7 +28,7 @@ from wakelog.broker.decision import HoldPull
 
 PACE_SECONDS = 0.02
 """A step costs Reput as much as 10 messages do. Whoever looks at queues waits for what was
-acknowledged before (`broker/queue_looks.py`), and has the notification rung."""
+acknowledged before (`broker/read_after_write.py`), and has the notification rung."""
 
 
 class BellDispatch:

@@ -1,8 +1,7 @@
 """The message a master writes to OFFSET_MOVED_EVENT when it corrects a pull's offset.
 
-Its tag and key are the consumer group, its hosts the broker's own address, its body says which
-queue moved from where to where. Operators watch this topic to learn of consumers that lost
-messages.
+Its tag and key are the consumer group, its hosts the broker's own address. Its body has the queue
+and both offsets. Operators watch this topic to find consumers that lost messages.
 
 Source: org.apache.rocketmq.broker.processor.PullMessageProcessor.generateOffsetMovedEvent (4.9.3).
 """
@@ -19,14 +18,14 @@ from wakelog.storage.log.append import MessageDraft
 def write_offset_moved_event(
     state: BrokerState, header: PullMessageRequestHeader, offset_new: int, now_ms: int
 ) -> None:
-    """Put the event; a store that takes no messages loses it, as in 4.9.3."""
+    """Put the event; a store that refuses it loses it, as in 4.9.3."""
     group = header.consumer_group
     queue = MessageQueue(header.topic, state.config.broker_name, header.queue_id)
     draft = MessageDraft(
         topic=OFFSET_MOVED_EVENT,
         queue_id=0,
         body=encode_body(OffsetMovedEvent(group, queue, header.queue_offset, offset_new)),
-        # 4.9.3 says "not delayed" in so many words.
+        # 4.9.3 writes level 0 for a message that is not delayed.
         properties_text=encode_properties({TAGS: group, KEYS: group, DELAY: "0"}),
         born_timestamp_ms=now_ms,
         born_host=state.store_host,

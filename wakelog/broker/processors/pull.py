@@ -1,14 +1,13 @@
 """Code 11: messages of one queue from one offset on, now or when there are any.
 
-A pull goes through three steps. ``_admit`` checks group, topic, queue and subscription, in
-4.9.3's order and with its codes. The store is asked without waiting for the disk, and by a pool
-thread if that is not enough. ``_answer`` turns what was found into a code, holds the pull if it
-may wait, and takes over the offset that the client commits with it.
+A pull goes through three steps. ``_admit`` checks group, topic, queue and subscription, in 4.9.3's
+order and with its codes. The store is read without waiting for the disk, and by a pool thread if
+that is not enough. ``_finish`` turns the result into a code, holds the pull if it may wait, and
+commits the offset that the client sent with it.
 
-A held pull that was woken goes through all of it again, because permissions and subscriptions
-may have changed meanwhile; it commits no offset. If its deadline has not come and there was nothing
-for it, it is held again: where it was when its queue has no more, behind what it does not want when
-that is all that came.
+A held pull that was woken goes through all of it again, because permissions and subscriptions may
+have changed; it commits no offset. Before its deadline, a pull that found nothing is held again: at
+its old offset if its queue has no more, else after the messages that its filter refused.
 
     status of the store                            code
     FOUND                                          SUCCESS
@@ -16,29 +15,29 @@ that is all that came.
     OFFSET_OVERFLOW_ONE, OFFSET_FOUND_NULL         PULL_NOT_FOUND, which may wait
     NO_MESSAGE_IN_QUEUE, NO_MATCHED_LOGIC_QUEUE    PULL_NOT_FOUND from offset 0, else as below
     OFFSET_TOO_SMALL, OFFSET_OVERFLOW_BADLY        PULL_OFFSET_MOVED; on a slave, which corrects
-                                                   nobody, PULL_RETRY_IMMEDIATELY
+                                                   no client, PULL_RETRY_IMMEDIATELY
 
-Source: org.apache.rocketmq.broker.processor.PullMessageProcessor (4.9.3). There whoever wakes has
-looked at the filter, by the properties too (PullRequestHoldService#notifyMessageArriving), and the
-look every five seconds, which has not, wakes in vain: then the client is answered without messages.
-Here whoever wakes knows of tags at most, and a pull that was woken looks for itself.
+Source: org.apache.rocketmq.broker.processor.PullMessageProcessor (4.9.3). There an arrival tests
+the whole filter before it wakes a pull (PullRequestHoldService#notifyMessageArriving). The check
+every five seconds does not, and then answers the client without messages. Here an arrival tests
+tags at most, and the woken pull reads for itself.
 """
 
 from functools import partial
 
 import msgspec
 
-from wakelog.broker.decision import Channel, Outcome, ReadAhead, RunInPool
+from wakelog.broker.decision import Outcome, ReadAhead, RunInPool
 from wakelog.broker.held_requests import HeldRequest
 from wakelog.broker.names import FAQ_HINT
 from wakelog.broker.processors.offset_moved import write_offset_moved_event
 from wakelog.broker.processors.pull_filter import PullFilter, find_filter
 from wakelog.broker.state import BrokerState
+from wakelog.network.request import Request
 from wakelog.protocol.bodies import SubscriptionGroupConfig
 from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.command import answer
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.ext_fields import read_header
 from wakelog.protocol.headers.pull import PullMessageRequestHeader
 from wakelog.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND, is_readable
 from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES
@@ -65,37 +64,25 @@ assert CODES.keys() == set(GetStatus)
 
 
 class _Pull(msgspec.Struct):
-    """One pull under way."""
+    """One pull in progress."""
 
-    request: RemotingCommand
-    channel: Channel
-    header: PullMessageRequestHeader
+    request: Request[PullMessageRequestHeader]
     group: SubscriptionGroupConfig
     wanted: PullFilter
     held: HeldRequest | None
 
 
 def pull_message(
-    state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
-) -> Outcome:
-    """Answer a pull that has just come."""
-    return _run(state, request, channel, now_ms, None)
-
-
-def resume_pull(state: BrokerState, held: HeldRequest, now_ms: int) -> Outcome:
-    """Answer a pull that was held, or hold it again if it was woken in vain before its deadline."""
-    return _run(state, held.request, held.channel, now_ms, held)
-
-
-def _run(
     state: BrokerState,
-    request: RemotingCommand,
-    channel: Channel,
-    now_ms: int,
-    held: HeldRequest | None,
+    request: Request[PullMessageRequestHeader],
+    held: HeldRequest | None = None,
 ) -> Outcome:
-    pull = _admit(state, request, channel, now_ms, held)
-    header = pull.header
+    """Return messages, hold the pull, or read in the pool.
+
+    held: the entry that a woken pull had in HeldRequests.
+    """
+    pull = _admit(state, request, held)
+    header = request.header
     read = partial(
         state.store.get_message,
         header.topic,
@@ -108,25 +95,21 @@ def _run(
     )
     result = read(blocking=False)
     if result is None:
-        return RunInPool(partial(read, blocking=True), partial(_answer, state, pull))
-    return _answer(state, pull, result, now_ms)
+        return RunInPool(partial(read, blocking=True), partial(_finish, state, pull))
+    return _finish(state, pull, result, request.now_ms)
 
 
 def _admit(
-    state: BrokerState,
-    request: RemotingCommand,
-    channel: Channel,
-    now_ms: int,
-    held: HeldRequest | None,
+    state: BrokerState, request: Request[PullMessageRequestHeader], held: HeldRequest | None
 ) -> _Pull:
-    """Check that the pull may be served. Raises: RemoteProtocolError with the code that says no."""
-    header = read_header(PullMessageRequestHeader, request.ext_fields)
+    """Check that the pull may be served. Raises: RemoteProtocolError with 4.9.3's code."""
+    header = request.header
     if not is_readable(state.config.broker_permission):
         raise RemoteProtocolError(
             ResponseCode.NO_PERMISSION,
             f"the broker[{state.config.broker_ip1}] pulling message is forbidden",
         )
-    group = state.groups.find(header.consumer_group, now_ms)
+    group = state.groups.find(header.consumer_group, request.now_ms)
     if group is None:
         raise RemoteProtocolError(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
@@ -137,12 +120,12 @@ def _admit(
             ResponseCode.NO_PERMISSION,
             f"subscription group no permission, {header.consumer_group}",
         )
-    _check_queue(state, header, channel)
-    wanted = find_filter(state, header, group)
-    return _Pull(request, channel, header, group, wanted, held)
+    _check_queue(state, request)
+    return _Pull(request, group, find_filter(state, header, group), held)
 
 
-def _check_queue(state: BrokerState, header: PullMessageRequestHeader, channel: Channel) -> None:
+def _check_queue(state: BrokerState, request: Request[PullMessageRequestHeader]) -> None:
+    header, channel = request.header, request.channel
     topic = state.topics.get(header.topic)
     if topic is None:
         raise RemoteProtocolError(
@@ -162,8 +145,8 @@ def _check_queue(state: BrokerState, header: PullMessageRequestHeader, channel: 
         )
 
 
-def _answer(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> Outcome:
-    header = pull.header
+def _finish(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> Outcome:
+    header = pull.request.header
     code = CODES[result.status]
     if header.queue_offset == 0 and result.status in _EMPTY_QUEUE:
         code = ResponseCode.PULL_NOT_FOUND
@@ -192,7 +175,7 @@ def _answer(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> 
         "minOffset": str(result.min_offset),
         "maxOffset": str(result.max_offset),
     }
-    return answer(pull.request, code, result.status.value, fields, body)
+    return answer(pull.request.command, code, result.status.value, fields, body)
 
 
 def _read_ahead(state: BrokerState, result: GetResult) -> None:
@@ -214,10 +197,10 @@ def _suggested_broker_id(
 def _hold(
     state: BrokerState, pull: _Pull, result: GetResult, code: ResponseCode, now_ms: int
 ) -> Outcome:
-    """Keep the pull until its queue grows or its time is over; None if it is to be answered."""
+    """Hold the pull until its queue grows or its deadline; None if it gets a response now."""
     if pull.held is not None:
         return _hold_again(state, pull.held, result, code, now_ms)
-    header, config = pull.header, state.config
+    header, config = pull.request.header, state.config
     if code is not ResponseCode.PULL_NOT_FOUND or not header.sys_flag & PULL_SUSPEND:
         return None
     wait_ms = header.suspend_timeout_millis
@@ -227,10 +210,6 @@ def _hold(
         return None
     return state.held.hold(
         pull.request,
-        pull.channel,
-        topic=header.topic,
-        queue_id=header.queue_id,
-        queue_offset=header.queue_offset,
         held_ms=now_ms,
         deadline_ms=now_ms + min(wait_ms, SUSPEND_MS_MAX),
         codes=pull.wanted.codes,
@@ -240,12 +219,12 @@ def _hold(
 def _hold_again(
     state: BrokerState, held: HeldRequest, result: GetResult, code: ResponseCode, now_ms: int
 ) -> Outcome:
-    """Keep a pull that was woken in vain, None if it has found something or waited long enough."""
+    """Hold a woken pull again; None if it found something or its time is over."""
     if held.is_over(now_ms):
         return None
     if code is ResponseCode.PULL_NOT_FOUND:
         return state.held.put_back(held)
-    looked_at_all = result.next_begin_offset >= result.max_offset
-    if result.status is GetStatus.NO_MATCHED_MESSAGE and looked_at_all:
+    read_all = result.next_begin_offset >= result.max_offset
+    if result.status is GetStatus.NO_MATCHED_MESSAGE and read_all:
         return state.held.put_back(held, queue_offset=result.next_begin_offset)
     return None

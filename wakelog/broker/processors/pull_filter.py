@@ -1,19 +1,19 @@
-"""Which messages a pull wants: from its own header, or from the group's heartbeat.
+"""Which messages a pull wants: from its own header, or from the heartbeat of its group.
 
-A pull with the subscription flag brings its expression. One without it, as every push
-consumer's, is served by what the group's last heartbeat said, if that is not older than what
-the pull knows of. The Go client sends type TAG and an empty expression without the flag
-whatever it subscribes to, so the header's expression counts only with the flag.
+A pull with the subscription flag brings its expression. A pull without it, as every push consumer
+sends, uses the subscription in the group's last heartbeat, unless the pull knows a newer one. The
+Go client sends type TAG and an empty expression without the flag, whatever it subscribes to; so the
+header's expression counts only with the flag.
 
-By tag, consume queue entries decide. By expression (SQL92, with enablePropertyFilter) the
-properties of each record do; the expression is the header's, or what `ConsumerFilters` keeps of the
-heartbeat. Only the one that is kept has bits in the bitmaps of extension units, which are looked at
-first. With filterSupportRetry the pulls of a retry topic are filtered by the expression for the
-topic that a message first came from.
+A filter by tag tests consume queue entries. A filter by expression (SQL92, with
+enablePropertyFilter) tests the properties of each record. The expression is the header's, or what
+`ConsumerFilters` keeps from the heartbeat. Only a kept expression has bits in the bitmaps of
+extension units, which are tested first. With filterSupportRetry, the pulls of a retry topic are
+filtered by the expression for the topic that a message first came from.
 
 Source: org.apache.rocketmq.broker.processor.PullMessageProcessor,
 org.apache.rocketmq.broker.filter.ExpressionMessageFilter (4.9.3). A header with an expression that
-does not compile is refused here; there it lets every message pass, its check being an `assert`.
+does not compile is refused here. In 4.9.3 every message passes: its check is an `assert`.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -48,7 +48,7 @@ TagCodes: TypeAlias = frozenset[int] | None
 
 
 class PullFilter(NamedTuple):
-    """What passes: an entry by its tags code or its unit, and then its record by its contents."""
+    """What passes: an entry by its tags code or its unit, then its record by its contents."""
 
     codes: TagCodes = None
     match_record: MatchRecord | None = None
@@ -58,12 +58,12 @@ class PullFilter(NamedTuple):
 def find_filter(
     state: BrokerState, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
 ) -> PullFilter:
-    """Return what passes. Raises: RemoteProtocolError with 4.9.3's code if nobody can tell."""
+    """Return what passes. Raises: RemoteProtocolError with 4.9.3's code if that is unknown."""
     with_flag = header.sys_flag & PULL_SUBSCRIPTION
     subscription = _from_header(header) if with_flag else _from_heartbeat(state, header, group)
     expression, match_unit = None, None
     if not is_tag_type(subscription.expression_type):
-        # In 4.9.3's order of refusals, which is not the same for both.
+        # The order of the refusals differs between the two cases, as in 4.9.3.
         kept = None if with_flag else _kept_filter(state, header)
         check_filters_by(state, subscription.expression_type)
         expression = _compiled(header) if kept is None else kept.compiled
@@ -79,7 +79,7 @@ def find_filter(
 
 
 def check_filters_by(state: BrokerState, expression_type: str) -> None:
-    """Check that expressions are filtered by. Raises: RemoteProtocolError with 4.9.3's remark."""
+    """Check that filters by expression are on. Raises: RemoteProtocolError with 4.9.3's remark."""
     if not state.config.enable_property_filter:
         raise RemoteProtocolError(
             ResponseCode.SYSTEM_ERROR,
@@ -88,7 +88,7 @@ def check_filters_by(state: BrokerState, expression_type: str) -> None:
 
 
 def _by_origin(state: BrokerState, topic: str) -> MatchRecord | None:
-    """Return the filter of a retry topic, None if its messages are not filtered again."""
+    """Return the filter of a retry topic; None if its messages are not filtered again."""
     if not state.config.filter_support_retry or not topic.startswith(RETRY_PREFIX):
         return None
     return match_origin(state.filters.of_group(topic.removeprefix(RETRY_PREFIX)))

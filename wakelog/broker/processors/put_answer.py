@@ -1,4 +1,4 @@
-"""The one place that turns the store's refusal of a message into a response code and remark.
+"""The response code and remark for each reason why the store refuses a message.
 
 Source: org.apache.rocketmq.broker.processor.SendMessageProcessor.handlePutMessageResult (4.9.3).
 """
@@ -47,9 +47,9 @@ def put_refusal(
     ext_fields: dict[str, str],
     cause: str | None = None,
 ) -> RemotingCommand:
-    """Answer a send whose message the store did not take.
+    """Make the response to a send that the store refused.
 
-    cause: the one that holds, where 4.9.3 lists what it may be.
+    cause: the actual cause, where 4.9.3 lists the possible ones.
     """
     code, remark = REFUSALS[status]
     if cause is not None:

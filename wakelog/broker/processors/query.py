@@ -1,32 +1,27 @@
-"""Codes 12 and 33: messages by key, and the one at a physical offset.
+"""Codes 12 and 33: messages by key, and the message at a physical offset.
 
-Both read index or log files that may be cold, so both run in the pool. The answer to a query by key
-has every record whose key has the same hash; the client compares topic and key (fact 8).
+Both read index or log files that may be cold, so both run in the pool. The response to a query by
+key has every record whose key has the same hash; the client compares topic and key (fact 8).
 
 Source: org.apache.rocketmq.broker.processor.QueryMessageProcessor (4.9.3).
 """
 
 from functools import partial
 
-from wakelog.broker.decision import Channel, Outcome, RunInPool
+from wakelog.broker.decision import Outcome, RunInPool
 from wakelog.broker.state import BrokerState
+from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.protocol.ext_fields import read_header
+from wakelog.protocol.command import answer
 from wakelog.protocol.headers.pull import QueryMessageRequestHeader, ViewMessageRequestHeader
 from wakelog.storage.read.query import QueryResult
 
-UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 
-
-def query_message(
-    state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
-) -> Outcome:
-    """Answer messages by key (code 12); for a unique key the broker's own limit counts."""
-    header = read_header(QueryMessageRequestHeader, request.ext_fields)
-    count_max = header.max_num
-    if request.ext_fields.get(UNIQUE_KEY_QUERY) == "true":
-        count_max = state.store_config.default_query_count_max
+def query_message(state: BrokerState, request: Request[QueryMessageRequestHeader]) -> Outcome:
+    """Return messages by key (code 12). A unique key is subject to the broker's own limit."""
+    header = request.header
+    unique = header.unique_key_query == "true"
+    count_max = state.store_config.default_query_count_max if unique else header.max_num
     work = partial(
         state.store.query_message,
         header.topic,
@@ -35,41 +30,33 @@ def query_message(
         header.begin_timestamp,
         header.end_timestamp,
     )
-    return RunInPool(work, partial(_answer_query, request))
+    return RunInPool(work, partial(_finish_query, request))
 
 
-def view_message_by_id(
-    state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
+def view_message_by_id(state: BrokerState, request: Request[ViewMessageRequestHeader]) -> Outcome:
+    """Return the record at a physical offset (code 33)."""
+    work = partial(state.store.record_bytes, request.header.offset)
+    return RunInPool(work, partial(_finish_view, request))
+
+
+def _finish_query(
+    request: Request[QueryMessageRequestHeader], result: QueryResult, _now_ms: int
 ) -> Outcome:
-    """Answer the record at a physical offset (code 33)."""
-    header = read_header(ViewMessageRequestHeader, request.ext_fields)
-    work = partial(state.store.record_bytes, header.offset)
-    return RunInPool(work, partial(_answer_view, request, header.offset))
-
-
-def _answer_query(request: RemotingCommand, result: QueryResult, now_ms: int) -> Outcome:
     fields = {
         "indexLastUpdateTimestamp": str(result.index_last_update_timestamp_ms),
         "indexLastUpdatePhyoffset": str(result.index_last_update_physical_offset),
     }
     body = b"".join(result.frames)
     if body:
-        return answer(request, ResponseCode.SUCCESS, None, fields, body)
-    return answer(
-        request,
-        ResponseCode.QUERY_NOT_FOUND,
-        "can not find message, maybe time range not correct",
-        fields,
-    )
+        return request.success(fields, body)
+    remark = "can not find message, maybe time range not correct"
+    return answer(request.command, ResponseCode.QUERY_NOT_FOUND, remark, fields)
 
 
-def _answer_view(
-    request: RemotingCommand, physical_offset: int, record: bytes | None, now_ms: int
+def _finish_view(
+    request: Request[ViewMessageRequestHeader], record: bytes | None, _now_ms: int
 ) -> Outcome:
     if record is None:
-        return answer(
-            request,
-            ResponseCode.SYSTEM_ERROR,
-            f"can not find message by the offset, {physical_offset}",
-        )
-    return answer(request, ResponseCode.SUCCESS, body=bytes(record))
+        remark = f"can not find message by the offset, {request.header.offset}"
+        return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
+    return request.success(body=bytes(record))

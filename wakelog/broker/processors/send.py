@@ -1,38 +1,35 @@
 """Codes 10, 310 and 320: a producer sends one message, or a batch of them.
 
-Whether a request is a batch says its header field ``m`` or ``batch``, not its code. A delayed
-message is parked in the schedule topic; the answer then has the queue offset there, and the queue
-id that was asked for. Transactions are refused as with rejectTransactionMessage.
+The header field ``m`` or ``batch`` decides whether a request is a batch; its code does not. A
+delayed message is stored in the schedule topic. The response then has the queue offset there, and
+the queue id that was asked for. Transactions are refused as with rejectTransactionMessage.
 
-Every answer of a send carries MSG_REGION and TRACE_ON, because the Java client reads them without
-looking whether there are any. Codes 10, 11 and 12 are successes: the message is stored, and the
-answer carries its id.
+Every response to a send carries MSG_REGION and TRACE_ON, because the Java client reads them without
+checking that they exist. Codes 10, 11 and 12 are successes: the message is stored, and the response
+carries its id.
 
 Source: org.apache.rocketmq.broker.processor.SendMessageProcessor,
 org.apache.rocketmq.store.CommitLog.asyncPutMessage, asyncPutMessages (4.9.3).
 """
 
-from wakelog.broker.decision import Appender, AwaitFlush, Channel, Outcome, WriteLine
+from wakelog.broker.decision import Appender, AwaitFlush, Outcome, WriteLine
 from wakelog.broker.delay_level import delay_level, park
 from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX
 from wakelog.broker.processors.put_answer import put_refusal
 from wakelog.broker.processors.send_check import check_send, choose_queue
 from wakelog.broker.state import BrokerState
+from wakelog.network.request import Request
 from wakelog.protocol.batch import decode_batch_body
 from wakelog.protocol.bodies import FILTER_MULTI_TAG, TopicConfig
-from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.codes import VERSION_3_4_9, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.ext_fields import read_header
-from wakelog.protocol.headers.send import (
-    SendHeader,
-    SendMessageRequestHeader,
-    SendMessageRequestHeaderV2,
-)
+from wakelog.protocol.headers.send import SendHeader
 from wakelog.protocol.java import boolean_text, parse_boolean
 from wakelog.protocol.message_id import create_message_id
 from wakelog.protocol.properties import (
     CLUSTER,
+    DELAY,
     MSG_REGION,
     TRACE_ON,
     TRANSACTION_PREPARED,
@@ -50,64 +47,43 @@ from wakelog.protocol.sys_flag import (
 from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus, batch_drafts
 
 DLQ_QUEUE_COUNT = 1
-VERSION_WITH_RETRY_LIMIT = 121  # V3_4_9: from here on a client's own limit of retries counts
 
 _HOST_FLAGS = MESSAGE_BORN_HOST_V6 | MESSAGE_STORE_HOST_V6
 
 
-def send_message(
-    state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
-) -> Outcome:
-    """Answer code 10: the header's fields have their long names."""
-    return _send(state, request, SendMessageRequestHeader, channel, now_ms)
-
-
-def send_message_v2(
-    state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
-) -> Outcome:
-    """Answer codes 310 and 320: the header's fields are letters."""
-    return _send(state, request, SendMessageRequestHeaderV2, channel, now_ms)
-
-
-def _send(
-    state: BrokerState,
-    request: RemotingCommand,
-    header_type: type[SendMessageRequestHeader] | type[SendMessageRequestHeaderV2],
-    channel: Channel,
-    now_ms: int,
-) -> Outcome:
-    header: SendHeader = read_header(header_type, request.ext_fields)
+def send_message(state: BrokerState, request: Request[SendHeader]) -> Outcome:
+    """Store one message or a batch."""
     try:
-        topic_config = check_send(state, header, channel, now_ms)
-        if header.batch:
-            return _send_batch(state, request, header, topic_config, channel, now_ms)
-        return _send_single(state, request, header, topic_config, channel, now_ms)
+        topic_config = check_send(state, request)
+        if request.header.batch:
+            return _send_batch(state, request, topic_config)
+        return _send_single(state, request, topic_config)
     except RemoteProtocolError as error:
-        return answer(request, error.code, error.remark, trace_fields(state))
+        return answer(request.command, error.code, error.remark, trace_fields(state))
 
 
 def trace_fields(state: BrokerState) -> dict[str, str]:
-    """Return the two fields that every answer of a send carries."""
-    config = state.config
-    return {MSG_REGION: config.region_id, TRACE_ON: boolean_text(config.trace_on)}
+    """Return the two fields that every response to a send carries."""
+    return {
+        MSG_REGION: state.config.region_id,
+        TRACE_ON: boolean_text(state.config.trace_on),
+    }
 
 
 def _send_single(
-    state: BrokerState,
-    request: RemotingCommand,
-    header: SendHeader,
-    topic_config: TopicConfig,
-    channel: Channel,
-    now_ms: int,
+    state: BrokerState, request: Request[SendHeader], topic_config: TopicConfig
 ) -> Outcome:
-    answered_queue_id = queue_id = choose_queue(state, header, topic_config)
-    topic = header.topic
-    if topic.startswith(RETRY_PREFIX) and _is_given_up(state, request, header, now_ms):
+    header, now_ms = request.header, request.now_ms
+    topic, queue_id = header.topic, header.queue_id
+    if queue_id < 0:
+        queue_id = choose_queue(state, topic_config)
+    answered_queue_id = queue_id
+    if topic.startswith(RETRY_PREFIX) and _is_given_up(state, request):
         topic, queue_id = DLQ_PREFIX + topic[len(RETRY_PREFIX) :], 0
         topic_config = state.topics.create(topic, DLQ_QUEUE_COUNT, now_ms)
     properties, text = read_send_properties(header.properties, state.config.broker_cluster_name)
     sys_flag = _sys_flag(header, topic_config)
-    if parse_boolean(properties.get(TRANSACTION_PREPARED)) or sys_flag & TRANSACTION_MASK:
+    if sys_flag & TRANSACTION_MASK or parse_boolean(properties.get(TRANSACTION_PREPARED)):
         values = {"topic": topic, "producer_group": header.producer_group}
         line = WriteLine(Appender.TRANSACTION, "half message refused", values)
         state.instructions.append(line)
@@ -115,47 +91,45 @@ def _send_single(
             ResponseCode.NO_PERMISSION,
             f"the broker[{state.config.broker_ip1}] sending transaction message is forbidden",
         )
-    parked = park(state.delay_levels, properties, topic, queue_id)
+    parked = park(state.delay_levels, properties, topic, queue_id) if DELAY in properties else None
     if parked is not None:
         topic, queue_id, text = parked
     draft = MessageDraft(
-        topic,
-        queue_id,
-        request.body,
-        text,
-        header.flag,
-        sys_flag,
-        header.born_timestamp,
-        (channel.remote_host, channel.remote_port),
-        state.store_host,
-        header.reconsume_times or 0,
+        topic=topic,
+        queue_id=queue_id,
+        body=request.command.body,
+        properties_text=text,
+        flag=header.flag,
+        sys_flag=sys_flag,
+        born_timestamp_ms=header.born_timestamp,
+        born_host=(request.channel.remote_host, request.channel.remote_port),
+        store_host=state.store_host,
+        reconsume_times=header.reconsume_times or 0,
     )
     result = state.store.put_message(draft, now_ms)
     if result.status is not PutStatus.PUT_OK:
-        return put_refusal(request, result.status, trace_fields(state), result.cause)
+        return put_refusal(request.command, result.status, trace_fields(state), result.cause)
     state.traffic.count_put(topic, 1, result.size_bytes)
     if parked is not None:
-        state.delayed.note_parked()
+        state.delayed.count_parked()
     message_id = create_message_id(*state.store_host, result.physical_offset)
     wait = properties.get(WAIT)
-    return _accepted(state, request, result, message_id, answered_queue_id, now_ms, wait=wait)
+    return _stored(state, request, result, message_id, answered_queue_id, wait=wait)
 
 
 def _send_batch(
-    state: BrokerState,
-    request: RemotingCommand,
-    header: SendHeader,
-    topic_config: TopicConfig,
-    channel: Channel,
-    now_ms: int,
+    state: BrokerState, request: Request[SendHeader], topic_config: TopicConfig
 ) -> Outcome:
-    queue_id = choose_queue(state, header, topic_config)
+    header, command = request.header, request.command
+    queue_id = header.queue_id
+    if queue_id < 0:
+        queue_id = choose_queue(state, topic_config)
     properties = decode_properties(header.properties)
     sys_flag = _sys_flag(header, topic_config)
-    parts = decode_batch_body(request.body)
-    too_long = len(request.body) > state.store_config.message_bytes_max
+    parts = decode_batch_body(command.body)
+    too_long = len(command.body) > state.store_config.message_bytes_max
     if not parts or too_long or sys_flag & TRANSACTION_MASK or delay_level(properties) > 0:
-        return put_refusal(request, PutStatus.MESSAGE_ILLEGAL, trace_fields(state))
+        return put_refusal(command, PutStatus.MESSAGE_ILLEGAL, trace_fields(state))
     properties[CLUSTER] = state.config.broker_cluster_name
     outer = MessageDraft(
         topic=header.topic,
@@ -164,37 +138,35 @@ def _send_batch(
         properties_text=encode_properties(properties),
         sys_flag=sys_flag,
         born_timestamp_ms=header.born_timestamp,
-        born_host=(channel.remote_host, channel.remote_port),
+        born_host=(request.channel.remote_host, request.channel.remote_port),
         store_host=state.store_host,
         reconsume_times=header.reconsume_times or 0,
     )
-    result = state.store.put_batch(batch_drafts(outer, parts), now_ms)
+    result = state.store.put_batch(batch_drafts(outer, parts), request.now_ms)
     if result.status is PutStatus.MESSAGE_SIZE_EXCEEDED:
-        # Of a batch 4.9.3 throws here, and any exception is code 1 (fact 12).
+        # 4.9.3 throws here for a batch, and any exception is code 1 (fact 12).
         raise RemoteProtocolError(
             ResponseCode.SYSTEM_ERROR, "java.lang.RuntimeException: message size exceeded"
         )
     if result.status is not PutStatus.PUT_OK:
-        return put_refusal(request, result.status, trace_fields(state), result.cause)
+        return put_refusal(command, result.status, trace_fields(state), result.cause)
     state.traffic.count_put(header.topic, len(parts), result.size_bytes)
     message_ids = ",".join(
         [create_message_id(*state.store_host, offset) for offset in result.physical_offsets]
     )
-    wait = properties.get(WAIT)
-    return _accepted(state, request, result, message_ids, queue_id, now_ms, wait=wait)
+    return _stored(state, request, result, message_ids, queue_id, wait=properties.get(WAIT))
 
 
-def _accepted(
+def _stored(
     state: BrokerState,
-    request: RemotingCommand,
+    request: Request[SendHeader],
     result: PutResult,
     message_ids: str,
     queue_id: int,
-    now_ms: int,
     *,
     wait: str | None,
-) -> Outcome:
-    """Answer a put that succeeded, when the disk has it if the message asks for that."""
+) -> RemotingCommand | AwaitFlush:
+    """Make the response to a put that succeeded; it waits for the disk if the message asks."""
     config = state.config
     fields = {
         MSG_REGION: config.region_id,
@@ -203,37 +175,35 @@ def _accepted(
         "queueId": str(queue_id),
         "queueOffset": str(result.queue_offset),
     }
-    response = answer(request, ResponseCode.SUCCESS, None, fields)
+    response = answer(request.command, ResponseCode.SUCCESS, None, fields)
     if not (state.is_sync_flush or state.is_sync_master):
         return response
     if wait is not None and not parse_boolean(wait):
         return response
     failure = ResponseCode.FLUSH_DISK_TIMEOUT
     if state.is_sync_master:
-        # There are no slaves; 4.9.3 says so after the message is stored (fact 23).
+        # There are no slaves. 4.9.3 reports that after the message is stored (fact 23).
         failure = ResponseCode.SLAVE_NOT_AVAILABLE
         response.code = failure
     if not state.is_sync_flush:
         return response
-    deadline_ms = now_ms + state.store_config.sync_flush_timeout_ms
+    deadline_ms = request.now_ms + state.store_config.sync_flush_timeout_ms
     return AwaitFlush(response, result.physical_offset_end, deadline_ms, failure)
 
 
 def _sys_flag(header: SendHeader, topic_config: TopicConfig) -> int:
-    """Return the flag to store; the host bits follow from the hosts, whatever a client says."""
+    """Return the flag to store. The host bits follow from the hosts, not from the client."""
     sys_flag = header.sys_flag & ~_HOST_FLAGS
     if topic_config.topic_filter_type == FILTER_MULTI_TAG:
         sys_flag |= MESSAGE_MULTI_TAGS
     return sys_flag
 
 
-def _is_given_up(
-    state: BrokerState, request: RemotingCommand, header: SendHeader, now_ms: int
-) -> bool:
-    """Say whether a message sent to %RETRY% has been tried often enough for %DLQ%."""
+def _is_given_up(state: BrokerState, request: Request[SendHeader]) -> bool:
+    """Return whether a message sent to %RETRY% was tried often enough to go to %DLQ%."""
+    header = request.header
     group = header.topic[len(RETRY_PREFIX) :]
-    group_config = state.find_group(group, now_ms)
-    retry_count_max = group_config.retry_max_times
-    if request.version >= VERSION_WITH_RETRY_LIMIT and header.max_reconsume_times is not None:
+    retry_count_max = state.find_group(group, request.now_ms).retry_max_times
+    if request.command.version >= VERSION_3_4_9 and header.max_reconsume_times is not None:
         retry_count_max = header.max_reconsume_times
     return (header.reconsume_times or 0) >= retry_count_max

@@ -1,27 +1,26 @@
 """Code 36: a consumer could not consume a message and wants it again later, or never.
 
-The message is read from the log and put again, into %RETRY%group by way of a delay level, or into
-%DLQ%group when it was tried often enough or the client asks for that with a negative level. Level 0
-means: later and later, from level 3 on. The new record keeps the hosts and the born time of the old
-one, counts one more attempt, and names the first topic and the first message id it had.
+The message is read from the log and put again: into %RETRY%group by way of a delay level, or into
+%DLQ%group. It goes to %DLQ% after enough attempts, or if the client asks with a negative level.
+Level 0 starts at level 3 and goes up with each attempt. The new record keeps the hosts and the born
+time of the old one, counts one more attempt, and names the first topic and message id.
 
-Reading may wait for the disk, so it is done in the pool.
+The read may wait for the disk, so it runs in the pool.
 
 Source: org.apache.rocketmq.broker.processor.SendMessageProcessor.asyncConsumerSendMsgBack (4.9.3).
 """
 
 from functools import partial
 
-from wakelog.broker.decision import Channel, Outcome, RunInPool
+from wakelog.broker.decision import Outcome, RunInPool
 from wakelog.broker.delay_level import park
 from wakelog.broker.names import check_any_topic, dlq_topic, retry_topic
-from wakelog.broker.processors.send import DLQ_QUEUE_COUNT, VERSION_WITH_RETRY_LIMIT
+from wakelog.broker.processors.send import DLQ_QUEUE_COUNT
 from wakelog.broker.state import BrokerState
+from wakelog.network.request import Request
 from wakelog.protocol.bodies import SubscriptionGroupConfig
-from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.codes import VERSION_3_4_9, ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.ext_fields import read_header
 from wakelog.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from wakelog.protocol.message_id import create_message_id
 from wakelog.protocol.properties import (
@@ -39,11 +38,9 @@ from wakelog.storage.log.append import MessageDraft, PutStatus
 FIRST_DELAY_LEVEL = 3  # 10 s with 4.9.3's levels
 
 
-def send_back(
-    state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
-) -> Outcome:
-    """Check group and retry topic, then have the message read."""
-    header = read_header(ConsumerSendMsgBackRequestHeader, request.ext_fields)
+def send_back(state: BrokerState, request: Request[ConsumerSendMsgBackRequestHeader]) -> Outcome:
+    """Check the group and its retry topic, then read the message in the pool."""
+    header, now_ms = request.header, request.now_ms
     group = state.find_group(header.group, now_ms)
     config = state.config
     if not is_writeable(config.broker_permission):
@@ -52,7 +49,7 @@ def send_back(
             f"the broker[{config.broker_ip1}] sending message is forbidden",
         )
     if group.retry_queue_nums <= 0:
-        return answer(request, ResponseCode.SUCCESS)
+        return request.success()
     topic = retry_topic(header.group)
     check_any_topic(topic)
     sys_flag = TOPIC_UNIT_SUB if header.unit_mode else 0
@@ -63,28 +60,25 @@ def send_back(
         )
     return RunInPool(
         partial(state.store.message_at, header.offset),
-        partial(_put_again, state, request, header, group),
+        partial(_put_again, state, request, group),
     )
 
 
 def _put_again(
     state: BrokerState,
-    request: RemotingCommand,
-    header: ConsumerSendMsgBackRequestHeader,
+    request: Request[ConsumerSendMsgBackRequestHeader],
     group: SubscriptionGroupConfig,
     record: MessageRecord | None,
     now_ms: int,
 ) -> Outcome:
+    header = request.header
     if record is None:
-        return answer(
-            request,
-            ResponseCode.SYSTEM_ERROR,
-            f"look message by offset failed, {header.offset}",
-        )
+        remark = f"look message by offset failed, {header.offset}"
+        return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
     properties = decode_properties(record.properties_text)
     origin_topic = properties.setdefault(RETRY_TOPIC, record.topic)
     properties[WAIT] = "false"
-    level = _delay_level(request, header, group, record)
+    level = _delay_level(request, group, record)
     properties[DELAY] = str(level)
     origin_id = create_message_id(*record.store_host, record.physical_offset)
     properties.setdefault(ORIGIN_MESSAGE_ID, origin_id)
@@ -112,23 +106,22 @@ def _put_again(
     )
     result = state.store.put_message(draft, now_ms)
     if result.status is not PutStatus.PUT_OK:
-        return answer(request, ResponseCode.SYSTEM_ERROR, result.status.value)
+        return request.refusal(ResponseCode.SYSTEM_ERROR, result.status.value)
     state.traffic.count_put(topic, 1, result.size_bytes)
     if parked is not None:
-        state.delayed.note_parked()
+        state.delayed.count_parked()
     state.traffic.count_send_back(origin_topic, header.group)
-    return answer(request, ResponseCode.SUCCESS)
+    return request.success()
 
 
 def _delay_level(
-    request: RemotingCommand,
-    header: ConsumerSendMsgBackRequestHeader,
+    request: Request[ConsumerSendMsgBackRequestHeader],
     group: SubscriptionGroupConfig,
     record: MessageRecord,
 ) -> int:
-    """Return the delay level of the next attempt, 0 if there is to be none."""
-    retry_count_max = group.retry_max_times
-    if request.version >= VERSION_WITH_RETRY_LIMIT and header.max_reconsume_times is not None:
+    """Return the delay level of the next attempt, 0 for none."""
+    header, retry_count_max = request.header, group.retry_max_times
+    if request.command.version >= VERSION_3_4_9 and header.max_reconsume_times is not None:
         retry_count_max = header.max_reconsume_times
     if record.reconsume_times >= retry_count_max or header.delay_level < 0:
         return 0

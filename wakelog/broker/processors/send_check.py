@@ -1,16 +1,16 @@
-"""What has to hold before a send may reach the store, and the topic it may create on the way.
+"""The checks before a send reaches the store, and the topic that it may create.
 
-The order of the checks is 4.9.3's, since it decides which code a request with two faults gets:
-start time, topic name, broker permission (for order topics only: others fail by their route), the
+The order of the checks is 4.9.3's, because it decides the code of a request with two faults: start
+time, topic name, broker permission (for order topics only: others fail by their route), the
 forbidden topic, the topic or its creation, the queue id.
 
 Source: org.apache.rocketmq.broker.processor.AbstractSendMessageProcessor.msgCheck,
 SendMessageProcessor.preSend (4.9.3).
 """
 
-from wakelog.broker.decision import Channel
 from wakelog.broker.names import FAQ_HINT, RETRY_PREFIX, SCHEDULE_TOPIC, check_topic
 from wakelog.broker.state import BrokerState
+from wakelog.network.request import Request
 from wakelog.protocol.bodies import TopicConfig
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
@@ -18,15 +18,16 @@ from wakelog.protocol.headers.send import SendHeader
 from wakelog.protocol.java import boolean_text
 from wakelog.protocol.sys_flag import TOPIC_UNIT, TOPIC_UNIT_SUB, is_writeable, permission_text
 
-QUEUE_COUNT_DEFAULT = 4  # what every client asks for of itself
+QUEUE_COUNT_DEFAULT = 4  # the count that every client asks for
 
 
-def check_send(
-    state: BrokerState, header: SendHeader, channel: Channel, now_ms: int
-) -> TopicConfig:
-    """Return the topic's configuration, made when it has to be; refuse as 4.9.3's msgCheck."""
-    config = state.config
-    if now_ms < config.start_accept_send_request_time_stamp:
+def check_send(state: BrokerState, request: Request[SendHeader]) -> TopicConfig:
+    """Return the topic's configuration, created if need be.
+
+    Raises: RemoteProtocolError for a send that 4.9.3's msgCheck refuses.
+    """
+    header, config = request.header, state.config
+    if request.now_ms < config.start_accept_send_request_time_stamp:
         raise RemoteProtocolError(
             ResponseCode.SYSTEM_ERROR,
             f"broker unable to service, until {config.start_accept_send_request_time_stamp} ms",
@@ -34,7 +35,7 @@ def check_send(
     topic_config = state.topics.get(header.topic)
     if topic_config is None:
         check_topic(header.topic)
-        topic_config = _create_topic(state, header, now_ms)
+        topic_config = _create_topic(state, header, request.now_ms)
     elif topic_config.order and not is_writeable(config.broker_permission):
         raise RemoteProtocolError(
             ResponseCode.NO_PERMISSION,
@@ -44,11 +45,12 @@ def check_send(
         raise RemoteProtocolError(
             ResponseCode.NO_PERMISSION, f"Sending message to topic[{header.topic}] is forbidden."
         )
-    if header.queue_id >= max(topic_config.write_queue_nums, topic_config.read_queue_nums):
+    queue_id = header.queue_id
+    if queue_id >= topic_config.write_queue_nums and queue_id >= topic_config.read_queue_nums:
         raise RemoteProtocolError(
             ResponseCode.SYSTEM_ERROR,
-            f"request queueId[{header.queue_id}] is illegal, {describe_topic(topic_config)} "
-            f"Producer: {channel.remote_host}:{channel.remote_port}",
+            f"request queueId[{queue_id}] is illegal, {describe_topic(topic_config)} "
+            f"Producer: {request.channel.remote_host}:{request.channel.remote_port}",
         )
     return topic_config
 
@@ -76,19 +78,17 @@ def _create_topic(state: BrokerState, header: SendHeader, now_ms: int) -> TopicC
     return created
 
 
-def choose_queue(state: BrokerState, header: SendHeader, topic_config: TopicConfig) -> int:
-    """Return the queue asked for, or any that may be written to if the id is negative."""
-    if header.queue_id >= 0:
-        return header.queue_id
+def choose_queue(state: BrokerState, topic_config: TopicConfig) -> int:
+    """Return any queue that may be written to, for a send whose queue id is negative."""
     if topic_config.write_queue_nums <= 0:
         raise RemoteProtocolError(
-            ResponseCode.SYSTEM_ERROR, f"topic[{header.topic}] has no queue to write to"
+            ResponseCode.SYSTEM_ERROR, f"topic[{topic_config.topic_name}] has no queue to write to"
         )
     return state.random.randrange(topic_config.write_queue_nums)
 
 
 def describe_topic(config: TopicConfig) -> str:
-    """Write a topic as TopicConfig.toString does, for remarks."""
+    """Write a topic in the form of TopicConfig.toString, for remarks."""
     return (
         f"TopicConfig [topicName={config.topic_name}, readQueueNums={config.read_queue_nums}, "
         f"writeQueueNums={config.write_queue_nums}, perm={permission_text(config.perm)}, "

@@ -1,4 +1,4 @@
-"""Entries of consume queues as code 321 shows them."""
+"""Tests of code 321: how entries of consume queues are shown."""
 
 import json
 from typing import cast
@@ -7,8 +7,8 @@ import pytest
 
 from tests.broker.fake_store import FakeStore
 from tests.broker.harness import subscription
-from wakelog.broker.processors import consume_queue_view
-from wakelog.broker.processors.consume_queue_view import bitmap_text, read_entries
+from wakelog.broker.processors import consume_queue
+from wakelog.broker.processors.consume_queue import bitmap_text, read_entries
 from wakelog.protocol.bodies import ConsumeQueueData, SubscriptionData
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.message_store import MessageStore
@@ -45,11 +45,11 @@ def test_no_more_than_prepare_read(store: FakeStore, count: int, shown: int) -> 
 
 
 def test_no_more_than_a_page(monkeypatch: pytest.MonkeyPatch, store: FakeStore) -> None:
-    monkeypatch.setattr(consume_queue_view, "ENTRIES_MAX", 2)
+    monkeypatch.setattr(consume_queue, "ENTRIES_MAX", 2)
     assert len(read(store, count=99)) == 2
 
 
-def test_an_extension_unit_is_shown_with_its_entry(store: FakeStore) -> None:
+def test_an_entry_shows_its_extension_unit(store: FakeStore) -> None:
     store.extension_units[ADDRESS] = ExtensionUnit(34, 65, 1_000, b"\x01" + bytes(7) + b"\x80")
     (data,) = read(store, begin=1, count=1)
     assert json.loads(data.extend_data_json or "") == {
@@ -70,17 +70,19 @@ def test_a_unit_without_bitmap_shows_none(store: FakeStore) -> None:
 
 
 @pytest.mark.parametrize(("expression", "verdict"), [("A", True), ("B", False), ("*", True)])
-def test_a_groups_verdict_is_shown(store: FakeStore, expression: str, verdict: bool) -> None:
+def test_an_entry_shows_whether_the_group_would_get_it(
+    store: FakeStore, expression: str, verdict: bool
+) -> None:
     store.extension_units[ADDRESS] = ExtensionUnit(20, 65, 1_000, b"")
     (data,) = read(store, begin=1, count=1, wanted=subscription("T", expression))
     assert data.eval is verdict
 
 
-def test_an_address_of_nothing_is_said(store: FakeStore) -> None:
+def test_an_address_without_a_unit_shows_an_error(store: FakeStore) -> None:
     (data,) = read(store, begin=1, count=1)
     assert data.msg == f"Cq extend not exist!addr: {ADDRESS}"
 
 
-def test_a_bitmap_is_written_from_its_end() -> None:
+def test_a_bitmap_is_written_last_byte_first() -> None:
     assert bitmap_text(b"") == ""
     assert bitmap_text(b"\x03") == "00000011\n"

@@ -6,10 +6,11 @@ getAllTopicConfig, getTopicStatsInfo (4.9.3).
 
 from functools import partial
 
-from wakelog.broker.decision import AwaitRegistration, Channel, Outcome, RunInPool
+from wakelog.broker.decision import AwaitRegistration, Outcome, RunInPool
 from wakelog.broker.names import check_topic
 from wakelog.broker.state import BrokerState
 from wakelog.broker.topics import QUEUE_COUNT_MAX
+from wakelog.network.request import Request
 from wakelog.protocol.bodies import (
     FILTER_MULTI_TAG,
     FILTER_SINGLE_TAG,
@@ -20,9 +21,7 @@ from wakelog.protocol.bodies import (
 )
 from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import ResponseCode
-from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
-from wakelog.protocol.ext_fields import read_header
 from wakelog.protocol.headers.admin import CreateTopicRequestHeader, TopicRequestHeader
 from wakelog.storage.message_store import MessageStore
 
@@ -30,48 +29,43 @@ _PERM_MAX = 15
 
 
 def update_and_create_topic(
-    state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
+    state: BrokerState, request: Request[CreateTopicRequestHeader]
 ) -> Outcome:
     """Define a topic (code 17); ``order`` and ``defaultTopic`` are ignored (fact 27)."""
-    header = read_header(CreateTopicRequestHeader, request.ext_fields)
+    header = request.header
     check_topic(header.topic)
     if state.topics.is_system(header.topic):
         raise RemoteProtocolError(
             ResponseCode.SYSTEM_ERROR, f"The topic[{header.topic}] is conflict with system topic."
         )
-    _check_numbers(header)
+    _check_values(header)
     topic = TopicConfig(
-        header.topic,
-        header.read_queue_nums,
-        header.write_queue_nums,
-        header.perm,
-        header.topic_filter_type,
-        header.topic_sys_flag or 0,
+        topic_name=header.topic,
+        read_queue_nums=header.read_queue_nums,
+        write_queue_nums=header.write_queue_nums,
+        perm=header.perm,
+        topic_filter_type=header.topic_filter_type,
+        topic_sys_flag=header.topic_sys_flag or 0,
     )
-    state.topics.update(topic, now_ms)
-    return AwaitRegistration(answer(request, ResponseCode.SUCCESS))
+    state.topics.update(topic, request.now_ms)
+    return AwaitRegistration(request.success())
 
 
-def get_all_topic_config(
-    state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
-) -> Outcome:
-    """Answer the table of topics (code 21)."""
+def get_all_topic_config(state: BrokerState, request: Request[None]) -> Outcome:
+    """Return the table of topics (code 21)."""
     work = partial(encode_body, state.topics.wrapper())
-    return RunInPool(work, partial(_answer_body, request))
+    return RunInPool(work, lambda body, _now_ms: request.success(body=body))
 
 
-def get_topic_stats_info(
-    state: BrokerState, request: RemotingCommand, channel: Channel, now_ms: int
-) -> Outcome:
-    """Answer both ends and the last store time of each queue of a topic (code 202)."""
-    header = read_header(TopicRequestHeader, request.ext_fields)
-    topic = state.topics.get(header.topic)
+def get_topic_stats_info(state: BrokerState, request: Request[TopicRequestHeader]) -> Outcome:
+    """Return both ends and the last store time of each queue of a topic (code 202)."""
+    name = request.header.topic
+    topic = state.topics.get(name)
     if topic is None:
-        return answer(request, ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
-    work = partial(
-        _topic_stats, state.store, header.topic, state.config.broker_name, topic.write_queue_nums
-    )
-    return RunInPool(work, partial(_answer_body, request))
+        return request.refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+    broker_name, queue_count = state.config.broker_name, topic.write_queue_nums
+    work = partial(_topic_stats, state.store, name, broker_name, queue_count)
+    return RunInPool(work, lambda body, _now_ms: request.success(body=body))
 
 
 def _topic_stats(store: MessageStore, topic: str, broker_name: str, queue_count: int) -> bytes:
@@ -87,24 +81,17 @@ def _topic_stats(store: MessageStore, topic: str, broker_name: str, queue_count:
     return encode_body(table)
 
 
-def _answer_body(request: RemotingCommand, body: bytes, now_ms: int) -> Outcome:
-    return answer(request, ResponseCode.SUCCESS, body=body)
-
-
-def _check_numbers(header: CreateTopicRequestHeader) -> None:
-    """Refuse what 4.9.3 would take and then fail at with every client of the topic."""
-    for name, count in (
-        ("readQueueNums", header.read_queue_nums),
-        ("writeQueueNums", header.write_queue_nums),
+def _check_values(header: CreateTopicRequestHeader) -> None:
+    """Refuse values that 4.9.3 accepts and that then fail every client of the topic."""
+    for name, value, high in (
+        ("readQueueNums", header.read_queue_nums, QUEUE_COUNT_MAX),
+        ("writeQueueNums", header.write_queue_nums, QUEUE_COUNT_MAX),
+        ("perm", header.perm, _PERM_MAX),
     ):
-        if not 0 <= count <= QUEUE_COUNT_MAX:
+        if not 0 <= value <= high:
             raise RemoteProtocolError(
-                ResponseCode.SYSTEM_ERROR, f"{name}[{count}] is not 0 to {QUEUE_COUNT_MAX}"
+                ResponseCode.SYSTEM_ERROR, f"{name}[{value}] is not 0 to {high}"
             )
-    if not 0 <= header.perm <= _PERM_MAX:
-        raise RemoteProtocolError(
-            ResponseCode.SYSTEM_ERROR, f"perm[{header.perm}] is not 0 to {_PERM_MAX}"
-        )
     if header.topic_filter_type not in (FILTER_SINGLE_TAG, FILTER_MULTI_TAG):
         raise RemoteProtocolError(
             ResponseCode.SYSTEM_ERROR,

@@ -7,7 +7,7 @@ import pytest
 
 from tests.broker.harness import NOW_MS, Harness
 from wakelog.broker.consumer_offsets import ConsumerOffsets
-from wakelog.broker.processors.queue_progress import QueueProgress, measure, select
+from wakelog.broker.queue_progress import QueueProgress, measure, select
 from wakelog.storage.message_store import MessageStore
 
 COUNT = 4

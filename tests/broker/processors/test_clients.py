@@ -6,7 +6,7 @@ import pytest
 
 from tests.broker.harness import NOW_MS, FakeChannel, Harness, sql_subscription, subscription
 from wakelog.broker.decision import Appender, Persist, RegisterBroker, WriteLine
-from wakelog.broker.processors.client_manage import CheckClientRequestBody
+from wakelog.broker.processors.clients import CheckClientRequestBody
 from wakelog.protocol.bodies import (
     HeartbeatData,
     SubscriptionData,

@@ -1,4 +1,4 @@
-"""Codes 200, 201 and 203."""
+"""Tests of codes 38, 200, 201 and 203."""
 
 import json
 
@@ -70,3 +70,17 @@ def test_a_group_without_connections_is_not_online(harness: Harness) -> None:
     response = harness.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, fields)
     assert response.code == ResponseCode.CONSUMER_NOT_ONLINE
     assert response.remark == "the consumer group[g] not online"
+
+
+def test_the_clients_of_a_group_are_listed(harness: Harness) -> None:
+    harness.beat("g", subscription())
+    harness.beat("g", subscription(), channel=FakeChannel(2), client_id="c2")
+    response = harness.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "g"})
+    assert response.code == ResponseCode.SUCCESS
+    assert json.loads(response.body) == {"consumerIdList": ["c1", "c2"]}
+
+
+def test_a_group_without_clients_is_an_error(harness: Harness) -> None:
+    response = harness.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "g"})
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert response.remark == "no consumer for this group, g"

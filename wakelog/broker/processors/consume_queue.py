@@ -1,0 +1,132 @@
+"""Code 321: the entries of a consume queue as they are on disk, with their extension units.
+
+An entry whose tags code is the address of an extension unit is shown with the unit as JSON, with
+its bitmap as text (the last byte first, a line break after each eighth byte), and with whether the
+group would get the message.
+
+Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.queryConsumeQueue,
+org.apache.rocketmq.filter.util.BitsArray.toString (4.9.3).
+"""
+
+from base64 import b64encode
+from functools import partial
+
+from wakelog.broker.decision import Outcome, RunInPool
+from wakelog.broker.names import check_any_topic
+from wakelog.broker.state import BrokerState
+from wakelog.network.request import Request
+from wakelog.protocol.bodies import (
+    ConsumeQueueData,
+    QueryConsumeQueueResponseBody,
+    SubscriptionData,
+    encode_body,
+)
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.fastjson import dumps
+from wakelog.protocol.headers.admin import QueryConsumeQueueRequestHeader
+from wakelog.protocol.subscription import matches
+from wakelog.storage.message_store import MessageStore
+from wakelog.storage.queue.consume_queue_ext import ExtensionUnit, is_extension_address
+
+ENTRIES_MAX = 4_096  # about 300 KB of JSON; mqadmin asks for 10
+
+
+def query_consume_queue(
+    state: BrokerState, request: Request[QueryConsumeQueueRequestHeader]
+) -> Outcome:
+    """Return entries of a consume queue (code 321); an unknown queue is an error."""
+    header = request.header
+    check_any_topic(header.topic)
+    body = QueryConsumeQueueResponseBody()
+    if header.consumer_group is not None:
+        body.subscription_data = state.consumers.subscription(header.consumer_group, header.topic)
+        online = body.subscription_data is not None
+        # A subscription by tag has no filter data; fastjson writes its absence as null.
+        absent = f"{header.consumer_group}@{header.topic} is not online!"
+        body.filter_data = "null" if online else absent
+    work = partial(_read_queue, state.store, header, body)
+    return RunInPool(work, partial(_finish_queue, request))
+
+
+def _read_queue(
+    store: MessageStore, header: QueryConsumeQueueRequestHeader, body: QueryConsumeQueueResponseBody
+) -> QueryConsumeQueueResponseBody | None:
+    """Return the body with the entries asked for; None if there is no such queue."""
+    topic, queue_id = header.topic, header.queue_id
+    if queue_id not in store.queues().get(topic, ()):
+        return None
+    body.min_queue_index = store.min_queue_offset(topic, queue_id)
+    body.max_queue_index = store.max_queue_offset(topic, queue_id)
+    if 0 <= header.index < body.max_queue_index:
+        body.queue_data = read_entries(
+            store,
+            topic,
+            queue_id,
+            begin=header.index,
+            count=header.count,
+            subscription=body.subscription_data,
+        )
+    return body
+
+
+def read_entries(
+    store: MessageStore,
+    topic: str,
+    queue_id: int,
+    *,
+    begin: int,
+    count: int,
+    subscription: SubscriptionData | None,
+) -> list[ConsumeQueueData]:
+    """Return readable entries from queue offset `begin` on; may wait for the disk."""
+    count_max = min(max(count, 0), ENTRIES_MAX)
+    shown = []
+    for entry in store.consume_queue_entries(topic, queue_id, begin, count_max):
+        data = ConsumeQueueData(*entry)
+        if is_extension_address(data.tags_code):
+            unit = store.extension_unit(topic, queue_id, data.tags_code)
+            _show_extension(data, unit, subscription)
+        shown.append(data)
+    return shown
+
+
+def _finish_queue(
+    request: Request[QueryConsumeQueueRequestHeader],
+    body: QueryConsumeQueueResponseBody | None,
+    _now_ms: int,
+) -> Outcome:
+    header = request.header
+    queue = f"{header.queue_id}@{header.topic}"
+    if body is None:
+        return request.refusal(ResponseCode.SYSTEM_ERROR, f"{queue} is not exist!")
+    if body.queue_data is None:
+        remark = f"Index {header.index} of {queue} is not exist!"
+        return request.refusal(ResponseCode.SUCCESS, remark)
+    return request.success(body=encode_body(body))
+
+
+def bitmap_text(bitmap: bytes) -> str:
+    """Write a bitmap in the form of BitsArray.toString."""
+    parts = []
+    for index in range(len(bitmap) - 1, -1, -1):
+        parts.append(f"{bitmap[index]:08b}")
+        if index % 8 == 0:
+            parts.append("\n")
+    return "".join(parts)
+
+
+def _show_extension(
+    data: ConsumeQueueData, unit: ExtensionUnit | None, subscription: SubscriptionData | None
+) -> None:
+    if unit is None:
+        data.msg = f"Cq extend not exist!addr: {data.tags_code}"
+        return
+    bean = {
+        "filterBitMap": b64encode(unit.bitmap).decode() if unit.bitmap else None,
+        "msgStoreTime": unit.store_timestamp_ms,
+        "size": unit.size_bytes,
+        "tagsCode": unit.tags_code,
+    }
+    data.extend_data_json = dumps(bean).decode()
+    data.bit_map = bitmap_text(unit.bitmap) if unit.bitmap else None
+    data.eval = subscription is not None and matches(subscription, unit.tags_code)

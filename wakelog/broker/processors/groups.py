@@ -1,0 +1,71 @@
+"""Codes 38, 200, 201 and 203: define a consumer group, list groups, list the clients of a group.
+
+Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.updateAndCreateSubscriptionGroup,
+getAllSubscriptionGroup, getConsumerConnectionList, ConsumerManageProcessor.getConsumerListByGroup
+(4.9.3).
+"""
+
+from functools import partial
+
+from wakelog.broker.decision import Outcome, RunInPool
+from wakelog.broker.membership import Client
+from wakelog.broker.state import BrokerState
+from wakelog.network.request import Request
+from wakelog.protocol.bodies import (
+    Connection,
+    ConsumerConnection,
+    GetConsumerListByGroupResponseBody,
+    SubscriptionGroupConfig,
+    decode_body,
+    encode_body,
+)
+from wakelog.protocol.codes import ResponseCode, language_name
+from wakelog.protocol.headers.clients import ConsumerGroupRequestHeader
+
+
+def update_and_create_group(state: BrokerState, request: Request[None]) -> Outcome:
+    """Define a consumer group (code 200)."""
+    config = decode_body(SubscriptionGroupConfig, request.command.body)
+    state.groups.update(config, request.now_ms)
+    return request.success()
+
+
+def get_all_groups(state: BrokerState, request: Request[None]) -> Outcome:
+    """Return the table of groups (code 201)."""
+    work = partial(encode_body, state.groups.wrapper())
+    return RunInPool(work, lambda body, _now_ms: request.success(body=body))
+
+
+def get_consumer_list(state: BrokerState, request: Request[ConsumerGroupRequestHeader]) -> Outcome:
+    """Return the client ids of a group (code 38)."""
+    name = request.header.consumer_group
+    group = state.consumers.get(name)
+    if group is None:
+        remark = f"no consumer for this group, {name}"
+        return request.refusal(ResponseCode.SYSTEM_ERROR, remark)
+    body = GetConsumerListByGroupResponseBody(group.client_ids())
+    return request.success(body=encode_body(body))
+
+
+def get_consumer_connections(
+    state: BrokerState, request: Request[ConsumerGroupRequestHeader]
+) -> Outcome:
+    """Return the connections of a consumer group and its subscriptions (code 203)."""
+    name = request.header.consumer_group
+    group = state.consumers.get(name)
+    if group is None:
+        remark = f"the consumer group[{name}] not online"
+        return request.refusal(ResponseCode.CONSUMER_NOT_ONLINE, remark)
+    body = ConsumerConnection(
+        [_connection(client) for client in group.clients.values()],
+        dict(group.subscriptions),
+        group.consume_type,
+        group.message_model,
+        group.consume_from_where,
+    )
+    return request.success(body=encode_body(body))
+
+
+def _connection(client: Client) -> Connection:
+    address = f"{client.channel.remote_host}:{client.channel.remote_port}"
+    return Connection(client.client_id, address, language_name(client.language), client.version)

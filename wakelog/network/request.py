@@ -1,0 +1,86 @@
+"""Request and Processor: one decoded request, and the row of a table that decides who handles it.
+
+A request table maps each request code to a Processor. The core decodes the header once, into the
+row's Struct, and hands on one Request. Lanes, access control and handlers use that Struct; none of
+them parses text.
+
+`access` has the rules of 4.9.3's access control. They are not enforced yet. A request without rules
+needs only a valid signature. A group is checked under the name of its retry topic.
+
+Source: org.apache.rocketmq.acl.plain.{PlainAccessValidator, PlainPermissionManager},
+org.apache.rocketmq.acl.common.Permission (4.9.3).
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from wakelog.network.handler import Channel
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.protocol.ext_fields import Header
+
+HeaderT = TypeVar("HeaderT")
+
+
+class Request(msgspec.Struct, Generic[HeaderT], gc=False):
+    """One request: its command, its typed header, its connection, and the time it is handled.
+
+    `gc=False` is safe: no field refers back to a request.
+    """
+
+    command: RemotingCommand
+    header: HeaderT
+    channel: Channel
+    now_ms: int
+
+    def success(
+        self, ext_fields: dict[str, str] | None = None, body: bytes = b""
+    ) -> RemotingCommand:
+        """Make the response with code SUCCESS."""
+        return answer(self.command, ResponseCode.SUCCESS, None, ext_fields, body)
+
+    def refusal(self, code: ResponseCode, remark: str) -> RemotingCommand:
+        """Make a response with a remark and nothing else."""
+        return answer(self.command, code, remark)
+
+
+class Permission(StrEnum):
+    """What an account needs for a request."""
+
+    PUB = "PUB"
+    SUB = "SUB"
+    ADMIN = "ADMIN"
+
+
+class Resource(StrEnum):
+    """What the permission is for. HEARTBEAT: each consumer group in the body, and its topics."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    HEARTBEAT = "heartbeat"
+    BROKER = "broker"
+
+
+class Access(NamedTuple):
+    """One rule: the permission, the kind of resource, and the header's attribute that names it."""
+
+    permission: Permission
+    resource: Resource
+    attribute: str = ""
+
+
+class Processor(NamedTuple):
+    """One row of a request table.
+
+    header: what `handle` finds in `Request.header`; None if the request has no header.
+    reads_queues: the request has to see every message that was acknowledged before it came.
+    """
+
+    handle: Callable[..., Any]
+    header: type[Header] | None = None
+    lane: str = "default"
+    access: tuple[Access, ...] = ()
+    reads_queues: bool = False
