@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from wakelog.storage.errors import IllegalName
 from wakelog.storage.paths import (
     StorePaths,
-    check_group_name,
     check_topic_name,
     is_index_name,
     is_new_file_name,
@@ -75,16 +74,14 @@ def test_queue_directories(name: str, queue_id: int | None) -> None:
 )
 def test_names_that_clients_use_are_allowed(name: str) -> None:
     assert check_topic_name(name) == name
-    assert check_group_name(name) == name
 
 
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "a/b", "/", "a\0", "a b", "x" * 128, "ü", "a\n", ".\n", "\x7f"]
 )
 def test_names_that_could_leave_the_store_are_not(name: str) -> None:
-    for check in (check_topic_name, check_group_name):
-        with pytest.raises(IllegalName):
-            check(name)
+    with pytest.raises(IllegalName):
+        check_topic_name(name)
 
 
 @given(st.text(max_size=200), st.integers(-(2**40), 2**40))

@@ -30,7 +30,7 @@ class IllegalName(StoreError):
     """A name from the wire, a configuration file or a record that may not become a path."""
 
     def __init__(self, kind: str, name: str) -> None:
-        """Keep `kind` (topic or group) and the refused `name`, shortened in the text only."""
+        """Keep `kind` (topic or queue) and the refused `name`, shortened in the text only."""
         self.kind = kind
         self.name = name
         super().__init__(

@@ -63,148 +63,114 @@ class FileSystem(Protocol):
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
         """Open a file and return its descriptor; a link in a writeable file's place is refused."""
-        ...
 
     def close(self, fd: int) -> None:
         """Close a descriptor. Closing any descriptor of a file drops this process's locks on it."""
-        ...
 
     def pread(self, fd: int, length: int, position: int) -> bytes:
         """Read up to `length` bytes; shorter only at the end of the file."""
-        ...
 
     def pread_into_nowait(self, fd: int, buffer: bytearray | memoryview, position: int) -> bool:
         """Fill `buffer` without waiting for the disk, or return False; it may hold a part then.
 
         Where the system cannot tell (macOS, some file systems) this reads and may wait.
         """
-        ...
 
     def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
         """Fill `buffer` from `position`; return the count read, short only at the file's end."""
-        ...
 
     def read_ahead(self, fd: int, length: int, position: int) -> None:
         """Have the disk read [position, position + length) ahead, where the system supports it."""
-        ...
 
     def pwrite(self, fd: int, data: Buffer, position: int) -> None:
         """Write all of `data` at `position`."""
-        ...
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> None:
         """Write all `buffers` one after the other, from `position` on."""
-        ...
 
     def datasync(self, fd: int) -> None:
         """Return once the file's data is durable."""
-        ...
 
     def sync(self, fd: int) -> None:
         """Return once the file's data and attributes are durable."""
-        ...
 
     def forget_cached(self, fd: int) -> None:
         """Let the next reads of a file come from the disk, as far as it was synced.
 
         After a failed sync the page cache shows data that the disk never got.
         """
-        ...
 
     def allocate(self, fd: int, length: int) -> None:
         """Reserve blocks for [0, length) and make the file at least so long; content stays."""
-        ...
 
     def truncate(self, fd: int, length: int) -> None:
         """Set the file's length; bytes beyond the old one read as zero."""
-        ...
 
     def size(self, fd: int) -> int:
         """Return the file's length in bytes."""
-        ...
 
     def name_count(self, fd: int) -> int:
         """Return how many names an open file still has."""
-        ...
 
     def next_data(self, fd: int, position: int) -> int | None:
         """Return the next position at or after `position` with data, None if only holes follow."""
-        ...
 
     def rename(self, source: str, target: str) -> None:
         """Give `source` the name `target`, replacing an existing file in one step."""
-        ...
 
     def rename_new(self, source: str, target: str) -> None:
         """Give `source` the name `target`; FileExistsError where that name is taken."""
-        ...
 
     def unlink(self, path: str) -> None:
         """Remove a file's name."""
-        ...
 
     def symlink(self, target: str, path: str) -> None:
         """Make `path` a symbolic link, replacing an existing file in one step."""
-        ...
 
     def read_link(self, path: str) -> str | None:
         """Return where a symbolic link leads, None if `path` is none."""
-        ...
 
     def path_while_open(self, fd: int) -> str | None:
         """Return a path of an open file that ends with this process, None on systems without."""
-        ...
 
     def make_directories(self, path: str, unsynced: list[str] | None = None) -> None:
         """Make a directory and its parents, all durable on return; no error where it exists.
 
         unsynced: gets the directories to sync, in their order, instead.
         """
-        ...
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
-        ...
 
     def exists(self, path: str) -> bool:
         """Tell whether a path names anything."""
-        ...
 
     def is_file(self, path: str) -> bool:
         """Tell whether a path names a regular file."""
-        ...
 
     def list_directory(self, path: str) -> list[str]:
         """Return the names in a directory, sorted; FileNotFoundError where there is none."""
-        ...
 
     def sync_directory(self, path: str) -> None:
         """Return once the names in a directory are durable."""
-        ...
 
     def lock_byte(self, fd: int, byte: int) -> bool:
         """Take one byte of a file for this process alone without waiting; False if it is taken."""
-        ...
 
     def unlock_byte(self, fd: int, byte: int) -> None:
         """Give a locked byte back."""
-        ...
 
     def lock_holder(self, fd: int, byte: int) -> int | None:
         """Return the process that keeps others from locking a byte, None if unknown or none."""
-        ...
 
     def disk_usage(self, path: str) -> DiskUsage:
         """Return the usage of the partition that holds `path`."""
-        ...
 
     def modified_ms(self, path: str) -> int:
         """Return a file's modification time."""
-        ...
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         """Set a file's modification time."""
-        ...
 
 
 def pread_from_disk(fs: FileSystem, fd: int, length: int) -> bytes:

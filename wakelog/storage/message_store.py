@@ -24,7 +24,6 @@ replication. 4.9.3 takes the lock after recovery has changed the store.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from wakelog.protocol.record import MessageRecord
 from wakelog.storage.config import StoreConfig
@@ -52,23 +51,6 @@ from wakelog.storage.store_parts import OpenOptions, StoreParts, close_parts, op
 
 _NOT_AVAILABLE = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
 _DISK_FULL = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause="the broker's disk is full")
-
-
-class StoreCounts(NamedTuple):
-    """What the store did since it was opened, and where it stands."""
-
-    min_physical_offset: int
-    max_physical_offset: int
-    appended_offset: int
-    dispatched: int
-    put_count: int
-    put_bytes: int
-    put_failed_count: int
-    get_found_count: int
-    get_missed_count: int
-    get_message_count: int
-    get_message_bytes: int
-    get_cold_count: int
 
 
 class MessageStore:
@@ -347,11 +329,6 @@ class MessageStore:
         with self._readers.lend() as readers:
             return readers.query.store_time(entry.physical_offset, self._view())
 
-    def earliest_message_time(self) -> int:
-        """Return the store time of the log's first message, -1 if there is none."""
-        with self._readers.lend() as readers:
-            return readers.query.store_time(self.min_physical_offset, self._view())
-
     def physical_offset_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """Return where a queue's message lies in the log, 0 if there is none, as 4.9.3 does."""
         entry = self._entry(topic, queue_id, queue_offset)
@@ -408,7 +385,7 @@ class MessageStore:
 
     def statistics(self) -> dict[str, int]:
         """Return counters of the store by name."""
-        return StoreCounts(
+        return dict(
             min_physical_offset=self.min_physical_offset,
             max_physical_offset=self.max_physical_offset,
             appended_offset=self.log.appended_offset,
@@ -421,7 +398,7 @@ class MessageStore:
             get_message_count=self._get_message_count,
             get_message_bytes=self._get_message_bytes,
             get_cold_count=self._get_cold_count,
-        )._asdict()
+        )
 
     def _view(self) -> LogView:
         return LogView(self.log.min_offset, self.log.committed_offset, self._dispatched)

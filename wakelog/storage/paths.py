@@ -25,9 +25,6 @@ from posixpath import basename, dirname, join, normpath
 
 from wakelog.storage.errors import IllegalName
 
-OFFSET_NAME_DIGITS = 20
-NAME_CHARACTERS_MAX = 127  # the record stores a topic's length in one signed byte
-
 _NAME = re.compile(r"(?!\.{1,2}\Z)[!-.0-~]{1,127}", re.ASCII)  # printable, no blank and no slash
 _OFFSET_NAME = re.compile(r"[0-9]{20}", re.ASCII)
 _INDEX_NAME = re.compile(r"[0-9]{17}", re.ASCII)
@@ -41,13 +38,6 @@ def check_topic_name(name: str) -> str:
     """Return the name of a topic that may become a path. Raises: IllegalName."""
     if _NAME.fullmatch(name) is None:
         raise IllegalName("topic", name)
-    return name
-
-
-def check_group_name(name: str) -> str:
-    """Return the name of a group that may be stored. Raises: IllegalName."""
-    if _NAME.fullmatch(name) is None:
-        raise IllegalName("group", name)
     return name
 
 
@@ -74,26 +64,6 @@ def parse_queue_id(name: str) -> int | None:
 
 class StorePaths:
     """The paths of one store. A value: holds names, touches no disk."""
-
-    __slots__ = (
-        "abort",
-        "checkpoint",
-        "commit_log_directories",
-        "config_directory",
-        "consume_queue_extension_root",
-        "consume_queue_root",
-        "dispatched",
-        "filters",
-        "index_directory",
-        "leases",
-        "lock",
-        "root",
-        "side_files_directory",
-        "store_identity",
-        "sums_directory",
-        "transient_pool_header",
-        "watermark",
-    )
 
     def __init__(self, root: str, commit_log: str | None = None) -> None:
         """Name everything below `root`; `commit_log` may be a comma list of directories."""

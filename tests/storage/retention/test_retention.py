@@ -213,13 +213,6 @@ def test_the_first_minute_is_quiet_but_for_the_full_disk() -> None:
     assert retention.step(look(OLD, percent=99), NOW_MS + FIRST_RUN_DELAY_MS).remove
 
 
-def test_an_operator_can_ask_for_twenty_runs() -> None:
-    retention = Retention(CONFIG, NOW_MS - FIRST_RUN_DELAY_MS)
-    retention.request_runs()
-    reasons = [retention.step(look(OLD, hour=5), NOW_MS).reasons for _ in range(21)]
-    assert reasons == [("manual",)] * 20 + [()]
-
-
 def test_derived_files_follow_once_the_begin_has_moved() -> None:
     retention = Retention(CONFIG, NOW_MS - FIRST_RUN_DELAY_MS)
     assert retention.step(look(OLD), NOW_MS).derived_before is None

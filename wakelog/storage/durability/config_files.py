@@ -33,7 +33,6 @@ class ConfigPaths(Protocol):
 
     def config(self, name: str) -> str:
         """Return the path of a text by its file name."""
-        ...
 
 
 class ConfigFiles:

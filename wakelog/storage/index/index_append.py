@@ -59,18 +59,15 @@ class KeyColumns(Protocol):
     @property
     def keys(self) -> Array:
         """int32[KEY_ROWS, keys]: hash and record number of each."""
-        ...
 
     @property
     def numbers(self) -> Array:
         """int64[records, NUMBER_FIELDS], of which place and store time are read."""
-        ...
 
     def link_keys(
         self, slots: Array, *, entry_next: int, begin_timestamp_ms: int, begin: int, end: int
     ) -> tuple[int, memoryview]:
         """Chain keys [begin, end) into slots; return slots newly used, and the entries' bytes."""
-        ...
 
 
 class IndexFileWriter:

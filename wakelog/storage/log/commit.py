@@ -30,17 +30,6 @@ class CommitDecision(msgspec.Struct, frozen=True):
 class Commit:
     """The decisions of the commit service. No clock, no file."""
 
-    __slots__ = (
-        "_committed",
-        "_interval_ms",
-        "_least_pages",
-        "_next_step_ms",
-        "_segment_bytes",
-        "_thorough_interval_ms",
-        "_thorough_ms",
-        "_under_way",
-    )
-
     def __init__(self, config: StoreConfig, committed_offset: int, now_ms: int) -> None:
         """Start from what the segments hold now."""
         self._interval_ms = config.commit_interval_commit_log_ms

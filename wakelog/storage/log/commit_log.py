@@ -26,8 +26,6 @@ from collections.abc import Sequence
 from posixpath import basename, dirname
 from typing import Protocol
 
-import msgspec
-
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, PROPERTIES_BYTES_MAX
 from wakelog.protocol.record import BLANK_BYTES, encode_blank
@@ -68,50 +66,14 @@ class SegmentSource(Protocol):
 
     def take_segment(self, start_offset: int) -> str | None:
         """Return the path of a ready, full-length segment; None if it cannot be had now."""
-        ...
 
     @property
     def failure(self) -> StoreError | None:
         """Why the last one could not be had, None if it could, or nobody knows."""
-        ...
-
-
-class CommitLogStatistics(msgspec.Struct, frozen=True):
-    """What the log did since it was opened."""
-
-    appended_offset: int
-    min_offset: int
-    message_count: int
-    write_count: int
-    roll_count: int
-    queue_count: int
-    failure: str | None
 
 
 class CommitLog:
     """Appends records to the last segment and rolls to the next. The only writer of the log."""
-
-    __slots__ = (
-        "_end",
-        "_failure",
-        "_file_end",
-        "_files",
-        "_fs",
-        "_message_bytes_max",
-        "_message_count",
-        "_multi_dispatch",
-        "_offsets",
-        "_pending",
-        "_pending_offset",
-        "_pool",
-        "_roll_count",
-        "_rolled",
-        "_segments",
-        "_store_timestamp_ms",
-        "_target",
-        "_write_count",
-        "_written",
-    )
 
     def __init__(
         self,
@@ -152,7 +114,6 @@ class CommitLog:
         self._rolled: list[tuple[MappedFile, int, list[bytes]]] = []
         self._store_timestamp_ms = last_store_ms if end_offset < self._file_end else 0
         self._failure: str | None = None
-        self._message_count = self._write_count = self._roll_count = 0
 
     def append(self, draft: MessageDraft, now_ms: int) -> PutResult:
         """Place one message behind the others; its bytes wait for `write_pending`."""
@@ -195,7 +156,6 @@ class CommitLog:
             physical_offsets.append(self._end)
             self._end += len(record)
         self._pending += records
-        self._message_count += len(records)
         self._offsets.advance(key, len(records))
         return PutResult(
             PutStatus.PUT_OK,
@@ -219,12 +179,10 @@ class CommitLog:
         try:
             for target, offset, buffers in self._rolled:
                 target.write_all(target.position_of(offset), buffers)
-                self._write_count += 1
             if self._pending:
                 assert self._target is not None
                 position = self._target.position_of(self._pending_offset)
                 self._target.write_all(position, self._pending)
-                self._write_count += 1
             if self._pool is not None:
                 self._pool.note_appended(self._end)
         except StoreFailed as error:
@@ -282,18 +240,6 @@ class CommitLog:
         """Let go the segments that retention removed below `physical_offset`."""
         self._files.forget_before(physical_offset)
 
-    def statistics(self) -> CommitLogStatistics:
-        """Return the log's positions and counts."""
-        return CommitLogStatistics(
-            appended_offset=self._written,
-            min_offset=self.min_offset,
-            message_count=self._message_count,
-            write_count=self._write_count,
-            roll_count=self._roll_count,
-            queue_count=len(self._offsets),
-            failure=self._failure,
-        )
-
     def close(self) -> None:
         """Write what is pending, remove segments made ahead and never used, let go the files.
 
@@ -339,7 +285,6 @@ class CommitLog:
         physical_offset = self._end
         self._pending.append(record)
         self._end = physical_offset + size
-        self._message_count += 1
         if consumed:
             self._offsets.advance(key)
             # A message that names its own queue again does not move it twice, as in 4.9.3.
@@ -372,7 +317,6 @@ class CommitLog:
         self._end = self._pending_offset = start_offset
         self._file_end = file.end_offset
         self._store_timestamp_ms = now_ms
-        self._roll_count += 1
         return True
 
     def _no_segment(self) -> PutResult:

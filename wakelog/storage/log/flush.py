@@ -49,20 +49,6 @@ class FlushStatistics(msgspec.Struct, frozen=True):
 class Flush:
     """The decisions of the flush service. No clock, no file."""
 
-    __slots__ = (
-        "_failure",
-        "_flush_count",
-        "_flushed",
-        "_interval_ms",
-        "_least_pages",
-        "_next_step_ms",
-        "_segment_bytes",
-        "_synchronous",
-        "_thorough_interval_ms",
-        "_thorough_ms",
-        "_under_way",
-    )
-
     def __init__(self, config: StoreConfig, flushed_offset: int, now_ms: int) -> None:
         """Start from what is known to be durable."""
         self._synchronous = config.synchronous_flush

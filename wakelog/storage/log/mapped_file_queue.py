@@ -58,18 +58,6 @@ class LoadReport(msgspec.Struct, frozen=True):
 class MappedFileQueue:
     """A growing sequence of fixed-size files over one or several directories."""
 
-    __slots__ = (
-        "_bridges_gaps",
-        "_chosen",
-        "_directories",
-        "_file_size_bytes",
-        "_files",
-        "_fs",
-        "_open_files",
-        "_read_only",
-        "_read_only_directories",
-    )
-
     def __init__(
         self,
         fs: FileSystem,

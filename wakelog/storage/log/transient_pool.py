@@ -110,11 +110,6 @@ class TransientPool:
         except OSError as error:
             raise store_failure(directory, "allocate", error) from error
 
-    @property
-    def free_count(self) -> int:
-        """How many buffers are free."""
-        return len(self._free)
-
     def lend(self, start_offset: int) -> MappedFile | None:
         """Return an empty buffer for the segment that starts at `start_offset`; None if all lent.
 

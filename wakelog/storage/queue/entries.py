@@ -54,15 +54,12 @@ class Entries(Protocol):
 
     def at(self, place: int) -> Entry:
         """Return one entry."""
-        ...
 
     def some(self, begin: int, count: int) -> list[Entry]:
         """Return up to `count` entries of one file, without the empty ones at their end."""
-        ...
 
     def near_count(self, begin: int) -> int:
         """Return how many entries from a place on are looked at as those behind it."""
-        ...
 
 
 def front_end(entries: Entries, low: int, end: int, holds: Holds) -> int:

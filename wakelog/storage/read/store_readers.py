@@ -88,15 +88,6 @@ class ReaderSet:
 class StoreReaders:
     """The sets of one store. Any thread may call any method."""
 
-    __slots__ = (
-        "_config",
-        "_damaged",
-        "_free",
-        "_fs",
-        "_generation",
-        "_physical_memory_bytes",
-    )
-
     def __init__(
         self,
         fs: FileSystem,

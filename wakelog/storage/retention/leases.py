@@ -94,18 +94,6 @@ class _LeaseFile(msgspec.Struct, frozen=True):
 class LeaseBook:
     """The leases of one store, with their file. No clock."""
 
-    __slots__ = (
-        "_by_id",
-        "_expired_count",
-        "_fs",
-        "_granted_count",
-        "_is_saved",
-        "_lost_count",
-        "_paths",
-        "_refused_count",
-        "was_unreadable",
-    )
-
     def __init__(self, fs: FileSystem, paths: StorePaths, now_ms: int) -> None:
         """Read the file; each lease in it has `GRACE_MS` to be renewed. Raises: StoreFailed."""
         self._fs = fs

@@ -55,8 +55,6 @@ DISK_FULL_PERCENT: Final = 90
 CLEAN_FORCIBLY_PERCENT: Final = DIRECTORY_FULL_PERCENT
 # 4.9.3's DELETE_FILES_BATCH_MAX: unlinking a segment of 1 GiB keeps a disk busy for a while.
 REMOVED_COUNT_MAX: Final = 10
-# What an operator's request is good for (MAX_MANUAL_DELETE_FILE_TIMES).
-REQUESTED_RUNS_COUNT: Final = 20
 # 4.9.3 leaves files alone for the first minute after a start.
 FIRST_RUN_DELAY_MS: Final = 60_000
 UNKNOWN_PERCENT: Final = -1
@@ -131,35 +129,15 @@ class RetentionStatistics(msgspec.Struct, frozen=True):
 class Retention:
     """The decisions of the retention service. No clock, no file."""
 
-    __slots__ = (
-        "_config",
-        "_derived_before",
-        "_disk_full",
-        "_first_run_ms",
-        "_held_back_count",
-        "_hours",
-        "_leased_count",
-        "_log_percent",
-        "_queue_percent",
-        "_removed_count",
-        "_requested_runs",
-        "_runs_count",
-    )
-
     def __init__(self, config: StoreConfig, now_ms: int) -> None:
         """Start waiting for the first run. Raises: IllegalConfiguration for deleteWhen."""
         self._config = config
         self._hours = parse_hours(config.delete_when)
         self._first_run_ms = now_ms + FIRST_RUN_DELAY_MS
-        self._requested_runs = 0
         self._derived_before = 0
         self._disk_full = False
         self._log_percent = self._queue_percent = UNKNOWN_PERCENT
         self._runs_count = self._removed_count = self._held_back_count = self._leased_count = 0
-
-    def request_runs(self) -> None:
-        """Let the next runs remove expired segments whatever the hour: an operator asked."""
-        self._requested_runs = REQUESTED_RUNS_COUNT
 
     def step(self, look: RetentionInput, now_ms: int) -> RetentionDecision:
         """Decide on what was looked at just now; to be called again at `next_step_ms`."""
@@ -216,9 +194,6 @@ class Retention:
             if percent < 0 or percent > percent_max:
                 reasons.append("spacefull")
                 break
-        if self._requested_runs > 0:
-            self._requested_runs -= 1
-            reasons.append("manual")
         if look.segments and look.segments[0].end_offset <= self._kept_from(look.appended):
             reasons.append(TOO_LONG)
         return tuple(reasons)
