@@ -206,7 +206,7 @@ def test_a_look_holds_until_the_next_one(
     assert first is not None and decode_record(bytes(first)).body == b"first"
     reader.view(size_bytes, size_bytes, blocking=False)
     assert decode_record(bytes(first)).body == b"other"
-    monkeypatch.setattr(commit_log_reader, "LOOK_BYTES_KEPT_MAX", size_bytes - 1)
+    monkeypatch.setattr(commit_log_reader, "VIEW_BYTES_KEPT_MAX", size_bytes - 1)
     large = reader.view(0, size_bytes)
     assert large is not None
     reader.view(size_bytes, size_bytes)

@@ -1,1 +1,10 @@
-"""The commit log: segments, the records in them, who appends, commits, flushes and allocates."""
+"""The commit log: segments, the records in them, and what appends, commits, flushes and allocates.
+
+Read in this order:
+
+    mapped_file -> mapped_file_queue        one fixed-size file; files in sequence
+    append queue_offsets -> commit_log      where a record goes; the single writer
+    commit_log_reader                       the same bytes, from any process
+    allocate commit flush transient_pool    what happens beside the writer
+    record_check record_walk scan           from bytes to sound records and dispatch requests
+"""

@@ -1,14 +1,13 @@
-"""Making segments ahead of need: which ones, and how one appears whole or not at all.
+"""Make segments ahead of need: decide which ones, and make each appear whole or not at all.
 
-When the log rolls into a segment, the next one should be there already and the one behind it under
-way: `Allocate` says which to make. `make_segment` makes one: built under a name of its maker's own
-outside the data folder, allocated to full length, synced, then given its name in one step that
-refuses a taken name, and the folder synced. So a crash leaves no short file where 4.9.3 would
-refuse the store, and a maker that was stopped and wakes late cannot put zeros over a segment
-that was written meanwhile.
+When the log rolls into a segment, the next one should exist and the one after it be under way.
+`Allocate` says which to make. `make_segment` builds a file under a name of its maker's own, outside
+the data folder. It allocates the full length, syncs, renames the file in one step that refuses a
+taken name, and syncs the folder. So a crash leaves no short file, for which 4.9.3 would refuse the
+store. And a maker that was stopped and resumes late cannot zero a segment that was written since.
 
-`FilesAhead` keeps a few such files without a name, for queues that nobody has heard of yet: the
-first message of one then waits for no sync.
+`FilesAhead` keeps a few built files without a final name, for new queues: then the first message of
+a queue waits for no sync.
 
 Source: org.apache.rocketmq.store.AllocateMappedFileService (4.9.3), which creates the file under
 its own name and lets it grow sparse.
@@ -21,12 +20,12 @@ import errno
 from collections import deque
 from posixpath import basename, dirname, join
 
-from wakelog.storage.errors import DamagedStore, StoreError, store_failure
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.errors import DamagedStore, StoreError, store_errors, store_failure
+from wakelog.storage.file_system import FileSystem, names_in, size_of
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import StorePaths
 
-# 4.9.3 asks for the next file and the one behind it.
+# 4.9.3 asks for the next file and the one after it.
 SEGMENTS_AHEAD_COUNT = 2
 
 # Building beside the folder can be impossible: it is a mount point, or its parent is not ours.
@@ -34,20 +33,19 @@ _CANNOT_BUILD_BESIDE = frozenset({errno.EXDEV, errno.EACCES, errno.EPERM, errno.
 
 
 class Allocate:
-    """Which segments to ask for. Asks for each once; a failed one is asked for again."""
+    """Which segments to request. Requests each once, and a failed one again."""
 
     __slots__ = ("_asked", "_file_bytes")
 
     def __init__(self, file_bytes: int) -> None:
-        """Start with nothing asked for."""
+        """Start with nothing requested."""
         self._file_bytes = file_bytes
         self._asked: set[int] = set()
 
     def step(self, taken_start_offset: int) -> list[int]:
-        """Return the start offsets to make now that the log writes to the segment named.
+        """Return the start offsets to make, now that the log writes to this segment.
 
-        In ascending order, and to be made in it: a later segment without the earlier one would
-        leave a gap.
+        Make them in this ascending order: a later segment without the earlier one leaves a gap.
         """
         self._asked = {start for start in self._asked if start > taken_start_offset}
         ahead = range(1, SEGMENTS_AHEAD_COUNT + 1)
@@ -57,12 +55,12 @@ class Allocate:
         return missing
 
     def failed(self, start_offset: int) -> None:
-        """Note that a segment could not be made: the next step asks for it again."""
+        """Note that a segment could not be made: the next step requests it again."""
         self._asked.discard(start_offset)
 
 
 class InlineSegments:
-    """The segment source of a log without an allocating neighbour: makes each when it is needed."""
+    """The segment source of a log without an allocating service: makes each when it is needed."""
 
     __slots__ = ("_files", "_fs", "_owner", "_paths", "failure", "made_count")
 
@@ -78,7 +76,7 @@ class InlineSegments:
         self.made_count = 0
 
     def take_segment(self, start_offset: int) -> str | None:
-        """Make the segment if it is not there; None if that failed, with the reason kept."""
+        """Make the segment if it does not exist; None on failure, which `failure` then names."""
         path = self._files.path_for(start_offset)
         temporary_path = self._paths.new_file(path, self._owner)
         size_bytes = self._files.file_size_bytes
@@ -93,10 +91,9 @@ class InlineSegments:
 
 
 class FilesAhead:
-    """Zero files of one length, made and synced ahead, that have only an unfinished name yet.
+    """Zero files of one length, built and synced ahead, under unfinished names.
 
-    Who takes one has it for good. `make` may run in another thread than `take`, but not beside
-    `remove`.
+    `make` may run in another thread than `take_file`, but not at the same time as `remove`.
     """
 
     __slots__ = ("_count", "_fs", "_made_count", "_name", "_ready", "_size_bytes", "_sparse")
@@ -106,7 +103,7 @@ class FilesAhead:
     ) -> None:
         """Make nothing yet.
 
-        name: an unfinished name as `StorePaths.new_file` gives it, which gets a number behind it.
+        name: an unfinished name from `StorePaths.new_file`; each file appends a number.
         """
         self._fs = fs
         self._name = name
@@ -117,7 +114,7 @@ class FilesAhead:
         self._ready: deque[str] = deque()
 
     def take_file(self) -> str | None:
-        """Return the path of a file, the caller's from now on; None if none is ready."""
+        """Return the path of a file, which the caller then owns; None if none is ready."""
         try:
             return self._ready.popleft()
         except IndexError:
@@ -135,7 +132,7 @@ class FilesAhead:
             self._ready.append(path)
 
     def remove(self) -> None:
-        """Remove those that nobody took; what cannot be removed is left to `clean_unfinished`."""
+        """Remove the files left; `clean_unfinished` removes later what this cannot."""
         while (path := self.take_file()) is not None:
             with contextlib.suppress(OSError):
                 self._fs.unlink(path)
@@ -154,16 +151,16 @@ def make_segment(
     """Make a zero file of full length appear at `path` in one step; False if one was there.
 
     temporary_path: where it is built, see `StorePaths.new_file`.
-    is_built: it is there already, taken from `FilesAhead`.
-    sparse: take no room on the disk before it is written to.
-    unsynced: gets the directories that its maker has to sync before the name is durable; without
-        it the name is durable on return.
+    is_built: it exists already, from `FilesAhead`.
+    sparse: reserve no disk space.
+    unsynced: gets the directories that the caller has to sync to make the name durable; without it
+        the name is durable on return.
     Raises: StoreFull, StoreFailed, DamagedStore when a file of another length has the name.
     """
     try:
         if fs.exists(path):
             _check_length(fs, path, size_bytes)
-            # Whoever made it may have failed, or died, before its name was durable.
+            # Its maker may have failed, or died, before its name was durable.
             sync_name(fs, path, unsynced)
             return False
         fs.make_directories(dirname(path), unsynced)
@@ -184,7 +181,7 @@ def make_segment(
 
 
 def sync_name(fs: FileSystem, path: str, unsynced: list[str] | None = None) -> None:
-    """Make a name durable now, or note its directory for whoever does. Raises: OSError."""
+    """Make a name durable now, or note its directory for a later sync. Raises: OSError."""
     if unsynced is None:
         fs.sync_directory(dirname(path))
     else:
@@ -192,22 +189,14 @@ def sync_name(fs: FileSystem, path: str, unsynced: list[str] | None = None) -> N
 
 
 def clean_unfinished(fs: FileSystem, paths: StorePaths, owner: str) -> list[str]:
-    """Remove what `owner` left unfinished when it died; return the paths. Raises: StoreFailed."""
+    """Remove what `owner` left unfinished; return the paths. Raises: StoreFailed."""
     removed = []
     for directory in paths.new_file_directories:
-        try:
-            names = fs.list_directory(directory)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise store_failure(directory, "list", error) from error
-        for name in names:
+        for name in names_in(fs, directory):
             path = join(directory, name)
             if paths.is_new_file(path, owner):
-                try:
+                with store_errors(path, "remove"):
                     fs.unlink(path)
-                except OSError as error:
-                    raise store_failure(path, "remove", error) from error
                 removed.append(path)
     return removed
 
@@ -225,7 +214,7 @@ def _name_beside(fs: FileSystem, path: str, size_bytes: int, temporary_path: str
     try:
         fs.rename_new(temporary_path, path)
     except FileExistsError:
-        # Somebody else was faster, and may have written to it already.
+        # Another maker was faster, and the log may have written to its file already.
         fs.unlink(temporary_path)
         _check_length(fs, path, size_bytes)
         return False
@@ -237,9 +226,9 @@ def _name_beside(fs: FileSystem, path: str, size_bytes: int, temporary_path: str
 
 
 def _make_in_place(fs: FileSystem, path: str, size_bytes: int, *, sparse: bool) -> None:
-    """Build under the final name: a crash can leave a short file, which our recovery extends.
+    """Build under the final name; keep what the file holds, which may be another maker's log.
 
-    What the file holds by then is kept: another maker's log may be in it.
+    A crash can leave a short file, which our recovery extends.
     """
     _build(fs, path, size_bytes, empty=False, sparse=sparse)
 
@@ -259,11 +248,7 @@ def _build(fs: FileSystem, path: str, size_bytes: int, *, empty: bool, sparse: b
 
 
 def _check_length(fs: FileSystem, path: str, size_bytes: int) -> None:
-    fd = fs.open(path, read_only=True)
-    try:
-        found_bytes = fs.size(fd)
-    finally:
-        fs.close(fd)
+    found_bytes = size_of(fs, path)
     if found_bytes != size_bytes:
         raise DamagedStore(
             path,

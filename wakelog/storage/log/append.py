@@ -1,8 +1,8 @@
-"""Where a record goes, and whether it may: pure rules of the commit log's append.
+"""Rules of an append to the commit log: where a record goes, its limits, and the result.
 
-A record never crosses a file's end. It needs 8 bytes behind it in the same file; where it does
-not have them, 8 bytes are written (remaining length, blank magic), the rest of the file is left
-as it is, and the record opens the next file. A batch is placed as one piece.
+A record never crosses a file's end and needs 8 free bytes after it. Without them the file gets a
+blank (remaining length, blank magic; 8 bytes), and the record opens the next file. A batch is
+placed as one piece.
 
 Limits, each compared with what is stored:
 - `message_bytes_max` bounds the whole record, and for a batch each record and their sum.
@@ -42,8 +42,8 @@ class PutStatus(Enum):
 class PutResult(NamedTuple):
     """Where a message, or a batch of them, was placed.
 
-    The bytes are gathered, not yet written: `MessageStore.write_pending` writes them, and no
-    answer may leave before it returned. `physical_offset_end` is what a flush has to reach.
+    The bytes are not written yet: `MessageStore.write_pending` writes them, and no response may
+    leave before it returned. A flush has to reach `physical_offset_end`.
     """
 
     status: PutStatus
@@ -52,10 +52,10 @@ class PutResult(NamedTuple):
     queue_offset: int = -1
     store_timestamp_ms: int = 0
     physical_offsets: tuple[int, ...] = ()
-    """One physical offset for each message of a batch, in order; one element for a single."""
+    """One physical offset for each message of a batch, in order."""
 
     cause: str | None = None
-    """Why the service is not available, where the store knows more than that."""
+    """Why the service is not available, if the store knows."""
 
     @property
     def physical_offset_end(self) -> int:
@@ -64,10 +64,10 @@ class PutResult(NamedTuple):
 
 
 class MessageDraft(msgspec.Struct):
-    """A message as the broker wants it stored: every field of the record but those the log gives.
+    """A message as the broker wants it stored: the record's fields except those the log assigns.
 
-    The log gives the physical offset, the queue offset, the store time and the CRC. Hosts are a
-    textual address and a port. `tags_code` is not in the record; dispatchers derive it again.
+    The log assigns the physical offset, the queue offset, the store time and the CRC. Hosts are a
+    textual address and a port. `tags_code` is not in the record; dispatchers compute it again.
     """
 
     topic: str
@@ -85,7 +85,7 @@ class MessageDraft(msgspec.Struct):
 
 
 def fits(position: int, size_bytes: int, file_bytes: int) -> bool:
-    """Tell whether `size_bytes` at `position` leave room for a blank behind them."""
+    """Tell whether `size_bytes` at `position` leave room for a blank after them."""
     return position + size_bytes + BLANK_BYTES <= file_bytes
 
 
@@ -117,7 +117,7 @@ def encode_draft(
     physical_offset: int,
     timestamp_ms: int,
 ) -> bytes:
-    """Build the record of a draft with what the log gave it. Raises: LocalProtocolError."""
+    """Build the record of a draft with what the log assigned. Raises: LocalProtocolError."""
     return encode_record(
         queue_id=draft.queue_id,
         flag=draft.flag,
@@ -137,7 +137,7 @@ def encode_draft(
 
 
 def encode_properties_text(text: str) -> bytes:
-    """Encode properties for the record; bytes that came in undecodable go out as they came."""
+    """Encode properties for the record; undecodable bytes of the client stay as they were."""
     try:
         return text.encode()
     except UnicodeEncodeError:

@@ -1,11 +1,10 @@
 """When to copy the transient pool's buffers to the segments, and up to where.
 
-Between the log, which writes buffers, and Flush, which syncs segments. `Commit` decides on
-positions and a clock it is told; the copying itself is `transient_pool.copy_range`, which may run
-in another process.
+`Commit` works between the log, which writes buffers, and Flush, which syncs segments. It decides by
+positions and `now_ms`. `transient_pool.copy_range` does the copying, also in another process.
 
-Rules, as 4.9.3 has them: every `interval_ms` look; commit if at least `least_pages` pages of 4 KiB
-gathered, or a segment is full, or `thorough_interval_ms` passed since the last thorough commit.
+As in 4.9.3 it decides every `interval_ms`. It commits if `least_pages` pages of 4 KiB gathered, a
+segment is full, or `thorough_interval_ms` passed since the last thorough commit.
 
 Invariants: committed <= appended; one commit is under way at a time.
 
@@ -31,7 +30,7 @@ class Commit:
     """The decisions of the commit service. No clock, no file."""
 
     def __init__(self, config: StoreConfig, committed_offset: int, now_ms: int) -> None:
-        """Start from what the segments hold now."""
+        """Start at what the segments hold now."""
         self._interval_ms = config.commit_interval_commit_log_ms
         self._least_pages = config.commit_commit_log_least_pages
         self._thorough_interval_ms = config.commit_commit_log_thorough_interval_ms
@@ -70,7 +69,7 @@ class Commit:
         self._under_way = None
 
     def failed(self) -> None:
-        """Note that a commit failed: copying is repeatable, so the next step tries again."""
+        """Note that a commit failed; the next step tries again, because a copy can be repeated."""
         self._under_way = None
 
 
@@ -79,8 +78,8 @@ def enough_gathered(
 ) -> bool:
     """Tell whether [begin, end) is worth a commit or a flush, as MappedFile decides.
 
-    A segment that was filled always is. Pages are counted by their borders, not by bytes: writing
-    one byte on each side of a border counts as one page. `least_pages` 0 takes any byte.
+    A full segment always is. Pages are counted by their borders: one byte on each side of a border
+    counts as one page. With `least_pages` 0 any byte is enough.
     """
     if begin_offset // segment_bytes < end_offset // segment_bytes:
         return True

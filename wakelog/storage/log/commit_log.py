@@ -1,23 +1,23 @@
 """The commit log: the one place where messages are appended, by one process, in one thread.
 
-Between the broker's processors and the disk. `append` encodes a record at the log's end and
-gathers it; `write_pending`, called once a turn, writes what gathered with one system call a file.
-No lock is needed: the physical offset, the queue offset and the store time are known when the
-record is encoded. No answer may leave before `write_pending` returned.
+`append` encodes a record at the log's end and keeps it. `write_pending`, called once a turn, writes
+all kept records with one system call a file. No lock is needed: the physical offset, the queue
+offset and the store time are known when the record is encoded. No response may leave before
+`write_pending` returned.
 
-With a transient pool the bytes go to a buffer file first and to the segment when they are
-committed (`transient_pool.py`, `commit.py`); the log is the same otherwise.
+With a transient pool the bytes go to a buffer file first, and to the segment when they are
+committed (`transient_pool.py`, `commit.py`).
 
 Invariants:
-- min_offset <= appended_offset <= end_offset; what lies between the last two is pending.
+- min_offset <= appended_offset <= end_offset; bytes between the last two are pending.
 - Bytes of the log are written once, in order, by this object alone.
-- After a failed write the log takes no message until a recovery has looked at the disk: what the
-  disk holds behind `appended_offset` is not known any more.
-- Store times do not fall within a segment, so that a search by time can halve.
+- After a failed write the log takes no message until the next recovery: what the disk holds above
+  `appended_offset` is unknown.
+- Store times never decrease within a segment, so that a search by time can bisect.
 
-Source: org.apache.rocketmq.store.CommitLog.asyncPutMessage, asyncPutMessages (4.9.3). Other than
-there, the blank is written only once the next segment is had: a full disk leaves the log as it
-was, and it goes on by itself when space is freed.
+Source: org.apache.rocketmq.store.CommitLog.asyncPutMessage, asyncPutMessages (4.9.3). Here
+the blank is written only after the next segment was obtained. So a full disk leaves the log as it
+was, and appends succeed again as soon as space is freed.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ _BATCH_TOO_LONG = PutResult(PutStatus.UNKNOWN_ERROR)
 
 
 class SegmentSource(Protocol):
-    """Who makes the next segment: the log itself, or an actor that was asked ahead of need."""
+    """Where the next segment comes from: the log itself, or a service that made it ahead."""
 
     def take_segment(self, start_offset: int) -> str | None:
-        """Return the path of a ready, full-length segment; None if it cannot be had now."""
+        """Return the path of a ready, full-length segment; None if there is none now."""
 
     @property
     def failure(self) -> StoreError | None:
-        """Why the last one could not be had, None if it could, or nobody knows."""
+        """Why the last request failed, None if it did not or the reason is unknown."""
 
 
 class CommitLog:
@@ -90,12 +90,12 @@ class CommitLog:
         """Continue a recovered log.
 
         files: the segments, loaded and truncated; the log owns them from here on.
-        end_offset: the physical offset behind the last sound record.
+        end_offset: the physical offset after the last sound record.
         queue_offsets: the next queue offset of each (topic, queue id), LMQ queues included; owned
             by the log from here on.
-        segments: asked for the next segment when the last one is full.
-        pool: buffers that take the writes of segments begun from now on.
-        last_store_ms: of the log's last message, behind which times do not fall within its segment.
+        segments: gives the next segment when the last one is full.
+        pool: buffers for the writes to segments begun from now on.
+        last_store_ms: store time of the log's last message; its segment gets no earlier one.
         """
         last = files.last
         assert last is not None or end_offset % files.file_size_bytes == 0, end_offset
@@ -116,7 +116,7 @@ class CommitLog:
         self._failure: str | None = None
 
     def append(self, draft: MessageDraft, now_ms: int) -> PutResult:
-        """Place one message behind the others; its bytes wait for `write_pending`."""
+        """Place one message at the log's end; `write_pending` writes it."""
         if self._failure is not None:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self._failure)
         try:
@@ -125,7 +125,7 @@ class CommitLog:
             return _ILLEGAL
 
     def append_batch(self, drafts: Sequence[MessageDraft], now_ms: int) -> PutResult:
-        """Place messages of one topic and queue one behind the other in one file, all or none."""
+        """Place messages of one topic and queue one after the other in one file, all or none."""
         if self._failure is not None:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self._failure)
         if not drafts or any(draft.sys_flag & TRANSACTION_MASK for draft in drafts):
@@ -196,22 +196,22 @@ class CommitLog:
 
     @property
     def appended_offset(self) -> int:
-        """The physical offset behind the last written record (in the pool, if one is in use)."""
+        """The physical offset after the last written record (in the pool, if one is in use)."""
         return self._written
 
     @property
     def end_offset(self) -> int:
-        """The physical offset behind the last placed record, written or pending."""
+        """The physical offset after the last placed record, written or pending."""
         return self._end
 
     @property
     def committed_offset(self) -> int:
-        """How far the segments hold the log: `appended_offset`, or what the pool has given."""
+        """How far the segments hold the log: `appended_offset`, or what the pool has committed."""
         return self._written if self._pool is None else self._pool.committed_offset(self._written)
 
     @property
     def min_offset(self) -> int:
-        """The first physical offset that is still there."""
+        """The first physical offset of the log."""
         return self._files.min_offset
 
     @property
@@ -225,7 +225,7 @@ class CommitLog:
         return self._failure
 
     def fail(self, cause: str) -> None:
-        """Take no more messages: a sync failed, or a neighbour saw damage."""
+        """Take no more messages: a sync failed, or a service found damage."""
         self._failure = self._failure or cause
 
     def next_queue_offset(self, topic: str, queue_id: int) -> int:
@@ -241,9 +241,9 @@ class CommitLog:
         self._files.forget_before(physical_offset)
 
     def close(self) -> None:
-        """Write what is pending, remove segments made ahead and never used, let go the files.
+        """Write what is pending, remove unused segments that were made ahead, and close the files.
 
-        An unused segment would be harmless, but 4.9.3 removes it on a clean stop, and so do we.
+        An unused segment is harmless; 4.9.3 removes it on a clean stop, and so do we.
         """
         try:
             if self._failure is None:
@@ -295,7 +295,7 @@ class CommitLog:
         )
 
     def _roll(self, now_ms: int) -> bool:
-        """Go on in the next segment; False, with nothing changed, if there is none to be had."""
+        """Continue in the next segment; False, with nothing changed, if there is none."""
         start_offset = self._file_end
         path = self._segments.take_segment(start_offset)
         if path is None:
@@ -304,8 +304,8 @@ class CommitLog:
         if file is None:
             return False
         remaining = start_offset - self._end
-        # Every record leaves room for a blank. A foreign log may not have; then none is needed,
-        # since no record starts in less than its own size.
+        # Our records leave room for a blank. A foreign log may leave less; then no record fits
+        # either, and none is needed.
         if remaining >= BLANK_BYTES:
             self._pending.append(encode_blank(remaining))
         if self._pending:
@@ -320,22 +320,22 @@ class CommitLog:
         return True
 
     def _no_segment(self) -> PutResult:
-        """Refuse a message for which there is no segment, with the reason if there is one."""
+        """Refuse a message for which there is no segment; give the reason if it is known."""
         cause = self._failure or self._segments.failure
         return PutResult(
             PutStatus.CREATE_MAPPED_FILE_FAILED, cause=None if cause is None else str(cause)
         )
 
     def _take_file(self, path: str, start_offset: int) -> MappedFile | None:
-        """Open the next segment and see that it is unused; None, with nothing changed, if not."""
+        """Open the next segment and check that it is unused; None, with nothing changed, if not."""
         file = self._files.add(path, start_offset)
         try:
             if not file.read(0, BLANK_BYTES).strip(b"\0"):
                 return file
-            # Records of another life: to write over them would leave their rest to be found.
+            # Old records: overwriting some would leave the others to be found.
             self.fail(f"the next segment {path} holds records already")
         except StoreFailed:
-            pass  # no descriptor left, say: it may be had later
+            pass  # no descriptor left, for example: a later attempt may succeed
         self._files.forget_last()
         return None
 

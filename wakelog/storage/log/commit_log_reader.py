@@ -1,14 +1,12 @@
 """Reading the commit log by physical offset, in the Broker's process or in any other.
 
-Between the log's files and whoever needs records: the pull reader, Reput, queries, Spark. In the
-Broker's process it reads through the writer's own descriptors. Elsewhere it has files of its own
-and follows: a segment it does not know makes it look at the directories again, and one that
-was removed under it is an absent one.
+Pulls, Reput, queries and Spark read the log through it. In the Broker's process it uses the
+writer's own descriptors. In other processes it has files of its own and follows the writer: an
+unknown segment makes it list the directories again, and a removed one counts as absent.
 
-How far the log is written is not known here: a segment has its full length from the start, so
-bytes behind the end read as zeros. Callers bound their reads by a watermark or check records.
-
-A segment that is missing in front of written ones reads as zeros, so that what is behind is served.
+It does not know how far the log is written. A segment has its full length from the start, so bytes
+after the end read as zeros. Callers bound their reads by a watermark, or check records. A segment
+that is missing in front of written ones reads as zeros, so that later ones are served.
 
 Invariants: what is returned lies in one segment; a record never crosses one.
 
@@ -26,9 +24,9 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.mapped_file import MappedFile, OpenFiles
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 
-LOOK_BYTES_KEPT_MAX: Final = 256 * 1024
-"""Of a reader's looks so much stays allocated: a full answer, with what lies between its messages.
-Beyond a few pages the allocator asks the kernel for each, which takes longer than the reading."""
+VIEW_BYTES_KEPT_MAX: Final = 256 * 1024
+"""The buffer that a reader keeps: room for a full response, with the gaps between its messages. A
+larger allocation goes to the kernel each time, which takes longer than the reading."""
 
 
 def commit_log_files(
@@ -51,7 +49,7 @@ def commit_log_files(
 
 
 class CommitLogReader:
-    """Reads records and spans of the log; follows segments that others make and remove."""
+    """Reads records and spans of the log; follows segments that other processes make and remove."""
 
     __slots__ = ("_file_bytes", "_files", "_follows", "_kept", "_last")
 
@@ -63,9 +61,9 @@ class CommitLogReader:
         *,
         open_files: OpenFiles | None = None,
     ) -> None:
-        """Read through `files` of the writer in this process, or else through files of its own.
+        """Read through `files` of the writer in this process, else through files of its own.
 
-        open_files: bounds the descriptors of its own files.
+        open_files: limits the descriptors of its own files.
         """
         self._follows = files is None
         if files is None:
@@ -100,7 +98,7 @@ class CommitLogReader:
     def view(
         self, physical_offset: int, size_bytes: int, *, blocking: bool = True
     ) -> memoryview | None:
-        """Do what `read` or `read_nowait` does, but copy nothing: it holds until the next look.
+        """Do what `read` or `read_nowait` does without a copy; valid until the next call.
 
         Raises: StoreFailed.
         """
@@ -118,11 +116,11 @@ class CommitLogReader:
             return None
 
     def _room(self, size_bytes: int) -> memoryview:
-        """Return so many bytes to read into: those of the last look, if they are enough."""
-        if size_bytes > LOOK_BYTES_KEPT_MAX:
+        """Return a buffer to read into: the kept one, if it is large enough."""
+        if size_bytes > VIEW_BYTES_KEPT_MAX:
             return memoryview(bytearray(size_bytes))
         if size_bytes > len(self._kept):
-            self._kept = memoryview(bytearray(LOOK_BYTES_KEPT_MAX))
+            self._kept = memoryview(bytearray(VIEW_BYTES_KEPT_MAX))
         return self._kept[:size_bytes]
 
     def read_span(self, physical_offset: int, length_max: int) -> bytes:
@@ -154,9 +152,9 @@ class CommitLogReader:
             return 0
 
     def skip_zeros(self, physical_offset: int) -> int:
-        """Return where a record may begin at or after an offset, at the latest the segment's end.
+        """Return where a record may begin at or after an offset, at most the segment's end.
 
-        What was allocated and never written holds none. Raises: StoreFailed.
+        Skips what was allocated and never written. Raises: StoreFailed.
         """
         file = self._find(physical_offset)
         if file is None:
@@ -166,7 +164,7 @@ class CommitLogReader:
         except StoreFailed as error:
             self._absent(error)
             return physical_offset
-        # In front of its magic a record may begin with zeros.
+        # The size in front of a record's magic may begin with zeros.
         return data if data == file.end_offset else max(physical_offset, data - MAGIC_OFFSET)
 
     def read_ahead(self, physical_offset: int, length: int) -> None:
@@ -180,7 +178,7 @@ class CommitLogReader:
             self._absent(error)
 
     def store_time(self, physical_offset: int) -> int:
-        """Return the store time that the record at a place states, unchecked; -1 without one.
+        """Return the store time in the record at an offset, unchecked; -1 without a record.
 
         Raises: StoreFailed.
         """
@@ -191,17 +189,17 @@ class CommitLogReader:
         return int(fields[6])
 
     def segment_end(self, physical_offset: int) -> int:
-        """Return the offset behind the segment that `physical_offset` falls into."""
+        """Return the end of the segment that covers `physical_offset`."""
         return physical_offset - physical_offset % self._file_bytes + self._file_bytes
 
     @property
     def min_offset(self) -> int:
-        """The first offset of the first segment seen so far, 0 if there is none."""
+        """The first offset of the first known segment, 0 if there is none."""
         return self._files.min_offset
 
     @property
     def max_file_end(self) -> int:
-        """The offset behind the last segment seen so far, 0 if there is none."""
+        """The end of the last known segment, 0 if there is none."""
         return self._files.max_file_end
 
     def missing_stretches(self) -> list[tuple[int, int]]:
@@ -209,7 +207,7 @@ class CommitLogReader:
         return self._files.missing_stretches()
 
     def refresh(self) -> bool:
-        """Look at the directories again; True if segments came or went. Raises: StoreFailed."""
+        """List the directories again; True if segments came or went. Raises: StoreFailed."""
         self._last = None
         return self._follows and self._files.refresh()
 
@@ -220,7 +218,7 @@ class CommitLogReader:
             self._files.close()
 
     def _find(self, physical_offset: int) -> MappedFile | None:
-        # Readers mostly go on in the segment they were in.
+        # Most reads are in the segment of the read before.
         last = self._last
         if last is not None and last.start_offset <= physical_offset < last.end_offset:
             return last
@@ -231,7 +229,7 @@ class CommitLogReader:
         return file
 
     def _absent(self, error: StoreFailed) -> None:
-        """Take a segment that was removed since it was seen for an absent one; raise the rest."""
+        """Treat a segment that was removed meanwhile as absent; raise other errors."""
         if not isinstance(error.cause, FileNotFoundError):
             raise error
         self.refresh()

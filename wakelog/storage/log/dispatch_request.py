@@ -1,6 +1,6 @@
-"""What a dispatcher is told about one record of the commit log.
+"""What a dispatcher gets for one record of the commit log.
 
-The body is left out: no derived file needs it, and whoever does finds it in the log.
+The body is left out: no derived file needs it, and a plug-in can read it from the log.
 
 Source: org.apache.rocketmq.store.DispatchRequest (4.9.3).
 """

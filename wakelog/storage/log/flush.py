@@ -1,12 +1,11 @@
 """When to sync the log, up to where, and the syncing itself.
 
-Between the log (or Commit, with a transient pool), which writes segments, and whoever waits for
-durability. `Flush` decides on positions and a clock it is told. `SegmentSync` calls fdatasync on
-the segments' descriptors, oldest first.
+`Flush` decides by positions and `now_ms`. `SegmentSync` calls fdatasync on the segments'
+descriptors, oldest first. The log writes the segments, or Commit where there is a transient pool.
 
-- Asynchronous flush: every `interval_ms` look; flush if at least `least_pages` pages gathered, or a
+- Asynchronous flush decides every `interval_ms`. It flushes if `least_pages` pages gathered, a
   segment is full, or `thorough_interval_ms` passed since the last thorough flush.
-- Synchronous flush (group commit): flush at once whatever gathered while the last one ran.
+- Synchronous flush (group commit) flushes at once what gathered while the last flush ran.
 
 Invariants:
 - flushed <= committed <= appended.
@@ -31,7 +30,7 @@ from wakelog.storage.log.commit import enough_gathered
 class FlushDecision(msgspec.Struct, frozen=True):
     """Sync up to `flush_to` now, or nothing if None; step again at `next_step_ms` at latest.
 
-    `next_step_ms` is None when only a new position or the end of a flush gives cause.
+    `next_step_ms` is None where only a new position or the end of a flush can change the decision.
     """
 
     flush_to: int | None
@@ -50,7 +49,7 @@ class Flush:
     """The decisions of the flush service. No clock, no file."""
 
     def __init__(self, config: StoreConfig, flushed_offset: int, now_ms: int) -> None:
-        """Start from what is known to be durable."""
+        """Start at what is known to be durable."""
         self._synchronous = config.synchronous_flush
         self._interval_ms = config.flush_interval_commit_log_ms
         self._least_pages = config.flush_commit_log_least_pages
@@ -79,7 +78,7 @@ class Flush:
         """Decide what to do at `now_ms`.
 
         committed_offset: how far the segments hold the log; without a pool, `appended_offset`.
-        force: flush now whatever gathered, as a stop does.
+        force: flush now all that gathered, as a stop does.
         """
         assert self._flushed <= committed_offset <= appended_offset, (
             self._flushed,
@@ -104,13 +103,13 @@ class Flush:
         return FlushDecision(None, self._next_step_ms)
 
     def known_durable(self, physical_offset: int) -> None:
-        """Note that somebody else made the log durable up to here: there is less to flush."""
+        """Note that another process made the log durable up to here: there is less to flush."""
         if self._failure is None:
             assert self._under_way is None
             self._flushed = max(self._flushed, physical_offset)
 
     def succeeded(self, physical_offset: int) -> None:
-        """Note that the flush under way ended well."""
+        """Note that the flush under way succeeded."""
         assert self._under_way == physical_offset and self._failure is None
         self._under_way = None
         self._flushed = physical_offset
@@ -133,10 +132,10 @@ class Flush:
 
 
 class SegmentSync:
-    """Syncs segments through descriptors it was given, oldest first.
+    """Syncs segments through the writer's descriptors, oldest first.
 
-    The descriptors must be the writer's own file descriptions, or duplicates of them: Linux
-    reports a write-back error once for each description, and one opened later may never hear.
+    They must be the writer's own, or duplicates of them. Linux reports a write-back error once for
+    each open file description, and one opened later may never get it.
     """
 
     __slots__ = ("_failure", "_fds", "_fs", "_segment_bytes")

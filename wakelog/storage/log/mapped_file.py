@@ -1,15 +1,15 @@
 """One file of fixed length in a sequence: a segment of the log, a piece of a queue.
 
-The noun is RocketMQ's; nothing is mapped (see `file_system.py`). A mapped file knows its start
-offset from its name, reads and writes at positions inside itself, and opens its descriptor when
-it is first needed. `OpenFiles` bounds how many descriptors thousands of queues keep at once.
+The noun is RocketMQ's; nothing is mapped (see `file_system.py`). A mapped file has its start offset
+in its name and reads and writes at positions inside itself. It opens its descriptor when it first
+needs one. `OpenFiles` limits the descriptors of thousands of queues.
 
 Invariants:
 - `start_offset` is a multiple of `size_bytes`; the file covers [start_offset, end_offset).
 - Nothing is read or written outside [0, size_bytes).
 
-Source: org.apache.rocketmq.store.MappedFile (4.9.3), without its positions: those belong to the
-log that owns the file, since a file alone cannot know how far another process wrote it.
+Source: org.apache.rocketmq.store.MappedFile (4.9.3), without its positions. They belong to the log
+that owns the file, because a file cannot know how far another process wrote it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OPEN_FILE_COUNT_MAX = 256
 
 
 class OpenFiles:
-    """Which of many mapped files hold a descriptor: the least recently used one is closed."""
+    """Which of many mapped files have a descriptor; the least recently used one is closed."""
 
     __slots__ = ("_count_max", "_files")
 
@@ -38,7 +38,7 @@ class OpenFiles:
         self._files: OrderedDict[MappedFile, None] = OrderedDict()
 
     def use(self, file: MappedFile) -> None:
-        """Note that `file` has a descriptor and is in use now; close another over the limit."""
+        """Note that `file` has a descriptor and is in use; close another one over the limit."""
         self._files[file] = None
         self._files.move_to_end(file)
         if len(self._files) > self._count_max:
@@ -57,7 +57,7 @@ class MappedFile:
     """One fixed-size file. Reads and writes by position; holds at most one descriptor."""
 
     is_missing = False
-    """Whether it only stands in for a file that is not there (`MissingFile`)."""
+    """Whether it takes the place of a file that does not exist (`MissingFile`)."""
 
     __slots__ = ("_fd", "_fs", "_open_files", "_read_only", "path", "size_bytes", "start_offset")
 
@@ -83,12 +83,12 @@ class MappedFile:
 
     @property
     def end_offset(self) -> int:
-        """The offset behind the file's last byte."""
+        """The offset after the file's last byte."""
         return self.start_offset + self.size_bytes
 
     @property
     def fd(self) -> int:
-        """The file's descriptor, opened now if it was not. Raises: StoreFailed."""
+        """The file's descriptor, opened on first use. Raises: StoreFailed."""
         fd = self._fd
         if fd is None:
             try:
@@ -115,12 +115,12 @@ class MappedFile:
             raise store_failure(self.path, "read", error) from error
 
     def read_nowait(self, position: int, length: int) -> bytes | None:
-        """Read as `read` does if no disk is needed, else return None. Raises: StoreFailed."""
+        """Do what `read` does if no disk is needed, else return None. Raises: StoreFailed."""
         buffer = bytearray(min(length, self.size_bytes - position))
         return bytes(buffer) if self.read_into_nowait(buffer, position) else None
 
     def read_into_nowait(self, buffer: bytearray | memoryview, position: int) -> bool:
-        """Fill `buffer` if the file has as much and no disk is needed, else return False.
+        """Fill `buffer` if the file is long enough and no disk is needed, else return False.
 
         Raises: StoreFailed.
         """
@@ -151,7 +151,7 @@ class MappedFile:
             raise store_failure(self.path, "read", error) from error
 
     def next_data(self, position: int) -> int:
-        """Return where bytes that may not be zero go on at or after `position`, or the file's end.
+        """Return the next position at or after `position` with data, or the file's end.
 
         Raises: StoreFailed.
         """
@@ -186,7 +186,7 @@ class MappedFile:
             raise store_failure(self.path, "sync", error) from error
 
     def reread_from_disk(self) -> None:
-        """Sync, and let the next reads come from the disk. Raises: StoreFailed."""
+        """Sync and drop the page cache, so that reads use the disk. Raises: StoreFailed."""
         self.datasync()
         try:
             self._fs.forget_cached(self.fd)
@@ -194,10 +194,7 @@ class MappedFile:
             raise store_failure(self.path, "read", error) from error
 
     def is_removed(self) -> bool:
-        """Tell whether the descriptor, if there is one, is of a file without a name.
-
-        Raises: StoreFailed.
-        """
+        """Tell whether the open file has lost its name. Raises: StoreFailed."""
         try:
             return self._fd is not None and self._fs.name_count(self._fd) == 0
         except OSError as error:
@@ -224,10 +221,10 @@ class MappedFile:
 
 
 class MissingFile(MappedFile):
-    """Stands in for a file that is missing between others: it reads as zeros.
+    """Takes the place of a file that is missing between others, and reads as zeros.
 
-    So positions behind it are found, and whoever reads the log passes over it as over any other
-    damage. It has no descriptor, and nothing is written to it: a log with one takes no messages.
+    So later positions are found, and readers skip it like any other damage. It has no descriptor,
+    and nothing is written to it: a log with one takes no messages.
     """
 
     is_missing = True
@@ -245,7 +242,7 @@ class MissingFile(MappedFile):
         return bytes(min(length, self.size_bytes - position))
 
     def read_into_nowait(self, buffer: bytearray | memoryview, position: int) -> bool:
-        """Fill `buffer` with zeros if the file has as much, else return False."""
+        """Fill `buffer` with zeros if the file is long enough, else return False."""
         return self.read_into(buffer, position) == len(buffer)
 
     def read_into(self, buffer: bytearray | memoryview, position: int) -> int:
@@ -268,5 +265,5 @@ class MissingFile(MappedFile):
         """Do nothing."""
 
     def modified_ms(self) -> int:
-        """Return 0: it is as old as can be, and keeps none of those in front of it."""
+        """Return 0, the oldest time, so that no earlier file is kept because of it."""
         return 0

@@ -1,17 +1,17 @@
 """Files of one length in sequence: the segments of the log, the pieces of one queue.
 
-`load` reads the directories; `find` turns an offset into a file; `truncate` and `remove_before`
-cut the two ends. A reader in another process than the writer's calls `refresh` when `find` fails.
+`load` lists the directories, `find` turns an offset into a file, `truncate` and `remove_before` cut
+the two ends. A reader in another process than the writer's calls `refresh` when `find` fails.
 
-The log may lie in several directories: a new file goes to the sorted writeable ones in turn, by
-its number, as 4.9.3 places them. One whose disk is nearly full gets none while another has room.
+The log may lie in several directories. As in 4.9.3 new files go to the sorted writeable ones in
+turn, by their number. A directory on a nearly full disk gets none while another has room.
 
 Invariants:
-- Files are sorted, of equal length, and without a gap; `load` reports what breaks this and leaves
-  the broken part out. Of a sequence that bridges gaps a `MissingFile` stands in for each file that
-  is missing in front of one that was written.
-- After `truncate(offset)` every byte from `offset` on is zero on the disk, not only in memory, so
-  that no old record comes back after the next crash.
+- Files are sorted, of equal length, and without a gap. `load` leaves out files that break this, and
+  reports them. In a sequence that bridges gaps, a `MissingFile` takes the place of each file that
+  is missing in front of a written one.
+- After `truncate(offset)` every byte from `offset` on is zero on the disk, so that no old record
+  comes back after the next crash.
 
 Source: org.apache.rocketmq.store.MappedFileQueue, MultiPathMappedFileQueue (4.9.3). 4.9.3 refuses
 any file of another length, does not look for gaps, and truncates by moving positions in memory.
@@ -30,23 +30,24 @@ from wakelog.storage.file_system import FileSystem, size_of
 from wakelog.storage.log.mapped_file import MappedFile, MissingFile, OpenFiles
 from wakelog.storage.paths import offset_name, parse_offset_name
 
-# A tail is looked at, and cleared, in pieces of this size; larger writes gain nothing.
+# A tail is compared and zeroed in pieces of this size; larger writes gain nothing.
 ZERO_PIECE_BYTES = 1 << 16
-# What is written begins with a size and a magic.
+# A written file begins with a size and a magic.
 HEAD_BYTES: Final = 8
 # 4.9.3's rocketmq.broker.diskSpaceCleanForciblyRatio, from which on it deletes as well.
 DIRECTORY_FULL_PERCENT: Final = 85
-# 4 TB of segments of the default size. Whoever is so far behind was given its name by hand, and to
-# stand in for all that is missing would take more memory than there is.
+# 4 TB of segments of the default size. A file so far away was named by hand, and replacing all
+# missing files would take more memory than there is.
 GAP_FILES_MAX: Final = 4096
 
 
 class LoadReport(msgspec.Struct, frozen=True):
-    """What `load` saw beside sound files.
+    """What `load` found beside sound files.
 
-    `unknown` are names that are no offset, left alone. `short_last` is a last file shorter than
-    the others, left out: a half-made or half-copied one. `gap_after` is the end offset of the file
-    behind which some are missing; the files behind the gap are left out and listed in `beyond_gap`.
+    unknown: paths whose names are no offsets; they are left alone.
+    short_last: a last file that is too short, half-made or half-copied; it is left out.
+    gap_after: the end offset of the file after which some are missing.
+    beyond_gap: the files after that gap; they are left out.
     """
 
     unknown: tuple[str, ...] = ()
@@ -71,9 +72,10 @@ class MappedFileQueue:
     ) -> None:
         """Describe the sequence; nothing is read before `load`.
 
-        `read_only_directories` are searched and never get a file. `read_only` opens every file
-        for reading alone. `open_files` bounds the descriptors over many queues. `bridges_gaps`
-        has `refresh` go on behind files that are missing in front of written ones.
+        read_only_directories: are searched and never get a file.
+        read_only: open every file for reading alone.
+        open_files: limits the descriptors over many queues.
+        bridges_gaps: let `refresh` continue after files that are missing in front of written ones.
         """
         assert file_size_bytes > 0 and directories
         self._fs = fs
@@ -113,7 +115,7 @@ class MappedFileQueue:
 
     @property
     def max_file_end(self) -> int:
-        """The offset behind the last file, 0 without files; how far it is written is not known."""
+        """The end of the last file, 0 without files; how far it is written is not known."""
         return self._files[-1].end_offset if self._files else 0
 
     def missing_stretches(self) -> list[tuple[int, int]]:
@@ -129,13 +131,12 @@ class MappedFileQueue:
         return found
 
     def load(self, *, bridge: bool = False) -> LoadReport:
-        """Read the directories and take every sound file in order.
+        """List the directories and add every sound file in order.
 
-        bridge: take those behind a gap too, however they look; `gap_after` is then None.
+        bridge: add files after a gap as well; `gap_after` is then None.
 
-        Raises: DamagedStore when a file other than the last, or a longer one, has a length that
-        differs from the configured one, two directories hold the same file, or a gap is too long
-        for a bridge.
+        Raises: DamagedStore when a file is too long, or too short and not the last. Also when two
+        directories hold the same file, or a gap is too long to bridge. StoreFailed.
         """
         self.close()
         found, unknown = self._scan()
@@ -163,9 +164,9 @@ class MappedFileQueue:
         return report
 
     def refresh(self) -> bool:
-        """Take files that another process made and let go those it removed; True if any changed.
+        """Add files that another process made and drop those it removed; True if any changed.
 
-        Files of another length are not taken: one may be growing under a foreign writer.
+        Files of another length are left out: a foreign writer may be growing them.
         """
         found, _ = self._scan()
         before = self._files
@@ -190,7 +191,7 @@ class MappedFileQueue:
                     break
                 files.append(self._missing(expected))
             expected += self._file_size_bytes
-        self._files = files  # at once: another thread may be looking at them
+        self._files = files  # at once: another thread may be reading the list
         return _named(before) != _named(self._files)
 
     def find(self, offset: int) -> MappedFile | None:
@@ -204,7 +205,7 @@ class MappedFileQueue:
     def path_for(self, start_offset: int) -> str:
         """Return where the file that starts at `start_offset` is or belongs.
 
-        The answer stays, however full the disks become: who asks may have another process make it.
+        The result stays the same while disks fill: another process may be making the file there.
         """
         assert start_offset % self._file_size_bytes == 0, start_offset
         writeable = [d for d in self._directories if d not in self._read_only_directories]
@@ -219,7 +220,7 @@ class MappedFileQueue:
         return path
 
     def add(self, path: str, start_offset: int) -> MappedFile:
-        """Take a file that was just made behind the last one."""
+        """Add a file that was just made after the last one."""
         assert not self._files or start_offset == self.max_file_end, (start_offset, path)
         file = self._mapped(path, start_offset)
         self._files.append(file)
@@ -227,7 +228,7 @@ class MappedFileQueue:
         return file
 
     def extend_short_last(self, path: str) -> MappedFile:
-        """Give a short last file its full length, zeros behind what it holds, and take it."""
+        """Extend a short last file with zeros to its full length, and add it."""
         start_offset = parse_offset_name(path.rpartition("/")[2])
         assert start_offset is not None, path
         try:
@@ -244,11 +245,11 @@ class MappedFileQueue:
     def truncate(self, offset: int, *, keep_empty: bool = False) -> list[str]:
         """Remove everything from `offset` on, durably; return the paths of the removed files.
 
-        Later files go first, the last one before the others: a crash in between leaves a shorter
-        sequence without a gap, and the same truncation follows again.
+        Files are removed from the last one on: a crash in between leaves a shorter sequence without
+        a gap, and the next start truncates again.
 
-        keep_empty: let a file that begins at `offset` stay, zeroed, to say that the sequence goes
-            on there.
+        keep_empty: zero a file that begins at `offset` and keep it, so that the sequence continues
+            there.
         """
         removed = []
         kept_from = offset + 1 if keep_empty else offset
@@ -267,12 +268,12 @@ class MappedFileQueue:
         return removed
 
     def forget_before(self, offset: int) -> None:
-        """Let go files that end at or before `offset`, which another process has removed."""
+        """Drop files that end at or before `offset`, which another process has removed."""
         while len(self._files) > 1 and self._files[0].end_offset <= offset:
             self._files.pop(0).release()
 
     def forget_last(self) -> None:
-        """Let go the last file; it stays on the disk."""
+        """Drop the last file; it stays on the disk."""
         self._files.pop().release()
 
     def remove_all(self) -> list[str]:
@@ -289,7 +290,7 @@ class MappedFileQueue:
         self._files = []
 
     def _next_place(self, start_offset: int, directories: Sequence[str]) -> str:
-        """Choose among those directories that have room; among all of them where none has."""
+        """Choose among the directories that have room, or among all if none has."""
         roomy = [d for d in directories if not self._is_full(d)] or directories
         number = start_offset // self._file_size_bytes
         return join(roomy[number % len(roomy)], offset_name(start_offset))
@@ -298,7 +299,7 @@ class MappedFileQueue:
         try:
             percent = self._fs.disk_usage(directory).used_percent
         except OSError:
-            return False  # it may not be there yet; whoever makes the file will say
+            return False  # it may not exist yet; making the file will show
         return percent is not None and percent > DIRECTORY_FULL_PERCENT
 
     def _mapped(self, path: str, start_offset: int) -> MappedFile:
@@ -334,9 +335,9 @@ class MappedFileQueue:
         )
 
     def _gap_end(self, found: dict[int, str], offset: int) -> int:
-        """Return where files go on behind a gap at `offset`; `offset` where the sequence ends.
+        """Return where files continue after a gap at `offset`; `offset` where the sequence ends.
 
-        Files made ahead of need are blank, and may lack one between.
+        Blank files do not count: they were made ahead of need, and one between may be missing.
         """
         behind = [start for start in found if start > offset]
         if any(not self._begins_blank(found[start]) for start in behind):
@@ -398,13 +399,13 @@ class MappedFileQueue:
             self._fs.unlink(file.path)
             self._fs.sync_directory(file.path.rpartition("/")[0])
         except FileNotFoundError:
-            pass  # another process removed it already: that is what was wanted
+            pass  # another process removed it already
         except OSError as error:
             raise store_failure(file.path, "remove", error) from error
         return file.path
 
     def _zero_tail(self, file: MappedFile, position: int) -> None:
-        """Zero what may not be zero from `position` on, from the front, and sync."""
+        """Zero the file from `position` on, from the front, and sync."""
         fd = file.fd
         try:
             zero_from(self._fs, fd, position, file.size_bytes)
@@ -421,8 +422,8 @@ def zero_from(fs: FileSystem, fd: int, position: int, size_bytes: int) -> None:
     """Make [position, size_bytes) of a file zero, from the front; not durable yet.
 
     What was never written is not read: thousands of queues have megabytes of it. All pieces are
-    found before the first is read, because a page that was read, or read ahead, counts as data
-    from then on.
+    found before the first is read, because a page that was read, or read ahead, then counts as
+    data.
 
     Raises: OSError.
     """

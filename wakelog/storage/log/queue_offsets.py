@@ -1,12 +1,12 @@
 """The queue offset that each queue's next message gets, and the offsets of multi dispatch.
 
-The commit log owns one table. Recovery seeds it from the consume queues; an append of a message
-that consumers will see moves it by one. Prepared and rolled-back messages are not consumed: they
-carry queue offset 0 and move nothing.
+The commit log owns one table, which recovery fills. An append of a message that consumers will see
+advances it by one. Prepared and rolled-back messages are not consumed: they carry queue offset 0
+and advance nothing.
 
-With `enableMultiDispatch` a message may name further queues in its property
-INNER_MULTI_DISPATCH. The log notes the next offset of each in INNER_MULTI_QUEUE_OFFSET, in the same
-order, and writes the properties anew: in HashMap order and without WAIT.
+With `enableMultiDispatch` a message may name more queues in its property INNER_MULTI_DISPATCH. The
+log writes the next offset of each to INNER_MULTI_QUEUE_OFFSET, in the same order, and encodes the
+properties again: in HashMap order and without WAIT.
 
 Source: org.apache.rocketmq.store.MultiDispatch, CommitLog.topicQueueTable, lmqTopicQueueTable
 (4.9.3); one table here, since an LMQ queue has a name no topic can take.
@@ -47,7 +47,7 @@ class QueueOffsets:
     __slots__ = ("_enable_lmq", "_next")
 
     def __init__(self, seed: dict[QueueKey, int], *, enable_lmq: bool) -> None:
-        """Take over the table that recovery made."""
+        """Own the table that recovery made."""
         self._next = seed
         self._enable_lmq = enable_lmq
 
@@ -78,11 +78,10 @@ class QueueOffsets:
             del self._next[key]
 
     def wrap(self, properties_text: str, queue_id: int) -> tuple[str, set[QueueKey]]:
-        """Give a multi-dispatch message its offsets; return its new properties and its queues.
+        """Return a multi-dispatch message's properties with its offsets, and its queues.
 
-        The table is not moved: `advance` each queue once the message is placed, a queue that is
-        named twice only once. A message without the property comes back as it is.
-        Raises: IllegalName.
+        The table does not change: `advance` each queue once after the message is placed. A message
+        without the property keeps its properties. Raises: IllegalName.
         """
         properties = decode_properties(properties_text)
         names = properties.get(INNER_MULTI_DISPATCH, "")

@@ -1,14 +1,13 @@
-"""The transient pool: files in shared memory that take the log's writes before its segments do.
+"""The transient pool: files in shared memory that the log writes before its segments.
 
-With `transientStorePoolEnable` a message is answered once it is in a buffer; `commit.py` copies
-buffers to segments every 200 ms. A buffer is a file as long as a segment, in a memory file system,
-made when the broker starts and owned by the broker's process. It outlives every process: what was
-not committed when the broker died is committed by the next one before its first append. Only the
-machine's death loses it. Where another broker had the store in between, and wrote there itself or
-removed the segment, it is kept aside.
+With `transientStorePoolEnable` a send is acknowledged once its message is in a buffer. `commit.py`
+copies buffers to segments every 200 ms. A buffer is a file as long as a segment, in a memory file
+system, made when the broker starts. It outlives every process: the next broker commits what a dead
+one left, before its first append. Only the machine's death loses it. If another broker had the
+store in between, and wrote there or removed the segment, the bytes go to the quarantine.
 
-A small header file beside the buffers says which buffer holds which segment, and how much of it
-(big endian, 8-byte fields written by one call each; a killed process tears none of them):
+A small header file beside the buffers maps each buffer to its segment. It is big endian; each
+8-byte field is written by one call, so that a killed process tears none:
 
     offset  width  field
     0       8      magic "WAKEPOOL"
@@ -19,13 +18,13 @@ A small header file beside the buffers says which buffer holds which segment, an
     40+24i  8      buffer i: physical offset up to which the segment holds it
     48+24i  8      buffer i: physical offset up to which the buffer is written
 
-The directory is named after the store's id, which a copy of a store has as well: so whoever uses it
-holds a record lock on the file `owner` in it, which nobody else of the process opens.
+The directory is named after the store's id, which a copy of a store has as well. So the process
+that uses it holds a record lock on the file `owner` in it, and opens that file only once.
 
 Invariants:
 - start <= committed <= appended <= start + segment bytes, for each buffer in use.
 - Bytes reach the buffer before `appended` covers them, and the segment before `committed` does.
-- Buffers in use are ordered by start offset; what lies below the first one is committed.
+- Buffers in use are ordered by start offset; everything below the first one is committed.
 
 Source: org.apache.rocketmq.store.TransientStorePool, MappedFile.commit0 (4.9.3), whose buffers die
 with the process.
@@ -40,7 +39,7 @@ from posixpath import join
 
 import msgspec
 
-from wakelog.storage.errors import DamagedStore, StoreFailed, store_failure
+from wakelog.storage.errors import DamagedStore, StoreFailed, store_errors, store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.mapped_file import MappedFile
 
@@ -78,7 +77,7 @@ class _Slot(msgspec.Struct):
 
 
 class TransientPool:
-    """The broker's buffers: lent to segments as the log rolls, taken back once committed."""
+    """The broker's buffers: lent to segments as the log rolls, free again once committed."""
 
     __slots__ = ("_directory", "_free", "_fs", "_header_fd", "_owner_fd", "_segment_bytes", "_used")
 
@@ -97,7 +96,7 @@ class TransientPool:
         header += _SLOT.pack(_FREE, 0, 0) * count
         try:
             fs.make_directories(directory)
-            self._owner_fd = _own(fs, directory)
+            self._owner_fd = _lock_pool(fs, directory)
             for index in range(count):
                 fd = fs.open(_buffer_path(directory, index), create=True)
                 try:
@@ -113,8 +112,8 @@ class TransientPool:
     def lend(self, start_offset: int) -> MappedFile | None:
         """Return an empty buffer for the segment that starts at `start_offset`; None if all lent.
 
-        The buffer stands for the segment: same start offset, same length. Without one, and so where
-        the header cannot be written, the log writes to the segment itself.
+        It has the segment's start offset and length. Without one the log writes to the segment
+        itself; so it does where the header cannot be written.
         """
         assert not self._used or start_offset > self._used[-1].file.start_offset
         if not self._free or not self._note_lent(self._free[0], start_offset):
@@ -151,10 +150,10 @@ class TransientPool:
         ]
 
     def note_committed(self, physical_offset: int) -> None:
-        """Note that the segments hold every byte below; buffers that are done become free.
+        """Note that the segments hold every byte below; fully committed buffers become free.
 
-        Where the header cannot be written a start copies again what segments have, as long as the
-        buffer is not lent, which takes writing the header.
+        If the header cannot be written, the next start copies bytes that segments have already.
+        That is harmless: the buffer cannot be lent again without writing the header.
         """
         for slot in list(self._used):
             committed = min(physical_offset, slot.appended)
@@ -177,10 +176,9 @@ class TransientPool:
         return appended_offset
 
     def close(self) -> None:
-        """Let everything go, and remove the buffers and the header.
+        """Close the files, and remove buffers and header unless a segment still lacks bytes.
 
-        They stay if one holds bytes that no segment has: the next start commits those.
-        Raises: StoreFailed.
+        The next start commits those. Raises: StoreFailed.
         """
         for slot in self._used:
             slot.file.release()
@@ -189,7 +187,7 @@ class TransientPool:
             if all(slot.committed == slot.appended for slot in self._used):
                 _remove_pool(self._fs, self._directory)
         finally:
-            self._fs.close(self._owner_fd)  # what is removed is nobody else's by then
+            self._fs.close(self._owner_fd)  # last: until then no other process uses the directory
 
     def validate(self) -> None:
         """Assert the invariants; for tests."""
@@ -200,7 +198,7 @@ class TransientPool:
         assert starts == sorted(starts)
 
     def _note_lent(self, index: int, start_offset: int) -> bool:
-        """Tell whether the header says now that a buffer is lent."""
+        """Write to the header that a buffer is lent; False if that failed."""
         try:
             self._write_slot(index, start_offset, start_offset, start_offset)
         except StoreFailed:
@@ -224,11 +222,11 @@ class TransientPool:
 
 
 def copy_range(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
-    """Copy a range from its buffer to its segment; False if the buffer is another segment's by now.
+    """Copy a range from its buffer to its segment; False if the buffer now has another segment.
 
-    Doing it again changes nothing, however late: a copier that was stopped may wake when the
-    segment has long had these bytes and the buffer holds others. So what was read is written only
-    if the buffer was still lent to this segment afterwards.
+    Repeating it changes nothing, however late. A copier that was stopped may resume when the
+    buffer holds bytes of another segment. So what was read is written only if the buffer is still
+    lent to this segment after the read.
 
     Raises: StoreFull, StoreFailed.
     """
@@ -261,14 +259,14 @@ def _open_both(
 
 
 def _spans(piece: CommitRange) -> Iterator[tuple[int, int]]:
-    """Yield position and length in either file of what is read of a range at once."""
+    """Yield position and length of each piece of a range, the same in both files."""
     begin, end = piece.begin - piece.segment_start_offset, piece.end - piece.segment_start_offset
     for position in range(begin, end, COPY_PIECE_BYTES):
         yield position, min(COPY_PIECE_BYTES, end - position)
 
 
 def _is_lent(fs: FileSystem, piece: CommitRange) -> bool:
-    """Tell whether the range's buffer still stands for the range's segment."""
+    """Tell whether the range's buffer is still lent to the range's segment."""
     directory, _, name = piece.buffer_path.rpartition("/")
     position = _HEADER.size + int(name.removeprefix(_BUFFER_PREFIX)) * _SLOT.size
     fd = fs.open(join(directory, _HEADER_NAME), read_only=True)
@@ -284,11 +282,11 @@ def restore_buffers(
     segment_path: Callable[[int], str | None],
     copy_to_quarantine: Callable[[CommitRange], None],
 ) -> list[CommitRange]:
-    """Commit what a broker that died left in its buffers, then remove them; return what was.
+    """Commit what a dead broker left in its buffers, then remove them; return what was committed.
 
-    To be called with the store's lock held, before the log is recovered.
-    segment_path: the path of the segment that starts at an offset; None for one in front of the
-        log, whose bytes nobody can want.
+    Call with the store's lock held, before the log is recovered.
+    segment_path: the path of the segment that starts at an offset; None for one below the log's
+        begin, whose bytes are dropped.
     copy_to_quarantine: called, in log order, with each range that has no place any more: another
         broker had the store meanwhile. It wrote there, or removed a segment that it found empty.
         Every later range goes the same way.
@@ -297,7 +295,7 @@ def restore_buffers(
     """
     if not fs.exists(directory):
         return []
-    owner_fd = _own(fs, directory)
+    owner_fd = _lock_pool(fs, directory)
     try:
         return _restored(fs, directory, segment_path, copy_to_quarantine)
     finally:
@@ -329,7 +327,7 @@ def _restored(
 
 
 def _is_taken(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
-    """Tell whether a segment holds something else in a range than zeros and the buffer's bytes."""
+    """Tell whether a segment has bytes in a range that are neither zero nor the buffer's."""
     try:
         with _open_both(fs, piece, segment_path, read_only=True) as (source, target):
             return any(
@@ -341,15 +339,15 @@ def _is_taken(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
 
 
 def _differ(stored: bytes, buffered: bytes) -> bool:
-    """Tell whether a byte that is stored, and no zero, is another in the buffer."""
+    """Tell whether a stored byte that is not zero differs from the buffer's."""
     length = min(len(stored), len(buffered))
     if stored[:length] == buffered[:length] or not stored.strip(b"\0"):
         return False
     return any(one and one != other for one, other in zip(stored, buffered, strict=False))
 
 
-def _own(fs: FileSystem, directory: str) -> int:
-    """Return a descriptor that keeps others from a pool until it is closed."""
+def _lock_pool(fs: FileSystem, directory: str) -> int:
+    """Lock a pool and return the descriptor that holds the lock until it is closed."""
     path = join(directory, _OWNER_NAME)
     try:
         fd = fs.open(path, create=True)
@@ -383,7 +381,7 @@ def _read_pool(fs: FileSystem, directory: str) -> list[CommitRange]:
     except OSError as error:
         raise store_failure(path, "read", error) from error
     if len(data) < _HEADER.size or not data.strip(b"\0"):
-        return []  # died while the pool was being made: nothing was lent yet
+        return []  # the broker died while it made the pool: nothing was lent yet
     magic, version, count, segment_bytes = _HEADER.unpack_from(data)
     if (magic, version) != (_MAGIC, _VERSION) or len(data) != _HEADER.size + count * _SLOT.size:
         raise DamagedStore(path, "it is no pool header of this version", "remove its directory")
@@ -399,14 +397,12 @@ def _read_pool(fs: FileSystem, directory: str) -> list[CommitRange]:
 
 
 def _sync(fs: FileSystem, path: str) -> None:
-    try:
+    with store_errors(path, "sync"):
         fd = fs.open(path)
         try:
             fs.datasync(fd)
         finally:
             fs.close(fd)
-    except OSError as error:
-        raise store_failure(path, "sync", error) from error
 
 
 def _remove_pool(fs: FileSystem, directory: str) -> None:
