@@ -102,7 +102,7 @@ def test_a_damaged_body_is_named() -> None:
 
 
 @pytest.mark.parametrize("in_bulk", [False, True])
-def test_missing_segments_are_passed_over_at_once_and_told_apart(
+def test_missing_segments_are_passed_over_at_once_and_reported_apart(
     compiled: Kernels, in_bulk: bool
 ) -> None:
     log = log_of(200)

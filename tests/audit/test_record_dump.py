@@ -63,7 +63,7 @@ def test_from_an_offset_on(shift: int, log: LogBytes) -> None:
     assert [record.physical_offset for record in found] == log.offsets[30:]
 
 
-def test_what_is_passed_over_is_told(log: LogBytes) -> None:
+def test_what_is_passed_over_is_reported(log: LogBytes) -> None:
     fs = MemoryFileSystem()
     log.write(fs, CONFIG)
     folder = CONFIG.paths.commit_log_directories[0]
@@ -71,7 +71,7 @@ def test_what_is_passed_over_is_told(log: LogBytes) -> None:
     for number in (8192, 12288):  # allocated ahead
         fs.allocate(fs.open(f"{folder}/{number:020d}", create=True), 4096)
     fs.pwrite(fs.open(path), bytes(8), log.offsets[2])
-    told: list[BadStretch] = []
-    found = selected_records(CommitLogReader(fs, CONFIG), Selection(), told.append)
+    reported: list[BadStretch] = []
+    found = selected_records(CommitLogReader(fs, CONFIG), Selection(), reported.append)
     assert [record.physical_offset for record in found] == log.offsets[:2] + log.offsets[3:]
-    assert [(one.begin, one.end) for one in told] == [(log.offsets[2], log.offsets[3])]
+    assert [(one.begin, one.end) for one in reported] == [(log.offsets[2], log.offsets[3])]

@@ -95,7 +95,7 @@ def test_a_sound_store_is_compared_and_not_copied(
 
 @pytest.mark.golden
 @pytest.mark.parametrize("is_guarded", [False, True])
-def test_units_are_verified_and_made_anew_with_the_bits_of_the_kept_filters(
+def test_units_are_verified_and_rebuilt_with_the_bits_of_the_kept_filters(
     tmp_path: Path, is_guarded: bool
 ) -> None:
     store, _ = open_golden("filter_ext", tmp_path)

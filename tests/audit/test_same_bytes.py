@@ -24,7 +24,7 @@ def of(one: bytes, other: bytes, length: int = LENGTH) -> tuple[bool, bytes]:
     return result, bytes(seen)
 
 
-def test_the_same_bytes_are_all_looked_at() -> None:
+def test_equal_bytes_are_all_passed_on() -> None:
     assert of(DATA, DATA) == (True, DATA)
     assert of(b"", b"", 0) == (True, b"")
 

@@ -57,7 +57,7 @@ def test_what_the_twin_has_takes_no_room(tmp_path: Path) -> None:
     fs.close(fd)
 
 
-def test_equal_bytes_are_looked_at(tmp_path: Path) -> None:
+def test_equal_bytes_are_passed_on(tmp_path: Path) -> None:
     fs, path, fd = with_twin(tmp_path)
     fs.pwrite(fd, TWIN, 0)
     seen: list[bytes] = []
@@ -129,7 +129,7 @@ def test_what_is_cut_is_not_the_twins_any_more(tmp_path: Path) -> None:
     fs.close(fd)
 
 
-def test_a_write_makes_the_file_as_long_as_it_is_told(tmp_path: Path) -> None:
+def test_a_write_extends_the_file(tmp_path: Path) -> None:
     fs, _, fd = with_twin(tmp_path)
     fs.truncate(fd, 10)
     fs.pwrite(fd, TWIN, 0)
@@ -176,7 +176,7 @@ def test_a_descriptor_that_is_closed_is_of_no_twin(tmp_path: Path) -> None:
     assert not fs._by_fd
 
 
-def test_who_only_reads_needs_no_twin(tmp_path: Path) -> None:
+def test_a_file_that_is_only_read_needs_no_twin(tmp_path: Path) -> None:
     """Twins of the index are given out one after the other."""
     (tmp_path / "file").touch()
     asked: list[str] = []

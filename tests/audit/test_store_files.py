@@ -36,7 +36,7 @@ class Retained(RealFileSystem):
         return was_there
 
 
-def look(
+def check(
     store: Path, fs: RealFileSystem | None = None, **values: str
 ) -> tuple[list[tuple[str, str]], bool]:
     findings = Findings()
@@ -63,7 +63,7 @@ def segment(store: Path, number: int, folder: str = "commitlog") -> Path:
 def test_a_sound_store(store: Path) -> None:
     for number in (3, 4):
         segment(store, number)
-    assert look(store) == ([], False)
+    assert check(store) == ([], False)
 
 
 @pytest.mark.parametrize("when", ["listed", "looked at"])
@@ -73,7 +73,7 @@ def test_what_a_broker_that_runs_removes_meanwhile_is_no_damage(store: Path, whe
     index = store / "index"
     index.mkdir()
     (index / ("0" * 17)).touch()
-    assert look(store, Retained(when)) == ([], False)
+    assert check(store, Retained(when)) == ([], False)
     assert not list(index.iterdir())
     assert [path.name for path in (store / "commitlog").iterdir()] == [f"{SEGMENT_BYTES:020d}"]
 
@@ -81,7 +81,7 @@ def test_what_a_broker_that_runs_removes_meanwhile_is_no_damage(store: Path, whe
 def test_a_gap(store: Path) -> None:
     segment(store, 0)
     last = segment(store, 3)
-    found, _ = look(store)
+    found, _ = check(store)
     assert found == [(f"commitlog/{last.name}", "files from 4096 to 12288 are missing before it")]
 
 
@@ -90,9 +90,9 @@ def test_two_log_folders_share_one_sequence(store: Path) -> None:
     segment(store, 1, "two")
     segment(store, 2, "one")
     both = f"{store}/one,{store}/two"
-    assert look(store, store_path_commit_log=both) == ([], False)
+    assert check(store, store_path_commit_log=both) == ([], False)
     far = segment(store, 9, "two")
-    found, _ = look(store, store_path_commit_log=both)
+    found, _ = check(store, store_path_commit_log=both)
     assert found == [(f"two/{far.name}", "files from 12288 to 36864 are missing before it")]
 
 
@@ -100,36 +100,36 @@ def test_folders_that_get_no_new_files_have_a_part_of_the_sequence(store: Path) 
     segment(store, 0, "frozen")
     segment(store, 2, "frozen")
     segment(store, 1)
-    assert look(store, store_paths_read_only=f"{store}/frozen") == ([], False)
+    assert check(store, store_paths_read_only=f"{store}/frozen") == ([], False)
     (store / "frozen" / f"{2 * SEGMENT_BYTES:020d}").write_bytes(b"")
-    assert len(look(store, store_paths_read_only=f"{store}/frozen")[0]) == 1
+    assert len(check(store, store_paths_read_only=f"{store}/frozen")[0]) == 1
 
 
-def test_a_short_file_in_front_of_others_is_mended_by_nobody(store: Path) -> None:
+def test_a_short_file_before_others_is_not_mended(store: Path) -> None:
     path = segment(store, 0)
     path.write_bytes(bytes(10))
     segment(store, 1)
-    assert look(store)[0] == [(f"commitlog/{path.name}", "10 bytes, configured are 4096")]
+    assert check(store)[0] == [(f"commitlog/{path.name}", "10 bytes, configured are 4096")]
 
 
 def test_a_file_that_begins_within_another_misses_none(store: Path) -> None:
     segment(store, 0)
     segment(store, 1).rename(store / "commitlog" / f"{7:020d}")
-    assert look(store)[0] == [(f"commitlog/{7:020d}", "its name is no multiple of 4096")]
+    assert check(store)[0] == [(f"commitlog/{7:020d}", "its name is no multiple of 4096")]
 
 
 def test_a_name_that_is_no_multiple_of_the_length(store: Path) -> None:
     path = segment(store, 0)
     path.rename(path.with_name(f"{7:020d}"))
-    found, _ = look(store)
+    found, _ = check(store)
     assert found == [(f"commitlog/{7:020d}", "its name is no multiple of 4096")]
 
 
-def test_files_of_extension_units_are_looked_at(store: Path) -> None:
+def test_files_of_extension_units_are_checked(store: Path) -> None:
     (store / "consumequeue_ext" / "GoldTopicA" / "0").mkdir(parents=True)
     path = store / "consumequeue_ext" / "GoldTopicA" / "0" / f"{7:020d}"
     path.write_bytes(b"short")
-    found, _ = look(store)
+    found, _ = check(store)
     assert len(found) == 2, found
 
 
@@ -137,7 +137,7 @@ def test_folders_and_files_in_each_others_place(store: Path) -> None:
     (store / "consumequeue" / "T" / "x").mkdir(parents=True)
     (store / "consumequeue" / "file").write_bytes(b"")
     (store / "index").write_bytes(b"")
-    found, _ = look(store)
+    found, _ = check(store)
     assert found == [
         ("consumequeue/file", "a file where a folder belongs"),
         ("consumequeue/T/x", "belongs to nobody"),
@@ -152,7 +152,7 @@ def test_a_folder_or_file_that_leads_outside(place: str, store: Path) -> None:
     if place == "commitlog":
         (store / place).rmdir()
     (store / place).symlink_to(outside)
-    found, leads_outside = look(store)
+    found, leads_outside = check(store)
     assert found == [(place, f"a link out of the store, to {outside}")]
     assert leads_outside
 
@@ -160,12 +160,12 @@ def test_a_folder_or_file_that_leads_outside(place: str, store: Path) -> None:
 def test_a_chain_of_links_counts_by_its_end(store: Path) -> None:
     (store / "step").symlink_to(store.parent / "outside")
     (store / "lock").symlink_to("step")
-    assert look(store)[1]
+    assert check(store)[1]
 
 
 def test_links_in_a_circle_lead_nowhere(store: Path) -> None:
     (store / "lock").symlink_to("lock")
-    assert look(store)[1]
+    assert check(store)[1]
 
 
 INDEX_BYTES = index_shape(small_config()).file_bytes
@@ -213,14 +213,14 @@ def test_names_lengths_and_texts(
     for name, data in files.items():
         (store / name).parent.mkdir(exist_ok=True)
         (store / name).write_bytes(data)
-    assert look(store) == (expected, False)
+    assert check(store) == (expected, False)
 
 
 def test_a_text_without_end_is_not_read(store: Path) -> None:
     (store / "config").mkdir()
     with (store / "config" / "topics.json").open("wb") as file:
         file.truncate(CONFIGURATION_BYTES_MAX + 1)
-    assert look(store)[0] == [("config/topics.json", "no JSON, and no .bak that is")]
+    assert check(store)[0] == [("config/topics.json", "no JSON, and no .bak that is")]
 
 
 @pytest.mark.parametrize(
@@ -228,18 +228,18 @@ def test_a_text_without_end_is_not_read(store: Path) -> None:
 )
 def test_a_folder_in_the_place_of_a_file(store: Path, place: str) -> None:
     (store / place).mkdir(parents=True)
-    assert look(store) == ([(place, "no regular file")], False)
+    assert check(store) == ([(place, "no regular file")], False)
 
 
 def test_a_link_that_stays_inside_is_noted_and_followed(store: Path) -> None:
     path = segment(store, 0)
     path.rename(store / "moved")
     path.symlink_to(store / "moved")
-    assert look(store) == ([(f"commitlog/{0:020d}", f"a link to {store}/moved")], False)
+    assert check(store) == ([(f"commitlog/{0:020d}", f"a link to {store}/moved")], False)
 
 
 def test_the_guard_of_a_configuration_is_no_link_that_anybody_follows(store: Path) -> None:
     (store / "config").mkdir()
     for name in (GUARDED, f"{GUARDED}.bak"):
         (store / "config" / name).symlink_to("/nowhere")
-    assert look(store) == ([], False)
+    assert check(store) == ([], False)

@@ -194,7 +194,7 @@ def test_a_record_is_found_wherever_what_is_read_at_once_ends() -> None:
         assert first_record(Log(data), 0, len(data)) == place
 
 
-def test_a_record_is_looked_for_so_far_and_no_further() -> None:
+def test_the_search_for_a_record_is_bounded() -> None:
     data = bytes(SEARCH_BYTES_MAX + 20_000)
     near, far = 50_000, SEARCH_BYTES_MAX + 17_000
     for place in (near, far):

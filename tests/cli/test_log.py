@@ -59,7 +59,7 @@ def test_a_rebuild_leaves_the_same_queues_and_keeps_the_old(
     assert run("verify", "--store", str(store)) == 0
 
 
-def test_a_rebuild_tells_of_what_holds_no_record(
+def test_a_rebuild_reports_what_holds_no_record(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, _ = open_golden("ipv6", tmp_path)
@@ -110,7 +110,7 @@ def test_a_name_that_nothing_can_be_read_by_is_listed(
     assert report["log"] is None
 
 
-def test_a_rebuild_tells_of_missing_segments(
+def test_a_rebuild_reports_missing_segments(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, _ = open_golden("ipv6", tmp_path)

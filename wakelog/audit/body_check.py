@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
+from wakelog.dispatchers.dispatcher import DispatchBatch, FilelessDispatcher
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.record_check import CheckKind, check_record
@@ -27,7 +27,7 @@ class DamagedBody(NamedTuple):
     size_bytes: int
 
 
-class BodyCheck:
+class BodyCheck(FilelessDispatcher):
     """See the module. Reads the log again for records that are not in columns."""
 
     name = "body_check"
@@ -51,16 +51,6 @@ class BodyCheck:
                 if check.kind is not CheckKind.SOUND:
                     self._note(request)
 
-    def flush(self) -> None:
-        """Do nothing: there are no files."""
-
-    def prepare_flush(self) -> FlushPart:
-        """Name no file."""
-        return FlushPart([], [])
-
-    def make_ahead(self) -> None:
-        """Make nothing."""
-
     def recover(self, max_physical_offset: int) -> int:
         """Return 0: the whole log is to be dispatched."""
         return 0
@@ -72,17 +62,6 @@ class BodyCheck:
     def statistics(self) -> dict[str, int]:
         """Return the one counter."""
         return {"damaged_count": self.damaged_count}
-
-    def remove_before(self, physical_offset: int) -> int:
-        """Remove nothing."""
-        return 0
-
-    def delete_topic(self, topic: str) -> int:
-        """Remove nothing."""
-        return 0
-
-    def close(self) -> None:
-        """Close nothing."""
 
     def _note(self, request: DispatchRequest) -> None:
         self.damaged_count += 1

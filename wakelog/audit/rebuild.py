@@ -295,19 +295,6 @@ def make_files(
             made.close()
 
 
-def make_durable_files(
-    config: StoreConfig,
-    target: str,
-    *,
-    load: FillStretch = lambda lane, begin, end: None,
-    operator: Operator = SILENT,
-) -> LogReport:
-    """Make queues and index below an empty `target`, and sync them. Raises: StoreError."""
-    report = make_files(config, target, load=load, operator=operator)
-    sync_tree(RealFileSystem(), target)
-    return report
-
-
 def rebuild_into(
     config: StoreConfig,
     target: str,
@@ -326,7 +313,8 @@ def rebuild_into(
     shutil.rmtree(unfinished, ignore_errors=True)
     os.makedirs(unfinished)
     try:
-        report = make_durable_files(config, unfinished, load=load, operator=operator)
+        report = make_files(config, unfinished, load=load, operator=operator)
+        sync_tree(RealFileSystem(), unfinished)
         os.rename(unfinished, target)
         RealFileSystem().sync_directory(dirname(target))
     except BaseException:

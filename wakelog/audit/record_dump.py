@@ -13,8 +13,6 @@ from wakelog.dispatchers.log_cursor import BadStretch, LogCursor
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.properties import split_keys
 from wakelog.protocol.record import MessageRecord, decode_record
-from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.dispatch_request import DispatchRequest
 
@@ -46,17 +44,6 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         if self.key is None:
             return True
         return self.key == request.uniq_key or self.key in split_keys(request.keys or "")
-
-
-def stored_records(
-    config: StoreConfig, selection: Selection, report_gap: Callable[[BadStretch], None]
-) -> Iterator[MessageRecord]:
-    """Yield the selected records of a store, see `selected_records`."""
-    reader = CommitLogReader(RealFileSystem(), config)
-    try:
-        yield from selected_records(reader, selection, report_gap)
-    finally:
-        reader.close()
 
 
 def selected_records(

@@ -23,7 +23,7 @@ from posixpath import basename, dirname, join
 from typing import Final
 
 from wakelog.audit.operator import SILENT, AuditRefused, Move, Operator
-from wakelog.audit.rebuild import LogReport, make_durable_files, now_ms
+from wakelog.audit.rebuild import LogReport, now_ms, rebuild_into
 from wakelog.audit.store_files import refuse_links
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.dispatched import lower_dispatched
@@ -50,14 +50,13 @@ def rebuild_store(config: StoreConfig, operator: Operator = SILENT) -> LogReport
 def rebuild_in_place(fs: FileSystem, config: StoreConfig, operator: Operator) -> LogReport:
     """Do the work of `rebuild_store` under a lock that the caller holds."""
     rebuilt = rebuild_paths(config)
-    os.mkdir(rebuilt.root)
     try:
-        report = make_durable_files(config, rebuilt.root, operator=operator)
+        report = rebuild_into(config, rebuilt.root, operator=operator)
         # Half of the renames would be hard to explain; unreported ones would be hard to undo.
         with operator.uninterrupted():
             operator.report_moves(swap_in(fs, config.paths, rebuilt, now_ms()))
     finally:
-        shutil.rmtree(rebuilt.root)
+        shutil.rmtree(rebuilt.root, ignore_errors=True)
     return report
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -109,9 +110,11 @@ def dump(
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON each.")] = False,
 ) -> int:
     """Print records of the log."""
-    from wakelog.audit.record_dump import Selection, stored_records
+    from wakelog.audit.record_dump import Selection, selected_records
     from wakelog.cli.log_settings import store_config
     from wakelog.cli.log_text import BODY_BYTES_SHOWN_MAX, record_json, record_line
+    from wakelog.storage.file_system import RealFileSystem
+    from wakelog.storage.log.commit_log_reader import CommitLogReader
 
     if (limit or 0) < 0 or (body_bytes or 0) < 0:
         raise PlanRefused("a count below zero", "Give --limit and --body-bytes from 0 on.")
@@ -128,9 +131,10 @@ def dump(
     body_bytes_max = BODY_BYTES_SHOWN_MAX if body_bytes is None else body_bytes
     text = record_json if as_json else record_line
     count, count_max = 0, LIMIT_DEFAULT if limit is None else limit
-    for record in itertools.islice(stored_records(settled, selection, _report_gap), count_max):
-        count += 1
-        print(text(record, hexadecimal=hexadecimal, body_bytes_max=body_bytes_max))
+    with closing(CommitLogReader(RealFileSystem(), settled)) as log:
+        for record in itertools.islice(selected_records(log, selection, _report_gap), count_max):
+            count += 1
+            print(text(record, hexadecimal=hexadecimal, body_bytes_max=body_bytes_max))
     if limit is None and count == LIMIT_DEFAULT:
         _note(f"ended at {count} records: --limit shows more")
     if count == 0:

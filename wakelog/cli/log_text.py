@@ -1,7 +1,7 @@
-"""How `wakelog log` prints: aligned rows and one verdict line, or JSON.
+"""The output of `wakelog log`: aligned rows and a verdict, or JSON.
 
 damage  queue  consumequeue/T/0   queue offset 50, 33 places   at 1045685   no entry
-damaged: 1 place; 808 records, 12 queues, 1796 keys looked at
+damaged: 1 place; 808 records in 1793257 bytes, 12 queues with 808 entries, 1796 keys
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.record import Host, MessageRecord
 
 BODY_BYTES_SHOWN_MAX = 1_024
-"""Of one body, unless asked otherwise: a screen of text."""
+"""Of one body, by default: a screen of text."""
 
 
 def report_lines(report: VerifyReport) -> list[str]:
@@ -38,12 +38,12 @@ def report_lines(report: VerifyReport) -> list[str]:
 
 
 def verdict(report: VerifyReport) -> str:
-    """Return the one line that says whether a store is sound."""
+    """Return the line that states whether a store is sound."""
     findings = report.findings
-    looked_at = "nothing was read"
+    checked = "nothing was read"
     if report.log is not None:
         size = report.log.end - report.log.begin
-        looked_at = (
+        checked = (
             f"{_count(report.log.records_count, 'record')} in {_count(size, 'byte')}, "
             f"{_count(report.queues_count, 'queue')} with "
             f"{_count(report.entries_count, 'entry', 'entries')}, "
@@ -54,12 +54,12 @@ def verdict(report: VerifyReport) -> str:
     left_out = findings.damages_count + findings.notes_count - shown
     more = f" ({left_out} of them not shown)" if left_out else ""
     if findings.is_sound:
-        return f"sound{live}: {looked_at}{more}"
-    return f"damaged{live}: {_count(findings.damages_count, 'place')}{more}; {looked_at}"
+        return f"sound{live}: {checked}{more}"
+    return f"damaged{live}: {_count(findings.damages_count, 'place')}{more}; {checked}"
 
 
 def advice(report: VerifyReport) -> list[str]:
-    """Return what can be done about the damage, a line each."""
+    """Return what can be done about the damage, one line for each remedy."""
     kinds = {
         finding.kind for finding in report.findings.kept if finding.severity is Severity.DAMAGE
     }
@@ -145,7 +145,7 @@ def record_json(record: MessageRecord, *, hexadecimal: bool, body_bytes_max: int
 def _moment_text(moment_ms: int) -> str:
     try:
         moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
-    except (OverflowError, ValueError, OSError):  # a record may state any
+    except (OverflowError, ValueError, OSError):  # a record may hold any number
         return f"{moment_ms} ms"
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

@@ -134,7 +134,7 @@ def audit(
     from wakelog.cli.spark_tables import table_lines
     from wakelog.spark.jobs.audit import audit as audit_now
 
-    settled = store_config(store, config, settings or (), takes_log_alone=True)
+    settled = store_config(store, config, settings or (), takes_log_alone=True, needs_index=True)
     with _session(master, confs) as session:
         place = None if scratch is None else abspath(expanduser(scratch))
         findings = audit_now(session, settled, scratch=place).persist()

@@ -152,3 +152,28 @@ class CoreDispatcher(Dispatcher, Protocol):
     def close(self) -> None:
         """Let go of the files; nothing is made durable by that."""
         ...
+
+
+class FilelessDispatcher:
+    """The part of a built-in dispatcher without files that has nothing to do."""
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+    def prepare_flush(self) -> FlushPart:
+        """Name no file."""
+        return FlushPart([], [])
+
+    def make_ahead(self) -> None:
+        """Do nothing."""
+
+    def remove_before(self, physical_offset: int) -> int:
+        """Remove nothing."""
+        return 0
+
+    def delete_topic(self, topic: str) -> int:
+        """Remove nothing."""
+        return 0
+
+    def close(self) -> None:
+        """Do nothing."""

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final, TypeAlias
 
-from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
+from wakelog.dispatchers.dispatcher import DispatchBatch, FilelessDispatcher
 from wakelog.filter.filter_table import FilterTable, decode_filters
 from wakelog.storage.errors import store_failure
 from wakelog.storage.file_system import FileSystem
@@ -32,7 +32,7 @@ VERSION: Final = Struct(">qq")
 """What the file begins with: the epoch of the Broker, and how often it has written."""
 
 
-class FilterBitmap:
+class FilterBitmap(FilelessDispatcher):
     """Sets the bitmaps of each batch; keeps no files."""
 
     name = "filter_bitmap"
@@ -53,13 +53,6 @@ class FilterBitmap:
         ]
         self._bitmaps_count += sum(map(bool, batch.bitmaps))
 
-    def flush(self) -> None:
-        """Do nothing: there are no files."""
-
-    def prepare_flush(self) -> FlushPart:
-        """Name no file."""
-        return FlushPart([], [])
-
     def recover(self, max_physical_offset: int) -> int:
         """Ask for nothing: what is not dispatched to others needs no bitmap."""
         return max_physical_offset
@@ -71,20 +64,6 @@ class FilterBitmap:
     def statistics(self) -> dict[str, int]:
         """Return counters."""
         return {"bitmaps_count": self._bitmaps_count}
-
-    def make_ahead(self) -> None:
-        """Make nothing: there are no files."""
-
-    def remove_before(self, physical_offset: int) -> int:
-        """Remove nothing."""
-        return 0
-
-    def delete_topic(self, topic: str) -> int:
-        """Remove nothing."""
-        return 0
-
-    def close(self) -> None:
-        """Close nothing."""
 
 
 class FilterFile:

@@ -13,8 +13,6 @@ Result = TypeVar("Result")
 class LocalRunner:
     """Last task first; every `twice`th of them once more, as Spark may do."""
 
-    parallelism = 2
-
     def __init__(self, *, twice: int = 1) -> None:
         self._twice = twice
 

@@ -114,7 +114,7 @@ def test_rot_that_no_crc_covers_is_found_by_the_sums(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_command_tells_by_its_exit_code(
+def test_the_exit_code_states_whether_there_is_damage(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_segments(tmp_path / "log", damaged_log())

@@ -27,7 +27,6 @@ def refuse(item: int) -> int:
 @pytest.mark.slow
 def test_results_come_in_the_order_of_the_items(spark: SparkSession) -> None:
     run = SparkRunner(spark)
-    assert run.parallelism == 2
     assert run(double, [3, 1, 2]) == [(6, "x"), (2, "x"), (4, "x")]
     assert run(double, []) == []
 
@@ -38,7 +37,7 @@ def frozen_count(item: int) -> int:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_worker_does_not_look_again_at_what_a_task_imported(spark: SparkSession) -> None:
+def test_the_collector_skips_what_a_task_imported(spark: SparkSession) -> None:
     assert max(SparkRunner(spark)(frozen_count, range(8))) > 1000
 
 
@@ -50,7 +49,7 @@ def test_a_failed_task_says_why_and_what_to_do(spark: SparkSession) -> None:
     assert caught.value.remedy == "mend it"
 
 
-def test_a_failure_of_spark_itself_is_told_as_it_is() -> None:
+def test_a_failure_of_spark_itself_is_reported_as_it_is() -> None:
     failure = failure_of(ValueError("no room"))
     assert failure.cause == "Spark gave up: no room"
 

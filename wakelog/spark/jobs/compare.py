@@ -1,12 +1,12 @@
-"""Two logs held against one another, message by message: what one has and the other lacks.
+"""Compares two logs message by message: which messages one has and the other lacks.
 
-A message is the same if it stands at the same place of the same queue; where in the logs the
-records lie, and when they were stored, may differ, so that a mirror can be compared. With one
-store on the first side the names of brokers do not count.
+Messages correspond if they have the same queue and queue offset. Their places in the log and their
+store times may differ, so that a mirror can be compared. With one store on each side the names of
+brokers are ignored.
 
-The second side may be live brokers, wakelog's or 4.9.3's: their messages are pulled over the wire.
+The second side may be live brokers, of wakelog or 4.9.3: their messages are pulled over the wire.
 
-Invariants: only reads; each message of either side is in at most one row's count.
+Invariants: the logs are only read; each message is counted in at most one row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = ("bodyCRC", "msgId", "offsetMsgId", "tags", "keys", "flag")
 SAME: Final = "struct(bodyCRC, if(msgId = offsetMsgId, '', msgId), tags, keys, flag)"
-"""What a message of one place has to have alike; an id that is but its place in the log is none."""
+"""What corresponding messages must have in common. An id that only states a place is ignored."""
 
 
 def compare(
@@ -37,11 +37,11 @@ def compare(
     name_server: str = "",
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Return where two logs differ: a row for each queue and kind of difference.
+    """Return the differences of two logs, a row for each queue and kind.
 
-    right_path: or else `name_server`, by which the live brokers on the second side are found.
-    options: of the source, for both sides: `topic`, `startingTimestamp`, ...; those that go with
-        one way of reading alone, as `accessKey`, for the side that is read so.
+    right_path: the second side; or `name_server` of its live brokers.
+    options: of the source, such as `topic`. An option of only one way of reading, such as
+        `accessKey`, applies to the side that is read so.
     Raises: SourceError, JobFailed.
     """
     if bool(right_path) == bool(name_server):

@@ -1,22 +1,24 @@
-"""Messages into Parquet files, by topic and day: what came since the last run, each once.
+"""Exports messages to Parquet files by topic and day; each run adds the new ones, each once.
 
     <target>/topic=T/day=2026-01-02/part-<batch>-<number>.parquet
-    <target>/_wakelog/checkpoint/           how far each log was read: Spark's own, of a stream
-    <target>/_wakelog/settings.json         what is exported; later runs have to ask for the same
+    <target>/_wakelog/checkpoint/           how far each log was read, by Spark's stream
+    <target>/_wakelog/settings.json         what is exported; later runs have to match it
     <target>/_wakelog/staged/<batch>/       files that are being written
-    <target>/_wakelog/batches/<batch>.json  which of them get which names, once all are whole
+    <target>/_wakelog/batches/<batch>.json  the names of a batch's files, when all are whole
 
-A batch is a stretch of each log, and the same one after a kill: its bounds are in the checkpoint
-before it is read. Its files are written aside; the list of them is what makes it count. Behind that
-they only get their names, which can be done twice. So a kill before the list costs the work, and
-one behind it nothing; the checkpoint's own note that the batch is done comes last.
+    1  the checkpoint gets the bounds of a batch, so it is the same batch after a kill
+    2  its files are written into the staged folder
+    3  the list of their names is written: from here on the batch counts
+    4  the files get their names, a step that can be repeated
+    5  the checkpoint notes that the batch is done
 
-Readers of Parquet pass over names that begin with an underscore.
+A kill before step 3 costs the work, and a later one nothing. Readers of Parquet ignore names that
+begin with an underscore.
 
 Invariants:
-- A message is in exactly one named file once a run has ended, and never in two.
+- After a run each message is in exactly one named file; at no time is it in two.
 - A named file is whole and never written again.
-- One run at a time: the checkpoint belongs to it.
+- One run at a time, because the checkpoint belongs to it.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 FOLDER: Final = "_wakelog"
 _LIST_NAME: Final = re.compile(r"([0-9]+)\.json")
 BATCH_BYTES: Final = "4g"
-"""Of each log in one batch, unless options say otherwise: what a kill makes a run do again."""
+"""Of each log in one batch, by default: the most that a kill makes a run repeat."""
 DAY: Final = (
     "date_add(date'1970-01-01', cast(floor(unix_millis(storeTimestamp) / 86400000) as int))"
 )
@@ -56,14 +58,14 @@ _OF_HOW: Final = frozenset(
         "arrowbatchrows", "arrowbatchbytes",
     }
 )  # fmt: skip
-"""Options by lower name that say how the log is read, and not what of it: any run may have others.
+"""Options, in lower case, that do not change what is exported; each run may have others.
 
-Without that an export whose log expired before it was read would never go on.
+Otherwise an export could never go on after its log expired unread.
 """
 
 
 class ExportReport(NamedTuple):
-    """What one run added."""
+    """What a run added."""
 
     target: str
     batches_count: int
@@ -72,10 +74,10 @@ class ExportReport(NamedTuple):
 
 
 class ExportState:
-    """The folder beside the files: what is staged, what counts, what a run was asked for."""
+    """The folder `_wakelog`: staged files, batches that count, and the settings."""
 
     def __init__(self, target: str) -> None:
-        """Name everything; nothing is touched."""
+        """Set the names; nothing is read or written."""
         self.target = target
         self.folder = join(target, FOLDER)
         self.checkpoint = join(self.folder, "checkpoint")
@@ -85,9 +87,9 @@ class ExportState:
         self._fs = RealFileSystem()
 
     def begin(self, settings: Mapping[str, object]) -> None:
-        """Make the folder, or compare what is asked for with what the folder is of.
+        """Make the folder, or compare its settings with the given ones.
 
-        A folder that has nothing yet is begun again: what was asked for first may have been wrong.
+        A folder without a batch gets the new settings: the first ones may have been a mistake.
         Raises: JobFailed.
         """
         path = join(self.folder, "settings.json")
@@ -113,21 +115,21 @@ class ExportState:
         self._write(path, wanted)
 
     def _has_nothing(self) -> bool:
-        """Tell whether no batch ever counted: of those that did, the last one's list stays."""
+        """Return whether no batch ever counted. The list of the last one always stays."""
         return not self._listed()
 
     def staged(self, batch: int) -> str:
-        """Return where a batch is written; nothing of an earlier attempt is there."""
+        """Return the folder for a batch, without the files of an earlier attempt."""
         path = join(self.folder, "staged", str(batch))
         shutil.rmtree(path, ignore_errors=True)
         return path
 
     def is_whole(self, batch: int) -> bool:
-        """Tell whether the list of a batch's files is there: then it counts."""
+        """Return whether a batch counts: its list is there."""
         return os.path.exists(self._list(batch))
 
     def list_files(self, batch: int) -> None:
-        """Sync what is staged and make the list of its names: from here on the batch counts."""
+        """Sync the staged files and write the list of their names: now the batch counts."""
         staged = join(self.folder, "staged", str(batch))
         names: dict[str, str] = {}
         rows_count = 0
@@ -140,7 +142,7 @@ class ExportState:
         self._write(self._list(batch), {"files": names, "rows": rows_count})
 
     def name_files(self, batch: int) -> None:
-        """Give a batch's files their names, those that have none yet; lists before go."""
+        """Give a batch's files their names, where missing, and remove earlier lists."""
         with open(self._list(batch), encoding="utf-8") as file:
             found = json.load(file)
         staged = join(self.folder, "staged", str(batch))
@@ -159,7 +161,7 @@ class ExportState:
                 os.unlink(self._list(number))
 
     def _listed(self) -> list[int]:
-        """Return the batches that have a list; what others have left in the folder is not ours."""
+        """Return the batches that have a list; other files in the folder are ignored."""
         names = os.listdir(join(self.folder, "batches"))
         return [int(match[1]) for match in map(_LIST_NAME.fullmatch, names) if match]
 
@@ -167,7 +169,7 @@ class ExportState:
         return join(self.folder, "batches", f"{batch}.json")
 
     def _write(self, path: str, value: object) -> None:
-        """Put a small file in place whole, durably."""
+        """Replace a small file in one step, durably."""
         unfinished = join(self.folder, "new." + os.path.basename(path))
         with open(unfinished, "w", encoding="utf-8") as file:
             json.dump(value, file, indent=1)
@@ -185,9 +187,9 @@ def export(
     columns: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
 ) -> ExportReport:
-    """Export what the stores of a path have that earlier runs did not; return what was added.
+    """Export the messages that earlier runs did not.
 
-    columns: all without any. options: of the source, such as `topic` or `maxBytesPerTrigger`.
+    columns: all if empty. options: of the source, such as `topic` or `maxBytesPerTrigger`.
     Raises: JobFailed, OptionError.
     """
     state = ExportState(abspath(target))
@@ -218,7 +220,7 @@ def export(
 
 
 def write_batch(state: ExportState, batch: DataFrame, number: int, columns: Sequence[str]) -> None:
-    """Write a batch, or finish one that was written before."""
+    """Write a batch, or finish one that already counts."""
     if not state.is_whole(number):
         path = state.staged(number)
         table = batch.selectExpr("*", f"{DAY} as day")
@@ -230,7 +232,7 @@ def write_batch(state: ExportState, batch: DataFrame, number: int, columns: Sequ
 
 
 def _chosen(columns: Sequence[str], options: Mapping[str, str]) -> list[str]:
-    """Return the columns by the source's own spelling. Raises: JobFailed, OptionError."""
+    """Return the columns as the source spells them. Raises: JobFailed, OptionError."""
     for word, text in options.items():
         if word.lower() == "columns":
             raise JobFailed("an export has columns of its own", "name them in columns, not options")
@@ -250,7 +252,7 @@ def _of_what(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def topics_of(target: str) -> list[str]:
-    """Return the topics that an export has."""
+    """Return the topics of an export."""
     names = os.listdir(target) if os.path.isdir(target) else []
     return sorted(unquote(x.removeprefix("topic=")) for x in names if x.startswith("topic="))
 

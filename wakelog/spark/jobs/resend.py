@@ -1,12 +1,12 @@
-"""Sends dead letters again: to their topic of origin, or to the group that gave them up alone.
+"""Sends dead letters again: to their topic of origin, or only to the group that gave them up.
 
-A dead letter has the topic that it came from in RETRY_TOPIC. To `origin` it is sent as a new
-message of that topic, which every group gets. To `retry` it goes to the group's own retry topic, as
-4.9.3's consumer sends what it wants once more: RETRY_TOPIC and ORIGIN_MESSAGE_ID stay, by which
-consumers of the group see it under the topic of origin; other groups do not see it.
+The property RETRY_TOPIC of a dead letter names its topic of origin. `origin` sends it as a new
+message of that topic, for every group. `retry` sends it to the group's own retry topic, as 4.9.3's
+consumer does. RETRY_TOPIC and ORIGIN_MESSAGE_ID stay, so the group's consumers see it under the
+topic of origin. Other groups do not see it.
 
-Invariants: every message keeps the unique key that it had; the log that is read is not changed, so
-that a second run sends everything again.
+Invariants: every message keeps its unique key; the log is only read, so a second run sends
+everything again.
 
 Source: org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl#sendMessageBack,
 #resetRetryAndNamespace, org.apache.rocketmq.broker.processor.AbstractSendMessageProcessor (4.9.3).
@@ -30,7 +30,7 @@ _DELAY: Final = "DELAY"
 
 
 class ResendReport(NamedTuple):
-    """How many dead letters were acknowledged by brokers, and how many say no topic of origin."""
+    """How many dead letters brokers acknowledged, and how many name no topic of origin."""
 
     sent_count: int
     without_origin_count: int
@@ -66,13 +66,13 @@ def resend(
     table = letters.where(has_origin).selectExpr(
         f"{topic} AS topic",
         "body",
-        # The level of its last retry, which would hold it back once more.
+        # The level of its last retry, which would delay it again.
         f"map_filter(properties, (name, value) -> name <> '{_DELAY}') AS properties",
         "flag",
         "msgId AS uniqueKey",
     )
     without_origin_count = letters.where(f"NOT ({has_origin})").count()
-    # Kept, since the log may grow between the two: what is counted is what is sent.
+    # Persisted, because the log may grow between count and send.
     table.persist()
     try:
         sent_count = table.count()

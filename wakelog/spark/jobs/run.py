@@ -1,9 +1,9 @@
-"""Runs pieces of work as tasks of a Spark session: a list of items in, a list of results out.
+"""Runs work as tasks of a Spark session: a list of items in, a list of results out.
 
-An item and its result are Python values of some hundred bytes; what is large lies in files.
+An item and its result are Python values of some hundred bytes; larger data is in files.
 
-Invariants: one task an item, results in the items' order. Spark runs a task again that failed,
-and may run one twice, so that work has to allow for it.
+Invariants: one task for each item, results in the items' order. Spark repeats a failed task and
+may run one twice, so the work has to allow that.
 """
 
 from __future__ import annotations
@@ -26,58 +26,48 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CONTEXT_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-"""By which pyspark says where in a query an error is, with all of Java's frames."""
+"""The loggers by which pyspark prints an error's place, with all frames of Java."""
 _RAISED: Final = re.compile(
     r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+((?:[a-z_]\w*\.)*)(\w+): (.+)$",
     re.MULTILINE,
 )
-"""What Python says of an exception, inside of what Spark says."""
+"""Python's report of an exception, inside of Spark's text."""
 _REMEDIES: Final = {
     "OptionError": "correct that option",
     "StoreUnreadable": "look at the path of the store",
 }
-"""By the kind of an error whose text is a cause alone."""
+"""Remedies for the kinds of errors whose text is only a cause."""
 _IN_SENTENCES: Final = frozenset({"ClientError", "NotAcknowledged"})
-"""Kinds of errors whose remedy is a sentence of its own."""
+"""The kinds of errors whose remedy is a sentence of its own."""
 
 
 class Runner(Protocol):
-    """What a job needs of Spark."""
-
-    @property
-    def parallelism(self) -> int:
-        """How many tasks run at once."""
-        ...
+    """What a job needs from Spark."""
 
     def __call__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Do all the work. Raises: JobFailed."""
+        """Do the work of all items. Raises: JobFailed."""
         ...
 
 
 class SparkRunner:
-    """Tasks of a session."""
+    """Runs the tasks of a session."""
 
     def __init__(self, spark: SparkSession) -> None:
         """Start nothing."""
         self._spark = spark
 
-    @property
-    def parallelism(self) -> int:
-        """How many tasks run at once."""
-        return self._spark.sparkContext.defaultParallelism
-
     def __call__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Do all the work; `work` and items are pickled. Raises: JobFailed."""
+        """Do the work of all items; `work` and items are pickled. Raises: JobFailed."""
         if not items:
             return []
-        # Not mapInArrow: it wants pandas, for which there is no other use.
+        # Not mapInArrow: it needs pandas, which nothing else here needs.
         tasks = self._spark.sparkContext.parallelize(items, len(items))
         with explained():
             return tasks.map(partial(_work, work)).collect()
 
 
 def _work(work: Callable[[Item], Result], item: Item) -> Result:
-    """Do the work of one task, in a worker."""
+    """Do the work of one task, in a worker process."""
     result = work(item)
     freeze()
     return result
@@ -85,20 +75,20 @@ def _work(work: Callable[[Item], Result], item: Item) -> Result:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turn what Spark raises into JobFailed."""
+    """Convert the errors of Spark into JobFailed."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
-        with _hushed():
+        with _quiet():
             yield
     except (PySparkException, Py4JJavaError) as error:
         raise failure_of(error) from error
 
 
 @contextmanager
-def _hushed() -> Iterator[None]:
-    """Keep pyspark from printing a page of JSON for an error that we say in a line."""
+def _quiet() -> Iterator[None]:
+    """Keep pyspark from printing a page of JSON for an error."""
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(name) for name in CONTEXT_LOGGERS]
@@ -113,7 +103,7 @@ def _hushed() -> Iterator[None]:
 
 
 def failure_of(error: Exception) -> JobFailed:
-    """Take out of what Spark says of a failed task what the task itself said."""
+    """Return the task's own error from Spark's report of a failed task."""
     found = _RAISED.findall(str(error))
     if not found:
         first, *_ = str(error).splitlines() or [type(error).__name__]

@@ -1,4 +1,4 @@
-"""What jobs read of a log through the source: chosen columns, of users' topics or of all."""
+"""Reads the columns that a job needs of a log, through the source."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LAST_TIME: Final = "timestamp'2199-12-31 00:00:00 UTC'"
 
 
 def read_log(spark: SparkSession, path: str, *columns: str, **options: str) -> DataFrame:
-    """Return a table with these columns; Spark does not tell a source which ones are used.
+    """Return a table with these columns. Spark does not push the used columns to a source.
 
-    path: empty where options say of which brokers.
+    path: empty if options name the brokers.
     """
     reader = spark.read.format("rocketmq").options(**options)
     if columns:
@@ -30,10 +30,10 @@ def read_log(spark: SparkSession, path: str, *columns: str, **options: str) -> D
 
 
 def read_times(spark: SparkSession, path: str, *columns: str, **options: str) -> DataFrame:
-    """Return a table as `read_log` does, with times that can be put into intervals.
+    """Return a table as `read_log` does, with times that fit into intervals.
 
-    No CRC covers a record's times. One that cannot be true counts as the nearest that may be, and
-    takes its message with it: in the year 290,000 neither Spark's windows nor Python end.
+    No CRC covers a record's times. An impossible one is replaced by the nearest possible one:
+    neither Spark's windows nor Python can handle the year 290,000.
     """
     table = read_log(spark, path, *columns, **options)
     bounded = {
@@ -43,7 +43,7 @@ def read_times(spark: SparkSession, path: str, *columns: str, **options: str) ->
 
 
 def source_path(config: StoreConfig) -> str:
-    """Return what the source takes for a configured log. Raises: JobFailed."""
+    """Return the source's path of a configured log. Raises: JobFailed."""
     folders = config.paths.commit_log_directories
     if len(folders) > 1:
         raise JobFailed(f"the log is spread over {len(folders)} folders", "copy its files into one")
