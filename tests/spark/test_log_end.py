@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.records import LogBytes
 from tests.spark.logs import FS, write_segments
 from wakelog.spark import log_end
-from wakelog.spark.log_end import TAIL_BYTES, find_log_end, has_tail, tail_of
+from wakelog.spark.log_end import TAIL_BYTES, find_log_end, has_tail, tail_damage, tail_of
 from wakelog.spark.stores import OpenSegment, open_store
 
 TAILED_BYTES = 512
@@ -174,3 +174,37 @@ def test_nobody_knows_what_no_file_has(tmp_path: Path) -> None:
     min(folder.iterdir()).unlink()
     assert tail_of(FS, store, 5) is None
     assert tail_of(FS, open_store(FS, str(folder)), TAILED_BYTES) is None
+
+
+def damage_after(folder: Path) -> tuple[int, int] | None:
+    store = open_store(FS, str(folder))
+    found = tail_damage(FS, store, find_log_end(FS, store, no_walk))
+    return None if found is None else (found.begin, found.end)
+
+
+def test_damaged_last_records_are_a_tail(tmp_path: Path) -> None:
+    log = log_of(4)
+    assert damage_after(write_segments(tmp_path, log)) is None
+    for place in log.offsets[2:]:
+        log.damage(place + 4, b"XXXX")
+    assert damage_after(rewrite(tmp_path, log)) == (log.offsets[2], log.end)
+
+
+def test_a_tail_may_be_all_that_is_written(tmp_path: Path) -> None:
+    log = LogBytes(segment_bytes=1 << 16)
+    log.data += bytes(100) + b"noise" + bytes(50)
+    assert damage_after(write_segments(tmp_path, log)) == (0, 105)
+
+
+def test_a_blank_is_no_tail_and_noise_in_the_next_segment_is(tmp_path: Path) -> None:
+    log = log_of(2)
+    log.roll()
+    assert damage_after(write_segments(tmp_path, log)) is None
+    log.data += b"noise"
+    assert damage_after(rewrite(tmp_path, log)) == (1 << 16, (1 << 16) + 5)
+
+
+def test_what_a_log_has_grown_by_is_no_tail(tmp_path: Path) -> None:
+    log = log_of(3)
+    store = open_store(FS, str(write_segments(tmp_path, log)))
+    assert tail_damage(FS, store, log.offsets[1]) is None

@@ -135,3 +135,17 @@ def test_a_log_that_is_being_written_is_read_up_to_a_whole_record(
             rows = query_rows(SCHEMA, walk, path=str(tmp_path))
             found = [row["commitLogOffset"] for row in rows]
             assert found == (log.offsets if written == log.end else log.offsets[:2])
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_noise_at_a_logs_end_is_damage_and_no_loss(count: int, tmp_path: Path) -> None:
+    log = LogBytes(segment_bytes=1 << 16)
+    for _ in range(count):
+        log.add(properties(TAGS="a"))
+    log.damage(log.offsets[-1] + 4, b"XXXX")
+    folder = str(write_segments(tmp_path, log))
+    _, [task, *_] = planned(path=folder, table="damage")
+    [(_, tail)] = task.gaps
+    assert (tail.begin, tail.end) == (log.offsets[-1], log.end)
+    _, messages = planned(path=folder)
+    assert all(not each.gaps for each in messages)

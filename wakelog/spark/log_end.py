@@ -26,10 +26,11 @@ from typing import Final
 
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.record import BLANK_BYTES, decode_record
-from wakelog.spark.records.record_walk import adds_up, next_sound_begin
+from wakelog.spark.records.record_walk import Damage, adds_up, next_sound_begin
 from wakelog.spark.stores import OpenSegment, StoreLog, is_being_written
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
+from wakelog.storage.log.record_walk import check_at
 
 PIECE_BYTES: Final = 1 << 20
 """Read at once by the plain search; a record that is larger is read alone."""
@@ -98,6 +99,41 @@ def has_tail(
     known = tails.get(store.broker)
     found = None if known is None else tail_of(fs, store, physical_offset)
     return found is None or found == known
+
+
+def tail_damage(fs: FileSystem, store: StoreLog, log_end: int) -> Damage | None:
+    """Return the bytes after the log's end up to the last one that is not zero, None for none.
+
+    They can be damaged messages, which have no row. `wakelog log verify` lists the same bytes. A
+    broker that runs is just writing there, so that its tail is no damage. Raises: OSError.
+    """
+    if is_being_written(store):
+        return None
+    begin, written_end = log_end, 0
+    for segment in store.segments:
+        if segment.end <= begin:
+            continue
+        try:
+            file = OpenSegment(fs, segment)
+        except FileNotFoundError:
+            continue
+        with closing(file):
+            at = max(begin, segment.begin)
+            check = check_at(file.read, at, segment.end, segment_end=segment.end)
+            if at == begin and check.kind is CheckKind.SOUND:
+                return None  # the log has grown: a broker runs, on another machine perhaps
+            if at == begin and check.kind is CheckKind.END_OF_FILE:
+                begin = segment.end
+                continue
+            at = file.next_data(at)
+            while data := file.read(at, PIECE_BYTES):
+                if kept := data.rstrip(b"\0"):
+                    written_end = at + len(kept)
+                at = file.next_data(at + len(data))
+    if written_end <= begin:
+        return None
+    count = written_end - begin
+    return Damage(begin, written_end, f"{count} bytes are written after the last sound record")
 
 
 class _EndSearch:

@@ -7,11 +7,12 @@ Invariants: a plan uses the files as they are at that moment, and its tasks keep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from wakelog.spark.bounds import Selection
 from wakelog.spark.errors import DataLost
+from wakelog.spark.log_end import tail_damage
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.plan import Limits, Plan, ReadRange, Task, make_plan, partition_bytes
 from wakelog.spark.records.record_walk import Damage
@@ -97,9 +98,24 @@ class Query:
         )
         self._check_gaps(plan)
         tasks = [PlannedTask(task, selection) for task in plan.tasks]
-        if plan.gaps and tasks:
-            tasks[0] = tasks[0]._replace(gaps=tuple(plan.gaps))
+        gaps = (*plan.gaps, *self._tails(views, bounds))
+        if gaps:
+            first, *rest = tasks or [PlannedTask((), selection)]
+            tasks = [first._replace(gaps=gaps), *rest]
         return tasks
+
+    def _tails(
+        self, views: Sequence[StoreView], bounds: Mapping[str, tuple[int, int]]
+    ) -> Iterator[tuple[str, Damage]]:
+        """Yield what is written after the logs' ends, if the damage up to there is asked for."""
+        if self.options.table != "damage" or self.options.snapshots:
+            return
+        for view in views:
+            broker = view.store.broker
+            if bounds[broker][1] >= view.end:
+                tail = tail_damage(self._fs, view.store, view.end)
+                if tail is not None:
+                    yield broker, tail
 
     def _snapshot_views(self) -> list[StoreView]:
         stores = [
