@@ -105,6 +105,6 @@ def test_what_spark_does_not_start_with_is_not_our_fault(monkeypatch: pytest.Mon
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", refuse)
     monkeypatch.setattr("wakelog.spark.session.check_java", lambda environment: None)
-    words = r"did not start: \[JAVA_GATEWAY_EXITED\] Java gateway process exited\.; look at what"
+    words = r"did not start: \[JAVA_GATEWAY_EXITED\] Java gateway process exited\.; check its"
     with pytest.raises(SparkRefused, match=words):
         open_session("nonsense")

@@ -275,7 +275,7 @@ SCHEMAS: dict[str, tuple[StructType, str]] = {
     "other case": (StructType([StructField("TOPIC", StringType())]), "is spelled topic"),
     "no column": (StructType([]), "the schema has no column"),
     "twice": (StructType([StructField("tags", StringType())] * 2), "tags is in the schema twice"),
-    "never null": (StructType([StructField("tags", StringType(), False)]), "is null where"),
+    "never null": (StructType([StructField("tags", StringType(), False)]), "is null for a message"),
 }
 
 

@@ -1,20 +1,20 @@
-"""Where a log ends, of a store that may be stopped, crashed, or written at this moment.
+"""The end of a log: of a store that is stopped, has crashed, or is written at this moment.
 
-The log ends behind the last record whose size, magic, position and CRC agree. Segments have their
-full length from the start, so the end is looked for: in the last segment that holds a sound record
-at all, from the place up to which its consume queues reach, or else from its begin.
+The log ends after the last record whose size, magic, position and CRC are right. Segments have
+their full length from the start. So the search runs in the last segment with a sound record, from
+the place that its consume queues reach, or else from its begin.
 
-A broker that runs writes a record in one piece, but not in one moment: what is half there does not
-agree yet and belongs to the next query. The CRC covers the body alone; so where a broker is known
-to run, a last record whose properties end in zeros is half there as well.
+A broker that runs may have written only a part of its last record. That record is not sound yet,
+and belongs to the next query. The CRC covers the body alone. So if a broker is known to run, a last
+record whose properties end in zeros counts as unfinished too.
 
-A segment also looks no different when a log has lost its end, and has or has not gone on since. A
-stream that had read further is told so by the bytes before its place: `tail_of`.
+The length of a segment does not show that a log has lost its end. A stream that has read further
+notices it by the bytes before its place: `tail_of`.
 
-Invariants: the end is the segment's begin or behind a sound record; a later look finds it no
-lower while the log only grows.
+Invariants: the end is the begin of a segment or the end of a sound record; it never falls while the
+log only grows.
 
-Source: org.apache.rocketmq.store.CommitLog#recoverAbnormally (4.9.3), which trusts the same four.
+Source: org.apache.rocketmq.store.CommitLog#recoverAbnormally (4.9.3), which checks the same four.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_recor
 from wakelog.storage.log.record_walk import check_at
 
 PIECE_BYTES: Final = 1 << 20
-"""Read at once by the plain search; a record that is larger is read alone."""
+"""One read of the plain search; a larger record is read alone."""
 PLAIN_BYTES_MAX: Final = 16 << 20
-"""Searched the plain way: some tens of milliseconds with records of 1 KiB."""
+"""The plain search covers this much: some tens of milliseconds with records of 1 KiB."""
 
 ZEROS_BYTES: Final = 64 << 10
-"""So many zeros behind the log's known end are taken for its end by a look that is repeated."""
+"""A repeated search takes so many zeros after the known end for the end of the log."""
 
 TAIL_BYTES: Final = 128
-"""The end of a record: properties, and where there are few, topic and body."""
+"""The end of a record: its properties, and if they are short, topic and body."""
 
 WalkEnd = Callable[[OpenSegment, int, int], int | None]
 """The compiled search: (segment, begin, end) to the end of the last sound record, None for none."""
@@ -50,10 +50,10 @@ WalkEnd = Callable[[OpenSegment, int, int], int | None]
 def find_log_end(
     fs: FileSystem, store: StoreLog, walk_end: WalkEnd, *, known: int = 0, repeated: bool = False
 ) -> int:
-    """Return the physical offset behind the last sound record, the log's begin if there is none.
+    """Return the physical offset after the last sound record, the log's begin if there is none.
 
-    known: a place behind a sound record: only what follows it is looked at.
-    repeated: that is where an earlier look ended; many zeros behind it are not looked through.
+    known: a place after a sound record: the search begins there.
+    repeated: `known` is the result of an earlier search; many zeros after it end this one.
     Raises: OSError.
     """
     live = is_being_written(store)
@@ -64,7 +64,7 @@ def find_log_end(
         try:
             file = OpenSegment(fs, segment)
         except FileNotFoundError:
-            continue  # made ahead, and removed since it was listed by a broker that stops
+            continue  # allocated ahead, and removed by a broker that stopped
         try:
             search = _EndSearch(file, repeated=repeated, live=live)
             found = search.run(max(known, segment.begin), segment.end, walk_end)
@@ -76,10 +76,10 @@ def find_log_end(
 
 
 def tail_of(fs: FileSystem, store: StoreLog, physical_offset: int) -> int | None:
-    """Return a sum of the bytes before a place, None where no file has any.
+    """Return a checksum of the bytes before a place, None if no file has them.
 
-    A log that only grows has the same one there for ever, or none any more. It is of the last
-    message before: of its properties, and so of its id as a rule.
+    It covers the properties of the message before, and with them mostly its id. While the log only
+    grows, the result stays the same until retention removes the bytes.
     """
     for segment in store.segments:
         if segment.begin < physical_offset <= segment.end:
@@ -95,7 +95,7 @@ def tail_of(fs: FileSystem, store: StoreLog, physical_offset: int) -> int | None
 def has_tail(
     fs: FileSystem, store: StoreLog, physical_offset: int, tails: Mapping[str, int]
 ) -> bool:
-    """Tell whether a log is, up to a place, the one whose tail is known; True if nobody knows."""
+    """Return whether the bytes before a place are those of `tails`; True if it is unknown."""
     known = tails.get(store.broker)
     found = None if known is None else tail_of(fs, store, physical_offset)
     return found is None or found == known
@@ -143,7 +143,7 @@ class _EndSearch:
         self._file = file
         self._repeated = repeated
         self._live = live
-        self._last = 0  # where the last sound record begins
+        self._last = 0  # the begin of the last sound record
 
     def run(self, begin: int, end: int, walk_end: WalkEnd) -> int | None:
         """Return the end of the last sound record of [begin, end), None if there is none."""
@@ -154,20 +154,20 @@ class _EndSearch:
             if position - begin > PLAIN_BYTES_MAX:
                 return walk_end(self._file, position, end) or found
             position, found = self._step(position, end, found)
-        if found is not None and self._live and self._is_half_there(found):
+        if found is not None and self._live and self._is_unfinished(found):
             return self._last if self._last > begin else None
         return found
 
-    def _is_half_there(self, end: int) -> bool:
-        """Tell whether the last record's properties, which no CRC covers, end in zeros."""
+    def _is_unfinished(self, end: int) -> bool:
+        """Return whether the last record's properties, which no CRC covers, end in zeros."""
         data = self._file.read(self._last, end - self._last)
         try:
             return decode_record(data).properties_text.endswith("\0")
-        except RemoteProtocolError:  # a length below zero, which counts as zero elsewhere
+        except RemoteProtocolError:  # a negative length, which counts as zero elsewhere
             return False
 
     def _step(self, position: int, end: int, found: int | None) -> tuple[int, int | None]:
-        """Check a piece of the segment; return where to go on, and the end found so far."""
+        """Check a piece of the segment; return the next position, and the end found so far."""
         file = self._file
         data = file.read(position, min(PIECE_BYTES, end - position))
         at = 0
@@ -193,7 +193,7 @@ class _EndSearch:
             data = self._file.read(position, min(ZEROS_BYTES, end - position))
             if not any(data):
                 return end
-        # Files have holes where nothing was written, and copies have them for any zeros.
+        # Files have holes where nothing was written, and copies have holes for zeros.
         data_begin = self._file.next_data(position)
         return next_sound_begin(self._file, max(position + 1, data_begin - BLANK_BYTES), end)
 

@@ -1,10 +1,10 @@
-"""What a plan asks of one store: its log's end, queues' ends, places by time, groups' offsets.
+"""What a plan asks about one store: the log's end, queues, places of times, offsets of groups.
 
-Consume queues answer where there are any; the log is walked where there are none, or where they say
-less than the log. They are caches: what one says about a record is held against the record.
+Consume queues give the answers. If there are none, or they are behind the log, the log is walked.
+Consume queues are caches: an entry counts only if the record at its place agrees.
 
-Invariants: only reads; each question is answered once for a query and kept; no descriptor outlives
-the view.
+Invariants: files are only read; each answer is found once and kept; no descriptor outlives the
+view.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore#getMinOffsetInQueue, #getMaxOffsetInQueue,
 org.apache.rocketmq.broker.offset.ConsumerOffsetManager (4.9.3).
@@ -48,9 +48,9 @@ from wakelog.storage.queue.consume_queue import ConsumeQueue
 from wakelog.storage.queue.entries import QueueEntry
 
 WALKED_SEGMENTS_MAX: Final = 8
-"""A log without queues is walked to be cut while it is so short: more segments are tasks enough."""
-LOOKED_AT_QUEUES_MAX: Final = 256
-"""Queues among which the largest are looked for; each costs some reads."""
+"""A log without queues is walked to cut it, up to this size; more segments make enough tasks."""
+CHECKED_QUEUES_MAX: Final = 256
+"""The largest queues are chosen among so many; each costs some reads."""
 CUTTING_QUEUES_MAX: Final = 4
 
 Array = np.ndarray[Any, Any]
@@ -59,14 +59,14 @@ Queue = tuple[str, int]
 
 
 class QueueRange(NamedTuple):
-    """Queue offsets [begin, end) of the messages that the log holds."""
+    """Queue offsets [begin, end) of the messages in the log."""
 
     begin: int
     end: int
 
 
 class StoreView:
-    """See the module. One query's look at one store."""
+    """See the module. One query's view of one store."""
 
     def __init__(
         self,
@@ -77,10 +77,9 @@ class StoreView:
         known: int = 0,
         end: int | None = None,
     ) -> None:
-        """Find the log's end; `make_walk` is called when the log has to be walked.
+        """Find the log's end. make_walk: called if the log has to be walked.
 
-        known: the end that an earlier look found.
-        end: where the log ends for this query, None to look for it.
+        known: the end that an earlier view found. end: of the log for this query; None to find it.
         Raises: StoreUnreadable.
         """
         self.store = store
@@ -100,7 +99,7 @@ class StoreView:
             raise StoreUnreadable(f"the log of {store.broker} cannot be read: {error}") from error
 
     def topics(self) -> frozenset[str] | None:
-        """Return the topics that the store knows, None where it has nothing but the log."""
+        """Return the topics of the store, None if it has its log alone."""
         paths = self.store.paths
         if paths is None:
             return None
@@ -116,9 +115,9 @@ class StoreView:
         return sorted(found for found in map(parse_queue_id, names) if found is not None)
 
     def queue_range(self, topic: str, queue_id: int, wanted: int) -> QueueRange | None:
-        """Return the messages that a queue has, None if there never was one.
+        """Return the messages that a queue has, None if it never had any.
 
-        wanted: where its consume queue does not reach so far, the log is walked.
+        wanted: an offset; if the consume queue ends before it, the log is walked.
         """
         queue = self._consume_queue(topic, queue_id)
         if queue is None:
@@ -132,7 +131,7 @@ class StoreView:
         return QueueRange(begin, end)
 
     def place_of(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int] | None:
-        """Return begin and end of a message in the log, None if no consume queue proves it."""
+        """Return begin and end of a message in the log, None without a correct queue entry."""
         queue = self._consume_queue(topic, queue_id)
         if queue is None:
             return None
@@ -143,9 +142,9 @@ class StoreView:
         return entry.physical_offset, entry.physical_offset + entry.size_bytes
 
     def place_of_time(self, timestamp_ms: int, step_ms: int) -> int | None:
-        """Return where the first record begins that was stored at this time or later, if any.
+        """Return the begin of the first record of this time or later, None if there is none.
 
-        step_ms: by how much the clock may have stepped back: so much earlier the look begins.
+        step_ms: how far the clock may have stepped back; the search begins so much earlier.
         """
         segments = [part for part in self.store.segments if part.begin < self.end]
         begins = enumerate(map(self._first_time, segments))
@@ -161,7 +160,7 @@ class StoreView:
         return None
 
     def committed(self, group: str) -> dict[Queue, int]:
-        """Return the offsets that a consumer group has committed. Raises: StoreUnreadable."""
+        """Return the offsets that a group has committed. Raises: StoreUnreadable."""
         if self.store.paths is None:
             return {}
         offsets = ConsumerOffsets()
@@ -174,9 +173,9 @@ class StoreView:
         }
 
     def record_begins(self, part: ReadRange, places: Sequence[int]) -> list[int]:
-        """Return for places in a range where a record behind each begins; fewer may be found.
+        """Return the begin of a record after each place in a range; fewer may be found.
 
-        Consume queues say where; without any, the range is walked if the log is short.
+        Consume queues tell it. Without any, a short log is walked.
         """
         queues = self._largest_queues()
         if queues:
@@ -188,20 +187,20 @@ class StoreView:
     def _proved_begins(
         self, part: ReadRange, places: Sequence[int], queues: Sequence[ConsumeQueue]
     ) -> list[int]:
-        """Return for each place the first of the queues' records behind it that is sound."""
+        """Return for each place the first sound record at or after it in the queues."""
         found: list[int] = []
         file = self._opened(part.segment)
         if file is None:
             return found
         with closing(file):
             for place in places:
-                behind = sorted({_begin_behind(queue, place) for queue in queues})
-                inside = (x for x in behind if part.begin <= x < part.end)
+                after = sorted({_begin_after(queue, place) for queue in queues})
+                inside = (x for x in after if part.begin <= x < part.end)
                 found += islice((x for x in inside if adds_up(file, x, part.end)), 1)
         return found
 
     def walked_begins(self, part: ReadRange, places: Sequence[int]) -> list[int]:
-        """Return for each place in a range where the next record begins, by walking it."""
+        """Return the begin of the next record for each place in a range, by a walk."""
         found: list[int] = []
         wanted = list(places)
         for walk in self._walked(part.segment, part.begin, part.end):
@@ -214,7 +213,7 @@ class StoreView:
         return found
 
     def nth_records(self, part: ReadRange, count: int) -> list[int]:
-        """Return where every `count`th record of a range begins, its first one left out."""
+        """Return the begin of every `count`th record of a range, without its first record."""
         found: list[int] = []
         before = 0
         for walk in self._walked(part.segment, part.begin, part.end):
@@ -225,7 +224,7 @@ class StoreView:
         return found[1:]
 
     def walk_records(self, begin: int, end: int) -> Iterator[RecordWalk]:
-        """Walk [begin, end) of the log; each yield is one filling of the walk's columns."""
+        """Walk [begin, end) of the log; each yield has the walk's columns filled once."""
         for segment in self.store.segments:
             low, high = max(begin, segment.begin), min(end, segment.end)
             if low < high:
@@ -243,9 +242,9 @@ class StoreView:
                     yield self._walk
 
     def _opened(self, segment: Segment) -> OpenSegment | None:
-        """Open a segment, None if retention has removed it since the log was listed.
+        """Open a segment; return None if retention has removed it since the log was listed.
 
-        A plan goes on without what it says; the task that would read it says that it is gone.
+        The plan continues without it, and the task that would read it reports it.
         """
         try:
             return OpenSegment(self._fs, segment)
@@ -253,7 +252,7 @@ class StoreView:
             return None
 
     def _walk_end(self, file: OpenSegment, begin: int, end: int) -> int | None:
-        """Return the end of the last sound record with a sound body; for `find_log_end`."""
+        """Return the end of the last record with a sound body; for `find_log_end`."""
         from wakelog.spark.records.end_kernel import last_sound_end
 
         if self._walk is None:
@@ -261,7 +260,7 @@ class StoreView:
         return last_sound_end(self._walk, file, begin, end)
 
     def _surveyed(self) -> dict[Queue, QueueRange]:
-        """Return the queues that the log's records are of, with their offsets: reads all of it."""
+        """Return the queues of all records, with their offsets. It reads the whole log."""
         if self._survey is None:
             self._survey = {}
             for walk in self.walk_records(self.store.begin, self.end):
@@ -273,7 +272,7 @@ class StoreView:
         return self._survey
 
     def _consume_queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Open a queue's files; None where there are none of equal size."""
+        """Open the files of a queue; None without files whose size fits entries."""
         if self.store.paths is None:
             return None
         try:
@@ -300,9 +299,9 @@ class StoreView:
         )
 
     def _durable_end(self) -> int:
-        """Return the durable watermark of a broker that runs now, 0 if there is none.
+        """Return the durable watermark of a broker that runs now, 0 without one.
 
-        A seal says that whoever runs now is no wakelog broker: then the file is an old one.
+        With a seal the file is an old one, and the broker that runs now is no wakelog broker.
         """
         paths = self.store.paths
         if paths is None or not is_being_written(self.store):
@@ -312,7 +311,7 @@ class StoreView:
         return mark.physical_offset if mark.seal is None and inside else 0
 
     def _dispatched(self) -> int:
-        """Return the end of the last record that large queues know and that is sound, 0 if none."""
+        """Return the end of the last sound record in the largest queues, 0 if there is none."""
         ends = [0]
         for queue in self._largest_queues():
             entry = queue.entry(queue.end_of_written() - 1)
@@ -335,23 +334,23 @@ class StoreView:
         return (check.kind, check.size_bytes) == (CheckKind.SOUND, size_bytes)
 
     def _largest_queues(self) -> list[ConsumeQueue]:
-        """Return the consume queues with most entries, among the first of the store."""
+        """Return the consume queues with the most entries among the first of the store."""
         if self._largest is None:
             paths = self.store.paths
             topics = self._names(paths.consume_queue_root) if paths else None
             names = ((topic, queue_id) for topic in topics or () for queue_id in self.queues(topic))
-            queues = [self._consume_queue(*name) for name in islice(names, LOOKED_AT_QUEUES_MAX)]
+            queues = [self._consume_queue(*name) for name in islice(names, CHECKED_QUEUES_MAX)]
             known = [queue for queue in queues if queue is not None]
             known.sort(key=lambda queue: queue.end_of_written(), reverse=True)
             self._largest = known[:CUTTING_QUEUES_MAX]
             for queue in known[CUTTING_QUEUES_MAX:]:
                 queue.close()
-            # A stream's process makes a view for each look, and lives as long as the stream.
+            # A stream makes a view for each micro-batch, and its process lives long.
             weakref.finalize(self, _close, self._largest)
         return self._largest
 
     def _agrees(self, entry: QueueEntry, queue_id: int, queue_offset: int) -> bool:
-        """Hold an entry against its record."""
+        """Return whether the record at an entry's place is the one that it means."""
         for segment in self.store.segments:
             if segment.begin <= entry.physical_offset < min(segment.end, self.end):
                 file = self._opened(segment)
@@ -369,7 +368,7 @@ class StoreView:
         return False
 
     def _first_time(self, segment: Segment) -> int | None:
-        """Return when the record at a segment's begin was stored, None if none is sound there."""
+        """Return the store time of the first record of a segment, None if it is damaged."""
         file = self._opened(segment)
         if file is None:
             return None
@@ -402,7 +401,7 @@ def _close(queues: Sequence[ConsumeQueue]) -> None:
 
 
 def _head(file: OpenSegment, physical_offset: int) -> tuple[int, ...]:
-    """Return the numbers of `CHECKED_HEADS` of a record, none where the file ends."""
+    """Return the numbers of `CHECKED_HEADS` of a record, none at the end of the file."""
     head = file.read(physical_offset, CHECKED_HEADS[HOST_FLAGS].size)
     if len(head) <= HOST_FLAGS_OFFSET:
         return ()
@@ -410,8 +409,8 @@ def _head(file: OpenSegment, physical_offset: int) -> tuple[int, ...]:
     return layout.unpack_from(head) if len(head) >= layout.size else ()
 
 
-def _begin_behind(queue: ConsumeQueue, physical_offset: int) -> int:
-    """Return where the queue's first record at or behind a place begins, -1 if there is none."""
+def _begin_after(queue: ConsumeQueue, physical_offset: int) -> int:
+    """Return the begin of the queue's first record at or after a place, -1 if there is none."""
     low, high = queue.first_queue_offset, queue.end_of_written()
     end = high
     while low < high:
@@ -426,7 +425,7 @@ def _begin_behind(queue: ConsumeQueue, physical_offset: int) -> int:
 
 
 def _queue_ranges(walk: RecordWalk) -> dict[Queue, QueueRange]:
-    """Return the queues of a walk's records and of each its offsets, least to last."""
+    """Return the queues of a walk's records, with the range of their offsets."""
     numbers = walk.numbers[: walk.count]
     found = {}
     for group, first in enumerate(walk.group_firsts[: walk.group_count].tolist()):

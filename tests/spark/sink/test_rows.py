@@ -87,7 +87,7 @@ def test_a_message_of_a_retry_topic_says_where_it_comes_from_and_a_key_may_be_gi
         ({"body": b"x" * (BODY_BYTES_MAX + 1)}, "over 4194304"),
         ({"body": b"x", "topic": "a b"}, "is no name of a topic"),
         ({"body": b"x", "topic": "a" * 128}, "is no name of a topic"),
-        ({"body": b"x", "topic": "SCHEDULE_TOPIC_XXXX"}, "nobody may send to"),
+        ({"body": b"x", "topic": "SCHEDULE_TOPIC_XXXX"}, "clients may not send to"),
         ({"body": b"x", "tags": "a\2b"}, "'TAGS' is empty or has the characters 1 or 2"),
         ({"body": b"x", "properties": [("a", "x" * 32_768)]}, "over 32767 bytes"),
         ({"body": b"x", "queueId": -1}, "queueId is -1"),
@@ -99,5 +99,5 @@ def test_a_row_that_cannot_be_stored_is_refused_by_its_number(
 ) -> None:
     with pytest.raises(RowRefused, match=f"row 4 of the partition.*{words}"):
         read({"body": b"good"}, row, topic="T", first_row=3)
-    with pytest.raises(RowRefused, match="names no topic"):
+    with pytest.raises(RowRefused, match="has no topic"):
         read({"body": b"x"})

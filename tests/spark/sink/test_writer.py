@@ -31,7 +31,7 @@ def test_writers_are_made_for_appends_only() -> None:
     source = RocketMQSource(OPTIONS)
     assert isinstance(source.writer(SCHEMA, False), BatchWriter)
     assert isinstance(source.streamWriter(SCHEMA, False), StreamWriter)
-    with pytest.raises(OptionError, match="only appended to"):
+    with pytest.raises(OptionError, match="can only be appended to"):
         source.writer(SCHEMA, True)
     with pytest.raises(OptionError, match="did you mean 'topic'"):
         RocketMQSource({**OPTIONS, "topik": "T"}).streamWriter(SCHEMA, False)
@@ -40,9 +40,9 @@ def test_writers_are_made_for_appends_only() -> None:
 def test_a_task_that_does_not_say_that_it_wrote_is_an_error() -> None:
     target = make_target(OPTIONS, SCHEMA, overwrite=False)
     for messages in ([Written(1), None], [None, None]):
-        with pytest.raises(NotAcknowledged, match="tasks do not say that they wrote"):
+        with pytest.raises(NotAcknowledged, match="tasks did not report their rows"):
             BatchWriter(target).commit(messages)
-        with pytest.raises(NotAcknowledged, match="tasks do not say that they wrote"):
+        with pytest.raises(NotAcknowledged, match="tasks did not report their rows"):
             StreamWriter(target).commit(messages, 3)
     BatchWriter(target).commit([Written(1)])
 

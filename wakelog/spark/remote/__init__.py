@@ -1,17 +1,15 @@
-"""The remote mode of the source: over the wire from any RocketMQ 4.x cluster, found by name server.
+"""The remote mode of the source: over the wire, from any RocketMQ 4.x cluster.
 
-    cluster.py        which queues a query is about, and what each of them has
-    starts.py         where each begins and ends: offsets, times, a group's
-    plan.py           ranges of queues for each task
-    query.py          a batch query: all of this
+    queues.py         the queues of a query, their offsets, and where each begins and ends
+    query.py          the plan: ranges of queues for each task
     stream.py         what Spark calls for a stream
-    pulled_kernel.py pulled_walk.py   bodies of answers -> sound records in columns
-    puller.py         one range: pull after pull, and what an answer means
-    reader.py         one task: ranges in, batches out
+    puller.py         one range: pull after pull, and what each response means
+    pulled_walk.py pulled_kernel.py   bodies of responses -> sound records in columns
+    reader.py         one task: its range becomes record batches
 
-A row is made of what a broker stores, as in file mode; a queue's offset takes the place of a place
-in the log.
+The requests are in `wakelog/client`. Rows are made of what a broker stores, as in file mode; the
+offset in a queue takes the place of the offset in the log.
 
-Invariants: an offset of a range becomes a row once, is of another tag, or is said to be lost or
-damaged; brokers are changed by nothing but the group's name and `commitOffsetsToGroup`.
+Invariants: each offset of a range becomes one row, has another tag, or is reported as lost or
+damaged; reads change nothing at a broker but the offsets of `commitOffsetsToGroup`.
 """

@@ -1,9 +1,9 @@
-"""The compiled scan of answers to pulls: records of one queue, from anywhere in the log.
+"""The compiled scan of pulled records: of one queue, from any place in the log.
 
-Each record is checked as `scan_kernel.scan_records` checks one of the log, but for its place, of
-which it alone says where it was; nothing is made of its keys and tags, which rows do not need.
+Each record is checked as `scan_kernel.scan_records` checks one in the log, except for its place:
+only the record itself states it. Keys and tags are not parsed, because rows do not need them.
 
-To import this module is to import numba.
+This module imports numba.
 
 Source: org.apache.rocketmq.common.message.MessageDecoder#decodes (4.9.3).
 """
@@ -32,9 +32,9 @@ _TRANSACTION: Final = 12  # of the flags; 0 and 8, a committed one, are seen by 
 
 @making
 def scan_pulled(buffer: Array, topic: Array, queue_id: Int, numbers: Array) -> tuple[Int, Int]:
-    """Scan sound records; return how many, and where it stopped.
+    """Scan sound records; return their count, and the position after them.
 
-    topic, queue_id: whose records are group 0; others, which light queues have, are in none.
+    topic, queue_id: of group 0. Other records, which light queues have, are in no group.
     numbers: int64[records_max, NUMBER_FIELDS], see `kernels/layout.py`.
     """
     parts = np.zeros(PARTS_COUNT, dtype=np.int64)

@@ -1,8 +1,8 @@
-"""Answers to pulls as columns: what `record_walk.py` is to a segment of the log.
+"""Pulled records as columns, as `record_walk.py` does for a segment of the log.
 
-Answers of one queue are gathered until there is enough for a batch, and scanned together.
+Responses of one queue are collected until they fill a batch, and scanned together.
 
-Invariants: what is scanned is sound; where the scan stops before the end, a record is damaged.
+Invariants: all scanned records are sound; a scan that stops early has met a damaged record.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PulledWalk:
     has_bodies = True
 
     def __init__(self, scan_pulled: ScanPulled) -> None:
-        """Hold nothing; `scan_pulled` is `pulled_kernel.scan_pulled`."""
+        """scan_pulled: `pulled_kernel.scan_pulled`, or the same in plain Python."""
         self._scan_pulled = scan_pulled
         self.buffer = bytearray()
         self.bytes: Array = np.frombuffer(self.buffer, dtype=np.uint8)
@@ -33,13 +33,13 @@ class PulledWalk:
 
     @property
     def group_count(self) -> int:
-        """How many queues the records are of: one, or none if they are not what was asked for."""
+        """The number of queues: one, or 0 if no record is of the queue that was pulled."""
         return len(self.group_firsts) - 1
 
     def scan(self, bodies: list[bytes], topic: str, queue_id: int, records_max: int) -> bool:
-        """Scan the bodies of answers; return whether all of them was sound.
+        """Scan the bodies of responses; return whether all records are sound.
 
-        records_max: more are not in them, as the broker counts.
+        records_max: the number of messages in them, as the broker counts.
         """
         self.buffer = bytearray().join(bodies)
         self.bytes = np.frombuffer(self.buffer, dtype=np.uint8)

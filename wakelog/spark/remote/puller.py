@@ -1,19 +1,19 @@
-"""Pulls one range of a queue: what an answer means, and what is asked next.
+"""Pulls one range of a queue, and decides by each response what to pull next.
 
-    SUCCESS                  messages; the next offset is where it says
-    PULL_RETRY_IMMEDIATELY   none of the tags wanted, up to the next offset; or, by its remark,
+    SUCCESS                  messages, and the next offset
+    PULL_RETRY_IMMEDIATELY   no message with a wanted tag up to the next offset; or, by its remark,
                              messages that are being removed
     PULL_OFFSET_MOVED        the offset has expired, or is above the queue's end
     PULL_NOT_FOUND           the queue ends here, before the range does
     TOPIC_NOT_EXIST          the topic was deleted
 
-The next pull is under way while rows are made of what came.
+The next pull is under way while the rows of the last one are made.
 
-Where a record does not add up, the message before it is known, and those behind it are pulled one
-by one until it has come alone and is passed over.
+After a damaged record, messages are pulled one by one from the last sound one on. When the damaged
+record comes alone, it is skipped.
 
-Invariants: every offset of the range is asked for; one that is not there is `DataLost`, or passed
-over if `fail_on_data_loss` is false.
+Invariants: every offset of the range is pulled; a missing one is `DataLost`, or skipped if
+`fail_on_data_loss` is false.
 
 Source: org.apache.rocketmq.broker.processor.PullMessageProcessor#processRequest,
 org.apache.rocketmq.store.DefaultMessageStore#getMessage (4.9.3).
@@ -37,7 +37,7 @@ REMOVING: Final = "MESSAGE_WAS_REMOVING"
 
 
 class PullLimits(NamedTuple):
-    """How much is gathered for a batch, and how much is asked for at once."""
+    """The size of a batch, and the number of messages in one pull."""
 
     batch_rows: int
     batch_bytes: int
@@ -45,7 +45,7 @@ class PullLimits(NamedTuple):
 
 
 class Puller:
-    """See the module. One loop, one thread; ended by `close`."""
+    """See the module. One loop, one thread; `close` ends it."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Puller:
         fail_on_data_loss: bool = True,
         report: Callable[[int, str], None] = lambda queue_offset, reason: None,
     ) -> None:
-        """Ask for nothing yet. report: is told of offsets that hold no sound record."""
+        """Pull nothing yet. report: called with the offset of each damaged record."""
         self._calls = calls
         self._part = part
         self._limits = limits
@@ -69,7 +69,7 @@ class Puller:
         self._ahead: asyncio.Task[Pulled] | None = None
 
     async def fill(self, walk: PulledWalk) -> bool:
-        """Scan what comes next, enough for a batch; False if the range has ended.
+        """Scan the messages of the next batch; return False at the end of the range.
 
         Raises: DataLost, ClientError.
         """
@@ -81,14 +81,14 @@ class Puller:
         return False
 
     async def close(self) -> None:
-        """Give up what is under way."""
+        """Cancel the pull that is under way."""
         if self._ahead is not None:
             self._ahead.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._ahead
 
     async def _gather(self) -> list[bytes]:
-        """Pull until there is enough; some offsets may be passed over without a body."""
+        """Pull the bodies of a batch; offsets without a body may be skipped."""
         limits, begin = self._limits, self._position
         bodies: list[bytes] = []
         size_bytes = 0
@@ -106,17 +106,17 @@ class Puller:
         return bodies
 
     async def _pull(self) -> Pulled:
-        """Return the answer for the position, and have the next one asked for."""
-        found = await (self._ahead or self._ask(self._position))
+        """Return the response for the position, and start the next pull."""
+        found = await (self._ahead or self._start_pull(self._position))
         self._ahead = None
         follows = found.next_offset
         goes_on = found.code == ResponseCode.SUCCESS and not self._one_by_one
         if goes_on and self._position < follows < self._part.end:
-            self._ahead = self._ask(follows)
-            await asyncio.sleep(0)  # which is when it is sent
+            self._ahead = self._start_pull(follows)
+            await asyncio.sleep(0)  # this sends it
         return found
 
-    def _ask(self, queue_offset: int) -> asyncio.Task[Pulled]:
+    def _start_pull(self, queue_offset: int) -> asyncio.Task[Pulled]:
         count = self._limits.pull_count
         if self._expression == "*":
             count = min(count, self._part.end - queue_offset)
@@ -126,7 +126,7 @@ class Puller:
         return asyncio.get_running_loop().create_task(asked)
 
     def _next_offset(self, found: Pulled) -> int:
-        """Return where to go on behind an answer. Raises: DataLost."""
+        """Return the offset of the next pull. Raises: DataLost."""
         position, end = self._position, self._part.end
         follows = max(found.next_offset, position)
         match found.code:
@@ -147,7 +147,7 @@ class Puller:
         return self._lose(end, f"are above its last, {found.max_offset}: the log was cut off")
 
     def _lose(self, end: int, how: str) -> int:
-        """Pass over offsets up to `end`, or raise DataLost."""
+        """Skip the offsets up to `end`, or raise DataLost."""
         if self._fail_on_data_loss:
             broker, topic, queue_id, _ = self._part.queue
             raise DataLost(
@@ -157,17 +157,17 @@ class Puller:
         return end
 
     def _scan(self, walk: PulledWalk, bodies: list[bytes], begin: int) -> bool:
-        """Scan bodies whose offsets begin at `begin`; return whether there is any sound record."""
+        """Scan bodies whose offsets begin at `begin`; return whether any record is sound."""
         queue = self._part.queue
         is_sound = walk.scan(bodies, queue.topic, queue.queue_id, self._position - begin)
         if is_sound:
             self._check_whole(walk, begin)
             return walk.count > 0
         if self._one_by_one and not walk.count:
-            self._report(self._position - 1, "its record does not add up")
+            self._report(self._position - 1, "its record is damaged")
             self._one_by_one = False
             return False
-        # What follows the last sound record is asked for again, one by one.
+        # Pull the messages after the last sound record again, one by one.
         self._drop_ahead()
         self._position = begin
         if walk.count:
@@ -181,7 +181,7 @@ class Puller:
             self._ahead = None
 
     def _check_whole(self, walk: PulledWalk, begin: int) -> None:
-        """Without a filter each offset has a message: one that has not was removed meanwhile."""
+        """Raise DataLost for missing messages: without a filter each offset has one."""
         missing = self._position - begin - walk.count
         if self._expression == "*" and missing and self._fail_on_data_loss:
             broker, topic, queue_id, _ = self._part.queue

@@ -1,8 +1,8 @@
-"""One task over the wire: its range in, record batches out.
+"""Reads one task over the wire: its range becomes record batches.
 
-The loop runs only while rows are waited for; what was asked for before comes meanwhile.
+The event loop runs only while the reader waits for messages.
 
-Invariants: a connection ends with its task, however that ends.
+Invariants: a connection ends with its task, also after an error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 def read_pulled(
     options: ReadOptions, schema: StructType, partition: InputPartition
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one task, of a batch or a stream; none for Spark's own empty partition."""
+    """Yield the rows of one task, for a batch or a stream; none for Spark's own partition."""
     if not isinstance(partition, PulledPartition):
         return iter(())
     reader = PulledReader(options, row_options(options))
@@ -48,7 +48,7 @@ class PulledReader:
     def __init__(
         self, options: ReadOptions, rows: RowOptions, *, scan: ScanPulled | None = None
     ) -> None:
-        """Keep what is wanted; imports numba."""
+        """Keep the options; imports numba."""
         from wakelog.spark.remote.pulled_kernel import scan_pulled
 
         self._options = options

@@ -1,11 +1,10 @@
-"""Parquet files beside the log, written as it grows: what `parquetDispatcher` switches on.
+"""Parquet files beside the log, written as it grows, with the option `parquetDispatcher`.
 
-    dispatcher.py   when a file is due, and what happens at a restart, a cut and after retention
+    dispatcher.py   when a file is due, and what restart, truncation and retention do to files
     gather.py       a range of the log -> tables by topic, with the columns of the Spark source
-    agreement.py    whether files are of this log still, or of what another broker cut from it
-    folder.py       tables -> files, whole or not at all; which ranges of the log are there
+    agreement.py    whether the files still agree with the log
+    folder.py       tables -> files, whole or not at all; the ranges that have files
 
-It runs as plug-ins of others do (`dispatchers/plugins.py`): in a thread of its own, with a cursor
-that it moves, and it holds nobody. Plain Python, numba and pyarrow; Spark only reads what comes of
-it.
+It runs as every plug-in does (`dispatchers/plugins.py`): in its own thread and with its own cursor,
+so that it delays no other dispatcher. It uses numba and pyarrow; Spark only reads the files.
 """

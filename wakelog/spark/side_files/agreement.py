@@ -1,12 +1,11 @@
-"""Whether side files are of this log still: their last messages, held against its records.
+"""Checks that side files still agree with the log: their last messages are records of it.
 
-Nobody looks after the files while the dispatcher is off. A broker that cuts the log meanwhile and
-continues it may end a record just where the files end, or the whole log may be another one by now.
-But a log is only ever cut from a place on: if the last message of a range is the log's, so is all
-that lies before it.
+While the dispatcher is off, a broker may truncate the log and continue it, or the log may be
+replaced. A new record may even end where the files end. But truncation removes everything from a
+place on. So if the last message of a range is in the log, all messages before it are too.
 
-Invariants: nothing is changed; a file that cannot be read, or that has no message, agrees with
-nothing; one that the log has nothing of any more is taken for its own.
+Invariants: nothing is changed; an unreadable file, or one without a message, does not agree. A file
+of which the log has no message any more counts as agreed.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _COLUMNS: Final = (
     "bornTimestamp",
     "storeTimestamp",
 )
-"""What tells one message from another that lies at the same place."""
+"""These identify a message among all that may ever lie at its place."""
 _TIME_MS_MAX: Final = LONG_MAX // 1000
 
 
@@ -55,11 +54,10 @@ class _Message(NamedTuple):
 def agreed_end(
     fs: FileSystem, paths: Sequence[str], span_end: int, log: CommitLogReader
 ) -> int | None:
-    """Return up to where the files of a range and the log surely agree, None if they do not.
+    """Return the offset up to which the files of a range surely agree with the log, else None.
 
-    That is the range's end, if nothing of the log lies between its last message and there: what
-    else lies there, of the system's topics, may have come in the place of messages.
-    Raises: OSError, StoreFailed.
+    It is the range's end if no record lies between the last message and that end. Other records
+    there, of the system's topics, may have replaced messages. Raises: OSError, StoreFailed.
     """
     try:
         last = max(_last_message(fs, path) for path in paths)
@@ -68,7 +66,7 @@ def agreed_end(
     except OSError as error:
         if error.errno is not None:
             raise
-        return None  # pyarrow's word for a footer that is none
+        return None  # pyarrow raises it for a damaged footer
     if last.commit_log_offset < log.min_offset:
         return span_end
     data = log.read(last.commit_log_offset, last.store_size)
@@ -82,7 +80,7 @@ def agreed_end(
 
 
 def _is_blank(log: CommitLogReader, begin: int, end: int) -> bool:
-    """Tell whether nothing but the end of a segment lies in [begin, end)."""
+    """Return whether only the blank end of a segment lies in [begin, end)."""
     if begin == end:
         return True
     segment_end = log.segment_end(begin)
@@ -92,10 +90,7 @@ def _is_blank(log: CommitLogReader, begin: int, end: int) -> bool:
 
 
 def _last_message(fs: FileSystem, path: str) -> _Message:
-    """Return the last row of a file, whose rows are in the order of the log.
-
-    Raises: pa.ArrowException, IndexError, OSError.
-    """
+    """Return the last row of a file. Raises: pa.ArrowException, IndexError, OSError."""
     fd = fs.open(path, read_only=True)
     try:
         file = pq.ParquetFile(pa.PythonFile(_FileView(fs, fd), mode="r"))
@@ -125,12 +120,12 @@ def _message_of(record: MessageRecord) -> _Message:
 
 
 def _micros(time_ms: int) -> int:
-    """Return a time as files have it: what does not fit is cut."""
+    """Return microseconds, clamped as in the files."""
     return max(-_TIME_MS_MAX, min(time_ms, _TIME_MS_MAX)) * 1000
 
 
 class _FileView(io.RawIOBase):
-    """An open file as pyarrow reads one: of a large file the footer and some columns only."""
+    """An open file for pyarrow, which reads only the footer and some columns of it."""
 
     def __init__(self, fs: FileSystem, fd: int) -> None:
         self._fs = fs
@@ -147,9 +142,6 @@ class _FileView(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         begins = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}
         self._position = begins[whence] + offset
-        return self._position
-
-    def tell(self) -> int:
         return self._position
 
     def read(self, size: int = -1) -> bytes:

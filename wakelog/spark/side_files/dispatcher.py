@@ -1,20 +1,20 @@
-"""The Parquet dispatcher: when files are due, and what is done after a restart or a cut.
+"""The Parquet dispatcher: when files are due, and what a restart or a truncation does to them.
 
     the log   ... | in files | readable, waits | not readable yet
                   ^ begin                      ^ end
 
-It takes batches for word of how far the log may be read, and reads it by itself when a file is
-due: when `parquetFileBytes` of the log wait, or many rows, or some have waited `parquetFileAgeMs`.
-So nothing of a message is held meanwhile. What is in files is what `flush` says is durable; the
-plug-in's cursor keeps it, and retention keeps the rest of the log.
+A batch tells it how far the log may be read. It reads the log itself when a file is due: when
+`parquetFileBytes` of the log wait, or many rows, or some rows have waited `parquetFileAgeMs`. So it
+keeps no messages in memory meanwhile. `flush` returns the end of the files as durable. The cursor
+of the plug-in keeps that place, and retention keeps the log after it.
 
-    at a start        what has a file behind the kept place, or the log's end, is made anew: it may
-                      be part of a range only, or of what a crash took from the log. So is what the
-                      log has otherwise: another broker may have cut and continued it
-    at a cut          likewise; a file goes whole, and the rest of its range is read again
-    after retention   files of which the log has nothing any more go, with the next that is written
+    at a start        files after the kept place, or after the log's end, are made again: they may
+                      be incomplete, or of records that a crash removed. The same holds for files
+                      that disagree with the log, since another broker may have continued it
+    at a truncation   likewise; whole files are removed, and the rest of their range is read again
+    after retention   the next write removes the files of which the log has no message any more
 
-Invariants: a message of the log below `begin` is in one file, any other in none.
+Invariants: a message of the log below `begin` is in one file, any other message is in none.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from wakelog.storage.log.commit_log_reader import CommitLogReader
 
 
 def make_dispatcher(config: StoreConfig) -> ParquetDispatcher:
-    """Return the dispatcher of a store, over the system's files."""
+    """Return the dispatcher of a store, over the real file system."""
     return ParquetDispatcher(RealFileSystem(), config)
 
 
@@ -68,13 +68,13 @@ class ParquetDispatcher:
         )
 
     def dispatch(self, batch: DispatchBatch) -> None:
-        """Take the log up to the batch's end for readable; write what is due.
+        """Count the log up to the batch's end as readable; write the files that are due.
 
         Raises: OSError, StoreFailed, LogShort.
         """
         if self._is_first and batch.begin < self._begin:
-            # The cursor went back: no record stands where the files end, since another broker cut
-            # and continued the log.
+            # The cursor went back: another broker truncated and continued the log, and no record
+            # begins at the end of the files.
             self.truncate(batch.begin)
         self._is_first = False
         if batch.end > self._end:
@@ -89,7 +89,7 @@ class ParquetDispatcher:
             self._write()
 
     def flush(self) -> int:
-        """Write what has waited long enough; return up to where everything is in files.
+        """Write rows that have waited long enough; return the end of the files.
 
         Raises: OSError, StoreFailed, LogShort.
         """
@@ -100,7 +100,7 @@ class ParquetDispatcher:
         return self._begin
 
     def recover(self, max_physical_offset: int) -> int:
-        """Keep the files that are surely whole and of this log; return where they end.
+        """Keep the files that are complete and of this log; return their end.
 
         Raises: OSError, StoreFailed, StoreUnreadable.
         """
@@ -115,10 +115,10 @@ class ParquetDispatcher:
         return self.truncate(self._end_of_agreement(self._folder.whole_below(kept)))
 
     def _end_of_agreement(self, end: int) -> int:
-        """Return up to where what is in files below `end` is what the log has.
+        """Return the offset up to which the files below `end` agree with the log.
 
-        Behind the last files that agree the log may have been cut, even if there were no messages
-        to put into any.
+        After the last files that agree the log may have been truncated, even if it had no messages
+        for files there.
         """
         begin = min(self._log.min_offset, end)
         for span, paths in self._folder.backwards(end):
@@ -130,13 +130,13 @@ class ParquetDispatcher:
         return begin
 
     def truncate(self, physical_offset: int) -> int:
-        """Remove files with anything behind; return from where the log is needed.
+        """Remove files with messages after an offset; return where reading begins again.
 
         Raises: OSError.
         """
         self._begin = self._end = self._folder.whole_below(physical_offset)
         if (self._kept.read() or 0) > self._begin:
-            # Before the files go: who is killed in between must not take them for there.
+            # Before the files are removed: after a kill in between they must not count as written.
             self._kept.write(self._begin)
         self._counts["removed_files"] += self._folder.cut(self._begin)
         self._waiting_rows = 0
@@ -144,7 +144,7 @@ class ParquetDispatcher:
         return self._begin
 
     def statistics(self) -> dict[str, int]:
-        """Return counters, and how much is in files and waits."""
+        """Return counters, the number of files, and the bytes that wait."""
         return {
             **self._counts,
             "files": self._folder.files_count,

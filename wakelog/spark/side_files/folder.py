@@ -1,16 +1,15 @@
-"""The Parquet files of a store: written whole or not at all, named by what of the log is in them.
+"""The Parquet files of a store: written whole or not at all, named by their range of the log.
 
     wakelog.parquet/<topic>/<begin>-<end>.parquet   the topic's messages of [begin, end) of the log
     wakelog.parquet/<topic>/.unfinished             a file that is being written
 
-Begin and end are physical offsets of 20 digits. Files of one range are written together, one for
-each topic that has messages there: all are synced under the name that readers pass over, then each
-is renamed.
+Begin and end are physical offsets of 20 digits. The files of one range are written together, one
+for each topic. All are synced under the unfinished name, which readers ignore, and then renamed.
 
 Invariants:
-- A file with a name of its own is complete and durable.
-- Ranges do not overlap: what is left of an attempt that failed is removed before the next one.
-- No name leads out of the folder: a topic is one that may become a path.
+- A file with a final name is complete and durable.
+- Ranges do not overlap: the files of a failed attempt are removed before the next one.
+- No name leads out of the folder: each topic passes the check for paths.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from wakelog.storage.file_system import FileSystem, write_synced
 from wakelog.storage.paths import check_topic_name, offset_name
 
 CODEC: Final = "snappy"
-"""What Spark itself writes; text shrinks to a half, at a rate that is no burden."""
+"""Spark's own default; text shrinks to a half at little cost."""
 
 UNFINISHED: Final = ".unfinished"
-"""Spark, pyarrow and others pass over names that begin with a dot."""
+"""Spark, pyarrow and others ignore names that begin with a dot."""
 
 _NAME: Final = re.compile(r"([0-9]{20})-([0-9]{20})\.parquet", re.ASCII)
 
@@ -45,12 +44,12 @@ class Span(NamedTuple):
 
     @property
     def file_name(self) -> str:
-        """What a file with its messages is called."""
+        """The name of a file with its messages."""
         return f"{offset_name(self.begin)}-{offset_name(self.end)}.parquet"
 
 
 def parse_file_name(name: str) -> Span | None:
-    """Return what a file's name says, None for any other name."""
+    """Return the range in the name of a file, None for any other name."""
     found = _NAME.fullmatch(name)
     return None if found is None else Span(int(found[1]), int(found[2]))
 
@@ -59,7 +58,7 @@ class SideFolder:
     """See the module. One owner, one thread."""
 
     def __init__(self, fs: FileSystem, root: str) -> None:
-        """Look at nothing yet."""
+        """Read nothing yet."""
         self._fs = fs
         self._root = root
         self._spans: dict[Span, list[str]] = {}
@@ -67,11 +66,11 @@ class SideFolder:
 
     @property
     def files_count(self) -> int:
-        """How many files there are."""
+        """The number of files."""
         return sum(map(len, self._spans.values()))
 
     def open(self) -> None:
-        """Find the files that are there, and remove what was not finished. Raises: OSError."""
+        """List the files, and remove unfinished ones. Raises: OSError."""
         self._spans, self._attempt = {}, []
         for topic in self._names(self._root):
             try:
@@ -86,30 +85,27 @@ class SideFolder:
                     self._fs.unlink(join(self._root, topic, name))
 
     def whole_below(self, end: int) -> int:
-        """Return up to where files hold all of the log and nothing behind `end`."""
+        """Return the largest offset up to `end` that lies within no range."""
         return min([end, *(span.begin for span in self._spans if span.end > end)])
 
     def backwards(self, end: int) -> Iterator[tuple[Span, list[str]]]:
-        """Yield the ranges up to `end` and their files, the last one first."""
+        """Yield the ranges up to `end` with their files, the last range first."""
         for span in sorted((span for span in self._spans if span.end <= end), reverse=True):
             yield span, self._paths(span)
 
     def cut(self, end: int) -> int:
-        """Remove files with anything behind `end`, durably; return how many. Raises: OSError."""
+        """Remove files that reach beyond `end`, durably; return their count. Raises: OSError."""
         return self._remove([span for span in self._spans if span.end > end])
 
     def remove_before(self, begin: int) -> int:
-        """Remove files of which nothing is left in a log that begins there; return how many.
-
-        Raises: OSError.
-        """
+        """Remove files that end at or before the log's begin; return their count."""
         return self._remove([span for span in self._spans if span.end <= begin])
 
     def add(self, span: Span, tables: Mapping[str, pa.Table]) -> int:
-        """Write the tables of a range, by topic; return how many bytes. Raises: OSError.
+        """Write the tables of a range, by topic; return the bytes written. Raises: OSError.
 
-        All of it is durable on return. After a failure there may be some of the files, which the
-        next call removes.
+        All files are durable on return. A failure may leave some of them; the next call removes
+        these.
         """
         self._undo()
         total_bytes = 0
@@ -147,14 +143,14 @@ class SideFolder:
         return [join(self._directory(topic), span.file_name) for topic in self._spans[span]]
 
     def _unlink(self, paths: list[str]) -> None:
-        """Remove files, durably: one that came back would hold messages that another has too."""
+        """Remove files durably: a file that came back would repeat messages of another."""
         for path in paths:
             with suppress(FileNotFoundError):
                 self._fs.unlink(path)
         for directory in {dirname(path) for path in paths}:
             with suppress(FileNotFoundError):
                 self._fs.sync_directory(directory)
-            with suppress(OSError):  # it holds others, or is gone
+            with suppress(OSError):  # it has other files, or is gone
                 self._fs.remove_directory(directory)
 
     def _directory(self, topic: str) -> str:

@@ -1,10 +1,10 @@
-"""Reads a range of the log into tables by topic, as the Spark source would make rows of it.
+"""Reads a range of the log into tables by topic, with the rows of the Spark source.
 
-The same walk and the same columns (`records/`): user topics only, bodies inflated, prepared and
-rolled-back messages left out. What holds no message is passed over and counted.
+It uses the same walk and columns (`records/`): user topics only, bodies decompressed, no prepared
+and no rolled-back messages. Damaged parts are skipped and counted.
 
-Invariants: memory is bounded by the limits and one batch more, whatever bodies inflate to; the
-range that was read ends between two records.
+Invariants: memory is bounded by the limits plus one batch, even if bodies decompress to much more;
+the range that was read ends between two records.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wakelog.storage.paths import check_topic_name
 SCHEMA: Final = arrow_schema_of(MESSAGE_COLUMNS)
 
 ROWS_MAX: Final = 1 << 20
-"""Of the files of one range: as many as a row group has by default, so that a file has one."""
+"""Rows of one range: the default size of a row group, so that a file has one group."""
 
 _PLACE: Final = SCHEMA.get_field_index("commitLogOffset")
 _SIZE: Final = SCHEMA.get_field_index("storeSize")
@@ -36,14 +36,14 @@ _TOPIC: Final = SCHEMA.get_field_index("topic")
 
 
 class LogShort(Exception):
-    """The log has fewer bytes than it was said to have: it was cut, and will be opened anew."""
+    """The log is shorter than its known end: it was truncated, and will be opened again."""
 
 
 class Gathered(NamedTuple):
     """The messages of a range of the log that ends at `end`.
 
-    damage_count: stretches that hold no message. unnamed_count: messages of topics that cannot
-        name a folder, which no queue has either. missing_bytes: of the log, removed before.
+    damage_count: damaged parts. unnamed_count: messages of topics whose name is no legal path;
+        they have no consume queue either. missing_bytes: bytes that retention removed before.
     """
 
     end: int
@@ -55,13 +55,10 @@ class Gathered(NamedTuple):
 
 
 class Gatherer:
-    """See the module. One owner, one thread; buffers are made at the first call."""
+    """See the module. One owner, one thread; the first call allocates the buffers."""
 
     def __init__(self, log: CommitLogReader, broker: str, *, bytes_max: int) -> None:
-        """Keep where to read and the broker's name.
-
-        bytes_max: of the rows in memory, about.
-        """
+        """broker: the name in the rows. bytes_max: of the rows in memory, approximately."""
         self._log = log
         self._broker = broker
         self._bytes_max = bytes_max
@@ -70,7 +67,7 @@ class Gatherer:
         self._missing_bytes = 0
 
     def gather(self, begin: int, end: int) -> Gathered:
-        """Read the log from `begin`, where a record or the log begins, up to `end` or a limit.
+        """Read the log from `begin`, a record's or the log's begin, up to `end` or a limit.
 
         Raises: StoreFailed, LogShort.
         """
@@ -110,11 +107,11 @@ class Gatherer:
                 elif step.reason != FILE_ENDS:
                     self._damage_count += 1
                 elif self._above_removed(step.begin) == step.begin:
-                    raise LogShort(f"the log has no bytes at {step.begin}, and was to have")
+                    raise LogShort(f"the log has no bytes at {step.begin}, below its known end")
             position = self._above_removed(segment.end)
 
     def _above_removed(self, position: int) -> int:
-        """Return where the log goes on at or behind a position, counting what retention took."""
+        """Return the position, or the log's begin if that is later; count the bytes between."""
         self._log.refresh()
         begin = max(position, self._log.min_offset)
         self._missing_bytes += begin - position
@@ -122,7 +119,7 @@ class Gatherer:
 
 
 class _OpenLog:
-    """One segment of the log as a walk wants it."""
+    """One segment of the log, as `RecordWalk` reads one."""
 
     def __init__(self, log: CommitLogReader, end: int) -> None:
         self._log = log

@@ -1,11 +1,13 @@
 """The sink: `df.write.format("rocketmq")` and `writeStream`, over the wire to any RocketMQ 4.x.
 
-    options.py     what the user asked for, checked
-    rows.py        Arrow batches -> messages, checked before anything of them is sent
-    unique_keys.py which key a row has, the same when it is written again
-    packing.py     messages -> requests, many messages in one where that may be
+    options.py     the options of a write, and its columns
+    rows.py        Arrow batches -> messages, all checked before the first one is sent
+    unique_keys.py the unique key of a row, the same in every attempt
+    packing.py     messages -> requests, many messages in one
     writer.py      what Spark calls
 
-Invariants: a task ends well only if a broker has acknowledged every row; a row that is sent again
-has the unique key that it had, so that consumers can tell.
+`wakelog/client/producer.py` sends the requests.
+
+Invariants: a task succeeds only after a broker acknowledged every row. A row that is sent again has
+the same unique key, so that consumers can detect it.
 """

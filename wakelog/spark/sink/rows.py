@@ -1,12 +1,12 @@
-"""From Arrow batches to messages, each checked before anything of its batch is sent.
+"""Makes messages of Arrow batches, and checks all of them before one is sent.
 
-Of the `properties` of a row, those that RocketMQ keeps for itself are left out, as they say how a
-message went through another log (`REAL_TOPIC`, `UNIQ_KEY`, ...); tags, keys and delay come from the
-columns of these names, and from the properties where there is no such column. In a retry topic
-`RETRY_TOPIC` and `ORIGIN_MESSAGE_ID` stay: consumers read there where a message comes from.
+RocketMQ's own properties in a row (`REAL_TOPIC`, `UNIQ_KEY`, ...) describe how the message went
+through another log, so they are left out. Only in a retry topic `RETRY_TOPIC` and
+`ORIGIN_MESSAGE_ID` stay, since consumers read the origin of a message there. Tags, keys and delay
+come from the columns with these names. Without such a column they come from the properties.
 
-Invariants: a message that is returned can be stored: its topic, its sizes and its properties keep
-4.9.3's rules; every row of a batch is a message, or the whole batch is refused.
+Invariants: a broker can store each returned message: topic, sizes and properties follow 4.9.3's
+rules. If one row of a batch cannot become a message, the whole batch is refused.
 
 Source: org.apache.rocketmq.client.Validators#checkMessage,
 org.apache.rocketmq.common.message.MessageConst (4.9.3).
@@ -58,14 +58,14 @@ _NOT_ALLOWED: Final = frozenset(
         AUTO_CREATE_TOPIC_KEY_TOPIC,
     }
 )  # fmt: skip
-"""Nobody may send to these: NOT_ALLOWED_SEND_TOPIC_SET, and the template of new topics."""
+"""Clients may not send to these: NOT_ALLOWED_SEND_TOPIC_SET, and the template of new topics."""
 
 
 class RowRefused(SourceError):
-    """A row cannot become a message; nothing of its batch was sent."""
+    """A row cannot become a message; no message of its batch was sent."""
 
     def __init__(self, row: int, reason: str) -> None:
-        """Say which row of the partition it is."""
+        """row: its number in the partition."""
         super().__init__(f"row {row} of the partition cannot be written: {reason}")
 
 
@@ -74,7 +74,7 @@ def read_messages(
 ) -> list[Message]:
     """Return the messages of a batch.
 
-    names: what its columns are, of `options.COLUMNS`. topic: of rows that do not say theirs.
+    names: the name in `options.COLUMNS` of each column. topic: of rows without one.
     Raises: RowRefused.
     """
     columns = {name: batch.column(i).to_pylist() for i, name in enumerate(names)}
@@ -113,7 +113,7 @@ def _message(row: Mapping[str, Any], topic: str, keys: UniqueKeys, number: int) 
 
 
 def _properties(row: Mapping[str, Any], *, is_retry: bool) -> Iterator[tuple[str, str]]:
-    """Yield what is stored of a row's properties; of a repeated name the last one counts."""
+    """Yield the properties to store; the last value of a repeated name counts."""
     left_out = _OWN_PROPERTIES - _OF_RETRIES if is_retry else _OWN_PROPERTIES
     for name, value in row.get("properties") or ():
         if name not in left_out and value:
@@ -130,18 +130,18 @@ def _properties(row: Mapping[str, Any], *, is_retry: bool) -> Iterator[tuple[str
 
 def _wrong_topic(topic: str) -> Iterator[str]:
     if not topic:
-        yield "it names no topic, and there is no option topic"
+        yield "it has no topic, and there is no option topic"
     elif not is_legal_topic(topic):
         yield (
-            f"{topic!r} is no name of a topic: letters, digits, %, |, _ and -, at most "
+            f"{topic!r} is no name of a topic: use letters, digits, %, |, _ and -, at most "
             f"{NAME_LENGTH_MAX}"
         )
     elif topic in _NOT_ALLOWED:
-        yield f"nobody may send to {topic}, which is the broker's own"
+        yield f"clients may not send to {topic}, which is the broker's own"
 
 
 def _wrong_body(body: bytes | None) -> Iterator[str]:
     if not body:
-        yield "its body is null or empty, which RocketMQ takes from nobody"
+        yield "its body is null or empty, which RocketMQ does not accept"
     elif len(body) > BODY_BYTES_MAX:
         yield f"its body is {len(body)} bytes, over {BODY_BYTES_MAX}"

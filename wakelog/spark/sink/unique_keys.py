@@ -1,15 +1,15 @@
 """The unique key of a row: the same whenever the row is written again.
 
-A stream that is restarted from its checkpoint writes its last batch again, and Spark runs a task
-again that has failed half-way. Both have the same query, batch and partition, and their rows come
-in the same order if what they are read from gives them so, as files and logs do. So the key is made
-of these. It stands in the property UNIQ_KEY, by which consumers and `mqadmin` know a message.
+A stream that restarts from its checkpoint writes its last batch again, and Spark runs a failed task
+again. Both have the same query, batch and partition. Their rows have the same order if they are
+read from files or logs. So the key is made of these. It is the property UNIQ_KEY, by which
+consumers and `mqadmin` identify a message.
 
     bytes   of
     12      SHA-256 of query, batch and partition
     4       the row's number in the partition
 
-as 32 hexadecimal digits, the length of what 4.9.3's clients make.
+as 32 hexadecimal digits, as many as in the keys of 4.9.3's clients.
 
 Source: org.apache.rocketmq.common.message.MessageClientIDSetter (4.9.3) for property and length.
 """
@@ -24,7 +24,7 @@ _PREFIX_BYTES: Final = 12
 
 
 class WrittenPart(NamedTuple):
-    """One partition of one batch; `query` is a stream's id, or that of a batch write."""
+    """One partition of one batch. query: the id of a stream or of a batch write."""
 
     query: str
     batch: int
@@ -35,7 +35,7 @@ class UniqueKeys:
     """The keys of one partition."""
 
     def __init__(self, part: WrittenPart) -> None:
-        """Digest what all of them have in common."""
+        """Digest the part that all keys share."""
         text = f"{part.query}\n{part.batch}\n{part.partition}"
         self._prefix = hashlib.sha256(text.encode()).hexdigest()[: 2 * _PREFIX_BYTES].upper()
 

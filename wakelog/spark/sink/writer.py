@@ -1,13 +1,13 @@
 """What Spark calls for `df.write.format("rocketmq")` and `writeStream`.
 
-The driver checks options and columns; each task sends its rows and returns how many they were. A
-stream's id and the number of its batch come to a task as properties of Spark's job; a write of a
-batch query has an id of its own, made once, or the option `queryId`.
+The driver checks options and columns. Each task sends its rows and returns their count. The
+properties of Spark's job give a task the id of the stream and the number of the batch. The id of a
+batch write is the option `queryId`, or is made once.
 
-Invariants: `write` returns only if every row of its partition was acknowledged; what a task that
-failed has sent stays sent, with the keys that it has again when the task is run again.
+Invariants: `write` returns only after every row of its partition was acknowledged. Messages of a
+failed task stay sent; the next attempt sends them with the same keys.
 
-Source: none upstream; Spark's StreamExecution and MicroBatchExecution name the properties.
+Source: Spark's StreamExecution and MicroBatchExecution name the properties.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ REPEATED: Final = (
 
 
 class Written(WriterCommitMessage):
-    """What a task says when all of its rows are stored."""
+    """The result of a task whose rows are all stored."""
 
     def __init__(self, rows_count: int) -> None:
         """Keep the count."""
@@ -54,7 +54,7 @@ class Written(WriterCommitMessage):
 
 
 class _Target(NamedTuple):
-    """What every task of a write gets."""
+    """The part of a write that all tasks share."""
 
     options: WriteOptions
     columns: tuple[str, ...]
@@ -95,7 +95,7 @@ class BatchWriter(DataSourceArrowWriter):
         return self._target.write(iterator, WrittenPart(self._query, 0, _context().partitionId()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Look whether every task said so. Raises: NotAcknowledged."""
+        """Check that every task succeeded. Raises: NotAcknowledged."""
         _check(messages)
 
 
@@ -103,7 +103,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """Writes the batches of a stream."""
 
     def __init__(self, target: _Target) -> None:
-        """Keep what every task gets."""
+        """Keep the part that all tasks share."""
         self._target = target
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -115,18 +115,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return self._target.write(iterator, WrittenPart(query, int(batch), context.partitionId()))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Look whether every task said so. Raises: NotAcknowledged."""
+        """Check that every task succeeded. Raises: NotAcknowledged."""
         _check(messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Do nothing: what is stored stays, and comes again with the same keys."""
+        """Do nothing: stored messages stay, and are sent again with the same keys."""
 
 
 def make_target(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> _Target:
-    """Check what a write asks for. Raises: OptionError."""
+    """Check options and columns of a write. Raises: OptionError."""
     if overwrite:
         raise OptionError(
-            "a log is only appended to: use mode append (a stream: outputMode append)"
+            "a log can only be appended to: use mode append (a stream: outputMode append)"
         )
     read = read_write_options(options)
     columns = {field.name: field.dataType.simpleString() for field in schema.fields}
@@ -142,4 +142,4 @@ def _context() -> TaskContext:
 def _check(messages: Sequence[WriterCommitMessage | None]) -> None:
     missing = sum(message is None for message in messages)
     if missing:
-        raise NotAcknowledged(f"{missing} tasks do not say that they wrote", "Write once more")
+        raise NotAcknowledged(f"{missing} tasks did not report their rows as stored", "Write again")
