@@ -63,7 +63,7 @@ def activity(
     drained: float = 0.0,
     frame_begun: float | None = None,
 ) -> Activity:
-    return Activity(0.0, read, written, drained, frame_begun)
+    return Activity(read, written, drained, frame_begun)
 
 
 @pytest.mark.parametrize(

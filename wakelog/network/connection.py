@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
             self._owner.deliver(self, requests, size_bytes)
         if peer.error is not None:
             self.close(CloseReason.BAD_FRAME, peer.error.remark)
-        elif activity.frame_begun_seconds is None and peer.buffered_bytes:
+        elif activity.frame_begun_seconds is None and peer.decoder.buffered_bytes:
             activity.frame_begun_seconds = activity.read_seconds
 
     async def request(self, command: RemotingCommand) -> RemotingCommand:

@@ -18,6 +18,7 @@ serverChannelMaxIdleTimeSeconds (4.9.3); the other rules are ours.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -46,14 +47,14 @@ class CloseReason(StrEnum):
     SERVER_STOPPED = "serverStopped"
 
 
-class Activity(msgspec.Struct):
+@dataclass(slots=True)
+class Activity:
     """When a connection did what, in seconds of one monotonic clock.
 
     ``frame_begun_seconds`` is set while the first frame, or the rest of a frame, is missing. It
     moves on while the server itself does not read. ``drained_bytes`` is what the kernel has sent.
     """
 
-    opened_seconds: float
     read_seconds: float
     written_seconds: float
     drained_seconds: float
@@ -63,7 +64,7 @@ class Activity(msgspec.Struct):
     @classmethod
     def begin(cls, now_seconds: float) -> "Activity":
         """Return the activity of a connection that opens now; its first frame is missing."""
-        return cls(now_seconds, now_seconds, now_seconds, now_seconds, now_seconds)
+        return cls(now_seconds, now_seconds, now_seconds, now_seconds)
 
     def note_drained(self, drained_bytes: int, *, left_bytes: int, now_seconds: float) -> None:
         """Note how much the kernel has sent; it is progress if it is more, or everything."""

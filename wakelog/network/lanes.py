@@ -103,13 +103,16 @@ class Lane(Generic[Owner]):
         self.spec = spec
         self.queue: deque[Waiting[Owner]] = deque()
         self.paused: list[Owner] = []
+        self.taken_count = 0
         self.counts = LaneStatistics(0, spec.capacity_count)
 
     def statistics(self, now_seconds: float) -> LaneStatistics:
         """Return a copy of the counts, with the current depth and head wait."""
-        head_wait = now_seconds - self.queue[0].since_seconds if self.queue else 0.0
         return msgspec.structs.replace(
-            self.counts, depth_count=len(self.queue), head_wait_seconds=head_wait
+            self.counts,
+            depth_count=len(self.queue),
+            head_wait_seconds=now_seconds - self.queue[0].since_seconds if self.queue else 0.0,
+            taken_count=self.taken_count,
         )
 
 
@@ -184,7 +187,7 @@ class Lanes(Generic[Owner]):
             lane = self._lanes[self._index]
             self._credit = lane.spec.weight
         self._credit -= 1
-        lane.counts.taken_count += 1
+        lane.taken_count += 1
         self.yields = lane.spec.yields
         return self._remove_head(lane)
 

@@ -12,6 +12,8 @@ Invariants:
     - a measured wait is never negative, and is 0 on a loop that is on time.
 """
 
+from collections.abc import Callable
+
 import msgspec
 
 PROBE_SECONDS = 0.05
@@ -31,13 +33,18 @@ class LoopLagStatistics(msgspec.Struct, frozen=True):
 class LoopLag:
     """The arithmetic of the probe; ``Server`` owns the timer."""
 
-    def __init__(self, now_seconds: float) -> None:
-        """Expect the first probe one interval from now."""
-        self.expect_probe(now_seconds)
+    def __init__(self, start_probes: Callable[[], None]) -> None:
+        """Measure nothing before the first read.
+
+        start_probes: have ``note_probe`` called one interval from now, and again while
+            ``is_probe_wanted``.
+        """
+        self.due_seconds = 0.0
+        self._start_probes = start_probes
         self._fresh_seconds = 0.0
         self._last_seconds = 0.0
         self._max_seconds = 0.0
-        self._quiet_probes_count = 0
+        self._quiet_probes_count = QUIET_PROBES_MAX
 
     @property
     def is_probe_wanted(self) -> bool:
@@ -62,6 +69,9 @@ class LoopLag:
 
     def note_read(self, now_seconds: float) -> float:
         """Note that bytes were read, and return how long they may have waited for the loop."""
+        if self._quiet_probes_count >= QUIET_PROBES_MAX:
+            self.expect_probe(now_seconds)
+            self._start_probes()
         self._quiet_probes_count = 0
         overdue_seconds = now_seconds - self.due_seconds
         return overdue_seconds if overdue_seconds > self._fresh_seconds else self._fresh_seconds

@@ -40,6 +40,7 @@ class Peer:
 
     Attributes:
         address: the other end, for errors and logs.
+        decoder: what it sent, as far as it is not a whole frame yet.
         error: the mistake of the other end; no later byte of it can be understood.
         responses_count: responses received, of which ``unsolicited_count`` had no waiter.
     """
@@ -47,18 +48,13 @@ class Peer:
     def __init__(self, address: str, *, waiting_max: int) -> None:
         """Start a connection. waiting_max: requests that may wait for a response at once."""
         self.address = address
-        self._decoder = FrameDecoder()
+        self.decoder = FrameDecoder()
         self._last_opaque = 0
         self._waiting: dict[int, Waiter] = {}
         self._waiting_max = waiting_max
         self.error: RemoteProtocolError | None = None
         self.responses_count = 0
         self.unsolicited_count = 0
-
-    @property
-    def buffered_bytes(self) -> int:
-        """How much of an unfinished frame is held."""
-        return self._decoder.buffered_bytes
 
     @property
     def waiting_count(self) -> int:
@@ -71,10 +67,10 @@ class Peer:
         After a bad frame ``error`` is set, and the frames before it count.
         """
         try:
-            commands = self._decoder.feed(data)
+            commands = self.decoder.feed(data)
         except RemoteProtocolError as error:
             self.error = error
-            commands = self._decoder.preceding
+            commands = self.decoder.preceding
         for command in commands:
             if command.flag & RESPONSE_FLAG:
                 return self._without_responses(commands)

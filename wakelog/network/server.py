@@ -14,7 +14,7 @@ import asyncio
 import resource
 import socket
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from functools import partial
 
 import msgspec
@@ -77,7 +77,7 @@ class Server:
         self._clock_seconds = clock_seconds
         self._lanes = lanes
         self.use_tls(tls)
-        self._loop_lag = LoopLag(clock_seconds())
+        self._loop_lag = LoopLag(self._start_probe)
         self._turn = Turn(
             handler,
             lanes,
@@ -89,6 +89,9 @@ class Server:
             clock_seconds=clock_seconds,
             wall_ms=wall_ms,
         )
+        # A ConnectionOwner, without a call in between.
+        self.deliver = self._turn.deliver
+        self.send = self._turn.push
         descriptors_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         allowed = limits.connections_allowed(descriptors_max)
         self._table = ConnectionTable(
@@ -227,22 +230,9 @@ class Server:
         if connection is not None:
             connection.close(CloseReason.REQUESTED)
 
-    def send(self, connection: Connection, command: RemotingCommand) -> bool:
-        """Send a request to this connection (ConnectionOwner)."""
-        return self._turn.push(connection, command)
-
     def opened(self, connection: Connection) -> CloseReason | None:
         """Add a connection, or return why it may not stay (ConnectionOwner)."""
         return self._table.add(connection)
-
-    def deliver(
-        self, connection: Connection, requests: Sequence[RemotingCommand], size_bytes: int
-    ) -> None:
-        """Give a chunk's requests to the turn (ConnectionOwner)."""
-        if self._probe_timer is None:
-            self._loop_lag.expect_probe(self._clock_seconds())
-            self._probe_timer = self._loop.call_later(PROBE_SECONDS, self._probe)
-        self._turn.deliver(connection, requests, size_bytes)
 
     def closed(self, connection: Connection, reason: CloseReason, detail: str) -> None:
         """Remove a connection (ConnectionOwner)."""
@@ -259,9 +249,11 @@ class Server:
         self._loop_lag.note_probe(self._clock_seconds())
         # The first call_soon still runs before this iteration reads sockets, the second after.
         self._loop.call_soon(self._loop.call_soon, self._loop_lag.end_iteration)
-        self._probe_timer = None
         if self._loop_lag.is_probe_wanted:
-            self._probe_timer = self._loop.call_later(PROBE_SECONDS, self._probe)
+            self._start_probe()
+
+    def _start_probe(self) -> None:
+        self._probe_timer = self._loop.call_later(PROBE_SECONDS, self._probe)
 
     def _sweep_again(self) -> None:
         self.sweep()

@@ -21,9 +21,8 @@ Source: org.apache.rocketmq.remoting.netty.NettyRemotingAbstract#processRequestC
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
-
-import msgspec
 
 from wakelog.network import refusals
 from wakelog.network.busy_poll import BusyPoll
@@ -41,7 +40,8 @@ YIELD_SECONDS = 0.0002
 a consumer that catches up has many under way. A send that arrived before waits for none."""
 
 
-class TurnStatistics(msgspec.Struct):
+@dataclass(slots=True)  # not a Struct: its attributes are set at each turn, three times as fast
+class TurnStatistics:
     """Counts since the start."""
 
     turns_count: int = 0
@@ -157,7 +157,6 @@ class Turn:
         """Do one turn."""
         self.is_scheduled = False
         counts = self._counts
-        requests_before = counts.requests_count
         began_seconds = self._clock_seconds()
         now_ms = self._wall_ms()
         for expired in self._lanes.expire(began_seconds):
@@ -167,7 +166,8 @@ class Turn:
             )
             self._answer(expired.waiting.owner, request, refusal)
             self._release(expired.waiting.owner)
-        self._drain(began_seconds, now_ms)
+        processed_count = self._drain(began_seconds, now_ms)
+        counts.requests_count += processed_count
         self._report_closed(now_ms)
         self._end()
         for connection in self._lanes.relieved():
@@ -179,26 +179,27 @@ class Turn:
         counts.longest_seconds = max(counts.longest_seconds, took_seconds)
         if self._lanes.waiting_count or self._closed:
             self.schedule()
-        if counts.requests_count != requests_before or self._has_answered:
+        if processed_count or self._has_answered:
             self._note_turn(began_seconds, ended_seconds)
 
-    def _drain(self, began_seconds: float, now_ms: int) -> None:
-        lanes, clock_seconds, counts = self._lanes, self._clock_seconds, self._counts
+    def _drain(self, began_seconds: float, now_ms: int) -> int:
+        """Process requests until none is left or the budget is spent; return how many."""
+        lanes, clock_seconds = self._lanes, self._clock_seconds
         take, process = lanes.take, self._handler.process
         end_seconds = began_seconds + self._budget_seconds
         now_seconds = began_seconds
-        first_count = counts.requests_count + 1
+        processed_count = 0
         yielding = False
         while (waiting := take()) is not None:
             connection = waiting.owner
             request = waiting.request
-            counts.requests_count += 1
             if lanes.yields and not yielding:
                 yielding = True
                 others_seconds = now_seconds - began_seconds
                 end_seconds = min(end_seconds, now_seconds + max(others_seconds, YIELD_SECONDS))
-                if counts.requests_count > first_count:
+                if processed_count:
                     self._end()
+            processed_count += 1
             try:
                 outcome = process(request, connection, now_ms)
                 if outcome.__class__ is RemotingCommand:
@@ -214,7 +215,8 @@ class Turn:
             if now_seconds >= end_seconds:
                 if yielding:
                     lanes.end_round()
-                return
+                break
+        return processed_count
 
     def _release(self, connection: Connection) -> None:
         connection.waiting_count -= 1
@@ -323,4 +325,4 @@ class Turn:
 
     def statistics(self) -> TurnStatistics:
         """Return a copy of the counts."""
-        return msgspec.structs.replace(self._counts)
+        return replace(self._counts)
