@@ -39,6 +39,28 @@ def test_without_assertions_nothing_starts() -> None:
     assert outcome.stderr == "wakelog: assertions are off. Start Python without -O.\n"
 
 
+# A Ctrl-C that comes while the first module of the command line is being imported.
+EARLY_INTERRUPT = """
+import signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "wakelog.cli.stop_signals":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from wakelog.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_an_interrupt_in_the_first_milliseconds_prints_no_traceback() -> None:
+    words = [sys.executable, "-c", EARLY_INTERRUPT, "hello"]
+    outcome = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (outcome.returncode, outcome.stdout) == (130, "")
+    assert outcome.stderr == "wakelog: interrupted. Run the same command to start again.\n"
+
+
 @pytest.mark.process
 @pytest.mark.slow
 def test_the_version_is_the_quickest_answer() -> None:
@@ -62,7 +84,8 @@ def test_a_local_broker_takes_a_message_gives_it_back_and_leaves_nothing(tmp_pat
         with running(PROGRAM, "up", "--local", *arguments) as second:
             code, errors = second.wait_end()
             assert code == 1
-            assert f"{store} is already running in process {up.process_id} (" in errors
+            assert f"{store} is already running in process {up.process_id} (wakelog up" in errors
+            assert f"Stop it with Ctrl-C in its terminal or with `kill {up.process_id}`" in errors
             assert second.lines == []
         route = ask(name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "TBW102"})
         assert f'"127.0.0.1:{port}"'.encode() in route.body

@@ -101,7 +101,11 @@ def test_the_same_store_again_is_refused_and_runs_on(pair: tuple[Up, Up]) -> Non
     with running_up(Path(store)) as again:
         code, errors = again.command.wait_end(STOP_SECONDS_MAX)
     assert code == 1
-    assert errors.startswith(f"wakelog: the store {store} is already running in process ")
+    place = f"the store {store} is already running in process {first.command.process_id}"
+    assert errors.startswith(f"wakelog: {place} (wakelog up --store")
+    assert (
+        f"Stop it with Ctrl-C in its terminal or with `kill {first.command.process_id}`" in errors
+    )
     assert again.command.lines == []
     assert greets(first)
 
@@ -118,7 +122,8 @@ def test_a_port_of_the_other_is_refused_by_its_holder(pair: tuple[Up, Up], tmp_p
         check=False,
     )
     assert outcome.returncode == 1
-    assert f"port {port}, for broker-a, is taken by process " in outcome.stderr
+    holder = f"process {first.command.process_id} (wakelog up"
+    assert f"port {port}, for broker-a, is taken by {holder}" in outcome.stderr
     assert "choose another port with --broker-port" in outcome.stderr
     assert not (tmp_path / "store").exists()
 

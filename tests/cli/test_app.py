@@ -152,7 +152,7 @@ def test_a_signal_interrupts_a_command_without_a_loop(
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
-    assert capsys.readouterr().err == "wakelog: interrupted. The same command begins anew.\n"
+    assert capsys.readouterr().err == "wakelog: interrupted. Run the same command to start again.\n"
 
 
 def test_sparks_own_interrupt_is_told_alike(

@@ -77,12 +77,36 @@ def test_of_an_actor_the_process_that_started_its_ray_is_named(
 
 def test_a_long_command_is_cut_in_the_middle(proc: Path) -> None:
     (proc / "20" / "cmdline").write_bytes(b"java\0" + b"x" * 1000 + b"\0BrokerStartup\0")
-    command = holder_of(20, proc).command
-    assert len(command) <= COMMAND_CHARACTERS_MAX + 3
-    assert command.startswith("java") and command.endswith("BrokerStartup")
+    named = str(holder_of(20, proc)).removeprefix("process 20 ")
+    assert len(named) <= COMMAND_CHARACTERS_MAX + len("...()")
+    assert named.startswith("(java") and named.endswith("BrokerStartup)")
 
 
-def test_without_proc_nobody_is_named(tmp_path: Path) -> None:
+UP = b"/home/of/the/user/.venv/bin/python\0-m\0wakelog\0up\0--store\0/s\0"
+HEAD = (
+    b"/home/of/the/user/"
+    + b"x" * COMMAND_CHARACTERS_MAX
+    + b"/python\0-m\0wakelog.actors.ray.head\0{}"
+)
+
+
+@pytest.mark.parametrize("up", [UP, b"/bin/python\0/bin/wakelog\0up\0--store\0/s\0"])
+def test_of_an_actor_of_up_the_command_up_is_named_with_how_to_stop_it(
+    proc: Path, up: bytes
+) -> None:
+    # The template of workers has the command line of the head, whose long path must not hide it.
+    rows = {60: (b"ray::BrokerActor\0", 61), 61: (HEAD, 62), 62: (HEAD, 63), 63: (up, 1)}
+    for process_id, (command, parent_id) in rows.items():
+        (proc / str(process_id)).mkdir()
+        (proc / str(process_id) / "cmdline").write_bytes(command)
+        (proc / str(process_id) / "stat").write_text(f"{process_id} (python) S {parent_id} 0 0")
+    holder = holder_of(60, proc)
+    assert str(holder) == "process 63 (wakelog up --store /s)"
+    assert holder.how_to_stop == "Stop it with Ctrl-C in its terminal or with `kill 63`"
+    assert holder_of(20, proc).how_to_stop == "Stop it"
+
+
+def test_without_proc_no_process_is_named(tmp_path: Path) -> None:
     assert find_port_holder(10911, tmp_path) is None
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml  # type: ignore[import-untyped]
+from ray._private.utils import write_ray_address
 
 from tests.actors.client import Client
 from tests.compat.processes import free_port
@@ -67,6 +68,8 @@ def jobs(tmp_path: Path, short_path: Path) -> Iterator[Jobs]:
     )
     try:
         cluster.wait_ready()
+        # A job finds its Ray by the file that `ray start` writes, else by the newest Ray process.
+        write_ray_address(cluster.address, str(cluster.directory / "ray"))
         environment = {**os.environ, **cluster.environment, "PATH": search_path}
         yield Jobs(f"http://{cluster.dashboard_url}", path, environment)
     finally:

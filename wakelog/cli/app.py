@@ -169,7 +169,7 @@ def run(
             raise StopAsked(signal.SIGINT)
         return outcome if isinstance(outcome, int) else 0
     except StopAsked as stop:
-        failure = Failure("interrupted", "The same command begins anew.", stop.exit_code)
+        failure = Failure("interrupted", "Run the same command to start again.", stop.exit_code)
     except SystemExit:  # typer's answer to a pipe without a reader: `| head` has what it wants
         return SIGNALLED + signal.SIGPIPE
     except typer.TyperException as error:

@@ -61,11 +61,12 @@ def _audit(error: AuditRefused) -> Failure:
 
 
 def _locked(error: StoreLocked) -> Failure:
-    who = "another process" if error.holder_pid is None else str(holder_of(error.holder_pid))
-    return Failure(
-        f"the store {dirname(error.path)} is already running in {who}",
-        "Stop it first, or give another --store.",
-    )
+    store = f"the store {dirname(error.path)} is already running in"
+    other = "or give another --store"
+    if error.holder_pid is None:
+        return Failure(f"{store} another process", f"Stop it first, {other}.")
+    holder = holder_of(error.holder_pid)
+    return Failure(f"{store} {holder}", f"{holder.how_to_stop}, {other}.")
 
 
 def _wrong_store(error: WrongStore) -> Failure:

@@ -1,12 +1,12 @@
-"""Who listens on a port, as far as this user may know: process id and command, from /proc.
+"""The process that listens on a port: its id and command, read from /proc.
 
-Linux only; elsewhere, and for processes of other users, nobody is named. A listener in another
-container cannot be seen from here either. Of an actor, the process is named that started its Ray:
-that is the one to stop.
+Linux only. Elsewhere, and for processes of other users or of other containers, there is no answer.
+An actor's sockets belong to a process of its Ray. The process that started this Ray is named
+instead, because that is the one to stop.
 
     /proc/net/tcp, tcp6   local address, state 0A for listening, inode (fields 1, 3, 9)
     /proc/<pid>/fd/<n>    link "socket:[inode]"
-    /proc/<pid>/stat      the parent's id, second behind the name in parentheses
+    /proc/<pid>/stat      the parent's id, second after the name in parentheses
 """
 
 from __future__ import annotations
@@ -23,18 +23,31 @@ COMMAND_CHARACTERS_MAX = 100
 
 _LISTEN = "0A"
 _PART_OF_RAY = re.compile(r"^ray::|/raylet |wakelog\.actors\.ray\.head")
+_UP = re.compile(r"(?:^|/|-m )(wakelog up\b.*)")
 _INIT = 1
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """A process, and its command line shortened."""
+    """A process and its command line, with blanks between the words."""
 
     process_id: int
     command: str
 
     def __str__(self) -> str:
-        """Name it as a message does."""
-        return f"process {self.process_id} ({self.command})"
+        """Name it as a message does, its command shortened."""
+        up = _UP.search(self.command)
+        command = self.command if up is None else up[1]
+        if len(command) > COMMAND_CHARACTERS_MAX:
+            half = COMMAND_CHARACTERS_MAX // 2
+            command = f"{command[:half]}...{command[-half:]}"
+        return f"process {self.process_id} ({command or 'its command cannot be read'})"
+
+    @property
+    def how_to_stop(self) -> str:
+        """What to do to stop it, a clause."""
+        if _UP.search(self.command) is None:
+            return "Stop it"
+        return f"Stop it with Ctrl-C in its terminal or with `kill {self.process_id}`"
 
 
 def find_port_holder(port: int, proc: Path = Path("/proc")) -> Holder | None:
@@ -50,12 +63,12 @@ def find_port_holder(port: int, proc: Path = Path("/proc")) -> Holder | None:
 
 
 def holder_of(process_id: int, proc: Path = Path("/proc")) -> Holder:
-    """Return a process with its command, or who started it if it is a part of a Ray."""
+    """Return a process with its command. For a part of a Ray: the process that started the Ray."""
     found = process = _read_process(process_id, proc)
     while _PART_OF_RAY.search(process.command):
         parent_id = _parent_of(process.process_id, proc)
         if parent_id <= _INIT:
-            return found  # this Ray has no owner: it was started by `ray start`
+            return found  # `ray start` has started this Ray, and has ended
         process = _read_process(parent_id, proc)
     return process
 
@@ -67,10 +80,7 @@ def _read_process(process_id: int, proc: Path) -> Holder:
         words = []
     command = " ".join(word.decode(errors="replace") for word in words if word)
     command = "".join(letter if letter.isprintable() else "?" for letter in command)
-    if len(command) > COMMAND_CHARACTERS_MAX:
-        half = COMMAND_CHARACTERS_MAX // 2
-        command = f"{command[:half]}...{command[-half:]}"
-    return Holder(process_id, command or "its command cannot be read")
+    return Holder(process_id, command)
 
 
 def _parent_of(process_id: int, proc: Path) -> int:

@@ -78,10 +78,11 @@ def _check_port(host: str, use: PortUse) -> None:
     if error is None:
         return
     if error.errno == errno.EADDRINUSE:
-        holder = find_port_holder(use.port) or "another process"
+        holder = find_port_holder(use.port)
         raise PreflightRefused(
-            f"port {use.port}, for {use.user}, is taken by {holder}",
-            f"Stop it, or choose another port with {use.flag}.",
+            f"port {use.port}, for {use.user}, is taken by {holder or 'another process'}",
+            f"{holder.how_to_stop if holder else 'Stop it'}, or choose another port with "
+            f"{use.flag}.",
         )
     if error.errno == errno.EADDRNOTAVAIL:
         raise PreflightRefused(

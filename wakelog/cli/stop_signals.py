@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -46,12 +46,14 @@ class StopSignals:
         self._event: asyncio.Event | None = None
         self._on_repeat: Callable[[], None] = lambda: None
 
-    def install(self) -> None:
-        """Take over the signals; for the main thread."""
+    def install(self, early: Iterable[int] = ()) -> None:
+        """Handle the signals from now on, and those of `early` at once; for the main thread."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._handle)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             signal.signal(signal.SIGHUP, self._handle)
+        for came in early:
+            self._handle(came, None)
 
     def attach(self, on_repeat: Callable[[], None]) -> None:
         """Tell the running loop from now on; `on_repeat` hears of each signal but the first."""

@@ -1,12 +1,14 @@
 """A broker made of actors: what crosses between them, what it says, how it starts and stops."""
 
 import asyncio
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.actors.client import Client, records
 from tests.actors.deployments import small_plan, wait_until
+from tests.actors.programs import running_up
 from tests.actors.supervised_brokers import SupervisedBroker
 from wakelog.actors.deploy.group import SUPERVISOR, actor_name, make_group
 from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
@@ -111,6 +113,14 @@ def test_a_taken_port_is_told_with_a_remedy(
             end_actor(handle)
 
     asyncio.run(main())
+
+
+def test_an_interrupt_while_ray_starts_is_an_ordered_stop(tmp_path: Path) -> None:
+    with running_up(tmp_path / "store") as up:
+        up.command.wait_line("starting Ray")
+        up.stop(signal.SIGINT, group=True)
+        assert up.processes() == {}
+    assert not (tmp_path / "store" / "abort").exists()
 
 
 def test_actors_that_were_never_started_are_stopped_without_a_word(tmp_path: Path) -> None:

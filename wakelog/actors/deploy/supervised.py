@@ -144,7 +144,7 @@ class RayDeployment:
 
     async def stop(self, report: Report) -> bool:
         """Stop everything in order, then end Ray."""
-        is_clean = False
+        is_clean = self._actors is None  # without actors no store was opened
         try:
             if self._actors is not None and self.failure() is None:
                 report("the brokers")
