@@ -102,7 +102,7 @@ def test_what_stands_in_the_way_is_one_line_and_exit_code_1(
         (["--help"], "Commands:"),
         (["up", "--help"], "--namesrv-port PORT"),
         (["log"], "verify   Prove a store sound, or list its damage."),
-        (["spark"], "hotkeys      List the keys that most messages have."),
+        (["spark"], "hotkeys      List the keys with the most messages."),
     ],
 )
 def test_help_is_printed(

@@ -1,6 +1,6 @@
 """`wakelog spark`: jobs over whole logs, on this machine or, by spark-submit, on a cluster.
 
-The functions are those of `wakelog/spark/jobs/`; they, and Spark, are imported when a command runs.
+The jobs are in `wakelog/spark/jobs/`. A command imports its job and Spark when it runs.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ SUBMIT = Path(__file__).parent / "submit"
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={SUBMIT}/log4j2.properties"',
-    # Else a table that is kept has 200 tasks a shuffle, which takes minutes over three messages.
+    # Otherwise a cached table has 200 tasks a shuffle: minutes for three messages.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
-    # Where one side of a join is empty it ends the tasks of the other, whose Python complains.
+    # This rule cancels the tasks of a join whose other side is empty; their Python logs errors.
     "spark.sql.adaptive.optimizer.excludedRules": (
         "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
     ),
 }
-"""Of the sessions of these commands; those given by `--conf` hold."""
+"""Settings of the sessions of these commands; `--conf` replaces them."""
 
 spark = typer.Typer(
     name="spark",
-    help="Jobs over whole logs: rebuild, audit, export, compare, and what they tell of traffic.",
+    help="Jobs over whole logs: rebuild, audit, export, compare, and reports of traffic.",
     rich_markup_mode=None,
 )
 
@@ -98,27 +98,25 @@ def rebuild(
     as_json: AsJson = False,
     master: Master = None,
     confs: Confs = None,
-) -> int:
-    """Make queues and index from the log alone, a task a segment."""
+) -> None:
+    """Make queues and index from the log alone, one task for each segment."""
     from wakelog.cli.log_settings import store_config
     from wakelog.spark.jobs.rebuild import rebuild as rebuild_now
 
     settled = store_config(store, config, settings or (), takes_log_alone=True)
     with _session(master, confs) as session:
         found = rebuild_now(session, settled, into)
-    if as_json:
-        print(json.dumps(_named(found)))
-        return 0
-    for stretch in found.bad_stretches:
-        print(f"passed over  {stretch.begin} to {stretch.end}: {stretch.reason}")
-    print(
+    skipped = [f"passed over  {x.begin} to {x.end}: {x.reason}" for x in found.bad_stretches]
+    _print_report(
+        found,
+        as_json,
+        *skipped,
         f"rebuilt: {found.records_count} records from {found.begin} to {found.end}, "
-        f"{found.queues_count} queues, {found.keys_count} keys in {found.index_files_count} files"
+        f"{found.queues_count} queues, {found.keys_count} keys in {found.index_files_count} files",
     )
-    return 0
 
 
-@spark.command(short_help="Prove a log, its queues and index sound.")
+@spark.command(short_help="Check a log, its queues and its index.")
 def audit(
     store: Store,
     config: Config = None,
@@ -129,7 +127,7 @@ def audit(
     master: Master = None,
     confs: Confs = None,
 ) -> int:
-    """Prove a log, its queues and index sound, or list what is wrong; exit code 1 if anything."""
+    """Check a log, its queues and its index; list damage, with exit code 1 if there is any."""
     from wakelog.cli.log_settings import store_config
     from wakelog.cli.spark_tables import table_lines
     from wakelog.spark.jobs.audit import audit as audit_now
@@ -160,24 +158,22 @@ def export(
     as_json: AsJson = False,
     master: Master = None,
     confs: Confs = None,
-) -> int:
-    """Add what is new in a log to Parquet files by topic and day."""
+) -> None:
+    """Add the new messages of a log to Parquet files by topic and day."""
     from wakelog.spark.jobs.export import export as export_now
 
     names = [name for name in (columns or "").split(",") if name.strip()]
     with _session(master, confs) as session:
         found = export_now(session, store, into, columns=names, options=_pairs("option", options))
-    if as_json:
-        print(json.dumps(_named(found)))
-        return 0
-    print(
+    _print_report(
+        found,
+        as_json,
         f"exported: {found.rows_count} rows in {found.files_count} files of "
-        f"{found.batches_count} batches into {found.target}"
+        f"{found.batches_count} batches into {found.target}",
     )
-    return 0
 
 
-@spark.command(short_help="Count what groups have not consumed.")
+@spark.command(short_help="Count the messages that groups have not consumed.")
 def lag(
     store: Stores,
     group: Group = "",
@@ -188,7 +184,7 @@ def lag(
     master: Master = None,
     confs: Confs = None,
 ) -> None:
-    """Count what groups have not consumed, by the time of its storing."""
+    """Count the messages that groups have not consumed, by the time of storing."""
     from wakelog.spark.jobs.traffic import lag as table
 
     with _session(master, confs) as session:
@@ -197,7 +193,7 @@ def lag(
         _print(found, limit, as_json)
 
 
-@spark.command(short_help="Say how long messages took to the log.")
+@spark.command(short_help="Show how long messages took to the log.")
 def latency(
     store: Stores,
     group: Group = "",
@@ -208,7 +204,7 @@ def latency(
     master: Master = None,
     confs: Confs = None,
 ) -> None:
-    """Say how long messages took from their producer to the log, by topic and time."""
+    """Show how long messages took from their producer to the log, by topic and time."""
     from wakelog.spark.jobs.traffic import latency as table
 
     with _session(master, confs) as session:
@@ -226,7 +222,7 @@ def hotkeys(
     master: Master = None,
     confs: Confs = None,
 ) -> None:
-    """List the keys that most messages have."""
+    """List the keys with the most messages."""
     from wakelog.spark.jobs.traffic import hotkeys as table
 
     with _session(master, confs) as session:
@@ -247,20 +243,19 @@ def report(
 
     with _session(master, confs) as session:
         found = report_now(session, store, into, options=_pairs("option", options))
-    if as_json:
-        print(json.dumps(_named(found)))
-        return
-    print(
+    _print_report(
+        found,
+        as_json,
         f"drawn: {found.messages_count} messages of {found.topics_count} topics, "
-        f"{found.groups_count} groups, into {found.path}"
+        f"{found.groups_count} groups, into {found.path}",
     )
 
 
-@spark.command(short_help="Count what groups gave up, or send it again.")
+@spark.command(short_help="Count dead letters, or send them again.")
 def deadletters(
     store: Stores,
     retries: Annotated[
-        int, typer.Option(metavar="N", help="After how many a message is given up.")
+        int, typer.Option(metavar="N", help="Retries before a message is a dead letter.")
     ] = 16,
     again: Annotated[
         bool, typer.Option("--resend", help="Send them again instead; needs --name-server.")
@@ -283,13 +278,13 @@ def deadletters(
     master: Master = None,
     confs: Confs = None,
 ) -> None:
-    """Count what groups gave up, by topic of origin and reason, or send it again."""
+    """Count dead letters by topic of origin and reason, or send them again."""
     if again:
         given = _pairs("option", options)
         _resend(store, name_server, group, to, given, as_json, master=master, confs=confs)
         return
     if name_server or to != "origin":
-        raise PlanRefused("--to and --name-server are of --resend", "Give that, or neither.")
+        raise PlanRefused("--to and --name-server are of --resend", "Give it too, or neither.")
     from wakelog.spark.jobs.traffic import deadletters as table
 
     with _session(master, confs) as session:
@@ -312,18 +307,15 @@ def _resend(
     from wakelog.spark.jobs.resend import resend
 
     if not name_server:
-        raise PlanRefused("--resend sends to nobody", "Give --name-server, as 127.0.0.1:9876.")
+        raise PlanRefused("--resend needs an address", "Give --name-server, as 127.0.0.1:9876.")
     with _session(master, confs) as session:
         found = resend(session, store, name_server, group=group, to=to, options=options)
-    if as_json:
-        print(json.dumps(_named(found)))
-        return
-    print(f"sent: {found.sent_count} messages")
-    if found.without_origin_count:
-        print(f"left out: {found.without_origin_count} without RETRY_TOPIC")
+    missing = found.without_origin_count
+    left_out = [f"left out: {missing} without RETRY_TOPIC"] if missing else []
+    _print_report(found, as_json, f"sent: {found.sent_count} messages", *left_out)
 
 
-@spark.command(short_help="List what one log has and another lacks.")
+@spark.command(short_help="List messages that only one of two logs has.")
 def compare(
     store: Stores,
     other: Annotated[str, typer.Option("--with", metavar="DIR", help="The other side.")] = "",
@@ -336,7 +328,7 @@ def compare(
     master: Master = None,
     confs: Confs = None,
 ) -> int:
-    """List by queue what one log has and another lacks; exit code 1 if anything."""
+    """List by queue the messages that only one of two logs has; exit code 1 if there are any."""
     from wakelog.cli.spark_tables import table_lines
     from wakelog.spark.jobs.compare import compare as compare_now
 
@@ -367,11 +359,11 @@ def _session(master: Text, confs: list[str] | None) -> Iterator[SparkSession]:
     from wakelog.spark.jobs.run import explained
     from wakelog.spark.session import job_session
 
-    # Lines that overwrite each other are for a terminal.
+    # Progress lines overwrite each other, which only a terminal can show.
     shows = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
     opened = job_session(master, SETTINGS | shows | _pairs("conf", confs))
     with ExitStack() as stack:
-        with unbroken():  # Spark's own handler, which calls Java in the middle of a call, goes too
+        with unbroken():  # also removes Spark's handler, which calls Java within another call
             session = stack.enter_context(opened)
         with explained():
             yield session
@@ -387,11 +379,12 @@ def _pairs(option: str, words: list[str] | None) -> dict[str, str]:
     return found
 
 
-def _named(report: Any) -> dict[str, Any]:
-    """Return a report's fields for JSON, in the spelling of a JSON document."""
-    return {_spelled(name): value for name, value in report._asdict().items()}
+def _print_report(report: Any, as_json: bool, *lines: str) -> None:
+    """Print the lines, or one line of JSON with the fields of the report."""
+    fields = {_json_name(name): value for name, value in report._asdict().items()}
+    print(json.dumps(fields) if as_json else "\n".join(lines))
 
 
-def _spelled(name: str) -> str:
+def _json_name(name: str) -> str:
     first, *rest = name.removesuffix("_count").split("_")
     return first + "".join(word.capitalize() for word in rest)

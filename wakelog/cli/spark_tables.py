@@ -1,4 +1,4 @@
-"""Rows of a job's table for people and for programs: aligned columns, or a line of JSON each."""
+"""Prints the rows of a job's table: in aligned columns, or each as a line of JSON."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ NOTHING: Final = "-"
 
 
 def table_lines(table: DataFrame, limit: int, *, as_json: bool) -> Iterator[str]:
-    """Yield the first rows; as text with a line of names, none without rows.
-
-    That there are more is said beside them.
-    """
+    """Yield the first rows as lines. A line on stderr says if there are more."""
     found = [tuple(row) for row in table.limit(limit + 1).collect()]
     rows = found[:limit]
     yield from json_lines(table.columns, rows) if as_json else text_lines(table.columns, rows)
@@ -33,7 +30,7 @@ def json_lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[
 
 
 def text_lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
-    """Yield names and rows in columns; numbers stand at their right ends."""
+    """Yield names and rows in columns, numbers aligned to the right; nothing without rows."""
     if not rows:
         return
     cells = [list(names), *([_text(value) for value in row] for row in rows)]
@@ -65,8 +62,8 @@ def _text(value: Any) -> str:
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """Name the zone of a time: Spark gives it in this process's own, without a name."""
+    """Convert a time, which Spark gives in the zone of this process, to UTC."""
     try:
         return moment.astimezone(UTC)
-    except OverflowError:  # in the first or the last year that there is
+    except OverflowError:  # in the first or the last possible year
         return moment.replace(tzinfo=UTC)
