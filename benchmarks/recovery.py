@@ -34,8 +34,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.kept import row_lines
-from wakelog.actors.services.broker_events import AttachRequest
 from wakelog.actors.services.dispatch import Dispatch
+from wakelog.actors.services.session import AttachRequest
 from wakelog.dispatchers.reput import FlushJob
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint

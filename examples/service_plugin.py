@@ -11,7 +11,7 @@ are the metric `rocketmq_service_value`, by service and name.
 
 from pathlib import Path
 
-from wakelog.actors.services.broker_events import AttachRequest
+from wakelog.actors.services.session import AttachRequest
 from wakelog.actors.transport.service_plan import ServicePlan
 
 
@@ -23,9 +23,9 @@ class StoreSizes:
         self._root = Path(plan.settings.store.store_path_root)
         self._epoch = 0
 
-    def attach(self, attachment: AttachRequest) -> None:
+    def attach(self, request: AttachRequest) -> None:
         """Work for a Broker that has started, or after our own process was started again."""
-        self._epoch = attachment.epoch
+        self._epoch = request.epoch
 
     def release(self) -> None:
         """Let go what `attach` took: nothing here."""

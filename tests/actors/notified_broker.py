@@ -20,7 +20,9 @@ from tests.actors.client import Client
 from tests.actors.deployments import small_plan
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.services import session
-from wakelog.actors.services.table import SERVICES, Service, make_service
+from wakelog.actors.services.client import ServiceClient
+from wakelog.actors.services.service import Service
+from wakelog.actors.services.table import load, services_of
 from wakelog.actors.transport.notifications import NO_FAULTS, NotificationFaults
 from wakelog.actors.transport.service_plan import ServicePlan, Transport
 
@@ -58,13 +60,20 @@ class NotifiedBroker:
     """A running broker, its services and a client."""
 
     def __init__(self, plan: ServicePlan, client: Client) -> None:
-        self.services = {name: make_service(name, plan.to_builtins()) for name in SERVICES}
+        self.services = {
+            name: load(row.service)(plan.to_builtins(), name)
+            for name, row in services_of(plan).items()
+        }
         self.calls_by_service = {name: LoopCalls(one) for name, one in self.services.items()}
         self.broker = BrokerService(plan, self.calls_by_service)
         self.client = client
 
-    def links(self) -> dict[str, Any]:
-        """Return what the broker says of its links."""
+    def client_of(self, service: str) -> ServiceClient:
+        """Return the broker's client for a service."""
+        return self.broker.services.clients[service]
+
+    def service_statistics(self) -> dict[str, Any]:
+        """Return what the broker says of its services."""
         found: dict[str, Any] = self.broker.statistics()["service_clients"]
         return found
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tests.actors.services.fakes import attachment
+from tests.actors.services.fakes import attach_request
 from tests.fakes.stores import open_store, put
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.file_system import RealFileSystem
@@ -41,4 +41,4 @@ def known_of(store: MessageStore, **changes: Any) -> dict[str, Any]:
         "dispatch_from": store.recovery.dispatch_from,
         "clean_exit": store.recovery.clean_exit,
     }
-    return dict(msgspec.to_builtins(attachment(**{**values, **changes})))
+    return dict(msgspec.to_builtins(attach_request(**{**values, **changes})))

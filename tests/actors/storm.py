@@ -20,7 +20,7 @@ import time
 from tests.actors.client import Client, records
 from tests.actors.deployments import wait_until
 from tests.actors.load import PAUSE_SECONDS, QUEUES_COUNT, Account
-from tests.actors.supervised_brokers import ROLES, SupervisedBroker
+from tests.actors.supervised_brokers import SupervisedBroker
 from wakelog.actors.deploy.group import BROKER
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import ResponseCode
@@ -54,13 +54,13 @@ class Strikers:
         self._supervised = supervised
         self._account = account
         self._seed = seed
-        self.back_ms: dict[str, list[int]] = {role: [] for role in ROLES}
+        self.back_ms: dict[str, list[int]] = {role: [] for role in supervised.kind.roles}
         self.last_at = 0.0
 
     async def strike_all(self) -> None:
         """Kill every role so many times, and return when each of them is back."""
         async with asyncio.TaskGroup() as strikers:
-            for role in ROLES:
+            for role in self._supervised.kind.roles:
                 strikers.create_task(self._strike(role))
 
     async def _strike(self, role: str) -> None:

@@ -38,6 +38,12 @@ class Kind(NamedTuple):
     settings: tuple[str, ...]
     stall_ms_max: int
 
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Every actor of such a deployment: there is a Commit only with the transient pool."""
+        has_pool = any(setting.startswith("transientStorePool") for setting in self.settings)
+        return tuple(role for role in ROLES if has_pool or role != "Commit")
+
 
 KINDS = {
     "notifications": Kind(
@@ -58,7 +64,7 @@ STORM_KINDS = {
 """One for each mode of durability, in which every process is killed again and again."""
 
 ROLES = (*(row.actor_name for row in SERVICES.values()), NAME_SERVER, SUPERVISOR, BROKER)
-"""Every actor of a deployment of one broker."""
+"""Every actor of a deployment of one broker with a transient pool."""
 
 _SERVICE_OF = {row.actor_name: name for name, row in SERVICES.items()}
 
@@ -92,7 +98,7 @@ class SupervisedBroker:
 
     async def process_ids(self) -> dict[str, int]:
         """Return the id of every role's process."""
-        return {role: await self.process_id(role) for role in ROLES}
+        return {role: await self.process_id(role) for role in self.kind.roles}
 
     async def attached_count(self, role: str) -> int:
         """Return how often the Broker has attached a service, 0 while it is not attached."""

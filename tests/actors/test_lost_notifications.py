@@ -133,8 +133,8 @@ async def _on_one_loop() -> dict[str, Outcome]:
         seen = await asyncio.gather(*(_work(one.client.address) for one in brokers))
         said = [
             Said(
-                one.links()["notifications"],
-                one.links()["references"].get("dispatch", 0),
+                one.service_statistics()["notifications"],
+                one.service_statistics()["references"].get("dispatch", 0),
                 one.broker.statistics()["watermarks"]["flushed"],
             )
             for one in brokers

@@ -19,6 +19,7 @@ from tests.compat.processes import free_port
 from wakelog.actors.deploy.group import actors_count
 from wakelog.actors.ray.private_ray import RayCluster
 from wakelog.protocol.codes import ResponseCode
+from wakelog.storage.config import StoreConfig
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -51,6 +52,9 @@ class Jobs(NamedTuple):
         return outcome.stdout
 
 
+STORE = StoreConfig(store_path_root="/store")
+
+
 @pytest.fixture
 def jobs(tmp_path: Path, short_path: Path) -> Iterator[Jobs]:
     """Yield a cluster with a job server; its machine has the packages already."""
@@ -60,7 +64,7 @@ def jobs(tmp_path: Path, short_path: Path) -> Iterator[Jobs]:
     path.write_text(yaml.safe_dump(runtime_env))
     search_path = f"{BINARIES}{os.pathsep}{os.environ['PATH']}"
     cluster = RayCluster(
-        worker_count=actors_count(1) + 1,
+        worker_count=actors_count([STORE]) + 1,
         worker_port_count=60,
         dashboard_port=0,
         # Ray's dashboard leaves the directories of its sockets behind when it is ended.
@@ -111,7 +115,7 @@ def test_a_broker_is_started_asked_and_stopped_by_jobs(jobs: Jobs, tmp_path: Pat
     assert of_broker["store"]["put_count"] == 7
     assert all(of_broker["service_clients"]["attached"].values())
     processes = set(statistics["supervisor"]["process_ids"].values())
-    assert len(processes) == actors_count(1) - 1, "each actor has a process of its own"
+    assert len(processes) == actors_count([STORE]) - 1, "each actor has a process of its own"
 
     assert "wakelog: stopped\n" in jobs.run("deploy/stop.py")
     assert not accepts(broker)

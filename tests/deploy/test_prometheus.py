@@ -81,6 +81,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
     words = ["--store", str(folder / "store"), "--namesrv-port", str(ports.name_server)]
     words += ["--broker-port", str(ports.broker), "--metrics-port", str(ports.metrics)]
     words += ["--set", "mappedFileSizeCommitLog=1048576", "--set", "cleanResourceInterval=500"]
+    words += ["--set", "transientStorePoolEnable=true", "--set", "transientStorePoolSize=2"]
     command = [sys.executable, "-m", "wakelog", "up", *words]
     with TestProcess(command, env=dict(os.environ), log_path=folder / "up.out") as process:
         process.wait_until(

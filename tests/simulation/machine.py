@@ -28,9 +28,9 @@ from tests.simulation.client import (
 )
 from tests.simulation.disk import SimulatedDisk, SimulatedFileSystem
 from tests.simulation.units import TAG, UNIT_FILE_BYTES, filter_file
-from wakelog.actors.services.broker_events import AttachRequest
 from wakelog.actors.services.dispatch import STEP_BYTES_MAX, Dispatch
 from wakelog.actors.services.plugin_threads import PluginThreads
+from wakelog.actors.services.session import AttachRequest
 from wakelog.dispatchers.reput import DispatchDecision
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, encode_properties
 from wakelog.protocol.record import encode_record

@@ -132,7 +132,7 @@ FLUSH = (
               f"{SERVICES}/flush/sync_seconds"),
     counter("rocketmq_flushes_inline",
             "Syncs of the commit log that the broker did while Flush was away.",
-            f"{BROKER}/service_clients/flush/own_count"),
+            f"{BROKER}/service_clients/counters/flush/own_count"),
     gauge("rocketmq_flush_waiting_answers", "Answers that wait until their message is durable.",
           f"{BROKER}/flush_waiters/waiting_count"),
     counter("rocketmq_flush_waits_timed_out", "Answers given as FLUSH_DISK_TIMEOUT.",
@@ -145,18 +145,18 @@ COMMIT = (
             f"{SERVICES}/commit/copied_bytes"),
     counter("rocketmq_commits_inline",
             "Copies from the transient pool that the broker did while Commit was away.",
-            f"{BROKER}/service_clients/commit/own_count"),
+            f"{BROKER}/service_clients/counters/commit/own_count"),
     counter("rocketmq_commit_failures", "Copies from the transient pool that failed in Commit.",
             f"{SERVICES}/commit/failed_count"),
 )
 
 SEGMENTS = (
     counter("rocketmq_segments_taken", "Segments of the log that were taken into use.",
-            f"{BROKER}/service_clients/segments/taken_count"),
+            f"{BROKER}/service_clients/counters/allocate_mapped_file/taken_count"),
     counter("rocketmq_segments_made", "Segments that AllocateMappedFile made ahead of need.",
             f"{SERVICES}/allocate_mapped_file/made_count"),
     counter("rocketmq_segments_made_inline", "Segments that the broker had to make itself.",
-            f"{BROKER}/service_clients/segments/own_count"),
+            f"{BROKER}/service_clients/counters/allocate_mapped_file/own_count"),
     counter("rocketmq_segment_failures", "Segments that AllocateMappedFile could not make.",
             f"{SERVICES}/allocate_mapped_file/failed_count"),
 )

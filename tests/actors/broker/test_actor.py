@@ -13,10 +13,14 @@ from tests.actors.handles import FakeHandle
 from tests.actors.plans import service_plan
 from wakelog.actors.broker import actor as module
 from wakelog.actors.broker.actor import BrokerActor
-from wakelog.actors.services.table import SERVICES, make_service
-from wakelog.actors.transport.service_plan import Transport
+from wakelog.actors.services.table import load, services_of
+from wakelog.actors.transport.service_plan import Transport, read_plan
 
 pytestmark = pytest.mark.process
+
+
+def names_of(plan: dict[str, Any]) -> dict[str, str]:
+    return {name: name for name in services_of(read_plan(plan))}
 
 
 @pytest.fixture
@@ -25,7 +29,10 @@ def plan(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     port = small_plan(short_path).brokers[0].listen_port
     made = service_plan(short_path, transport=Transport.REFERENCES, listenPort=port)
     builtins = made.to_builtins()
-    handles = {name: FakeHandle(make_service(name, builtins)) for name in SERVICES}
+    handles = {
+        name: FakeHandle(load(row.service)(builtins, name))
+        for name, row in services_of(made).items()
+    }
     looked_for: list[str] = []
 
     def find(name: str) -> FakeHandle | None:
@@ -40,7 +47,7 @@ def plan(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def test_it_starts_once_and_stops_in_order(plan: dict[str, Any]) -> None:
     async def main() -> None:
-        actor = BrokerActor(plan, {name: name for name in SERVICES})
+        actor = BrokerActor(plan, names_of(plan))
         assert actor.statistics() == {} and await actor.ping() > 0
         first = await actor.start()
         assert await actor.start(first["store_id"]) == first
@@ -54,7 +61,7 @@ def test_it_starts_once_and_stops_in_order(plan: dict[str, Any]) -> None:
 
 def test_it_starts_again_on_its_own_store_only(plan: dict[str, Any]) -> None:
     async def main() -> None:
-        names = {name: name for name in SERVICES}
+        names = names_of(plan)
         first = BrokerActor(plan, names)
         store_id = (await first.start())["store_id"]
         await first.stop()
@@ -69,7 +76,7 @@ def test_it_starts_again_on_its_own_store_only(plan: dict[str, Any]) -> None:
 
 def test_why_it_does_not_start_is_a_value(plan: dict[str, Any]) -> None:
     async def main() -> None:
-        actor = BrokerActor(plan, {name: name for name in SERVICES})
+        actor = BrokerActor(plan, names_of(plan))
         port = plan["settings"]["broker"]["listenPort"]
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", port))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from wakelog.actors.broker.log_progress import LogProgress, ToldLines
+from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.broker.decision import AwaitFlush
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
@@ -33,15 +33,12 @@ class Lines:
         told, self.told = self.told, []
         return told
 
-    def as_told(self) -> ToldLines:
-        return ToldLines(Commit(self), Flush(self), Dispatch(self))
-
 
 class Commit:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
 
-    def appended(self, physical_offset: int) -> None:
+    def note_appended(self, physical_offset: int) -> None:
         self._lines.told.append(("commit", physical_offset))
 
 
@@ -49,34 +46,30 @@ class Flush:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
 
-    def appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
+    def note_appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
         self._lines.told.append(("flush", appended, committed, stored_ms))
 
-    def want(self) -> None:
+    def request_sync(self) -> None:
         self._lines.told.append(("want",))
-
-    def lost(self) -> None:
-        raise AssertionError("who hears that Flush has died is the links' business")
 
 
 class Dispatch:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
 
-    def readable(self, physical_offset: int) -> None:
+    def request_dispatch(self, physical_offset: int) -> None:
         self._lines.told.append(("dispatch", physical_offset))
-
-    def hurry(self) -> None:
-        raise AssertionError("a pull that waits is the service's business")
-
-    def look(self) -> None:
-        raise AssertionError("so is looking")
 
 
 def progress_at(end: int, *, synchronous_flush: bool) -> tuple[LogProgress, Ends, Lines]:
     ends, lines = Ends(end), Lines()
     progress = LogProgress(
-        ends, lines.as_told(), synchronous_flush=synchronous_flush, call_soon=lines.soon.append
+        ends,
+        Commit(lines),
+        Flush(lines),
+        Dispatch(lines),
+        synchronous_flush=synchronous_flush,
+        call_soon=lines.soon.append,
     )
     return progress, ends, lines
 

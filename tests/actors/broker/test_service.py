@@ -19,6 +19,7 @@ from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.services import broker_services
 from wakelog.actors.services.pull_hold import PullHoldService
 from wakelog.actors.services.session import Refused
+from wakelog.actors.services.table import services_of
 from wakelog.network.errors import PortUnavailable
 from wakelog.network.server import Server
 from wakelog.protocol.codes import ResponseCode
@@ -139,7 +140,7 @@ def test_offsets_beyond_their_queues_are_mended_before_anybody_is_let_in(
     assert mended == [{3: 0}]
 
 
-def test_the_neighbours_are_attached_before_anybody_is_let_in(
+def test_the_services_are_attached_before_the_broker_accepts(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attached: list[set[str]] = []
@@ -158,10 +159,10 @@ def test_the_neighbours_are_attached_before_anybody_is_let_in(
         await broker.stop()
 
     run(main)
-    assert attached[0] >= set(broker_services.SERVICES)
+    assert attached[0] >= set(services_of(broker.plan))
 
 
-def test_a_neighbour_that_does_not_come_keeps_nobody_out(
+def test_a_service_that_does_not_come_keeps_no_client_out(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_service: PullHoldService, _attachment: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from tests.storage.retention.test_snapshot import parts
 from wakelog.actors.broker import snapshots
 from wakelog.actors.broker.snapshots import Snapshots
-from wakelog.actors.transport.service_client import ServiceLost
+from wakelog.actors.services.client import ServiceLost
 
 
 class Log:
@@ -23,7 +23,7 @@ class Log:
         self.wanted_count = 0
         self.on_want: Callable[[], None] = lambda: None
 
-    def want(self) -> None:
+    def request_sync(self) -> None:
         self.wanted_count += 1
         self.on_want()
 
@@ -35,7 +35,7 @@ class Retention:
         self.answer = answer
         self.asked: list[tuple[Any, ...]] = []
 
-    async def ask(self, method: str, *arguments: Any) -> dict[str, Any]:
+    async def call_lease(self, method: str, *arguments: Any) -> dict[str, Any]:
         self.asked.append((method, *arguments))
         if isinstance(self.answer, Exception):
             raise self.answer

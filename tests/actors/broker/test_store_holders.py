@@ -12,11 +12,13 @@ import pytest
 
 from wakelog.actors.broker import store_holders
 from wakelog.actors.broker.store_holders import end_holders
-from wakelog.actors.services.session import LockByte
+from wakelog.actors.services.table import SERVICES
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.file_system import RealFileSystem
 
 pytestmark = pytest.mark.process
+
+LOCK_BYTES = {name: row.lock_byte for name, row in SERVICES.items() if row.lock_byte is not None}
 
 _HOLD = """
 import sys
@@ -45,17 +47,17 @@ def holder(path: Path, byte: int) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_store_without_holders_is_free_at_once(tmp_path: Path) -> None:
     fs = RealFileSystem()
     lock = StoreLock(fs, str(tmp_path / "lock"))
-    assert end_holders(fs, str(tmp_path / "lock")) == []
+    assert end_holders(fs, str(tmp_path / "lock"), LOCK_BYTES) == []
     lock.release()
 
 
 def test_a_holder_that_lets_go_is_not_killed(tmp_path: Path) -> None:
     fs = RealFileSystem()
-    with holder(tmp_path / "lock", LockByte.REPUT) as process:
+    with holder(tmp_path / "lock", LOCK_BYTES["reput"]) as process:
         lock = StoreLock(fs, str(tmp_path / "lock"))
         assert process.stdin is not None
         threading.Timer(0.05, process.stdin.close).start()
-        assert end_holders(fs, str(tmp_path / "lock")) == []
+        assert end_holders(fs, str(tmp_path / "lock"), LOCK_BYTES) == []
         assert process.wait() == 0
         lock.release()
 
@@ -66,14 +68,15 @@ def test_a_holder_that_does_not_let_go_is_killed(
     monkeypatch.setattr(store_holders, "RELEASE_SECONDS_MAX", 0.05)
     fs = RealFileSystem()
     with (
-        holder(tmp_path / "lock", LockByte.REPUT) as first,
-        holder(tmp_path / "lock", LockByte.COMMIT) as second,
+        holder(tmp_path / "lock", LOCK_BYTES["reput"]) as first,
+        holder(tmp_path / "lock", LOCK_BYTES["commit"]) as second,
     ):
         lock = StoreLock(fs, str(tmp_path / "lock"))
-        assert sorted(end_holders(fs, str(tmp_path / "lock"))) == sorted([first.pid, second.pid])
+        assert sorted(end_holders(fs, str(tmp_path / "lock"), LOCK_BYTES)) == sorted(
+            [first.pid, second.pid]
+        )
         assert first.wait() == second.wait() == -9
-        for byte in LockByte:
-            if byte != LockByte.BROKER:
-                StoreLock(fs, str(tmp_path / "lock"), byte).release()
+        for byte in LOCK_BYTES.values():
+            StoreLock(fs, str(tmp_path / "lock"), byte).release()
         lock.release()
     assert os.path.exists(tmp_path / "lock")

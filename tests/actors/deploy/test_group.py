@@ -14,6 +14,7 @@ from wakelog.actors.deploy.group import (
 from wakelog.actors.ray.options import TARGETS, Placement
 from wakelog.actors.services.table import SERVICES
 from wakelog.nameserver.config import NameServerConfig
+from wakelog.storage.config import StoreConfig
 
 
 def test_a_plan_travels_as_plain_parts(tmp_path: Path) -> None:
@@ -35,6 +36,9 @@ def test_each_actor_of_each_broker_has_a_name_of_its_own() -> None:
         for row in SERVICES.values()
     }
     assert len(names) == 2 * len(SERVICES)
-    assert actors_count(1, 1) == len(TARGETS)  # one target for every service of others
-    assert actors_count(2) - actors_count(1) == 1 + len(SERVICES)
-    assert actors_count(2, 3) - actors_count(2) == 6
+    with_pool = StoreConfig(store_path_root="/s", transient_store_pool_enable=True)
+    plain = StoreConfig(store_path_root="/s")
+    assert actors_count([with_pool], 1) == len(TARGETS)  # one target for every added service
+    assert actors_count([with_pool] * 2) - actors_count([with_pool]) == 1 + len(SERVICES)
+    assert actors_count([with_pool]) - actors_count([plain]) == 1
+    assert actors_count([plain] * 2, 3) - actors_count([plain] * 2) == 6

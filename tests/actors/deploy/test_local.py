@@ -141,8 +141,11 @@ def test_the_log_rolls_into_segments_that_were_made_ahead(tmp_path: Path) -> Non
             await wait_until(lambda: made()["made_count"] >= 2, "segments made ahead")
         assert len(await bodies(client, "t", 30)) == 30
         links = broker.statistics()["service_clients"]
-        assert links["segments"]["taken_count"] >= 5
-        assert links["segments"]["own_count"] < links["segments"]["taken_count"]
+        assert links["counters"]["allocate_mapped_file"]["taken_count"] >= 5
+        assert (
+            links["counters"]["allocate_mapped_file"]["own_count"]
+            < links["counters"]["allocate_mapped_file"]["taken_count"]
+        )
         assert links["references"]["allocate"] >= 5
 
     run(tmp_path, body, segment_bytes=64 << 10)

@@ -15,7 +15,7 @@ from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.options import end_actor, find_actor
 from wakelog.actors.ray.private_ray import RayCluster
-from wakelog.actors.services.table import SERVICES
+from wakelog.actors.services.table import needed_services
 from wakelog.actors.start_outcome import raise_failure
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.protocol.codes import ResponseCode
@@ -71,7 +71,7 @@ def test_every_service_says_what_it_does(supervised: SupervisedBroker) -> None:
         statistics = await supervised.actors.statistics()
         assert set(statistics) == {"build", "brokers", "name_server", "supervisor"}
         services = statistics["brokers"]["broker-a"]["services"]
-        assert set(services) == set(SERVICES)
+        assert set(services) == set(needed_services(supervised.plan.brokers[0].settings.store))
         assert all(services.values())
 
     asyncio.run(main())

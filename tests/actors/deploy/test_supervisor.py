@@ -14,10 +14,13 @@ from wakelog.actors.deploy import supervised_process
 from wakelog.actors.deploy import supervisor as module
 from wakelog.actors.deploy.group import DeploymentPlan, GroupPlan
 from wakelog.actors.deploy.supervisor import SupervisorActor
-from wakelog.actors.services.table import SERVICES
+from wakelog.actors.services.table import needed_services
 from wakelog.nameserver.config import NameServerConfig
+from wakelog.storage.config import StoreConfig
 
 HERE = {"process_id": os.getpid(), "node_id": ""}
+
+NEEDED = needed_services(StoreConfig(store_path_root="/store"))
 
 
 class FakeActor:
@@ -57,7 +60,7 @@ class Harness:
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.log: list[str] = []
-        kinds = ["NameServer", "Broker", *(row.actor_name for row in SERVICES.values())]
+        kinds = ["NameServer", "Broker", *(row.actor_name for row in NEEDED.values())]
         self.actors = {kind: FakeActor(kind, self.log) for kind in kinds}
         self.handles = {kind: FakeHandle(actor) for kind, actor in self.actors.items()}
         self.ended: list[str] = []
@@ -210,10 +213,10 @@ def test_what_every_actor_says_is_put_together(harness: Harness) -> None:
         supervisor = await harness.started()
         statistics = await supervisor.statistics()
         broker = statistics["brokers"]["broker-a"]
-        assert broker["kind"] == "Broker" and set(broker["services"]) == set(SERVICES)
+        assert broker["kind"] == "Broker" and set(broker["services"]) == set(NEEDED)
         assert broker["services"]["reput"] == {"kind": "Reput"}
         assert statistics["name_server"] == {"kind": "NameServer"}
-        assert statistics["supervisor"]["references"]["statistics"] == 2 + len(SERVICES)
+        assert statistics["supervisor"]["references"]["statistics"] == 2 + len(NEEDED)
         await supervisor.stop()
 
     run(main)

@@ -1,15 +1,26 @@
-"""Fakes for the lines: a neighbour without a process, and somebody who hears."""
+"""Fakes for clients: calls without a process, a Broker's context, and events that remember."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
+from uuid import UUID
 
-from wakelog.actors.services.broker_events import AttachRequest
-from wakelog.actors.transport.service_client import ServiceClient
+from wakelog.actors.services.client import BrokerContext, ServiceClient
+from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.transport.service_plan import ServicePlan, Transport
+from wakelog.actors.transport.shared_watermarks import (
+    InitialWatermarks,
+    SharedWatermarks,
+    make_shared_watermarks,
+)
+from wakelog.broker.config_file import read_broker_conf
 from wakelog.broker.decision import HoldPull
 from wakelog.broker.schedule import DueMessage
 
@@ -17,8 +28,8 @@ EPOCH = 7
 STORE_ID = "12345678-1234-4678-9234-567812345678"
 
 
-def attachment(**changes: Any) -> AttachRequest:
-    """Return what a neighbour of an empty store is attached with."""
+def attach_request(**changes: Any) -> AttachRequest:
+    """Return what a service of an empty store is attached with."""
     values: dict[str, Any] = {
         "epoch": EPOCH,
         "store_id": STORE_ID,
@@ -41,7 +52,7 @@ class FakeCalls:
         self.hanging: set[str] = set()
         self.process_id = os.getpid()
         self._methods: dict[str, Callable[..., Any]] = {
-            "attach": lambda known: {"process_id": self.process_id},
+            "attach": lambda known: {"process_id": self.process_id, "flushed": 0, "position": 0},
             "release": lambda: None,
             **methods,
         }
@@ -59,6 +70,9 @@ class FakeCalls:
 
     async def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
         values = [await one if isinstance(one, Awaitable) else one for one in arguments]
+        if method == "call":
+            epoch, method, *rest = values
+            values = [epoch, *rest]
         self.calls.append((method, *values))
         if method in self.hanging:
             await asyncio.Event().wait()
@@ -73,16 +87,70 @@ async def _part(pair: Awaitable[Any], index: int) -> Any:
     return (await asyncio.shield(asyncio.ensure_future(pair)))[index]
 
 
-async def attached_client(calls: FakeCalls, **hooks: Callable[..., None]) -> ServiceClient:
-    """Return a neighbour that is attached."""
-    client = ServiceClient("fake", calls, dict, **hooks)
-    client.keep()
+Client = TypeVar("Client", bound=ServiceClient)
+
+
+def broker_context(
+    events: Events | None = None,
+    *,
+    directory: Path | None = None,
+    fs: Any = None,
+    watermarks: SharedWatermarks | None = None,
+    segments: Any = None,
+    log_files: Any = None,
+    transient_pool: Any = None,
+    **settings: Any,
+) -> BrokerContext:
+    """Return the context of a Broker whose log ends at 0 and begins at 5."""
+    runtime_directory = directory or Path("/nowhere")
+    plan = ServicePlan(
+        settings=read_broker_conf(
+            "",
+            overrides={"storePathRootDir": "/nowhere"}
+            | {key: str(settings[key]) for key in settings},
+        ),
+        bind_host="127.0.0.1",
+        transport=Transport.REFERENCES if watermarks is None else Transport.NOTIFICATIONS,
+        runtime_directory=str(runtime_directory),
+        log_directory=str(runtime_directory),
+        memory_directory=str(runtime_directory),
+    )
+    store: Any = SimpleNamespace(
+        max_physical_offset=0,
+        min_physical_offset=5,
+        log=SimpleNamespace(files=log_files, appended_offset=900, failure=None),
+        transient_pool=transient_pool,
+    )
+    return BrokerContext(
+        plan,
+        fs,
+        store,
+        events or Events(),
+        epoch=EPOCH,
+        watermarks=watermarks,
+        segments=segments,
+    )
+
+
+@contextmanager
+def shared_watermarks(directory: Path) -> Iterator[SharedWatermarks]:
+    """Make the watermarks of a Broker with an empty log, below a short directory."""
+    values = InitialWatermarks(0, 0, 0, 0, 0, 0)
+    path = directory / "watermarks"
+    store_id = UUID(STORE_ID)
+    with make_shared_watermarks(path, store_id, epoch_min=EPOCH, values=values) as made:
+        yield made
+
+
+async def attached(client: Client) -> Client:
+    """Return the client when its service is attached."""
+    client.keep_attached()
     await client.wait_attached()
     return client
 
 
 class Events:
-    """LinkEvents that remember."""
+    """BrokerEvents that remember."""
 
     def __init__(self) -> None:
         self.dispatched_to = 0
@@ -93,9 +161,9 @@ class Events:
         self.delivered: list[DueMessage] = []
         self.retained_at: tuple[int, bool] | None = None
         self.held: list[HoldPull] = []
-        self.known = attachment()
+        self.known = attach_request()
 
-    def attachment(self) -> AttachRequest:
+    def attach_request(self) -> AttachRequest:
         return self.known
 
     def is_awaited(self) -> bool:

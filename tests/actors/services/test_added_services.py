@@ -10,17 +10,17 @@ import pytest
 
 from examples.service_plugin import StoreSizes
 from tests.actors.plans import service_plan
-from tests.actors.services.fakes import EPOCH, attachment
-from wakelog.actors.services import added_services as module
+from tests.actors.services.fakes import EPOCH, attach_request
+from wakelog.actors.services import session
 from wakelog.actors.services.added_services import (
     ENTRY_POINT_GROUP,
     VALUES_MAX,
     AddedService,
-    actor_kind,
     offered_services,
 )
-from wakelog.actors.services.broker_events import AttachRequest
-from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.services.table import load
+from wakelog.actors.transport.service_plan import ServicePlan, ServiceRow
 
 HERE = "tests.actors.services.test_added_services"
 EXAMPLE = "examples.service_plugin:StoreSizes"
@@ -34,8 +34,8 @@ class Sound:
     def __init__(self, plan: ServicePlan) -> None:
         self._plan = plan
 
-    def attach(self, attachment: AttachRequest) -> None:
-        self.log.append(f"attach {attachment.epoch}")
+    def attach(self, request: AttachRequest) -> None:
+        self.log.append(f"attach {request.epoch}")
 
     def release(self) -> None:
         self.log.append("release")
@@ -57,7 +57,7 @@ class Raising(Sound):
         self._raise("init")
         super().__init__(plan)
 
-    def attach(self, attachment: AttachRequest) -> None:
+    def attach(self, request: AttachRequest) -> None:
         self._raise("attach")
 
     def release(self) -> None:
@@ -78,17 +78,18 @@ class Wordy(Sound):
 
 @pytest.fixture(autouse=True)
 def no_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "open_logs", lambda *_: None)
+    monkeypatch.setattr(session, "open_logs", lambda *_: None)
     Sound.log.clear()
 
 
 def service_of(directory: Path, target: str) -> AddedService:
     plan = service_plan(directory, in_one_process=False)
-    plan = msgspec.structs.replace(plan, added_services={"it": target})
+    row = ServiceRow(actor_name="It", service="unused:here", core=target)
+    plan = msgspec.structs.replace(plan, added_services={"it": row})
     return AddedService(plan.to_builtins(), "it")
 
 
-KNOWN = dict(msgspec.to_builtins(attachment()))
+KNOWN = dict(msgspec.to_builtins(attach_request()))
 
 
 def test_a_core_has_the_life_of_its_broker(tmp_path: Path) -> None:
@@ -146,12 +147,16 @@ def point(name: str, value: str = EXAMPLE) -> EntryPoint:
 def test_names_that_cannot_be_are_left_out() -> None:
     names = ["store_sizes", "flush", "broker", "name_server", "../x", "Upper", "sound"]
     offered = offered_services([*map(point, names), point("sound", "json:dumps")])
-    assert offered == {"sound": EXAMPLE, "store_sizes": EXAMPLE}
+    assert {name: row.core for name, row in offered.items()} == {
+        "sound": EXAMPLE,
+        "store_sizes": EXAMPLE,
+    }
     assert offered_services() == {}
 
 
 def test_an_actor_is_called_as_ours_are() -> None:
-    assert actor_kind("store_sizes") == "StoreSizes"
+    [row] = offered_services([point("store_sizes")]).values()
+    assert row.actor_name == "StoreSizes" and load(row.service) is AddedService
 
 
 def test_the_example_says_what_the_store_takes(tmp_path: Path) -> None:
@@ -160,7 +165,7 @@ def test_the_example_says_what_the_store_takes(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "0").write_bytes(b"x" * 10_000)
     core = StoreSizes(plan)
-    core.attach(attachment())
+    core.attach(attach_request())
     values = core.statistics()
     assert values["epoch"] == EPOCH
     assert values["commitlog"] >= 10_000

@@ -1,4 +1,4 @@
-"""All lines together: what crosses with each transport, and what lost notifications cost."""
+"""All services together: what crosses with each transport, and what lost notifications cost."""
 
 import asyncio
 import time
@@ -10,6 +10,8 @@ from tests.actors.bounded import run
 from tests.actors.client import records
 from tests.actors.deployments import wait_until
 from tests.actors.notified_broker import NotifiedBroker, notified_broker
+from wakelog.actors.services.flush_client import FlushClient
+from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.transport.notifications import NO_FAULTS, NotificationFaults
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.broker.housekeeping import ROUND_MS_MIN
@@ -29,8 +31,8 @@ FAULTS = [
 @pytest.fixture(autouse=True)
 def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for lost notifications ten times as often, so that what they cost is a tenth."""
-    monkeypatch.setattr("wakelog.actors.services.by_notification.RECHECK_SECONDS", 0.1)
-    monkeypatch.setattr("wakelog.actors.services.flush_client.STALL_SECONDS", 0.05)
+    monkeypatch.setattr(ReputClient, "recheck_seconds", 0.1)
+    monkeypatch.setattr(FlushClient, "stall_seconds", 0.05)
     monkeypatch.setattr("wakelog.broker.housekeeping.LOOK_AFTER_HELD_MS", 100)
     monkeypatch.setattr("wakelog.broker.housekeeping.ROUND_MS_MIN", 500)
 
@@ -63,7 +65,7 @@ def test_lost_notifications_and_notes_cost_time_and_nothing_else(
             # A pull that nobody wakes is looked after by the broker, round after round.
             assert seconds < 10
             if faults.drop_every in (1, 2):
-                assert running.links()["notifications"]["dropped"]
+                assert running.service_statistics()["notifications"]["dropped"]
 
     run(main)
 
@@ -111,7 +113,9 @@ def test_every_kind_of_work_crosses_by_reference(
             if transport is Transport.REFERENCES:
                 by_call |= {"dispatch", "wake", "hold", "flush"}
             await wait_until(
-                lambda: all(running.links()["references"].get(kind) for kind in by_call),
+                lambda: all(
+                    running.service_statistics()["references"].get(kind) for kind in by_call
+                ),
                 f"a call for each of {by_call}",
             )
 
@@ -124,9 +128,9 @@ def test_with_notifications_the_hot_path_makes_no_calls(
     async def main() -> None:
         async with notified_broker(short_path, monkeypatch) as running:
             await exchange(running, 20)
-            references = running.links()["references"]
+            references = running.service_statistics()["references"]
             assert not {"dispatch", "wake", "hold", "flush"} & set(references)
-            assert running.links()["notifications"]["sent"] >= 20
+            assert running.service_statistics()["notifications"]["sent"] >= 20
 
     run(main)
 
@@ -138,9 +142,9 @@ def test_a_service_that_lost_everything_is_attached_again(
     async def main() -> None:
         async with notified_broker(short_path, monkeypatch) as running:
             await exchange(running, 3)
-            client = running.broker._links._neighbours[service]
+            client = running.client_of(service)
             running.services[service].release()
-            client.lose()
+            client.mark_lost()
             await wait_until(lambda: client.attached_count == 2, "the second attachment")
             held = asyncio.ensure_future(running.client.pull("t", 3, hold_ms=15_000))
             await running.client.send("t", b"after")
@@ -157,14 +161,14 @@ def test_a_pull_that_was_held_while_pull_hold_was_away_is_woken_when_it_is_back(
     async def main() -> None:
         async with notified_broker(short_path, monkeypatch) as running:
             await exchange(running, 1)
-            client = running.broker._links._neighbours["pull_hold"]
+            client = running.client_of("pull_hold")
             running.services["pull_hold"].release()
             held = asyncio.ensure_future(running.client.pull("t", 1, hold_ms=15_000))
             await wait_until(lambda: len(running.broker.held_notes()) == 1, "the pull held")
             await running.client.send("t", b"after")
             await wait_until(lambda: _readable(running, 2), "the message")
             assert not held.done()
-            client.lose()
+            client.mark_lost()
             async with asyncio.timeout(ROUND_MS_MIN / 2_000):
                 assert [record.body for record in records(await held)] == [b"after"]
 

@@ -1,15 +1,20 @@
-"""Commit's shell: copies what it is told, as often as it is told."""
+"""Commit: copies pieces as often as asked; its client has buffers copied in time."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.actors.bounded import run
 from tests.actors.plans import service_plan
-from tests.actors.services.fakes import EPOCH
+from tests.actors.services.fakes import EPOCH, Events, FakeCalls, attached, broker_context
 from tests.actors.stores import known_of, open_plan_store
-from wakelog.actors.services.commit import CommitService
+from tests.fakes.logs import draft, open_log, small_config
+from wakelog.actors.services.commit import CommitClient, CommitService, copy_piece
 from wakelog.actors.services.session import Refused
 from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.log.transient_pool import TransientPool
 
 
@@ -21,12 +26,12 @@ def test_pieces_are_copied_and_copying_again_changes_nothing(tmp_path: Path) -> 
     segment = tmp_path / "segment"
     segment.write_bytes(bytes(10))
     plan = service_plan(tmp_path)
-    service = CommitService(plan.to_builtins())
+    service = CommitService(plan.to_builtins(), "commit")
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
         pieces = [(buffer.path, 100, 102, 105, str(segment))]
-        assert service.commit(EPOCH, pieces) is None
-        assert service.commit(EPOCH, pieces) is None
+        assert service.call(EPOCH, "commit", pieces) is None
+        assert service.call(EPOCH, "commit", pieces) is None
         assert segment.read_bytes() == b"\0\x00234" + bytes(5)
         assert service.statistics() == {"copied_bytes": 6, "failed_count": 0}
         service.release()
@@ -35,13 +40,100 @@ def test_pieces_are_copied_and_copying_again_changes_nothing(tmp_path: Path) -> 
 
 def test_why_a_copy_failed_is_returned(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
-    service = CommitService(plan.to_builtins())
+    service = CommitService(plan.to_builtins(), "commit")
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
-        refusal = service.commit(EPOCH, [(str(tmp_path / "none"), 0, 0, 1, str(tmp_path / "s"))])
+        refusal = service.call(
+            EPOCH, "commit", [(str(tmp_path / "none"), 0, 0, 1, str(tmp_path / "s"))]
+        )
         assert refusal is not None and "No such file" in refusal
         with pytest.raises(Refused):
-            service.commit(EPOCH - 1, [])
+            service.call(EPOCH - 1, "commit", [])
         service.release()
         with pytest.raises(Refused):
-            service.commit(EPOCH, [])
+            service.call(EPOCH, "commit", [])
+
+
+class Harness:
+    """A log that writes to a pool, and a client that commits it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.fs = RealFileSystem()
+        config = small_config(
+            store_path_root=str(directory / "store"),
+            transient_store_pool_enable=True,
+            commit_interval_commit_log_ms=1,
+        )
+        self.pool = TransientPool(self.fs, str(directory / "pool"), count=2, segment_bytes=4096)
+        self.log: CommitLog = open_log(self.fs, config, pool=self.pool)
+        self.events = Events()
+        self.refusal: str | None = None
+        self.calls = FakeCalls(commit=self.commit)
+
+    def commit(self, epoch: int, pieces: list[tuple[Any, ...]]) -> str | None:
+        assert epoch == EPOCH
+        if self.refusal is None:
+            for piece in pieces:
+                copy_piece(self.fs, piece)
+        return self.refusal
+
+    async def start(self, *, is_attached: bool) -> None:
+        context = broker_context(
+            self.events,
+            fs=self.fs,
+            log_files=self.log.files,
+            transient_pool=self.pool,
+            commitIntervalCommitLog=1,
+        )
+        self.client = CommitClient("commit", self.calls, context)
+        if is_attached:
+            await attached(self.client)
+
+    def put(self, body: bytes) -> int:
+        self.log.append(draft(body), 1)
+        end = self.log.write_pending()
+        self.client.note_appended(end)
+        return end
+
+    async def wait_committed(self, end: int) -> None:
+        while self.events.committed_to < end:
+            await asyncio.sleep(0.001)
+        assert self.log.committed_offset >= end
+
+    async def stop(self) -> None:
+        await self.client.stop_work()
+        await self.client.stop()
+        self.log.close()
+        self.pool.close()
+
+
+@pytest.mark.parametrize("is_attached", [True, False])
+def test_what_is_in_a_buffer_reaches_its_segment(tmp_path: Path, is_attached: bool) -> None:
+    async def main() -> None:
+        harness = Harness(tmp_path)
+        await harness.start(is_attached=is_attached)
+        for index in range(8):
+            end = harness.put(b"%d" % index * 1000)
+            await harness.wait_committed(end)
+        segment = harness.log.files.files[0]
+        assert b"0" * 1000 in segment.read(0, 4096)
+        assert (harness.client.own_count == 0) == is_attached
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_copy_that_failed_is_made_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        harness = Harness(tmp_path)
+        harness.refusal = "no space"
+        await harness.start(is_attached=True)
+        end = harness.put(b"x" * 1000)
+        while len(harness.calls.called("commit")) < 2:
+            await asyncio.sleep(0.001)
+        assert harness.events.committed_to == 0
+        harness.refusal = None
+        await harness.wait_committed(end)
+        await harness.stop()
+
+    run(main)

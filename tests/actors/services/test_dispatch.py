@@ -10,8 +10,8 @@ import pytest
 from tests.actors.plans import service_plan
 from tests.actors.stores import fill, known_of, open_plan_store
 from wakelog.actors.services import dispatch as dispatch_module
-from wakelog.actors.services.broker_events import AttachRequest
 from wakelog.actors.services.dispatch import SWITCH_SECONDS, Dispatch, KernelLoading
+from wakelog.actors.services.session import AttachRequest
 from wakelog.dispatchers.reput import FlushJob
 from wakelog.storage.durability.checkpoint import decode_checkpoint
 from wakelog.storage.durability.dispatched import read_dispatched

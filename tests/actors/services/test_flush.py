@@ -16,7 +16,7 @@ from tests.actors.stores import fill, known_of, open_plan_store
 from wakelog.actors.services.flush import FlushOutcome, FlushRequest, FlushService, descriptor_path
 from wakelog.actors.services.session import Refused
 from wakelog.actors.transport.descriptors import send_descriptors
-from wakelog.actors.transport.notifications import NotificationSender, NotificationSocket
+from wakelog.actors.transport.notifications import NotificationSocket, Notifier
 from wakelog.actors.transport.service_plan import ServicePlan, Transport
 from wakelog.actors.transport.shared_watermarks import (
     InitialWatermarks,
@@ -40,13 +40,13 @@ def sync(service: FlushService, end: int, *, force: bool = True, flushed: int = 
     request = FlushRequest(
         flushed=flushed, committed=end, appended=end, stored_ms=1_000, force=force
     )
-    answer: Any = service.sync(EPOCH, dict(msgspec.to_builtins(request)))
+    answer: Any = service.call(EPOCH, "sync", dict(msgspec.to_builtins(request)))
     return msgspec.convert(answer, FlushOutcome)
 
 
 def test_a_call_syncs_and_writes_the_checkpoint(short_path: Path) -> None:
     plan = service_plan(short_path)
-    service = FlushService(plan.to_builtins())
+    service = FlushService(plan.to_builtins(), "flush")
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
         end = fill(store, 3)
@@ -61,7 +61,7 @@ def test_a_call_syncs_and_writes_the_checkpoint(short_path: Path) -> None:
 
 def test_the_watermark_lags_behind_rather_than_costing_a_sync_each_time(short_path: Path) -> None:
     plan = service_plan(short_path)
-    service = FlushService(plan.to_builtins())
+    service = FlushService(plan.to_builtins(), "flush")
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
         begin = read_mark(RealFileSystem(), plan.settings.store.paths.watermark).sequence
@@ -84,7 +84,7 @@ def test_a_watermark_that_cannot_be_written_stops_no_flush(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = service_plan(short_path)
-    service = FlushService(plan.to_builtins())
+    service = FlushService(plan.to_builtins(), "flush")
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
         end = fill(store, 3)
@@ -104,7 +104,7 @@ def test_a_watermark_that_cannot_be_written_stops_no_flush(
 
 def test_without_a_descriptor_nothing_is_flushed_and_that_is_said(short_path: Path) -> None:
     plan = service_plan(short_path)
-    service = FlushService(plan.to_builtins())
+    service = FlushService(plan.to_builtins(), "flush")
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
         end = fill(store, 3)
@@ -116,7 +116,7 @@ def test_without_a_descriptor_nothing_is_flushed_and_that_is_said(short_path: Pa
 
 def test_a_flush_reaches_over_the_end_of_a_segment(short_path: Path) -> None:
     plan = service_plan(short_path)
-    service = FlushService(plan.to_builtins())
+    service = FlushService(plan.to_builtins(), "flush")
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
         end = 0
@@ -129,7 +129,7 @@ def test_a_flush_reaches_over_the_end_of_a_segment(short_path: Path) -> None:
 
 def test_what_the_broker_made_durable_needs_no_descriptor(short_path: Path) -> None:
     plan = service_plan(short_path)
-    service = FlushService(plan.to_builtins())
+    service = FlushService(plan.to_builtins(), "flush")
     with open_plan_store(plan) as store:
         assert service.attach(known_of(store))["flushed"] == 0
         while (flushed := fill(store, 50)) < SEGMENT_BYTES:
@@ -145,7 +145,7 @@ def test_what_the_broker_made_durable_needs_no_descriptor(short_path: Path) -> N
 
 def test_an_asynchronous_flush_waits_for_enough(short_path: Path) -> None:
     plan = service_plan(short_path)
-    service = FlushService(plan.to_builtins())
+    service = FlushService(plan.to_builtins(), "flush")
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
         end = fill(store, 3)
@@ -159,7 +159,7 @@ def test_a_failed_sync_is_told_and_never_made_good(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = service_plan(short_path)
-    service = FlushService(plan.to_builtins())
+    service = FlushService(plan.to_builtins(), "flush")
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
         end = fill(store, 3)
@@ -179,7 +179,7 @@ def test_a_failed_sync_is_told_and_never_made_good(
 
 def test_a_call_that_is_not_for_it_is_refused(short_path: Path) -> None:
     plan = service_plan(short_path)
-    service = FlushService(plan.to_builtins())
+    service = FlushService(plan.to_builtins(), "flush")
     with pytest.raises(Refused):
         sync(service, 0)
     with open_plan_store(plan) as store:
@@ -204,7 +204,7 @@ def test_with_notifications_the_word_moves_and_the_broker_hears(
     )
 
     async def main() -> None:
-        service = FlushService(plan.to_builtins())
+        service = FlushService(plan.to_builtins(), "flush")
         with open_plan_store(plan) as store:
             values = InitialWatermarks(0, 0, 0, 0, 0, 0)
             page = make_shared_watermarks(
@@ -216,7 +216,7 @@ def test_with_notifications_the_word_moves_and_the_broker_hears(
             send(plan, store)
             page.set(SharedWatermark.APPENDED, end)
             page.set(SharedWatermark.COMMITTED, end)
-            sender = NotificationSender(plan.socket_path("flush"))
+            sender = Notifier(plan.socket_path("flush"))
             if flush_disk_type == "SYNC_FLUSH":
                 sender.notify()
             async with asyncio.timeout(10):

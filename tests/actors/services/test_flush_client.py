@@ -9,19 +9,20 @@ import msgspec
 import pytest
 
 from tests.actors.bounded import run
-from tests.actors.services.fakes import EPOCH, Events, FakeCalls, attached_client
+from tests.actors.services.fakes import (
+    EPOCH,
+    Events,
+    FakeCalls,
+    attached,
+    broker_context,
+    shared_watermarks,
+)
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.actors.services import flush_client
 from wakelog.actors.services.flush import FlushOutcome
-from wakelog.actors.services.flush_client import BellFlush, OwnSync, ReferenceFlush
-from wakelog.actors.transport.notifications import NotificationSender, NotificationSocket, Notifier
-from wakelog.actors.transport.service_client import ServiceClient
-from wakelog.actors.transport.shared_watermarks import (
-    InitialWatermarks,
-    SharedWatermark,
-    SharedWatermarks,
-    make_shared_watermarks,
-)
+from wakelog.actors.services.flush_client import FlushClient, OwnSync
+from wakelog.actors.transport.notifications import NotificationSocket
+from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 
 SEGMENT_BYTES = 4096
@@ -41,7 +42,7 @@ class FakeFlush(FakeCalls):
 
 
 class Harness:
-    """A line over a log of two segments in memory."""
+    """The client of a Flush, and a log of two segments in memory."""
 
     def __init__(self, directory: Path) -> None:
         self.fs = MemoryFileSystem()
@@ -50,6 +51,7 @@ class Harness:
         self.directory = directory
         self.files = MappedFileQueue(self.fs, ["/log"], SEGMENT_BYTES)
         self.fs.make_directories("/log")
+        self.shared: SharedWatermarks | None = None
         self.add_segment(0)
 
     def add_segment(self, start_offset: int) -> None:
@@ -59,32 +61,32 @@ class Harness:
         self.fs.close(fd)
         self.files.add(path, start_offset)
 
-    async def start(self, *, attached: bool = True, interval: float | None = None) -> None:
-        if attached:
-            self.client = await attached_client(self.flush)
-        else:
-            self.client = ServiceClient("flush", self.flush, dict)
-        self.line = ReferenceFlush(
-            self.client,
-            OwnSync(self.fs, self.files),
+    async def start(self, *, is_attached: bool = True, interval_ms: int = 3_600_000) -> None:
+        self.context = broker_context(
             self.events,
-            epoch=EPOCH,
-            flushed=0,
-            descriptor_path=self.directory / "fds",
-            interval_seconds=interval,
+            directory=self.directory,
+            fs=self.fs,
+            log_files=self.files,
+            watermarks=self.shared,
+            flushIntervalCommitLog=interval_ms,
         )
+        self.client = FlushClient("flush", self.flush, self.context)
+        if is_attached:
+            await attached(self.client)
 
     def append(self, end: int) -> None:
-        self.line.appended(appended=end, committed=end, stored_ms=1)
+        self.client.note_appended(appended=end, committed=end, stored_ms=1)
 
     async def wait_flushed(self, end: int) -> None:
         while self.events.flushed_to < end:
             await asyncio.sleep(0)
 
     async def stop(self) -> None:
-        await self.line.stop()
+        await self.client.stop_work()
         await self.client.stop()
-        self.line.close()
+        self.client.close()
+        for notifier in self.context.notifiers:
+            notifier.close()
 
 
 @pytest.fixture
@@ -96,9 +98,9 @@ def test_flush_is_asked_and_believed(harness: Harness) -> None:
     async def main() -> None:
         await harness.start()
         harness.append(100)
-        harness.line.want()
+        harness.client.request_sync()
         await harness.wait_flushed(100)
-        assert harness.line.own_count == 0 and harness.fs.calls["datasync"] == 0
+        assert harness.client.own_count == 0 and harness.fs.calls["datasync"] == 0
         [(_, request)] = harness.flush.called("sync")
         assert request == {
             "flushed": 0,
@@ -114,34 +116,32 @@ def test_flush_is_asked_and_believed(harness: Harness) -> None:
 
 def test_without_flush_the_broker_syncs_by_itself(harness: Harness) -> None:
     async def main() -> None:
-        await harness.start(attached=False)
+        await harness.start(is_attached=False)
         harness.append(100)
-        harness.line.want()
+        harness.client.request_sync()
         await harness.wait_flushed(100)
         harness.add_segment(SEGMENT_BYTES)
         harness.append(SEGMENT_BYTES + 10)
-        harness.line.want()
+        harness.client.request_sync()
         await harness.wait_flushed(SEGMENT_BYTES + 10)
-        assert harness.line.own_count == 2 and harness.fs.calls["datasync"] == 3
+        assert harness.client.own_count == 2 and harness.fs.calls["datasync"] == 3
         await harness.stop()
 
     run(main)
 
 
-def test_a_flush_that_hangs_is_not_waited_for(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(flush_client, "STALL_SECONDS", 0.01)
+def test_a_flush_that_hangs_is_not_waited_for(harness: Harness) -> None:
 
     async def main() -> None:
         await harness.start()
+        harness.client.stall_seconds = 0.01
         harness.flush.hanging.add("sync")
         for end in (100, 200):
             harness.append(end)
-            harness.line.want()
+            harness.client.request_sync()
             await harness.wait_flushed(end)
         # The second time it is known to hang, and not asked again.
-        assert len(harness.flush.called("sync")) == 1 and harness.line.own_count == 2
+        assert len(harness.flush.called("sync")) == 1 and harness.client.own_count == 2
         await harness.stop()
 
     run(main)
@@ -152,15 +152,15 @@ def test_a_failed_sync_is_told_once_and_nothing_is_flushed_after_it(harness: Har
         await harness.start()
         harness.flush.outcome = FlushOutcome(0, "sync of segment 0 failed", 1 << 40)
         harness.append(100)
-        harness.line.want()
+        harness.client.request_sync()
         while harness.events.failure is None:
             await asyncio.sleep(0)
         harness.flush.outcome = None
         harness.append(200)
-        harness.line.want()
+        harness.client.request_sync()
         for _ in range(20):
             await asyncio.sleep(0)
-        harness.line.took(200)  # a notification that comes late
+        harness.client.note_flushed(200)  # a notification that comes late
         assert harness.events.flushed_to == 0
         await harness.stop()
 
@@ -169,10 +169,10 @@ def test_a_failed_sync_is_told_once_and_nothing_is_flushed_after_it(harness: Har
 
 def test_a_sync_of_the_brokers_own_that_fails_is_a_failure(harness: Harness) -> None:
     async def main() -> None:
-        await harness.start(attached=False)
+        await harness.start(is_attached=False)
         harness.fs.fail("datasync", number=errno.EIO)
         harness.append(100)
-        harness.line.want()
+        harness.client.request_sync()
         while harness.events.failure is None:
             await asyncio.sleep(0)
         assert harness.events.flushed_to == 0
@@ -183,7 +183,7 @@ def test_a_sync_of_the_brokers_own_that_fails_is_a_failure(harness: Harness) -> 
 
 def test_a_timed_flush_comes_without_being_wanted(harness: Harness) -> None:
     async def main() -> None:
-        await harness.start(interval=0.01)
+        await harness.start(interval_ms=10)
         harness.append(100)
         await harness.wait_flushed(100)
         assert [request["force"] for _, request in harness.flush.called("sync")] == [False]
@@ -192,22 +192,20 @@ def test_a_timed_flush_comes_without_being_wanted(harness: Harness) -> None:
     run(main)
 
 
-def test_a_flush_that_has_something_to_note_is_asked_again(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flush_that_has_something_to_note_is_asked_again(harness: Harness) -> None:
     """Nothing else may come for long: who reads the files would not see the last messages."""
-    monkeypatch.setattr(flush_client, "CHECKPOINT_MS", 10)
 
     async def main() -> None:
-        await harness.start(interval=0.01)
+        await harness.start(interval_ms=10)
+        harness.client.note_seconds = 0.01
         harness.flush.outcome = FlushOutcome(100, None, 1 << 40, noted=False)
         harness.append(100)
-        harness.line.want()
+        harness.client.request_sync()
         await harness.wait_flushed(100)
         while len(harness.flush.called("sync")) < 4:
             await asyncio.sleep(0.001)
         harness.flush.outcome = None
-        while not harness.line._noted:
+        while not harness.client._is_noted:
             await asyncio.sleep(0.001)
         forced = [request["force"] for _, request in harness.flush.called("sync")]
         assert forced[0] and not any(forced[1:])
@@ -220,14 +218,14 @@ def test_descriptors_are_sent_again_to_a_flush_that_lacks_them(harness: Harness)
     async def main() -> None:
         await harness.start()
         sent: list[int] = []
-        harness.line.send_descriptors = lambda begin=None: sent.append(1)  # type: ignore[method-assign]
+        harness.client.send_descriptors = lambda begin=None: sent.append(1)  # type: ignore[method-assign]
         harness.append(100)
         harness.flush.outcome = FlushOutcome(0, None, 0)
-        harness.line.want()
+        harness.client.request_sync()
         while len(sent) < 2:
             await asyncio.sleep(0)
         harness.flush.outcome = None
-        harness.line.want()
+        harness.client.request_sync()
         await harness.wait_flushed(100)
         await harness.stop()
 
@@ -246,20 +244,20 @@ def test_a_flush_that_was_away_while_the_log_rolled_is_told(
     monkeypatch.setattr(flush_client, "send_descriptors", send)
 
     async def main() -> None:
-        await harness.start(attached=False)
+        await harness.start(is_attached=False)
         harness.append(100)
         harness.add_segment(SEGMENT_BYTES)
         end = SEGMENT_BYTES + 10
         harness.append(end)
-        harness.line.want()
+        harness.client.request_sync()
         await harness.wait_flushed(end)
-        harness.client.keep()
+        harness.client.keep_attached()
         await harness.client.wait_attached()
         # It was attached with what the Broker knew before the log rolled.
-        harness.line.attached(100)
+        harness.client.on_attached({"flushed": 100})
         assert sent[-1] == [0, SEGMENT_BYTES]
         harness.append(end + 10)
-        harness.line.want()
+        harness.client.request_sync()
         await harness.wait_flushed(end + 10)
         assert harness.flush.called("sync")[-1][1]["flushed"] == end
         await harness.stop()
@@ -281,51 +279,44 @@ def test_descriptions_of_durable_segments_are_let_go(harness: Harness) -> None:
     assert harness.fs.descriptor_count == 0
 
 
-class BellHarness(Harness):
-    """The same with notifications; `notification` is Flush's end."""
+class NotifiedHarness(Harness):
+    """The same with notifications; `receiver` is Flush's end."""
 
     async def start(self, **options: Any) -> None:
+        self._made = shared_watermarks(self.directory)
+        self.shared = self._made.__enter__()
+        self.receiver = NotificationSocket(self.directory / "flush.socket")
         await super().start(**options)
-        values = InitialWatermarks(0, 0, 0, 0, 0, 0)
-        from uuid import UUID
 
-        self.page: SharedWatermarks = make_shared_watermarks(
-            self.directory / "words", UUID(int=1), epoch_min=1, values=values
-        )
-        self.notification = NotificationSocket(self.directory / "notification")
-        loop = asyncio.get_running_loop()
-        sender = Notifier(NotificationSender(self.directory / "notification"), loop)
-        self.sender = sender
-        self.notifications = BellFlush(
-            self.line, self.page, sender, lambda: self.client.is_attached
-        )
+    def watermark(self, name: SharedWatermark) -> int:
+        assert self.shared is not None
+        return self.shared.get(name)
 
-    def append(self, end: int) -> None:
-        self.notifications.appended(appended=end, committed=end, stored_ms=1)
+    def set_flushed(self, end: int) -> None:
+        assert self.shared is not None
+        self.shared.set(SharedWatermark.FLUSHED, end)
 
     async def stop(self) -> None:
-        self.notifications.stop_timer()
-        self.sender.close()
-        self.notification.close()
-        self.page.close()
         await super().stop()
+        self.receiver.close()
+        self._made.__exit__(None, None, None)
 
 
 def test_a_notifications_is_answered_by_a_word(short_path: Path) -> None:
-    harness = BellHarness(short_path)
+    harness = NotifiedHarness(short_path)
 
     async def main() -> None:
         await harness.start()
         harness.append(100)
         assert (
-            harness.page.get(SharedWatermark.APPENDED)
-            == harness.page.get(SharedWatermark.COMMITTED)
+            harness.watermark(SharedWatermark.APPENDED)
+            == harness.watermark(SharedWatermark.COMMITTED)
             == 100
         )
-        harness.notifications.want()
-        assert harness.notification.drain() == [] and harness.notification.received_count == 1
-        harness.page.set(SharedWatermark.FLUSHED, 100)
-        harness.notifications.look()
+        harness.client.request_sync()
+        assert harness.receiver.drain() == [] and harness.receiver.received_count == 1
+        harness.set_flushed(100)
+        harness.client.read_flushed()
         assert harness.events.flushed_to == 100
         assert harness.flush.called("sync") == []
         await harness.stop()
@@ -333,16 +324,14 @@ def test_a_notifications_is_answered_by_a_word(short_path: Path) -> None:
     run(main)
 
 
-def test_a_notifications_that_brings_nothing_is_followed_by_a_call(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(flush_client, "STALL_SECONDS", 0.01)
-    harness = BellHarness(short_path)
+def test_a_notifications_that_brings_nothing_is_followed_by_a_call(short_path: Path) -> None:
+    harness = NotifiedHarness(short_path)
 
     async def main() -> None:
         await harness.start()
+        harness.client.stall_seconds = 0.01
         harness.append(100)
-        harness.notifications.want()
+        harness.client.request_sync()
         await harness.wait_flushed(100)
         assert len(harness.flush.called("sync")) == 1
         await harness.stop()
@@ -350,54 +339,52 @@ def test_a_notifications_that_brings_nothing_is_followed_by_a_call(
     run(main)
 
 
-def test_who_was_rung_for_is_answered_at_once_when_flush_dies(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(flush_client, "STALL_SECONDS", 1e6)
-    harness = BellHarness(short_path)
+def test_who_was_rung_for_is_answered_at_once_when_flush_dies(short_path: Path) -> None:
+    harness = NotifiedHarness(short_path)
 
     async def main() -> None:
         await harness.start()
+        harness.client.stall_seconds = 1e6
         harness.append(100)
-        harness.notifications.want()
+        harness.client.request_sync()
         await harness.client.stop()
-        harness.notifications.lost()
+        harness.client.on_lost()
         await harness.wait_flushed(100)
-        assert harness.line.own_count == 1
+        assert harness.client.own_count == 1
         await harness.stop()
 
     run(main)
 
 
 def test_who_waits_for_nothing_needs_no_sync_when_flush_dies(short_path: Path) -> None:
-    harness = BellHarness(short_path)
+    harness = NotifiedHarness(short_path)
 
     async def main() -> None:
         await harness.start()
         harness.append(100)
-        harness.notifications.want()
-        harness.page.set(SharedWatermark.FLUSHED, 100)
+        harness.client.request_sync()
+        harness.set_flushed(100)
         await harness.client.stop()
-        harness.notifications.lost()
+        harness.client.on_lost()
         assert harness.events.flushed_to == 100
         await harness.stop()
-        assert harness.line.own_count == 0
+        assert harness.client.own_count == 0
 
     run(main)
 
 
 def test_a_timed_flush_whose_notifications_is_lost_is_noticed_and_not_repeated(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch
+    short_path: Path,
 ) -> None:
-    monkeypatch.setattr(flush_client, "STALL_SECONDS", 0.01)
-    harness = BellHarness(short_path)
+    harness = NotifiedHarness(short_path)
 
     async def main() -> None:
         await harness.start()
+        harness.client.stall_seconds = 0.01
         harness.append(100)
         await asyncio.sleep(0.05)
         assert harness.events.flushed_to == 0
-        harness.page.set(SharedWatermark.FLUSHED, 100)
+        harness.set_flushed(100)
         await harness.wait_flushed(100)
         assert harness.flush.called("sync") == []
         await harness.stop()
@@ -406,13 +393,46 @@ def test_a_timed_flush_whose_notifications_is_lost_is_noticed_and_not_repeated(
 
 
 def test_a_store_time_that_falls_is_not_stored(short_path: Path) -> None:
-    harness = BellHarness(short_path)
+    harness = NotifiedHarness(short_path)
 
     async def main() -> None:
         await harness.start()
-        harness.notifications.appended(appended=10, committed=10, stored_ms=50)
-        harness.notifications.appended(appended=20, committed=20, stored_ms=40)
-        assert harness.page.get(SharedWatermark.STORED_MS) == 50
+        harness.client.note_appended(appended=10, committed=10, stored_ms=50)
+        harness.client.note_appended(appended=20, committed=20, stored_ms=40)
+        assert harness.watermark(SharedWatermark.STORED_MS) == 50
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_small_last_message_is_flushed_without_a_request(harness: Harness) -> None:
+    """Flush does not flush a few bytes at once; nothing else may come, so it is asked again."""
+
+    async def main() -> None:
+        await harness.start(interval_ms=10)
+        harness.flush.outcome = FlushOutcome(0, None, 1 << 40)
+        harness.append(100)
+        while len(harness.flush.called("sync")) < 3:
+            await asyncio.sleep(0.001)
+        harness.flush.outcome = None
+        await harness.wait_flushed(100)
+        assert not any(request["force"] for _, request in harness.flush.called("sync"))
+        asked_count = len(harness.flush.called("sync"))
+        await asyncio.sleep(0.05)
+        assert len(harness.flush.called("sync")) == asked_count, "an idle broker asks for nothing"
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_timed_flush_comes_when_flush_is_attached_later(harness: Harness) -> None:
+    async def main() -> None:
+        await harness.start(is_attached=False, interval_ms=10)
+        harness.append(100)
+        await asyncio.sleep(0.03)
+        assert harness.events.flushed_to == 0 and harness.client.own_count == 0
+        await attached(harness.client)
+        await harness.wait_flushed(100)
         await harness.stop()
 
     run(main)

@@ -1,7 +1,8 @@
-"""Reput's shell: dispatches on calls or on notifications, and leaves its files durable."""
+"""Reput: dispatches on calls or notifications, leaves its files durable; and its client."""
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,24 @@ from uuid import UUID
 
 import pytest
 
+from tests.actors.bounded import run
 from tests.actors.plans import service_plan
-from tests.actors.services.fakes import EPOCH, STORE_ID
+from tests.actors.services.fakes import (
+    EPOCH,
+    STORE_ID,
+    Events,
+    FakeCalls,
+    attached,
+    broker_context,
+    shared_watermarks,
+)
 from tests.actors.stores import fill, known_of, open_plan_store
 from wakelog.actors.services import reput
-from wakelog.actors.services.pull_hold import HoldNote
-from wakelog.actors.services.reput import ReputService
-from wakelog.actors.services.session import LockByte, Refused
-from wakelog.actors.transport.notifications import NotificationSender, NotificationSocket
+from wakelog.actors.services.pull_hold import HoldNote, PullHoldClient
+from wakelog.actors.services.reput import ReputClient, ReputService
+from wakelog.actors.services.session import Refused
+from wakelog.actors.services.table import lock_bytes
+from wakelog.actors.transport.notifications import NotificationSocket, Notifier
 from wakelog.actors.transport.service_plan import ServicePlan, Transport
 from wakelog.actors.transport.shared_watermarks import (
     InitialWatermarks,
@@ -24,6 +35,8 @@ from wakelog.actors.transport.shared_watermarks import (
     SharedWatermarks,
     make_shared_watermarks,
 )
+from wakelog.broker.decision import HoldPull
+from wakelog.dispatchers.reput import Arrival
 from wakelog.storage.durability.marks import FailedSyncMark
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreFull
@@ -60,11 +73,11 @@ def make_readable(page: SharedWatermarks, end: int) -> None:
 
 def test_a_step_dispatches_what_is_readable_and_says_what_arrived(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
-    service = ReputService(plan.to_builtins())
+    service = ReputService(plan.to_builtins(), "reput")
     with open_plan_store(plan) as store:
         assert service.attach(known_of(store))["position"] == 0
         end = fill(store, 3)
-        (dispatched, arrivals_count, more), arrivals = service.step(EPOCH, end)
+        (dispatched, arrivals_count, more), arrivals = service.call(EPOCH, "step", end)
         assert (dispatched, arrivals_count, more) == (end, 3, False)
         assert [(topic, offset) for topic, _, offset, *_ in arrivals] == [
             ("TopicTest", 1),
@@ -73,37 +86,57 @@ def test_a_step_dispatches_what_is_readable_and_says_what_arrived(tmp_path: Path
         ]
         store.set_dispatched(dispatched)
         assert store.max_queue_offset("TopicTest", 0) == 3
-        assert service.flush(EPOCH) == end == service.floor(EPOCH)
+        assert service.call(EPOCH, "flush") == end == service.call(EPOCH, "floor")
         service.release()
 
 
 def test_the_stores_byte_is_held_while_it_writes(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
-    service = ReputService(plan.to_builtins())
+    service = ReputService(plan.to_builtins(), "reput")
     path = plan.settings.store.paths.lock
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
         with pytest.raises(Exception, match="already running"):
-            StoreLock(service._fs, path, LockByte.REPUT)
+            StoreLock(service.fs, path, lock_bytes(plan)["reput"])
         service.release()
-        StoreLock(service._fs, path, LockByte.REPUT).release()
+        StoreLock(service.fs, path, lock_bytes(plan)["reput"]).release()
+
+
+def test_a_session_that_cannot_begin_leaves_the_stores_byte_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason must be reported again, not that another process holds the lock."""
+    plan = service_plan(tmp_path)
+    service = ReputService(plan.to_builtins(), "reput")
+
+    def refuse_levels(*_: object, **__: object) -> None:
+        raise ValueError("no such delay level")
+
+    with open_plan_store(plan) as store:
+        with monkeypatch.context() as patched:
+            patched.setattr(reput, "Dispatch", refuse_levels)
+            for _ in range(2):
+                with pytest.raises(ValueError, match="no such delay level"):
+                    service.attach(known_of(store))
+        assert service.attach(known_of(store))["position"] == 0
+        service.release()
 
 
 def test_a_reput_that_starts_anew_goes_on_where_the_word_is(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
     with open_plan_store(plan) as store:
-        first = ReputService(plan.to_builtins())
+        first = ReputService(plan.to_builtins(), "reput")
         first.attach(known_of(store))
         # Every message of a real client has a key; an index without any says nothing.
         middle = fill(store, 3, properties_text="KEYS\x01k")
-        first.step(EPOCH, middle)
+        first.call(EPOCH, "step", middle)
         first.release()
         end = fill(store, 2, begin=3, properties_text="KEYS\x01k")
-        second = ReputService(plan.to_builtins())
+        second = ReputService(plan.to_builtins(), "reput")
         known = known_of(store, dispatched=middle, dispatch_from=None)
         # At the last record at the earliest: what a dispatcher has, it takes in again unharmed.
         assert middle * 2 // 3 <= second.attach(known)["position"] <= middle
-        second.step(EPOCH, end)
+        second.call(EPOCH, "step", end)
         store.set_dispatched(end)
         assert store.max_queue_offset("TopicTest", 0) == 5
         second.release()
@@ -111,13 +144,13 @@ def test_a_reput_that_starts_anew_goes_on_where_the_word_is(tmp_path: Path) -> N
 
 def test_a_call_before_attaching_or_of_another_epoch_is_refused(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
-    service = ReputService(plan.to_builtins())
+    service = ReputService(plan.to_builtins(), "reput")
     with pytest.raises(Refused):
-        service.step(EPOCH, 0)
+        service.call(EPOCH, "step", 0)
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
         with pytest.raises(Refused):
-            service.step(EPOCH - 1, 0)
+            service.call(EPOCH - 1, "step", 0)
         service.release()
 
 
@@ -125,17 +158,16 @@ def test_a_disk_that_refuses_is_said_in_plain_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = service_plan(tmp_path)
-    service = ReputService(plan.to_builtins())
+    service = ReputService(plan.to_builtins(), "reput")
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
         end = fill(store, 1)
-        assert service._dispatch is not None
         core = service._dispatch.core
         with monkeypatch.context() as patched:
             patched.setattr(core, "step", refuse)
             with pytest.raises(Refused, match="No space left"):
-                service.step(EPOCH, end)
-        assert service.step(EPOCH, end)[0][0] == end
+                service.call(EPOCH, "step", end)
+        assert service.call(EPOCH, "step", end)[0][0] == end
         service.release()
 
 
@@ -143,16 +175,15 @@ def test_what_is_being_synced_is_waited_for_before_files_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = service_plan(tmp_path)
-    service = ReputService(plan.to_builtins())
+    service = ReputService(plan.to_builtins(), "reput")
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
         end = fill(store, 1)
-        assert service._dispatch is not None
         core = service._dispatch.core
         with monkeypatch.context() as patched:
             patched.setattr(service._dispatch._dispatchers[0], "dispatch", refuse)
             with pytest.raises(Refused, match="No space left"):
-                service.step(EPOCH, end)
+                service.call(EPOCH, "step", end)
         noted: list[str] = []
         is_waited_for = threading.Event()
 
@@ -173,7 +204,7 @@ def test_what_is_being_synced_is_waited_for_before_files_are_cut(
         monkeypatch.setattr(core, "start", start)
         service._flushing = service._syncs.submit(sync)
         try:
-            assert service.step(EPOCH, end)[0][0] == end
+            assert service.call(EPOCH, "step", end)[0][0] == end
             assert noted == ["synced", "cut"]
         finally:
             is_waited_for.set()
@@ -185,16 +216,16 @@ def test_a_flush_whose_time_comes_during_another_comes_later(
 ) -> None:
     """Else what came during a slow sync would wait for the next message to be durable."""
     plan = service_plan(tmp_path)
-    service = ReputService(plan.to_builtins())
+    service = ReputService(plan.to_builtins(), "reput")
     later: list[str] = []
     monkeypatch.setattr(service, "_flush_later", lambda: later.append("later"))
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
-        service._flush_timed()
+        service._flush_in_thread()
         assert service._flushing is not None and later == []
-        service._settle()
+        service._wait_flushed()
         service._flushing = Future()
-        service._flush_timed()
+        service._flush_in_thread()
         assert later == ["later"]
         service._flushing.set_result(None)
         service.release()
@@ -204,10 +235,10 @@ def test_a_slave_counts_puts_and_wakes_nobody(tmp_path: Path) -> None:
     with open_plan_store(service_plan(tmp_path)) as store:
         end = fill(store, 3)
     plan = service_plan(tmp_path, brokerRole="SLAVE", brokerId=1)
-    service = ReputService(plan.to_builtins())
+    service = ReputService(plan.to_builtins(), "reput")
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
-        (dispatched, arrivals_count, _), _ = service.step(EPOCH, end)
+        (dispatched, arrivals_count, _), _ = service.call(EPOCH, "step", end)
         assert (dispatched, arrivals_count) == (end, 0)
         [(count, size_bytes)] = service.statistics()["puts_by_topic"].values()
         assert count == 3 and size_bytes == end
@@ -216,15 +247,15 @@ def test_a_slave_counts_puts_and_wakes_nobody(tmp_path: Path) -> None:
 
 def test_files_of_the_log_that_is_gone_are_removed(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
-    service = ReputService(plan.to_builtins())
+    service = ReputService(plan.to_builtins(), "reput")
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
         end = fill(store, 250)
-        service.step(EPOCH, end)
+        service.call(EPOCH, "step", end)
         # Files of 100 entries: the first two hold nothing of the log's last fifth.
-        assert service.trim(EPOCH, end * 9 // 10) == 2
+        assert service.call(EPOCH, "trim", end * 9 // 10) == 2
         with pytest.raises(Refused):
-            service.trim(EPOCH + 1, end)
+            service.call(EPOCH + 1, "trim", end)
         service.release()
 
 
@@ -235,14 +266,14 @@ def test_on_a_notifications_it_dispatches_stores_the_word_and_tells_pull_hold(
     plan = notified_plan(short_path, monkeypatch, flushIntervalConsumeQueue=1)
 
     async def main() -> None:
-        service = ReputService(plan.to_builtins())
+        service = ReputService(plan.to_builtins(), "reput")
         with open_plan_store(plan) as store:
             page = page_of(plan)
             holds = NotificationSocket(plan.socket_path("pull_hold"))
             service.attach(known_of(store))
             end = fill(store, 20)
             make_readable(page, end)
-            sender = NotificationSender(plan.socket_path("reput"))
+            sender = Notifier(plan.socket_path("reput"))
             sender.notify()
             arrived: list[int] = []
             async with asyncio.timeout(10):
@@ -253,7 +284,7 @@ def test_on_a_notifications_it_dispatches_stores_the_word_and_tells_pull_hold(
                         # Whoever is woken by this note finds the queue readable.
                         assert page.get(SharedWatermark.DISPATCHED) > 0
                         arrived.append(offset)
-                while service._dispatch is None or service._dispatch.flushed < end:
+                while service._dispatch.flushed < end:
                     await asyncio.sleep(0.001)
             assert arrived == list(range(1, 21))
             assert page.get(SharedWatermark.DISPATCHED) == end
@@ -272,14 +303,14 @@ def test_after_another_broker_replaced_the_page_it_does_nothing(
     plan = notified_plan(short_path, monkeypatch)
 
     async def main() -> None:
-        service = ReputService(plan.to_builtins())
+        service = ReputService(plan.to_builtins(), "reput")
         with open_plan_store(plan) as store:
             page = page_of(plan)
             service.attach(known_of(store))
             end = fill(store, 1)
             page_of(plan).close()
             make_readable(page, end)
-            service._answer([])
+            service._on_notified([])
             assert page.get(SharedWatermark.DISPATCHED) == 0
             service.release()
             page.close()
@@ -298,7 +329,7 @@ def test_what_has_to_be_dispatched_again_is_so_without_a_bell(
             end = fill(store, 3, properties_text="KEYS\x01k")
             page = page_of(plan, end)
             FailedSyncMark(RealFileSystem(), plan.settings.store.paths).set()
-            service = ReputService(plan.to_builtins())
+            service = ReputService(plan.to_builtins(), "reput")
             known = known_of(store, committed=end, dispatched=end, dispatch_from=None)
             assert service.attach(known)["position"] == 0
             await asyncio.sleep(0)
@@ -321,12 +352,12 @@ def test_what_readers_may_have_seen_stays_when_it_is_attached_with_an_older_word
     async def main() -> None:
         with open_plan_store(plan) as store:
             page = page_of(plan)
-            service = ReputService(plan.to_builtins())
+            service = ReputService(plan.to_builtins(), "reput")
             service.attach(known_of(store))
             end = fill(store, 3, properties_text="KEYS\x01k")
             make_readable(page, end)
             older = known_of(store, dispatched=end // 3, dispatch_from=None)
-            service._answer([])
+            service._on_notified([])
             assert page.get(SharedWatermark.DISPATCHED) == end
             cut: list[int] = []
             monkeypatch.setattr(
@@ -340,3 +371,207 @@ def test_what_readers_may_have_seen_stays_when_it_is_attached_with_an_older_word
             page.close()
 
     asyncio.run(main())
+
+
+STEP_BYTES = 100
+
+
+class FakeReput(FakeCalls):
+    """Dispatches 100 bytes a step; each step is an arrival."""
+
+    def __init__(self) -> None:
+        super().__init__(step=self.step)
+        self.position = 0
+
+    def step(self, epoch: int, readable: int) -> tuple[Any, Any]:
+        assert epoch == EPOCH and readable >= self.position
+        self.position = min(readable, self.position + STEP_BYTES)
+        offset = self.position // STEP_BYTES
+        arrivals = [tuple(Arrival("topic", 0, offset, None, 0, self.position - STEP_BYTES))]
+        return (self.position, len(arrivals), self.position < readable), arrivals
+
+
+class Harness:
+    """The client of a Reput and of a PullHold that only counts."""
+
+    def __init__(
+        self, shared: SharedWatermarks | None = None, directory: Path | None = None
+    ) -> None:
+        self.reput = FakeReput()
+        self.events = Events()
+        self.woken: list[Any] = []
+        self.pull_hold = FakeCalls(arrived=self.arrived)
+        self.context = broker_context(self.events, directory=directory, watermarks=shared)
+        clients = self.context.clients
+        clients["pull_hold"] = PullHoldClient("pull_hold", self.pull_hold, self.context)
+        self.client = ReputClient("reput", self.reput, self.context)
+        self.client.retry_seconds = 0.0
+
+    def arrived(self, _epoch: int, arrivals: list[Any]) -> Any:
+        self.woken += arrivals
+        return [], None
+
+    async def start(self) -> None:
+        await attached(self.context.clients["pull_hold"])
+        await attached(self.client)
+
+    async def wait_dispatched(self, physical_offset: int) -> None:
+        while self.events.dispatched_to < physical_offset:
+            await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        for client in (self.client, *self.context.clients.values()):
+            await client.stop_work()
+            await client.stop()
+        for notifier in self.context.notifiers:
+            notifier.close()
+
+
+@pytest.fixture
+def shared(short_path: Path) -> Iterator[SharedWatermarks]:
+    with shared_watermarks(short_path) as made:
+        yield made
+
+
+def test_everything_readable_is_dispatched_step_by_step() -> None:
+    async def main() -> None:
+        harness = Harness()
+        await harness.start()
+        harness.client.request_dispatch(250)
+        await harness.wait_dispatched(250)
+        harness.client.request_dispatch(260)
+        await harness.wait_dispatched(260)
+        assert [arguments[1] for arguments in harness.reput.called("step")] == [250, 250, 250, 260]
+        while len(harness.woken) < 4:
+            await asyncio.sleep(0)
+        await harness.stop()
+
+    run(main)
+
+
+def test_what_gathers_during_a_step_goes_with_the_next() -> None:
+    async def main() -> None:
+        harness = Harness()
+        await harness.start()
+        for readable in range(1, 51):
+            harness.client.request_dispatch(readable)
+        await harness.wait_dispatched(50)
+        assert len(harness.reput.called("step")) == 1
+        await harness.stop()
+
+    run(main)
+
+
+def test_dispatch_goes_on_when_reput_is_back() -> None:
+    async def main() -> None:
+        harness = Harness()
+        await harness.start()
+        failures = [OSError("died")]
+        step = harness.reput.step
+
+        def fail_once(epoch: int, readable: int) -> tuple[Any, Any]:
+            if failures:
+                raise failures.pop()
+            return step(epoch, readable)
+
+        harness.reput._methods["step"] = fail_once
+        harness.client.request_dispatch(STEP_BYTES)
+        await harness.wait_dispatched(STEP_BYTES)
+        assert harness.client.attached_count == 2
+        await harness.stop()
+
+    run(main)
+
+
+def test_readable_is_a_watermark_and_a_notification_and_progress_is_a_watermark(
+    short_path: Path, shared: SharedWatermarks
+) -> None:
+    async def main() -> None:
+        receiver = NotificationSocket(short_path / "reput.socket")
+        harness = Harness(shared, short_path)
+        await harness.start()
+        shared.set(SharedWatermark.APPENDED, 500)
+        harness.client.request_dispatch(500)
+        assert shared.get(SharedWatermark.READABLE) == 500
+        harness.client.dispatch_now()
+        assert receiver.drain() == [] and receiver.received_count == 1
+        harness.client.read_dispatched()
+        assert harness.events.dispatched_to == 0
+        shared.set(SharedWatermark.DISPATCHED, 300)
+        harness.client.read_dispatched()
+        harness.client.read_dispatched()
+        assert harness.events.dispatched_to == 300
+        assert harness.reput.called("step") == []
+        await harness.stop()
+        receiver.close()
+
+    run(main)
+
+
+def test_a_notification_waits_for_more_unless_a_pull_is_held(
+    short_path: Path, shared: SharedWatermarks
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        receiver = NotificationSocket(short_path / "reput.socket")
+        harness = Harness(shared, short_path)
+        await harness.start()
+        client = harness.client
+        shared.set(SharedWatermark.APPENDED, 500)
+        notified: asyncio.Future[None] = loop.create_future()
+        began_seconds = loop.time()
+        receiver.listen(loop, lambda _: notified.set_result(None))
+        for readable in (100, 200, 300):
+            client.request_dispatch(readable)
+        assert not notified.done() and shared.get(SharedWatermark.READABLE) == 300
+        await notified
+        assert loop.time() - began_seconds >= client.pace_seconds * 0.9
+        assert receiver.received_count == 1
+        loop.remove_reader(receiver)
+        client.request_dispatch(400)
+        receiver.drain()
+        assert receiver.received_count == 1
+        client.dispatch_now()  # a pull came that has to wait
+        client.dispatch_now()
+        receiver.drain()
+        assert receiver.received_count == 2
+        harness.events.held.append(HoldPull(1, "topic", 0, 0, 1 << 60, None))
+        client.request_dispatch(500)
+        receiver.drain()
+        assert receiver.received_count == 3
+        await harness.stop()
+        receiver.close()
+
+    run(main)
+
+
+def test_work_that_makes_no_progress_is_asked_for_by_a_call(
+    short_path: Path, shared: SharedWatermarks
+) -> None:
+    async def main() -> None:
+        harness = Harness(shared, short_path)  # no process receives at this path
+        harness.client.recheck_seconds = 0.01
+        await harness.start()
+        harness.client.request_dispatch(50)
+        await harness.wait_dispatched(50)
+        assert len(harness.reput.called("step")) == 1
+        shared.set(SharedWatermark.DISPATCHED, 50)
+        await harness.stop()
+
+    run(main)
+
+
+def test_the_timer_ends_with_the_work(short_path: Path, shared: SharedWatermarks) -> None:
+    async def main() -> None:
+        harness = Harness(shared, short_path)
+        harness.client.recheck_seconds = 0.0
+        await harness.start()
+        harness.client.request_dispatch(50)
+        shared.set(SharedWatermark.DISPATCHED, 50)
+        while harness.client._recheck_timer.is_running:
+            await asyncio.sleep(0)
+        assert harness.events.dispatched_to == 50
+        assert harness.reput.called("step") == []
+        await harness.stop()
+
+    run(main)

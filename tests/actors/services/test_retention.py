@@ -1,5 +1,6 @@
 """Retention's shell: removes what may go, and says what it saw."""
 
+import asyncio
 import os
 import threading
 import time
@@ -9,10 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.actors.bounded import run
 from tests.actors.plans import SEGMENT_BYTES, service_plan
-from tests.actors.services.fakes import EPOCH
+from tests.actors.services.fakes import EPOCH, Events, FakeCalls, attached, broker_context
 from tests.actors.stores import fill, known_of, open_plan_store
-from wakelog.actors.services.retention import RetentionOutcome, RetentionService
+from wakelog.actors.services.client import ServiceClient, ServiceLost
+from wakelog.actors.services.retention import RetentionClient, RetentionOutcome, RetentionService
 from wakelog.actors.services.session import Refused
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.actors.transport.service_plan import ServicePlan
@@ -52,41 +55,44 @@ def fill_segments(store: MessageStore, count: int) -> int:
 
 
 def lease(service: RetentionService, *, begin: int | None, end: int) -> dict[str, Any]:
-    return service.lease(EPOCH, {"holder": "test", "begin": begin, "end": end})
+    answer: dict[str, Any] = service.call(
+        EPOCH, "lease", {"holder": "test", "begin": begin, "end": end}
+    )
+    return answer
 
 
 def test_a_clock_that_jumps_ahead_makes_no_segment_old(
     plan: ServicePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = RetentionService(plan.to_builtins())
+    service = RetentionService(plan.to_builtins(), "retention")
     with open_plan_store(plan) as store:
         end = fill_segments(store, 3)
         for file in store.log.files.files:
             os.utime(file.path)
         service.attach(known_of(store))
-        assert service.run(EPOCH, end, end)["removed"] == []
+        assert service.call(EPOCH, "run", end, end)["removed"] == []
         year_ms = 365 * 24 * 3_600_000
         monkeypatch.setattr(
             "wakelog.actors.services.retention.wall_ms", lambda: wall_ms() + year_ms
         )
-        assert service.run(EPOCH, end, end)["removed"] == []
+        assert service.call(EPOCH, "run", end, end)["removed"] == []
         in_an_hour_ms = steady_ms() + 3_600_000
         monkeypatch.setattr("wakelog.actors.services.retention.steady_ms", lambda: in_an_hour_ms)
-        assert len(service.run(EPOCH, end, end)["removed"]) == 3
+        assert len(service.call(EPOCH, "run", end, end)["removed"]) == 3
         service.release()
 
 
 def test_expired_segments_go_up_to_what_is_dispatched(plan: ServicePlan) -> None:
-    service = RetentionService(plan.to_builtins())
+    service = RetentionService(plan.to_builtins(), "retention")
     with open_plan_store(plan) as store:
         end = fill_segments(store, 3)
         service.attach(known_of(store))
-        run = service.run(EPOCH, end, 2 * SEGMENT_BYTES + 1)
+        run = service.call(EPOCH, "run", end, 2 * SEGMENT_BYTES + 1)
         outcome = msgspec.convert(run, RetentionOutcome)
         assert [Path(path).name for path in outcome.removed] == ["0" * 20, f"{SEGMENT_BYTES:020d}"]
         assert outcome.begin == 2 * SEGMENT_BYTES
         assert not any(Path(path).exists() for path in outcome.removed)
-        again = msgspec.convert(service.run(EPOCH, end, end), RetentionOutcome)
+        again = msgspec.convert(service.call(EPOCH, "run", end, end), RetentionOutcome)
         assert again.derived_before == 2 * SEGMENT_BYTES
         assert service.statistics()["removed_count"] == 3
         service.release()
@@ -94,55 +100,55 @@ def test_expired_segments_go_up_to_what_is_dispatched(plan: ServicePlan) -> None
 
 def test_a_call_that_is_not_for_it_is_refused(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
-    service = RetentionService(plan.to_builtins())
+    service = RetentionService(plan.to_builtins(), "retention")
     with pytest.raises(Refused):
-        service.run(EPOCH, 0, 0)
+        service.call(EPOCH, "run", 0, 0)
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
         with pytest.raises(Refused):
-            service.run(EPOCH + 1, 0, 0)
+            service.call(EPOCH + 1, "run", 0, 0)
         service.release()
 
 
 def test_a_snapshot_names_files_that_stay_until_its_lease_ends(plan: ServicePlan) -> None:
-    service = RetentionService(plan.to_builtins())
+    service = RetentionService(plan.to_builtins(), "retention")
     with open_plan_store(plan) as store:
         end = fill_segments(store, 3)
         service.attach(known_of(store))
         snapshot = read_snapshot(lease(service, begin=SEGMENT_BYTES, end=end - 1)["snapshot"])
         assert [x.begin for x in snapshot.segments] == [i * SEGMENT_BYTES for i in (1, 2, 3)]
         assert (snapshot.begin, snapshot.end) == (SEGMENT_BYTES, end - 1)
-        run = msgspec.convert(service.run(EPOCH, end, end), RetentionOutcome)
+        run = msgspec.convert(service.call(EPOCH, "run", end, end), RetentionOutcome)
         assert run.begin == SEGMENT_BYTES
         assert service.statistics()["leased_count"] == 1
         assert service.statistics()["leases"]["held_count"] == 1
         # The Broker, or Retention itself, is started anew: the lease is still there.
         service.release()
         service.attach(known_of(store))
-        assert "expires_ms" in service.renew_lease(EPOCH, snapshot.lease_id)
-        assert service.run(EPOCH, end, end)["begin"] == SEGMENT_BYTES
-        assert service.end_lease(EPOCH, snapshot.lease_id) == {"ended": True}
-        assert service.run(EPOCH, end, end)["begin"] == 3 * SEGMENT_BYTES
-        assert "no such lease" in service.renew_lease(EPOCH, snapshot.lease_id)["refused"]
+        assert "expires_ms" in service.call(EPOCH, "renew_lease", snapshot.lease_id)
+        assert service.call(EPOCH, "run", end, end)["begin"] == SEGMENT_BYTES
+        assert service.call(EPOCH, "end_lease", snapshot.lease_id) == {"ended": True}
+        assert service.call(EPOCH, "run", end, end)["begin"] == 3 * SEGMENT_BYTES
+        assert "no such lease" in service.call(EPOCH, "renew_lease", snapshot.lease_id)["refused"]
         service.release()
 
 
 def test_the_lease_of_a_reader_that_died_ends(
     plan: ServicePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = RetentionService(plan.to_builtins())
+    service = RetentionService(plan.to_builtins(), "retention")
     with open_plan_store(plan) as store:
         end = fill_segments(store, 2)
         service.attach(known_of(store))
         expires_ms = lease(service, begin=None, end=end)["snapshot"]["expiresMs"]
-        assert service.run(EPOCH, end, end)["begin"] == 0
+        assert service.call(EPOCH, "run", end, end)["begin"] == 0
         # The system's clock may be set as it likes: only what goes by counts.
         monkeypatch.setattr("wakelog.actors.services.retention.wall_ms", lambda: 2 * expires_ms)
         monkeypatch.setattr("wakelog.actors.transport.clocks.wall_ms", lambda: 2 * expires_ms)
-        assert service.run(EPOCH, end, end)["begin"] == 0
+        assert service.call(EPOCH, "run", end, end)["begin"] == 0
         later_ms = steady_ms() + LEASE_MS
         monkeypatch.setattr("wakelog.actors.transport.clocks.steady_ms", lambda: later_ms)
-        assert service.run(EPOCH, end, end)["begin"] == 2 * SEGMENT_BYTES
+        assert service.call(EPOCH, "run", end, end)["begin"] == 2 * SEGMENT_BYTES
         assert not Path(plan.settings.store.paths.leases).exists()
         assert service.statistics()["leases"]["expired_count"] == 1
         service.release()
@@ -151,24 +157,27 @@ def test_the_lease_of_a_reader_that_died_ends(
 def test_disk_pressure_beats_a_lease_and_says_so(
     plan: ServicePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = RetentionService(plan.to_builtins())
+    service = RetentionService(plan.to_builtins(), "retention")
     with open_plan_store(plan) as store:
         end = fill_segments(store, 3)
-        monkeypatch.setattr(service, "_fs", FullDisk())
+        monkeypatch.setattr(service, "fs", FullDisk())
         service.attach(known_of(store))
         lost = lease(service, begin=None, end=end)["snapshot"]
         kept = lease(service, begin=3 * SEGMENT_BYTES, end=end)["snapshot"]
-        assert len(msgspec.convert(service.run(EPOCH, end, end), RetentionOutcome).removed) == 3
+        assert (
+            len(msgspec.convert(service.call(EPOCH, "run", end, end), RetentionOutcome).removed)
+            == 3
+        )
         refused = {"refused": "a disk of the store was 88 % full"}
-        assert service.renew_lease(EPOCH, lost["leaseId"]) == refused
-        assert "expires_ms" in service.renew_lease(EPOCH, kept["leaseId"])
+        assert service.call(EPOCH, "renew_lease", lost["leaseId"]) == refused
+        assert "expires_ms" in service.call(EPOCH, "renew_lease", kept["leaseId"])
         leases = read_leases(RealFileSystem(), plan.settings.store.paths)
         assert leases and [x.lost for x in leases] == [refused["refused"], ""]
         service.release()
 
 
 def test_no_lease_spans_a_missing_segment(plan: ServicePlan) -> None:
-    service = RetentionService(plan.to_builtins())
+    service = RetentionService(plan.to_builtins(), "retention")
     with open_plan_store(plan) as store:
         end = fill_segments(store, 3)
         service.attach(known_of(store))
@@ -183,25 +192,25 @@ def test_no_lease_spans_a_missing_segment(plan: ServicePlan) -> None:
 
 
 def test_what_cannot_be_leased_is_refused_with_a_reason(plan: ServicePlan) -> None:
-    service = RetentionService(plan.to_builtins())
+    service = RetentionService(plan.to_builtins(), "retention")
     with open_plan_store(plan) as store:
         end = fill_segments(store, 2)
         service.attach(known_of(store))
-        service.run(EPOCH, end, end)
+        service.call(EPOCH, "run", end, end)
         assert f"begins at {2 * SEGMENT_BYTES} now" in lease(service, begin=0, end=end)["refused"]
         assert "ends at" in lease(service, begin=end + 1, end=end)["refused"]
-        assert service.end_lease(EPOCH, "unknown") == {"ended": False}
+        assert service.call(EPOCH, "end_lease", "unknown") == {"ended": False}
         with pytest.raises(Refused):
-            service.lease(EPOCH + 1, {})
+            service.call(EPOCH + 1, "lease", {})
         service.release()
         with pytest.raises(Refused):
-            service.renew_lease(EPOCH, "unknown")
+            service.call(EPOCH, "renew_lease", "unknown")
         assert service.statistics() == {}
 
 
 def test_what_is_durable_gets_sums_beside(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
-    service = RetentionService(plan.to_builtins())
+    service = RetentionService(plan.to_builtins(), "retention")
     with open_plan_store(plan) as store:
         end = fill(store, 200)
         watermark = Watermark(RealFileSystem(), plan.settings.store.paths.watermark)
@@ -219,3 +228,114 @@ def test_what_is_durable_gets_sums_beside(tmp_path: Path) -> None:
         names = {path.name for path in Path(plan.settings.store.paths.sums_directory).iterdir()}
         assert "0" * 20 in names
     assert not [one for one in threading.enumerate() if one.name == "sums"]
+
+
+def outcome(*, derived_before: int | None = None) -> dict[str, Any]:
+    value = RetentionOutcome(400, derived_before, True, 0, ["/log/0"])
+    return dict(msgspec.to_builtins(value))
+
+
+class Harness:
+    """A client with a Retention and a Reput that answer at once."""
+
+    def __init__(self) -> None:
+        self.has_reput = True
+        self.trimmed: int | None = 3
+        self.retention = FakeCalls(run=lambda epoch, end, floor: outcome(derived_before=400))
+        self.reput = FakeCalls(floor=lambda epoch: 700, trim=lambda epoch, begin: self.trimmed)
+        self.events = Events()
+
+    async def start(self, interval_ms: int) -> None:
+        context = broker_context(self.events, cleanResourceInterval=interval_ms)
+        self.reput_client = ServiceClient("reput", self.reput, context)
+        context.clients["reput"] = await attached(self.reput_client)
+        self.client = RetentionClient("retention", self.retention, context)
+        if self.has_reput:
+            await attached(self.client)
+
+    async def wait_runs(self, count: int) -> None:
+        while len(self.retention.called("run")) < count:
+            await asyncio.sleep(0.001)
+        while self.client._worker.is_running:
+            await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        for client in (self.client, self.reput_client):
+            await client.stop_work()
+            await client.stop()
+
+
+def test_a_run_is_told_the_slowest_dispatcher_and_tells_the_rest() -> None:
+    async def main() -> None:
+        harness = Harness()
+        await harness.start(3_600_000)
+        await harness.wait_runs(1)
+        assert harness.retention.called("run") == [(EPOCH, 900, 700)]
+        assert harness.events.retained_at == (400, True)
+        assert harness.reput.called("trim") == [(EPOCH, 400)]
+        await harness.stop()
+
+    run(main)
+
+
+def test_runs_are_repeated() -> None:
+    async def main() -> None:
+        harness = Harness()
+        await harness.start(10)
+        await harness.wait_runs(3)
+        await harness.stop()
+
+    run(main)
+
+
+def test_without_reput_nothing_is_removed() -> None:
+    async def main() -> None:
+        harness = Harness()
+        harness.has_reput = False
+        await harness.start(3_600_000)
+        await harness.reput_client.stop()
+        await attached(harness.client)
+        while not harness.client._timer.is_running:
+            await asyncio.sleep(0)
+        assert harness.retention.called("run") == []
+        await harness.stop()
+
+    run(main)
+
+
+def test_what_could_not_be_trimmed_now_is_trimmed_later() -> None:
+    async def main() -> None:
+        harness = Harness()
+        harness.trimmed = None
+        await harness.start(10)
+        await harness.wait_runs(2)
+        assert harness.reput.called("trim") == [(EPOCH, 400)] * 2
+        await harness.stop()
+
+    run(main)
+
+
+def test_a_lease_is_asked_for_once_retention_is_there() -> None:
+    async def main() -> None:
+        retention = FakeCalls(renew_lease=lambda epoch, lease_id: {"expires_ms": 5})
+        client = RetentionClient("retention", retention, broker_context())
+        asking = asyncio.ensure_future(client.call_lease("renew_lease", "a"))
+        await asyncio.sleep(0)
+        assert not asking.done() and not retention.calls
+        client.keep_attached()
+        assert await asking == {"expires_ms": 5}
+        assert retention.called("renew_lease") == [(EPOCH, "a")]
+        await client.stop_work()
+        await client.stop()
+
+    run(main)
+
+
+def test_a_retention_that_does_not_come_is_said_to_be_lost() -> None:
+    async def main() -> None:
+        client = RetentionClient("retention", FakeCalls(), broker_context())
+        client.lease_seconds_max = 0.01
+        with pytest.raises(ServiceLost):
+            await client.call_lease("renew_lease", "a")
+
+    run(main)

@@ -1,19 +1,26 @@
 """Schedule's shell: reads the delay queues as far as they are dispatched, and says what is due."""
 
+import asyncio
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from tests.actors.bounded import run
 from tests.actors.plans import service_plan
-from tests.actors.services.fakes import EPOCH
+from tests.actors.services.fakes import EPOCH, Events, FakeCalls, attached, broker_context
 from tests.actors.stores import fill, known_of, open_plan_store
+from wakelog.actors.services import schedule as schedule_module
 from wakelog.actors.services.reput import ReputService
-from wakelog.actors.services.schedule import IDLE_MS, ScheduleService
+from wakelog.actors.services.schedule import IDLE_MS, ScheduleClient, ScheduleService
 from wakelog.actors.services.session import Refused
 from wakelog.broker.names import SCHEDULE_TOPIC
+from wakelog.broker.schedule import DueMessage
+from wakelog.storage.errors import StoreFailed
 
 
 def now_ms() -> int:
@@ -22,22 +29,25 @@ def now_ms() -> int:
 
 def test_what_is_due_is_named_once_it_is_dispatched(tmp_path: Path) -> None:
     plan = service_plan(tmp_path, messageDelayLevel="1s 1h")
-    reput, schedule = ReputService(plan.to_builtins()), ScheduleService(plan.to_builtins())
+    reput, schedule = (
+        ReputService(plan.to_builtins(), "reput"),
+        ScheduleService(plan.to_builtins(), "schedule"),
+    )
     delayed: dict[str, Any] = {"topic": SCHEDULE_TOPIC, "properties_text": "DELAY\x011"}
     with open_plan_store(plan) as store:
         schedule.attach(known_of(store))
-        due, wait_ms = schedule.look(EPOCH, 0, 0, {})
+        due, wait_ms = schedule.call(EPOCH, "take_due", 0, 0, {})
         assert due == [] and wait_ms == IDLE_MS
         reput.attach(known_of(store))
         # Put two seconds ago with a delay of one, so due since one.
         end = fill(store, 3, now_ms=now_ms() - 2_000, **delayed)
         later = fill(store, 1, begin=3, now_ms=now_ms() - 100, **delayed)
-        reput.step(EPOCH, later)
-        assert schedule.look(EPOCH, 0, 0, {})[0] == []
-        due, _ = schedule.look(EPOCH, 0, later, {})
+        reput.call(EPOCH, "step", later)
+        assert schedule.call(EPOCH, "take_due", 0, 0, {})[0] == []
+        due, _ = schedule.call(EPOCH, "take_due", 0, later, {})
         assert [(level, offset) for level, offset, *_ in due] == [(1, 0), (1, 1), (1, 2)]
         assert due[-1][2] + due[-1][3] == end
-        due, wait_ms = schedule.look(EPOCH, 0, later, {1: 3})
+        due, wait_ms = schedule.call(EPOCH, "take_due", 0, later, {1: 3})
         assert due == [] and 0 < wait_ms <= 1_000
         assert schedule.statistics()["positions"]["1"] == 3
         schedule.release()
@@ -51,14 +61,17 @@ def test_a_time_of_delivery_may_stand_in_an_extension_unit(
 ) -> None:
     with_units = service_plan(tmp_path, messageDelayLevel="1s 1h", enableConsumeQueueExt="true")
     later = service_plan(tmp_path, messageDelayLevel="1s 1h", enableConsumeQueueExt=written)
-    reput, schedule = ReputService(with_units.to_builtins()), ScheduleService(later.to_builtins())
+    reput, schedule = (
+        ReputService(with_units.to_builtins(), "reput"),
+        ScheduleService(later.to_builtins(), "schedule"),
+    )
     delayed: dict[str, Any] = {"topic": SCHEDULE_TOPIC, "properties_text": "DELAY\x011"}
     with open_plan_store(with_units) as store:
         reput.attach(known_of(store))
         put_ms = now_ms()
         fill(store, 1, now_ms=put_ms - 2_000, **delayed)
         end = fill(store, 1, begin=1, now_ms=put_ms + 3_600_000, **delayed)
-        reput.step(EPOCH, end)
+        reput.call(EPOCH, "step", end)
         reput.release()
         units = Path(with_units.settings.store.paths.consume_queue_extension_root)
         assert units.exists()
@@ -76,14 +89,17 @@ def test_a_time_of_delivery_may_stand_in_an_extension_unit(
 
 def test_it_begins_at_the_brokers_positions(tmp_path: Path) -> None:
     plan = service_plan(tmp_path, messageDelayLevel="1s")
-    reput, schedule = ReputService(plan.to_builtins()), ScheduleService(plan.to_builtins())
+    reput, schedule = (
+        ReputService(plan.to_builtins(), "reput"),
+        ScheduleService(plan.to_builtins(), "schedule"),
+    )
     with open_plan_store(plan) as store:
         reput.attach(known_of(store))
         delayed: dict[str, Any] = {"topic": SCHEDULE_TOPIC, "properties_text": "DELAY\x011"}
         end = fill(store, 3, now_ms=now_ms() - 2_000, **delayed)
-        reput.step(EPOCH, end)
+        reput.call(EPOCH, "step", end)
         schedule.attach(known_of(store, delay_positions={1: 2}))
-        due, _ = schedule.look(EPOCH, 0, end, {})
+        due, _ = schedule.call(EPOCH, "take_due", 0, end, {})
         assert [offset for _, offset, *_ in due] == [2]
         schedule.release()
         reput.release()
@@ -91,11 +107,143 @@ def test_it_begins_at_the_brokers_positions(tmp_path: Path) -> None:
 
 def test_a_call_that_is_not_for_it_is_refused(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
-    schedule = ScheduleService(plan.to_builtins())
+    schedule = ScheduleService(plan.to_builtins(), "schedule")
     with pytest.raises(Refused):
-        schedule.look(EPOCH, 0, 0, {})
+        schedule.call(EPOCH, "take_due", 0, 0, {})
     with open_plan_store(plan) as store:
         schedule.attach(known_of(store))
         with pytest.raises(Refused):
-            schedule.look(EPOCH + 1, 0, 0, {})
+            schedule.call(EPOCH + 1, "take_due", 0, 0, {})
         schedule.release()
+
+
+class FakeSchedule(FakeCalls):
+    """Has so many messages of level 1 due, two at a time."""
+
+    def __init__(self, due_count: int) -> None:
+        super().__init__(take_due=self.take_due)
+        self.due_count = due_count
+        self.position = 0
+
+    def take_due(
+        self, epoch: int, log_begin: int, dispatched: int, delivered: Mapping[int, int]
+    ) -> Any:
+        assert epoch == EPOCH and log_begin == 5
+        self.position = delivered.get(1, self.position)
+        end = min(self.due_count, self.position + 2)
+        due = [(1, offset, offset * 100, 100) for offset in range(self.position, end)]
+        return due, 3_600_000
+
+
+async def client_of(calls: FakeSchedule, events: Events, **settings: Any) -> ScheduleClient:
+    client = ScheduleClient("schedule", calls, broker_context(events, **settings))
+    client.grown_seconds = client.failed_seconds = 0.0
+    return await attached(client)
+
+
+async def stop(client: ScheduleClient) -> None:
+    await client.stop_work()
+    await client.stop()
+
+
+def test_everything_due_is_delivered_and_told_back() -> None:
+    async def main() -> None:
+        schedule, events = FakeSchedule(5), Events()
+        client = await client_of(schedule, events)
+        while len(events.delivered) < 5:
+            await asyncio.sleep(0)
+        await stop(client)
+        assert events.delivered == [DueMessage(1, i, i * 100, 100) for i in range(5)]
+        told = [arguments[3] for arguments in schedule.called("take_due")]
+        assert told[:3] == [{}, {1: 2}, {1: 4}]
+
+    run(main)
+
+
+def test_queues_that_grow_are_asked_about_now_and_then() -> None:
+    async def main() -> None:
+        schedule, events = FakeSchedule(0), Events()
+        client = await client_of(schedule, events)
+        client.grown_seconds = 0.01
+        client.note_delayed(1000)
+        for dispatched in range(1, 1001):
+            client.note_dispatched(dispatched)
+        while not any(arguments[2] == 1000 for arguments in schedule.called("take_due")):
+            await asyncio.sleep(0.001)
+        assert len(schedule.called("take_due")) <= 3
+        await stop(client)
+
+    run(main)
+
+
+def test_a_disk_that_does_not_give_a_message_has_it_delivered_later() -> None:
+    class OnceFailing(Events):
+        async def deliver(self, due: Sequence[DueMessage]) -> Mapping[int, int]:
+            if refusals:
+                raise refusals.pop()
+            return await super().deliver(due)
+
+    refusals = [StoreFailed("/store", "read", OSError(5, "Input/output error"))]
+
+    async def main() -> None:
+        schedule, events = FakeSchedule(2), OnceFailing()
+        client = await client_of(schedule, events)
+        while len(events.delivered) < 2:
+            await asyncio.sleep(0)
+        await stop(client)
+        assert not refusals and len(events.delivered) == 2
+
+    run(main)
+
+
+@pytest.mark.parametrize(("parked_end", "asked_at"), [(100, [200]), (0, [])])
+def test_queues_that_hold_no_other_delayed_message_are_not_looked_at(
+    parked_end: int, asked_at: list[int]
+) -> None:
+    async def main() -> None:
+        schedule, events = FakeSchedule(0), Events()
+        client = await client_of(schedule, events)
+        while len(schedule.called("take_due")) < 1:
+            await asyncio.sleep(0)
+        client.note_delayed(parked_end)
+        for dispatched in (200, 300):
+            client.note_dispatched(dispatched)
+            await asyncio.sleep(0.01)
+        assert [arguments[2] for arguments in schedule.called("take_due")[1:]] == asked_at
+        await stop(client)
+
+    run(main)
+
+
+@pytest.mark.parametrize("step_seconds", [3600.0, -3600.0])
+def test_a_clock_that_is_set_has_schedule_asked_again(
+    monkeypatch: pytest.MonkeyPatch, step_seconds: float
+) -> None:
+    async def main() -> None:
+        schedule, events = FakeSchedule(0), Events()
+        client = await client_of(schedule, events)
+        client.clock_seconds = 0.001
+        client._check_clock()
+        client._clock_timer.restart(0.001)
+        await asyncio.sleep(0.05)
+        asked = len(schedule.called("take_due"))
+        was = time.time
+        monkeypatch.setattr(schedule_module, "time", Mock(time=lambda: was() + step_seconds))
+        while len(schedule.called("take_due")) == asked:
+            await asyncio.sleep(0.001)
+        await stop(client)
+
+    run(main)
+
+
+def test_a_slave_delivers_nothing() -> None:
+    async def main() -> None:
+        schedule, events = FakeSchedule(5), Events()
+        client = await client_of(schedule, events, brokerRole="SLAVE", brokerId=1)
+        client.note_dispatched(100)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert schedule.called("take_due") == []
+        await stop(client)
+
+    run(main)

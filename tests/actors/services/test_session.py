@@ -1,6 +1,7 @@
-"""A station takes everything or nothing, and gives all of it back."""
+"""A session takes everything or nothing, and releases all of it."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -8,38 +9,33 @@ from uuid import UUID
 import pytest
 
 from tests.actors.plans import service_plan
-from tests.actors.services.fakes import EPOCH, STORE_ID, attachment
-from wakelog.actors.services.session import LockByte, Refused, ServiceSession
+from tests.actors.services.fakes import EPOCH, STORE_ID
+from wakelog.actors.services.session import Refused, ServiceSession
+from wakelog.actors.services.table import lock_bytes
 from wakelog.actors.transport.service_plan import ServicePlan, Transport
 from wakelog.actors.transport.shared_watermarks import InitialWatermarks, make_shared_watermarks
 from wakelog.storage.file_system import RealFileSystem
 
-FS = RealFileSystem()
 
-
-def session(plan: ServicePlan, **changes: Any) -> ServiceSession:
-    options: dict[str, Any] = {"lock_byte": LockByte.REPUT, "answer": lambda notes: None}
+def session(plan: ServicePlan) -> ServiceSession:
     return ServiceSession(
-        plan, "reput", attachment(), fs=FS, store=plan.settings.store, **{**options, **changes}
+        plan, "reput", EPOCH, STORE_ID, fs=RealFileSystem(), lock_byte=lock_bytes(plan)["reput"]
     )
 
 
-def test_a_byte_is_held_by_one_station_at_a_time(short_path: Path) -> None:
+def test_a_byte_is_held_by_one_session_at_a_time(short_path: Path) -> None:
     plan = service_plan(short_path)
     first = session(plan)
     with pytest.raises(Refused, match="already running"):
         session(plan)
     first.close()
     second = session(plan)
-    assert not second.has_notifications and not second.has_loop and second.page is None
-    second.check(EPOCH)
-    with pytest.raises(Refused, match="epoch 8 was asked for and 7 is attached"):
-        second.check(EPOCH + 1)
+    assert not second.has_notifications and second.watermarks is None
     second.close()
     second.close()
 
 
-def test_without_a_page_the_byte_is_given_back(
+def test_without_watermarks_the_byte_is_released(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wakelog.actors.services.session.open_logs", lambda *_: None)
@@ -53,7 +49,7 @@ def test_without_a_page_the_byte_is_given_back(
     asyncio.run(main())
 
 
-def test_with_notifications_there_are_a_page_a_notifications_and_lines(
+def test_with_notifications_there_are_watermarks_a_socket_and_notifiers(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wakelog.actors.services.session.open_logs", lambda *_: None)
@@ -65,16 +61,36 @@ def test_with_notifications_there_are_a_page_a_notifications_and_lines(
             plan.watermarks_path, UUID(STORE_ID), epoch_min=EPOCH, values=values
         )
         heard: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        made = session(plan, answer=heard.set_result)
-        assert made.has_notifications and made.has_loop and made.page is not None
+        made = session(plan)
+        made.listen(heard.set_result)
+        assert made.has_notifications and made.watermarks is not None
         made.notifier_to("reput").send([(1,)])
         assert [tuple(note) for note in await asyncio.wait_for(heard, 5)] == [(1,)]
         make_shared_watermarks(
             plan.watermarks_path, UUID(STORE_ID), epoch_min=EPOCH, values=values
         ).close()
-        assert made.page is None
+        assert made.watermarks is None
         made.close()
         assert not plan.socket_path("reput").exists()
         page.close()
 
     asyncio.run(main())
+
+
+def test_what_was_registered_last_is_released_first_and_the_byte_after_all(
+    short_path: Path,
+) -> None:
+    plan = service_plan(short_path)
+    made, released = session(plan), []
+
+    def note(name: str) -> None:
+        with pytest.raises(Refused, match="already running"):
+            session(plan)
+        released.append(name)
+
+    for name in ("first", "second"):
+        made.on_release(partial(note, name))
+    made.close()
+    made.close()
+    assert released == ["second", "first"]
+    session(plan).close()

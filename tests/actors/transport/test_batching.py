@@ -1,11 +1,25 @@
 """One run at a time, one more for whoever asked meanwhile, and no run lost to an error."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from tests.actors.bounded import run
 from wakelog.actors.transport.batching import BatchWorker
+
+runs: list[None] = []
+
+
+def counted(work: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable[bool]]:
+    """Return the work, which notes each of its runs."""
+    runs.clear()
+
+    async def run_counted() -> bool:
+        runs.append(None)
+        return await work()
+
+    return run_counted
 
 
 def test_what_is_asked_while_it_runs_is_one_more_run() -> None:
@@ -21,15 +35,15 @@ def test_what_is_asked_while_it_runs_is_one_more_run() -> None:
             under_way -= 1
             return False
 
-        worker = BatchWorker("test", work)
-        worker.ask()
+        worker = BatchWorker("test", counted(work))
+        worker.request()
         await asyncio.sleep(0)
         assert worker.is_running
         for _ in range(10):
-            worker.ask()
+            worker.request()
         gate.set()
         await worker.wait_idle()
-        assert worker.run_count == 2 and not worker.is_running
+        assert len(runs) == 2 and not worker.is_running
 
     run(main)
 
@@ -43,15 +57,15 @@ def test_work_that_says_there_is_more_runs_again() -> None:
             left -= 1
             return left > 0
 
-        worker = BatchWorker("test", work)
-        worker.ask()
+        worker = BatchWorker("test", counted(work))
+        worker.request()
         await worker.wait_idle()
-        assert left == 0 and worker.run_count == 5
+        assert left == 0 and len(runs) == 5
 
     run(main)
 
 
-def test_an_error_ends_the_run_and_not_the_pump(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_ends_the_run_and_not_the_worker(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         fails = True
 
@@ -60,19 +74,19 @@ def test_an_error_ends_the_run_and_not_the_pump(caplog: pytest.LogCaptureFixture
                 raise OSError("no disk")
             return False
 
-        worker = BatchWorker("test", work)
-        worker.ask()
+        worker = BatchWorker("test", counted(work))
+        worker.request()
         await worker.wait_idle()
         fails = False
-        worker.ask()
+        worker.request()
         await worker.wait_idle()
-        assert worker.run_count == 2
+        assert len(runs) == 2
 
     run(main)
     assert "work failed" in caplog.text
 
 
-def test_what_is_asked_during_a_run_that_fails_is_not_lost() -> None:
+def test_what_is_requested_during_a_run_that_fails_is_not_lost() -> None:
     async def main() -> None:
         gate = asyncio.Event()
 
@@ -82,13 +96,13 @@ def test_what_is_asked_during_a_run_that_fails_is_not_lost() -> None:
                 raise OSError("no disk")
             return False
 
-        worker = BatchWorker("test", work)
-        worker.ask()
+        worker = BatchWorker("test", counted(work))
+        worker.request()
         await asyncio.sleep(0)
-        worker.ask()
+        worker.request()
         gate.set()
         await worker.wait_idle()
-        assert worker.run_count == 2
+        assert len(runs) == 2
 
     run(main)
 
@@ -99,8 +113,8 @@ def test_a_stop_gives_up_the_run_under_way() -> None:
             await asyncio.Event().wait()
             return False
 
-        worker = BatchWorker("test", work)
-        worker.ask()
+        worker = BatchWorker("test", counted(work))
+        worker.request()
         await asyncio.sleep(0)
         await worker.stop()
         assert not worker.is_running
@@ -114,12 +128,12 @@ def test_a_stop_gives_up_a_run_that_has_not_begun() -> None:
         async def work() -> bool:
             return False
 
-        worker = BatchWorker("test", work)
-        worker.ask()
+        worker = BatchWorker("test", counted(work))
+        worker.request()
         await worker.stop()
-        assert worker.run_count == 0 and not worker.is_running
-        worker.ask()
+        assert len(runs) == 0 and not worker.is_running
+        worker.request()
         await worker.wait_idle()
-        assert worker.run_count == 1
+        assert len(runs) == 1
 
     run(main)

@@ -10,7 +10,6 @@ import pytest
 from wakelog.actors.transport import notifications
 from wakelog.actors.transport.notifications import (
     NotificationFaults,
-    NotificationSender,
     NotificationSocket,
     Notifier,
     NotifyOutcome,
@@ -25,13 +24,13 @@ def notification(short_path: Path) -> Iterator[NotificationSocket]:
 
 
 @pytest.fixture
-def sender(short_path: Path) -> Iterator[NotificationSender]:
-    made = NotificationSender(short_path / "notification")
+def sender(short_path: Path) -> Iterator[Notifier]:
+    made = Notifier(short_path / "notification")
     yield made
     made.close()
 
 
-def fill(sender: NotificationSender) -> int:
+def fill(sender: Notifier) -> int:
     """Ring until the receiver is full; return how many it took."""
     for count in range(100_000):
         if sender.notify() is NotifyOutcome.FULL:
@@ -40,7 +39,7 @@ def fill(sender: NotificationSender) -> int:
 
 
 def test_a_drained_notifications_has_every_note_in_order(
-    notification: NotificationSocket, sender: NotificationSender
+    notification: NotificationSocket, sender: Notifier
 ) -> None:
     assert notification.drain() == []
     assert sender.notify([(1, "a"), (2, "b")]) is NotifyOutcome.SENT
@@ -52,7 +51,7 @@ def test_a_drained_notifications_has_every_note_in_order(
 
 
 def test_a_full_receiver_does_not_make_the_ringer_wait(
-    notification: NotificationSocket, sender: NotificationSender
+    notification: NotificationSocket, sender: Notifier
 ) -> None:
     took = fill(sender)
     assert took > 0
@@ -68,7 +67,7 @@ def test_a_full_receiver_does_not_make_the_ringer_wait(
 
 
 def test_a_missing_receiver_is_counted_and_found_when_it_is_back(
-    short_path: Path, sender: NotificationSender
+    short_path: Path, sender: Notifier
 ) -> None:
     assert sender.notify() is NotifyOutcome.MISSING
     first = NotificationSocket(short_path / "notification")
@@ -86,7 +85,7 @@ def test_a_missing_receiver_is_counted_and_found_when_it_is_back(
 def test_every_nth_notifications_can_be_lost(
     short_path: Path, notification: NotificationSocket, every: int, arrive: int
 ) -> None:
-    sender = NotificationSender(short_path / "notification", NotificationFaults(drop_every=every))
+    sender = Notifier(short_path / "notification", NotificationFaults(drop_every=every))
     for _ in range(14):
         sender.notify()
         notification.drain()
@@ -98,14 +97,14 @@ def test_every_nth_notifications_can_be_lost(
 def test_every_note_can_be_lost_while_the_notifications_rings(
     short_path: Path, notification: NotificationSocket
 ) -> None:
-    sender = NotificationSender(short_path / "notification", NotificationFaults(drop_notes=True))
+    sender = Notifier(short_path / "notification", NotificationFaults(drop_notes=True))
     assert sender.notify([(1,)]) is NotifyOutcome.SENT
     assert notification.drain() == [] and notification.received_count == 1
     sender.close()
 
 
 def test_the_loop_answers_a_notification(
-    notification: NotificationSocket, sender: NotificationSender
+    notification: NotificationSocket, sender: Notifier
 ) -> None:
     async def answered() -> list[tuple[Any, ...]]:
         loop = asyncio.get_running_loop()
@@ -124,7 +123,7 @@ def test_a_burst_of_notes_waits_until_the_receiver_has_drained(
 ) -> None:
     async def exchange() -> list[int]:
         loop = asyncio.get_running_loop()
-        line = Notifier(NotificationSender(short_path / "notification"), loop)
+        line = Notifier(short_path / "notification")
         wanted = 40 * notifications.NOTE_ITEMS_MAX
         line.send((number, "t" * 127, [2**62] * 60) for number in range(wanted))
         assert 0 < line.pending_count < wanted
@@ -148,7 +147,7 @@ def test_a_burst_of_notes_waits_until_the_receiver_has_drained(
 
 def test_notes_to_a_receiver_that_is_gone_are_dropped(short_path: Path) -> None:
     async def send() -> tuple[int, int]:
-        line = Notifier(NotificationSender(short_path / "notification"), asyncio.get_running_loop())
+        line = Notifier(short_path / "notification")
         line.send([(1,), (2,)])
         counts = line.pending_count, line.dropped_count
         line.close()
@@ -163,17 +162,13 @@ def test_notes_that_wait_are_bounded_and_the_oldest_go_first(
     monkeypatch.setattr(notifications, "PENDING_ITEMS_MAX", 10)
 
     async def send() -> tuple[int, list[int]]:
-        line = Notifier(NotificationSender(short_path / "notification"), asyncio.get_running_loop())
-        while line.pending_count == 0:
-            line.send([(0,)])
-        notification.drain()
-        line.clear()
+        line = Notifier(short_path / "notification")
         while line.pending_count == 0:
             line.send([(0,)])
         line.send((number,) for number in range(1, 13))
         dropped = line.dropped_count
         notification.drain()
-        line._flush()
+        line._send_pending()
         line.close()
         return dropped, [item[0] for item in notification.drain()]
 

@@ -15,7 +15,7 @@ from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.broker.snapshots import NOT_RUNNING
 from wakelog.actors.ray.options import find_actor, own_node_id
 from wakelog.actors.start_outcome import describe_failure, started
-from wakelog.actors.transport.service_client import ActorCalls
+from wakelog.actors.transport.calls import ActorCalls
 from wakelog.actors.transport.service_plan import read_plan
 from wakelog.network.errors import PortUnavailable
 from wakelog.storage.errors import StoreError

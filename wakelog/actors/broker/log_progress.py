@@ -1,12 +1,12 @@
-"""LogProgress: how far the log of one broker reaches, and who is told when it reaches further.
+"""LogProgress: how far the log of one broker reaches, and which clients and answers wait for that.
 
     appended   what turns have written                       -> Commit, Flush
     committed  what the segments hold (the pool's copier)    -> Flush
     flushed    what survives the machine                     -> answers that wait for the disk
     readable   what consumers may see                        -> Reput
 
-Under asynchronous flush the telling waits until the turn's answers are on their way: none of them
-rests on it.
+Under asynchronous flush no answer depends on the reports, so they are made after the turn's answers
+were written.
 
 Invariants:
     - readable is flushed under synchronous flush, else what the segments hold.
@@ -18,28 +18,19 @@ Source: org.apache.rocketmq.store.CommitLog.GroupCommitService, handleDiskFlush 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from wakelog.actors.broker.flush_waiters import FlushWaiters
-from wakelog.actors.services.broker_events import DispatchLine, FlushLine
 from wakelog.broker.decision import AwaitFlush
 from wakelog.network.handler import Reply
 
 
-class CommitEnd(Protocol):
-    """To Commit."""
-
-    def appended(self, physical_offset: int) -> None:
-        """Have what is below copied into the segments."""
-        ...
-
-
 class LogEnds(Protocol):
-    """What the log says of itself."""
+    """The ends of the log."""
 
     @property
     def max_physical_offset(self) -> int:
-        """Where what the segments hold ends."""
+        """Where the part in the segments ends."""
         ...
 
     @property
@@ -48,12 +39,32 @@ class LogEnds(Protocol):
         ...
 
 
-class ToldLines(NamedTuple):
-    """Who is told."""
+class CommitProgress(Protocol):
+    """The client for Commit."""
 
-    commit: CommitEnd
-    flush: FlushLine
-    dispatch: DispatchLine
+    def note_appended(self, physical_offset: int) -> None:
+        """Have what is below copied into the segments."""
+        ...
+
+
+class FlushProgress(Protocol):
+    """The client for Flush."""
+
+    def note_appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
+        """Have the log flushed in time."""
+        ...
+
+    def request_sync(self) -> None:
+        """Have the log flushed now."""
+        ...
+
+
+class DispatchProgress(Protocol):
+    """The client for Reput."""
+
+    def request_dispatch(self, physical_offset: int) -> None:
+        """Have what is below dispatched."""
+        ...
 
 
 class LogProgress:
@@ -62,42 +73,47 @@ class LogProgress:
     def __init__(
         self,
         ends: LogEnds,
-        lines: ToldLines,
+        commit: CommitProgress | None,
+        flush: FlushProgress,
+        dispatch: DispatchProgress,
         *,
         synchronous_flush: bool,
         call_soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        """Begin where the log ends: what a recovery has kept is durable and may be read.
+        """Begin where the log ends: what recovery has kept is durable and may be read.
 
-        call_soon: runs a function once answers that are given now were written.
+        commit: None without a transient pool.
+        call_soon: runs a function after the answers that are given now were written.
         """
         self.appended = self.flushed = self.readable = ends.max_physical_offset
         self.waiters = FlushWaiters()
         self._ends = ends
-        self._lines = lines
+        self._commit = commit
+        self._flush = flush
+        self._dispatch = dispatch
         self._synchronous_flush = synchronous_flush
         self._call_soon = call_soon
-        self._is_telling = False
+        self._will_report = False
 
     def begin(self) -> None:
         """Have what is there dispatched."""
-        self._lines.dispatch.readable(self.readable)
+        self._dispatch.request_dispatch(self.readable)
 
     def note_appended(self, physical_offset: int) -> None:
-        """Tell of what a turn has written."""
+        """Report what a turn has written."""
         assert physical_offset >= self.appended
         self.appended = physical_offset
         if self._synchronous_flush:
-            self._tell()
-            # Consumers wait for it even where no producer does, as for a delayed message.
-            self._lines.flush.want()
-        elif not self._is_telling:
-            self._is_telling = True
-            self._call_soon(self._tell)
+            self._report()
+            # Consumers wait for it even if no producer does, for example for a delayed message.
+            self._flush.request_sync()
+        elif not self._will_report:
+            self._will_report = True
+            self._call_soon(self._report)
 
     def note_committed(self) -> None:
-        """Tell of what the segments hold."""
-        self._lines.flush.appended(
+        """Report what the segments hold."""
+        self._flush.note_appended(
             appended=self.appended,
             committed=self._ends.max_physical_offset,
             stored_ms=self._ends.last_store_timestamp_ms,
@@ -112,23 +128,24 @@ class LogProgress:
             self._update_readable()
 
     def await_flush(self, deferred: AwaitFlush, reply: Reply) -> bool:
-        """Let an answer wait for the disk, or give it if the disk has it; tell whether it waits."""
+        """Let an answer wait for the disk, or give it now; return whether it waits."""
         if deferred.physical_offset_end <= self.flushed:
             reply(deferred.response)
             return False
         self.waiters.add(deferred, reply)
         if deferred.physical_offset_end <= self.appended:
-            # Its turn is over already: a put of the pool's, or of a held request that went on.
-            self._lines.flush.want()
+            # Its turn is over: it was put in the pool, or by a held request that went on.
+            self._flush.request_sync()
         return True
 
-    def _tell(self) -> None:
-        self._is_telling = False
-        self._lines.commit.appended(self.appended)
+    def _report(self) -> None:
+        self._will_report = False
+        if self._commit is not None:
+            self._commit.note_appended(self.appended)
         self.note_committed()
 
     def _update_readable(self) -> None:
         readable = self.flushed if self._synchronous_flush else self._ends.max_physical_offset
         if readable > self.readable:
             self.readable = readable
-            self._lines.dispatch.readable(readable)
+            self._dispatch.request_dispatch(readable)

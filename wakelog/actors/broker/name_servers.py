@@ -62,7 +62,7 @@ class NameServers:
         """Register everywhere without being waited for."""
         self._broker = broker
         self._is_oneway = self._is_oneway and oneway
-        self._worker.ask()
+        self._worker.request()
 
     def after_registration(self, done: Callable[[], None], *, oneway: bool) -> None:
         """Call `done` once a registration that begins from now on was answered, or failed.
@@ -75,7 +75,7 @@ class NameServers:
             asyncio.get_running_loop().call_later(ONEWAY_SECONDS_MAX, done)
         self._after.append(done)
         self._is_oneway = self._is_oneway and oneway
-        self._worker.ask()
+        self._worker.request()
 
     async def unregister(self, broker: Broker) -> None:
         """Leave every route; whoever does not answer finds out by itself."""

@@ -12,7 +12,8 @@ import uuid
 from typing import NamedTuple
 
 from wakelog.actors.broker.store_holders import end_holders
-from wakelog.actors.services.session import BROKER_SERVICE, open_logs
+from wakelog.actors.services.session import BROKER, open_logs
+from wakelog.actors.services.table import lock_bytes
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.durability.store_identity import claim_identity, read_identity
@@ -49,8 +50,8 @@ def open_store(
 
     def after_lock() -> None:
         if not plan.in_one_process:
-            open_logs(plan, BROKER_SERVICE, wall_ms())
-        end_holders(fs, config.paths.lock)
+            open_logs(plan, BROKER, wall_ms())
+        end_holders(fs, config.paths.lock, lock_bytes(plan))
 
     store = MessageStore.open(
         fs,

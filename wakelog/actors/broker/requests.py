@@ -30,6 +30,9 @@ from wakelog.actors.broker.request_times import RequestTimes
 from wakelog.actors.broker.table_files import TableFiles
 from wakelog.actors.broker.work_pool import WorkPool
 from wakelog.actors.services.broker_services import BrokerServices
+from wakelog.actors.services.pull_hold import PullHoldClient
+from wakelog.actors.services.reput import ReputClient
+from wakelog.actors.services.schedule import ScheduleClient
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker.broker import Broker
 from wakelog.broker.decision import (
@@ -64,7 +67,7 @@ class Requests:
 
     def __init__(
         self,
-        links: BrokerServices,
+        services: BrokerServices,
         pool: WorkPool,
         tables: TableFiles,
         name_servers: NameServers,
@@ -76,7 +79,7 @@ class Requests:
         set_timer: called when the earliest deadline of a waiting response may have changed.
         """
         self._loop = asyncio.get_running_loop()
-        self._links = links
+        self._services = services
         self._pool = pool
         self._tables = tables
         self._name_servers = name_servers
@@ -106,14 +109,17 @@ class Requests:
         self._broker = broker
         self._store = store
         self._progress = progress
+        self._reput = self._services.get(ReputClient)
+        self._pull_hold = self._services.get(PullHoldClient)
+        self._schedule = self._services.get(ScheduleClient)
 
     def process(self, request: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
         """Hand a request to the core, with the latest progress of dispatch."""
-        self._links.dispatch.look()
+        self._reput.read_dispatched()
         began = self._times.began()
         outcome = self._broker.process(request, channel, now_ms)
         if type(outcome) is AwaitDispatch:
-            self._links.dispatch.hurry()
+            self._reput.dispatch_now()
         else:
             self._times.processed(request, began)
         return outcome
@@ -139,7 +145,7 @@ class Requests:
                     self._progress.note_appended(appended)
                     if self._broker.parked_count != self._parked_count:
                         self._parked_count = self._broker.parked_count
-                        self._links.parked(appended)
+                        self._schedule.note_delayed(appended)
         except NotWriteable as error:
             self._has_failed = True
             # At their deadline they would get code 10, which means that the message is stored.
@@ -148,8 +154,8 @@ class Requests:
         finally:
             if self._notes:
                 notes, self._notes = self._notes, []
-                self._links.holds.hold(notes)
-                self._links.dispatch.hurry()
+                self._pull_hold.hold(notes)
+                self._reput.dispatch_now()
             if self._broker.instructions:
                 for instruction in self._broker.take_instructions():
                     self._do(instruction)
@@ -203,7 +209,7 @@ class Requests:
 
     def _check_dispatch(self) -> None:
         """Resume requests that wait for dispatch. No notification comes when the queues grow."""
-        self._links.dispatch.look()
+        self._reput.read_dispatched()
         gate = self._broker.read_after_write
         gate.resume_due(wall_ms())
         if gate:
@@ -248,7 +254,7 @@ class Requests:
             case CloseChannel(channel_id):
                 self._server.close_channel(channel_id)
             case ForgetHolds(hold_ids):
-                self._links.holds.forget(hold_ids)
+                self._pull_hold.forget(hold_ids)
             case WriteLine(appender, event, values):
                 if self._line_budget.allows(time.monotonic()):
                     logger(Log[appender.name]).info(event, **values)

@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from wakelog.actors.broker.filter_file import FilterPublisher
-from wakelog.actors.broker.log_progress import LogProgress, ToldLines
+from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.actors.broker.name_servers import NameServers
 from wakelog.actors.broker.opening import OpenedStore, open_store
 from wakelog.actors.broker.recovery_lines import recovery_notices, write_recovery
@@ -35,10 +35,15 @@ from wakelog.actors.broker.snapshots import Snapshots
 from wakelog.actors.broker.state_log import StateLog
 from wakelog.actors.broker.table_files import TableFiles
 from wakelog.actors.broker.work_pool import WorkPool
-from wakelog.actors.services.broker_events import AttachRequest
 from wakelog.actors.services.broker_services import BrokerServices
+from wakelog.actors.services.commit import CommitClient
+from wakelog.actors.services.flush_client import FlushClient
+from wakelog.actors.services.reput import ReputClient
+from wakelog.actors.services.retention import RetentionClient
+from wakelog.actors.services.schedule import ScheduleClient
+from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
-from wakelog.actors.transport.service_client import ServiceCalls
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import PORTS_BELOW
@@ -77,14 +82,14 @@ REGISTER_SECONDS_MAX = 10.0
 
 
 class BrokerService:
-    """One broker. It is its links' LinkEvents."""
+    """One broker; the `BrokerEvents` of its service clients."""
 
     def __init__(self, plan: ServicePlan, calls_by_service: Mapping[str, ServiceCalls]) -> None:
         """Hold everything, open nothing."""
         self._plan = plan
         self._settings = plan.settings
         self._fs = RealFileSystem()
-        self._links = BrokerServices(plan, calls_by_service, self._fs)
+        self.services = BrokerServices(plan, calls_by_service, self._fs)
         self._name_servers = NameServers(self._settings.broker)
         self._tables = TableFiles(self._fs, self._settings.store.paths)
         self._published: FilterPublisher | None = None
@@ -121,7 +126,7 @@ class BrokerService:
         sys.setswitchinterval(SWITCH_SECONDS)
         self._pool = WorkPool(error_answer)
         self._requests = Requests(
-            self._links, self._pool, self._tables, self._name_servers, set_timer=self._set_timer
+            self.services, self._pool, self._tables, self._name_servers, set_timer=self._set_timer
         )
         self._server = self._make_server()
         opened: OpenedStore | None = None
@@ -131,12 +136,12 @@ class BrokerService:
             self._server.bind(self._plan.bind_host, port)
             pulls = (RequestCode.PULL_MESSAGE,)
             self._server.bind(self._plan.bind_host, port - PORTS_BELOW, refused_codes=pulls)
-            await self._links.release_holders()
+            await self.services.release_holders()
             opening = partial(
                 open_store,
                 self._fs,
                 self._plan,
-                self._links.segment_source,
+                self.services.segment_source,
                 expected_store_id=expected_store_id,
             )
             opened = await self._pool.submit(opening)
@@ -165,27 +170,33 @@ class BrokerService:
         )
         self._tables.load_all(self.broker, self.store.kept_config)
         store_id = uuid.UUID(self._store_id)
-        self._epoch = self._links.open(self, store, store_id=store_id, epoch_min=wall_ms())
+        self._epoch = self.services.open(self, store, store_id=store_id, epoch_min=wall_ms())
         if self._settings.broker.enable_calc_filter_bit_map:
             paths = self._settings.store.paths
             self._published = FilterPublisher(self._fs, paths, self._epoch)
             self._published.publish(self.broker.filters)
-        links = self._links
+        services = self.services
         self._progress = LogProgress(
             store,
-            ToldLines(links.commit, links.flush, links.dispatch),
+            services.find(CommitClient),
+            services.get(FlushClient),
+            services.get(ReputClient),
             synchronous_flush=self._settings.store.synchronous_flush,
             call_soon=self._loop.call_soon,
         )
         self.snapshots = Snapshots(
-            links.flush, links.retention, self._progress, store_id=self._store_id
+            services.get(FlushClient),
+            services.get(RetentionClient),
+            self._progress,
+            store_id=self._store_id,
         )
         self._requests.begin(
             self._server, self.broker, store, self._progress, published=self._published
         )
-        links.start()
+        self._schedule = services.get(ScheduleClient)
+        services.start()
         self._progress.begin()
-        await self._links.wait_attached()
+        await self.services.wait_attached()
         await self._wait_dispatched()
         self.broker.tick(wall_ms())
         await self._name_servers.register(self.broker, seconds_max=REGISTER_SECONDS_MAX)
@@ -223,7 +234,7 @@ class BrokerService:
         """Let go what a start that failed has taken."""
         await self._server.close()
         if opened is not None:
-            await self._links.stop()
+            await self.services.stop()
             opened.store.close(dispatch_behind_bytes=1)
         await self._name_servers.close()
         self._tables.close()
@@ -246,7 +257,7 @@ class BrokerService:
                 await self._wait_dispatched()
         except TimeoutError:
             self._log.warning("stopped before the queues reached the log's end")
-        await self._links.stop()
+        await self.services.stop()
         if self._published is not None:
             self._published.remove()
         self._tables.save_all(self.broker)
@@ -257,10 +268,10 @@ class BrokerService:
         behind_bytes = self.store.max_physical_offset - self.store.dispatched
         return self.store.close(dispatch_behind_bytes=behind_bytes)
 
-    # What the links call.
+    # What service clients call.
 
-    def attachment(self) -> AttachRequest:
-        """Return what a neighbour that is attached now has to know."""
+    def attach_request(self) -> AttachRequest:
+        """Return what a service that is attached now must know."""
         report = self.store.recovery
         return AttachRequest(
             epoch=self._epoch,
@@ -287,7 +298,7 @@ class BrokerService:
         """Let readers see what is in the queues now."""
         self._is_recovery_told = True
         self.store.set_dispatched(physical_offset)
-        self._links.grown(physical_offset)
+        self._schedule.note_dispatched(physical_offset)
         self._dispatched.set()
 
     def flushed(self, physical_offset: int) -> None:
@@ -391,5 +402,5 @@ class BrokerService:
                 "saved_count": self._tables.saved_count,
                 "failed_count": self._tables.failed_count,
             },
-            "service_clients": self._links.statistics(),
+            "service_clients": self.services.statistics(),
         }

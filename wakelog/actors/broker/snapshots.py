@@ -21,8 +21,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from wakelog.actors.services.client import ServiceLost
 from wakelog.actors.services.retention import LeaseRequest
-from wakelog.actors.transport.service_client import ServiceLost
 from wakelog.storage.retention.snapshot import SnapshotRefused, read_snapshot
 
 FLUSH_SECONDS_MAX: Final = 5.0
@@ -46,7 +46,7 @@ class LogEnds(Protocol):
 class FlushEnd(Protocol):
     """To Flush."""
 
-    def want(self) -> None:
+    def request_sync(self) -> None:
         """Flush now what is there."""
         ...
 
@@ -54,7 +54,7 @@ class FlushEnd(Protocol):
 class LeaseLine(Protocol):
     """To Retention."""
 
-    async def ask(self, method: str, *arguments: Any) -> dict[str, Any]:
+    async def call_lease(self, method: str, *arguments: Any) -> dict[str, Any]:
         """Ask about a lease. Raises: ServiceLost."""
         ...
 
@@ -113,13 +113,13 @@ class Snapshots:
             async with asyncio.timeout(FLUSH_SECONDS_MAX):
                 while self._ends.flushed < wanted:
                     self._grown.clear()
-                    self._flush.want()
+                    self._flush.request_sync()
                     await self._grown.wait()
         return min(self._ends.flushed, self._ends.readable)
 
     async def _ask(self, method: str, *arguments: Any) -> dict[str, Any]:
         try:
-            return await self._leases.ask(method, *arguments)
+            return await self._leases.call_lease(method, *arguments)
         except ServiceLost as error:
             return failure(f"retention does not answer: {error}", _RETRY)
 

@@ -9,20 +9,20 @@ at a time, and who comes first is ready first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from wakelog.actors.ray.options import ANYWHERE, Placement, make_actor
-from wakelog.actors.services.added_services import actor_kind
-from wakelog.actors.services.table import SERVICES
+from wakelog.actors.services.table import needed_services, services_of
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.nameserver.config import NameServerConfig
+from wakelog.storage.config import StoreConfig
 
 SUPERVISOR = "Supervisor"
 NAME_SERVER = "NameServer"
 BROKER = "Broker"
-ADDED_SERVICE = "AddedService"
 
 
 class GroupPlan(msgspec.Struct, frozen=True):
@@ -61,15 +61,14 @@ def actor_name(broker_name: str, kind: str) -> str:
     return f"{broker_name}.{kind}"
 
 
-def actors_count(brokers_count: int, added_count: int = 0) -> int:
-    """Return how many actors a deployment of so many brokers has, with so many added services."""
-    return 2 + brokers_count * (1 + len(SERVICES) + added_count)
+def actors_count(stores: Sequence[StoreConfig], added_count: int = 0) -> int:
+    """Return how many actors a deployment has, with a broker for each store."""
+    return 2 + sum(1 + len(needed_services(store)) + added_count for store in stores)
 
 
 def service_kinds(plan: ServicePlan) -> dict[str, str]:
     """Return the kinds of the actors of a broker's services, those of others included, by name."""
-    ours = {name: row.actor_name for name, row in SERVICES.items()}
-    return ours | {name: actor_kind(name) for name in plan.added_services}
+    return {name: row.actor_name for name, row in services_of(plan).items()}
 
 
 def make_supervisor(plan: DeploymentPlan) -> Any:
@@ -101,12 +100,13 @@ def make_group(group: GroupPlan) -> dict[str, Any]:
             BROKER, actor_name(name, BROKER), builtins, names, placement=group.placement
         )
     }
-    for service, row in SERVICES.items():
+    for service, row in services_of(group.service).items():
         handles[row.actor_name] = make_actor(
-            row.actor_name, names[service], builtins, placement=group.placement
-        )
-    for service in group.service.added_services:
-        handles[kinds[service]] = make_actor(
-            ADDED_SERVICE, names[service], builtins, service, placement=group.placement
+            row.actor_name,
+            names[service],
+            builtins,
+            service,
+            target=row.service,
+            placement=group.placement,
         )
     return handles

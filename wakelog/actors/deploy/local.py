@@ -14,9 +14,8 @@ from wakelog.actors.deploy.metrics_end import serve_metrics
 from wakelog.actors.deploy.plan import BrokerPlan, Plan
 from wakelog.actors.deploy.runtime_directory import RuntimeDirectory
 from wakelog.actors.name_server_service import NameServerService
-from wakelog.actors.services.broker_services import SERVICES
-from wakelog.actors.services.table import make_service
-from wakelog.actors.transport.service_client import LocalCalls
+from wakelog.actors.services.table import load, services_of
+from wakelog.actors.transport.calls import LocalCalls
 from wakelog.actors.transport.service_plan import ServicePlan, memory_directory
 from wakelog.nameserver.config import NameServerSettings
 from wakelog.telemetry.build import build_facts
@@ -30,7 +29,9 @@ class LocalBroker:
         """Make every service; nothing is opened."""
         self.plan = plan
         builtins = plan.to_builtins()
-        services = {name: make_service(name, builtins) for name in SERVICES}
+        services = {
+            name: load(row.service)(builtins, name) for name, row in services_of(plan).items()
+        }
         self._calls_by_service = {name: LocalCalls(one, name) for name, one in services.items()}
         self._services = services
         self.service = BrokerService(plan, self._calls_by_service)

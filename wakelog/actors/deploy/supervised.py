@@ -109,7 +109,9 @@ class RayDeployment:
         """Start Ray, then everything in it."""
         report("Ray")
         loop = asyncio.get_running_loop()
-        count = actors_count(len(self._plan.brokers), len(offered_services()))
+        count = actors_count(
+            [broker.settings.store for broker in self._plan.brokers], len(offered_services())
+        )
         ports_count = count + WORKERS_SPARE_COUNT + DEATHS_A_MINUTE_MAX
         self._cluster = RayCluster(
             worker_count=count,

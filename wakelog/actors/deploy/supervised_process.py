@@ -20,7 +20,7 @@ from ray.exceptions import RayActorError
 
 from wakelog.actors.deploy.group import BROKER, NAME_SERVER
 from wakelog.actors.ray.options import own_node_id, restart_actor
-from wakelog.actors.transport.service_client import wait_death
+from wakelog.actors.transport.process_death import wait_death
 
 HUNG_SECONDS_MAX = {BROKER: 60.0, NAME_SERVER: 20.0}
 """An actor that does not answer for so long is killed. A Broker may be busy with a slow disk."""

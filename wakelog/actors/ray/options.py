@@ -72,7 +72,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "Supervisor": "wakelog.actors.deploy.supervisor:SupervisorActor",
     "NameServer": "wakelog.actors.name_server:NameServerActor",
     "Broker": "wakelog.actors.broker.actor:BrokerActor",
-    **{row.actor_name: row.target for row in SERVICES.values()},
+    **{row.actor_name: row.service for row in SERVICES.values()},
     "AddedService": "wakelog.actors.services.added_services:AddedService",
 }
 """Every kind of actor, and `module:class` of its shell."""
@@ -109,11 +109,20 @@ def options_of(kind: str, placement: Placement = ANYWHERE) -> dict[str, Any]:
     return options
 
 
-def make_actor(kind: str, name: str, *arguments: Any, placement: Placement = ANYWHERE) -> Any:
-    """Return the actor of a name, started unless there is one."""
+def make_actor(
+    kind: str,
+    name: str,
+    *arguments: Any,
+    target: str | None = None,
+    placement: Placement = ANYWHERE,
+) -> Any:
+    """Return the actor of a name, started unless there is one.
+
+    target: `module:class` of an actor that is not in `TARGETS`.
+    """
     import ray
 
-    remote = ray.remote(load(TARGETS[kind]))
+    remote = ray.remote(load(target or TARGETS[kind]))
     return remote.options(name=name, **options_of(kind, placement)).remote(*arguments)
 
 

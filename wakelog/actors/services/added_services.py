@@ -1,31 +1,27 @@
-"""Services of others: a core that a package offers, in an actor of its own beside ours.
+"""Added services: cores of other packages, each in an actor beside our own services.
 
 A package offers one in the entry-point group `wakelog.services`: a callable that takes the
-ServicePlan and returns an AddedCore (`examples/service_plugin.py`). It is told when the Broker
-begins to work and when it ends, and asked for numbers, which appear in the metrics. Its actor has
-our own services' life: it is attached by the Broker, started again when its process died, and
-killed when it hangs. There are none with everything in one process: a stranger's code that hangs
-would hang it all.
+ServicePlan and returns an AddedCore (`examples/service_plugin.py`). The core is called when a
+Broker begins and ends, and asked for numbers, which appear in the metrics. Its actor lives like our
+own services: the Broker attaches it, Ray starts it again when its process died, and the Supervisor
+kills it when it hangs. A deployment in one process has none: foreign code that hangs would hang it.
 
-Invariant: whatever a core raises stays here. It is counted, said in the statistics, and the core is
-left out until the next `attach`.
+Invariant: what a core raises stays here. It is counted and shown in the statistics, and the core is
+not called again until the next `attach`.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Protocol
 
-import msgspec
-
-from wakelog.actors.services.broker_events import AttachRequest
-from wakelog.actors.services.session import attached, open_logs
+from wakelog.actors.services.service import Service
+from wakelog.actors.services.session import AttachRequest, ServiceSession
 from wakelog.actors.services.table import SERVICES, load
-from wakelog.actors.transport.service_plan import ServicePlan, read_plan
+from wakelog.actors.transport.service_plan import ServiceRow
 from wakelog.telemetry.logs import Log, logger
 
 ENTRY_POINT_GROUP: Final = "wakelog.services"
@@ -43,12 +39,12 @@ _OUR_ACTORS = {row.actor_name for row in SERVICES.values()} | {
 class AddedCore(Protocol):
     """What a package offers."""
 
-    def attach(self, attachment: AttachRequest) -> None:
-        """Work for one incarnation of the Broker, whose watermarks these are."""
+    def attach(self, request: AttachRequest) -> None:
+        """Work for one incarnation of the Broker, which has these watermarks."""
         ...
 
     def release(self) -> None:
-        """Work no more, and let everything go."""
+        """End the work and close everything."""
         ...
 
     def statistics(self) -> Mapping[str, float]:
@@ -56,68 +52,54 @@ class AddedCore(Protocol):
         ...
 
 
-def offered_services(found: Iterable[EntryPoint] | None = None) -> dict[str, str]:
-    """Return what installed packages offer, `module:name` by name; what cannot be is logged.
+def offered_services(found: Iterable[EntryPoint] | None = None) -> dict[str, ServiceRow]:
+    """Return the rows of what installed packages offer; a name that cannot be is logged.
 
-    Nothing is imported: that is for the service's own process.
+    Nothing is imported: only the service's own process imports the core.
 
     found: instead of the entry points of the installed packages.
     """
     points = entry_points(group=ENTRY_POINT_GROUP) if found is None else found
-    offered: dict[str, str] = {}
+    offered: dict[str, ServiceRow] = {}
     for point in sorted(points, key=lambda point: point.name):
-        taken = actor_kind(point.name) in _OUR_ACTORS or point.name in offered
+        actor_name = "".join(part.capitalize() for part in point.name.split("_"))
+        taken = actor_name in _OUR_ACTORS or point.name in offered
         if taken or _NAME.fullmatch(point.name) is None:
             reason = "the name is taken, or not of a-z, 0-9 and _ only"
             logger(Log.BROKER).warning("service left out", service=point.name, reason=reason)
         else:
-            offered[point.name] = point.value
+            service = f"{__name__}:{AddedService.__name__}"
+            offered[point.name] = ServiceRow(
+                actor_name=actor_name, service=service, core=point.value
+            )
     return offered
 
 
-def actor_kind(name: str) -> str:
-    """Return what the actor of a service is called: StoreSizes for store_sizes."""
-    return "".join(part.capitalize() for part in name.split("_"))
-
-
-class AddedService:
-    """The shell of a core that a package offers."""
+class AddedService(Service):
+    """The service around a core of another package."""
 
     def __init__(self, plan: dict[str, Any], name: str) -> None:
         """Import nothing until attached."""
-        self._plan: ServicePlan = read_plan(plan)
-        self._name = name
+        super().__init__(plan, name)
         self._core: AddedCore | None = None
         self._attached_count = 0
         self._failures_count = 0
         self._last_error = ""
         self._log = logger(Log.BROKER)
 
-    async def ping(self) -> int:
-        """Return this process's id, to show that the loop turns."""
-        return os.getpid()
-
-    def attach(self, attachment: dict[str, Any]) -> dict[str, Any]:
-        """Have the core work for this incarnation of the Broker."""
-        self.release()
-        known = msgspec.convert(attachment, AttachRequest)
-        open_logs(self._plan, self._name, known.epoch)
+    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+        """Make the core and have it begin."""
+        session.on_release(self._release_core)
         self._attached_count += 1
-        self._core = self._guard(partial(self._make, known))
-        return attached()
-
-    def release(self) -> None:
-        """Have the core let everything go."""
-        core, self._core = self._core, None
-        if core is not None:
-            self._guard(core.release)
+        self._core = self._guard(partial(self._make_core, request))
+        return {}
 
     def statistics(self) -> dict[str, Any]:
-        """Return the core's numbers and how it fares."""
+        """Return the core's numbers, and how often it raised."""
         values: Mapping[str, float] = {}
         if self._core is not None:
             values = self._guard(self._core.statistics) or {}
-        numbers = [(key, value) for key, value in values.items() if _is_number(value)]
+        numbers = [(key, value) for key, value in values.items() if isinstance(value, int | float)]
         return {
             "attached_count": self._attached_count,
             "failures_count": self._failures_count,
@@ -125,21 +107,22 @@ class AddedService:
             "values": {str(key): value for key, value in numbers[:VALUES_MAX]},
         }
 
-    def _make(self, known: AttachRequest) -> AddedCore:
-        core: AddedCore = load(self._plan.added_services[self._name])(self._plan)
-        core.attach(known)
+    def _make_core(self, request: AttachRequest) -> AddedCore:
+        core: AddedCore = load(self.plan.added_services[self.name].core)(self.plan)
+        core.attach(request)
         return core
 
+    def _release_core(self) -> None:
+        core, self._core = self._core, None
+        if core is not None:
+            self._guard(core.release)
+
     def _guard(self, call: Callable[[], Any]) -> Any:
-        """Return what a stranger's code returns, None if it raises."""
+        """Return what foreign code returns, None if it raises."""
         try:
             return call()
         except Exception as error:
             self._failures_count += 1
             self._last_error = f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS_MAX]
-            self._log.warning("service raised", service=self._name, exc_info=error)
+            self._log.warning("service raised", service=self.name, exc_info=error)
             return None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)

@@ -1,76 +1,76 @@
-"""The AllocateMappedFile actor: makes the log's next segments before they are needed.
+"""AllocateMappedFile: makes the log's next segments before they are needed.
+
+Its client makes them for the `SegmentSource` of the Broker's log.
 
 Source: org.apache.rocketmq.store.AllocateMappedFileService (4.9.3).
 """
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from wakelog.actors.services.broker_events import AttachRequest
-from wakelog.actors.services.session import LockByte, Refused, ServiceSession, attached
-from wakelog.actors.transport.service_plan import read_plan
+from wakelog.actors.services.client import BrokerContext, ServiceClient
+from wakelog.actors.services.service import Service
+from wakelog.actors.services.session import AttachRequest, ServiceSession
+from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.log.allocate import clean_unfinished, make_segment
 
-SERVICE = "allocate_mapped_file"
 
+class AllocateMappedFileService(Service):
+    """The service of `storage.log.allocate.make_segment`."""
 
-class AllocateMappedFileService:
-    """The shell of `storage.allocate.make_segment`."""
-
-    def __init__(self, plan: dict[str, Any]) -> None:
-        """Make nothing until attached."""
-        self._plan = read_plan(plan)
-        self._store = self._plan.settings.store
-        self._fs = RealFileSystem()
-        self._session: ServiceSession | None = None
+    def __init__(self, plan: dict[str, Any], name: str) -> None:
+        """Make nothing."""
+        super().__init__(plan, name)
         self._made_count = 0
         self._failed_count = 0
 
-    async def ping(self) -> int:
-        """Return this process's id, to show that the loop turns."""
-        return os.getpid()
+    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+        """Remove the segments that a process before this one left half made."""
+        clean_unfinished(self.fs, self.store.paths, self.name)
+        return {}
 
-    def attach(self, attachment: dict[str, Any]) -> dict[str, Any]:
-        """Remove what an incarnation that died left half made, and be ready."""
-        self.release()
-        self._session = ServiceSession(
-            self._plan,
-            SERVICE,
-            msgspec.convert(attachment, AttachRequest),
-            fs=self._fs,
-            store=self._store,
-            lock_byte=LockByte.ALLOCATE_MAPPED_FILE,
-        )
-        clean_unfinished(self._fs, self._store.paths, SERVICE)
-        return attached()
-
-    def release(self) -> None:
-        """Make no more."""
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-
-    def make(self, epoch: int, path: str) -> str | None:
-        """Make the segment at `path` unless it is there; return why not, None if it is there."""
-        if self._session is None:
-            raise Refused("not attached")
-        self._session.check(epoch)
-        temporary_path = self._store.paths.new_file(path, SERVICE)
-        size_bytes = self._store.commit_log_file_bytes
+    def make(self, path: str) -> str | None:
+        """Make the segment at `path` unless it is there; return None, or why it is not there."""
+        temporary_path = self.store.paths.new_file(path, self.name)
+        size_bytes = self.store.commit_log_file_bytes
         try:
-            made = make_segment(self._fs, path, size_bytes, temporary_path=temporary_path)
+            made = make_segment(self.fs, path, size_bytes, temporary_path=temporary_path)
         except StoreError as error:
             self._failed_count += 1
             return str(error)
         self._made_count += made
         return None
 
-    def statistics(self) -> dict[str, Any]:
+    def counters(self) -> dict[str, Any]:
         """Return how many segments were made and how many could not be."""
         return {"made_count": self._made_count, "failed_count": self._failed_count}
+
+
+class AllocateMappedFileClient(ServiceClient):
+    """Makes segments for the Broker's `SegmentSource`."""
+
+    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+        """Ask for nothing until attached."""
+        super().__init__(name, calls, broker)
+        self._source = broker.segments
+        if self._source is not None:
+            self._source.prepare_with(self)
+
+    def on_attached(self, answer: Mapping[str, Any]) -> None:
+        """Ask for the next segments, unless the log takes no messages and needs none."""
+        if self._source is not None and self.broker.store.log.failure is None:
+            self._source.prepare_again()
+
+    async def stop_work(self) -> None:
+        """Ask for nothing more and wait for what is being made."""
+        if self._source is not None:
+            await self._source.stop()
+
+    def statistics(self) -> dict[str, Any]:
+        """Return how many segments the log took, and how many of them the Broker made."""
+        if self._source is None:
+            return {}
+        return {"taken_count": self._source.taken_count, "own_count": self._source.own_count}

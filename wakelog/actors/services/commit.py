@@ -1,85 +1,138 @@
-"""The Commit actor: copies the transient pool's buffers to the log's segments.
+"""Commit: copies the transient pool's buffers to the log's segments.
 
-The Broker owns the buffers and says what is to be copied; copying again changes nothing.
+The Broker owns the buffers and says what to copy. Copying the same range again changes nothing, so
+the Broker copies here when Commit is away. Without a transient pool there is no Commit.
 
 Source: org.apache.rocketmq.store.CommitLog.CommitRealTimeService (4.9.3).
 """
 
 from __future__ import annotations
 
-import os
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-import msgspec
-
-from wakelog.actors.services.broker_events import AttachRequest
-from wakelog.actors.services.session import LockByte, Refused, ServiceSession, attached
-from wakelog.actors.transport.service_plan import read_plan
+from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
+from wakelog.actors.services.service import Service
+from wakelog.actors.services.session import AttachRequest, ServiceSession
+from wakelog.actors.transport.batching import BatchWorker
+from wakelog.actors.transport.calls import ServiceCalls
+from wakelog.actors.transport.clocks import steady_ms
+from wakelog.actors.transport.timer import Timer
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
+from wakelog.storage.log.commit import Commit
 from wakelog.storage.log.transient_pool import CommitRange, copy_range
+from wakelog.telemetry.logs import Log, logger
 
-SERVICE = "commit"
+COMMIT_SECONDS_MAX = 2.0
+"""How long Commit may take; copying a segment of 1 GiB takes less than a second."""
 
 Piece = tuple[str, int, int, int, str]
 """Buffer's path, start of its segment, begin and end of what is copied, the segment's path."""
 
 
-class CommitService:
-    """The shell of `storage.transient_pool.copy_range`."""
+class CommitService(Service):
+    """The service of `storage.log.transient_pool.copy_range`."""
 
-    def __init__(self, plan: dict[str, Any]) -> None:
-        """Copy nothing until attached."""
-        self._plan = read_plan(plan)
-        self._fs = RealFileSystem()
-        self._session: ServiceSession | None = None
+    def __init__(self, plan: dict[str, Any], name: str) -> None:
+        """Copy nothing."""
+        super().__init__(plan, name)
         self._copied_bytes = 0
         self._failed_count = 0
 
-    async def ping(self) -> int:
-        """Return this process's id, to show that the loop turns."""
-        return os.getpid()
+    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+        """Be ready."""
+        return {}
 
-    def attach(self, attachment: dict[str, Any]) -> dict[str, Any]:
-        """Work for this incarnation of the Broker."""
-        self.release()
-        self._session = ServiceSession(
-            self._plan,
-            SERVICE,
-            msgspec.convert(attachment, AttachRequest),
-            fs=self._fs,
-            store=self._plan.settings.store,
-            lock_byte=LockByte.COMMIT,
-        )
-        return attached()
-
-    def release(self) -> None:
-        """Copy no more."""
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-
-    def commit(self, epoch: int, pieces: Sequence[Piece]) -> str | None:
-        """Copy pieces in their order; return why not all of them, None if all."""
-        if self._session is None:
-            raise Refused("not attached")
-        self._session.check(epoch)
+    def commit(self, pieces: Sequence[Piece]) -> str | None:
+        """Copy pieces in their order; return None, or why not all were copied."""
         try:
             for piece in pieces:
-                copy_piece(self._fs, piece)
+                copy_piece(self.fs, piece)
                 self._copied_bytes += piece[3] - piece[2]
         except StoreError as error:
             self._failed_count += 1
             return str(error)
         return None
 
-    def statistics(self) -> dict[str, Any]:
+    def counters(self) -> dict[str, Any]:
         """Return how much was copied and how often that failed."""
         return {"copied_bytes": self._copied_bytes, "failed_count": self._failed_count}
 
 
-def copy_piece(fs: RealFileSystem, piece: Sequence[Any]) -> None:
+class CommitClient(ServiceClient):
+    """Has the pool's buffers copied in time. For a store with a pool."""
+
+    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+        """Begin at the log's end: recovery has left everything in the segments."""
+        super().__init__(name, calls, broker)
+        assert broker.store.transient_pool is not None
+        self._pool = broker.store.transient_pool
+        self._files = broker.store.log.files
+        self._appended = broker.store.max_physical_offset
+        self._core = Commit(broker.plan.settings.store, self._appended, steady_ms())
+        self._worker = BatchWorker("commit", self._run)
+        self._timer = Timer(self._worker.request)
+        self._errors = logger(Log.STORE)
+        self.own_count = 0
+
+    def note_appended(self, physical_offset: int) -> None:
+        """Note how far the buffers reach."""
+        self._appended = physical_offset
+        if not self._timer.is_running:
+            self._worker.request()
+
+    async def stop_work(self) -> None:
+        """Copy no more; closing the store copies what is left."""
+        self._timer.cancel()
+        await self._worker.wait_idle()
+
+    def statistics(self) -> dict[str, Any]:
+        """Return how often the Broker copied."""
+        return {"own_count": self.own_count}
+
+    async def _run(self) -> bool:
+        decision = self._core.step(self._appended, steady_ms())
+        if decision.commit_to is not None and await self._copy(decision.commit_to):
+            self._core.succeeded(decision.commit_to)
+            self.broker.events.committed(decision.commit_to)
+        elif decision.commit_to is not None:
+            self._core.failed()
+        if self._core.committed_offset < self._appended:
+            self._timer.restart(max(1, decision.next_step_ms - steady_ms()) / 1000)
+        return False
+
+    async def _copy(self, physical_offset: int) -> bool:
+        pieces: list[Piece] = []
+        for piece in self._pool.pending(physical_offset):
+            start_offset = piece.segment_start_offset
+            segment = self._files.find(start_offset)
+            assert segment is not None, piece
+            pieces.append((piece.buffer_path, start_offset, piece.begin, piece.end, segment.path))
+        try:
+            failure = await self.call("commit", "commit", pieces, seconds_max=COMMIT_SECONDS_MAX)
+        except ServiceLost:
+            failure = await self._copy_here(pieces)
+        if failure is not None:
+            self._errors.error("commit failed", cause=failure)
+            return False
+        self._pool.note_committed(physical_offset)
+        return True
+
+    async def _copy_here(self, pieces: list[Piece]) -> str | None:
+        self.own_count += 1
+        loop = asyncio.get_running_loop()
+        try:
+            for piece in pieces:
+                await loop.run_in_executor(None, partial(copy_piece, self.broker.fs, piece))
+        except StoreError as error:
+            return str(error)
+        return None
+
+
+def copy_piece(fs: FileSystem, piece: Piece) -> None:
     """Copy one piece. Raises: StoreFull, StoreFailed."""
     buffer_path, start_offset, begin, end, segment_path = piece
     copy_range(fs, CommitRange(buffer_path, start_offset, begin, end), segment_path)

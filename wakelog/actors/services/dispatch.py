@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from wakelog.actors.services.broker_events import AttachRequest
 from wakelog.actors.services.plugin_threads import PluginThreads
+from wakelog.actors.services.session import AttachRequest
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterFile

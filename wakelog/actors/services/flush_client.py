@@ -1,15 +1,15 @@
-"""The Broker's end of the flush: ask Flush, and do it here when Flush is away.
+"""The Broker's client for Flush, which also syncs here while Flush is away.
 
-The Broker keeps a description of its own of each segment that is not yet durable, opened beside
-the one it writes through and shares with Flush, and synced by nobody else. So when Flush dies in
-the middle of a sync, whose outcome then is unknown and counts as failed, a sync through that
-description tells the truth: what Flush was told and took to its grave is told here once more.
+The Broker keeps a file description of its own for each segment that is not yet durable. It opened
+that beside the one that it writes through and shares with Flush, and syncs through it only here. If
+Flush dies during a sync, the outcome is unknown and counts as failed. A sync through the Broker's
+own description then reports the failure again.
 
-Synchronous flush: `want` is answered within `STALL_SECONDS`, whatever became of Flush.
+`request_sync` is answered within `stall_seconds`, whatever became of Flush.
 
 While Flush is away the log may roll into further segments that the Broker makes durable. Flush then
-knows less than the Broker and lacks the descriptions in between: it is told how far the log is
-durable in every call, and a Flush that was attached gets all from where it begins.
+knows less than the Broker and lacks descriptors. So every call says how far the log is durable, and
+a Flush that was attached gets all descriptors from where it begins.
 
 Invariants:
 - `flushed` moves only after a sync that covers it returned without an error, here or in Flush.
@@ -19,32 +19,32 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from wakelog.actors.services.broker_events import BrokerEvents
-from wakelog.actors.services.flush import CHECKPOINT_MS, FlushOutcome, FlushRequest
+from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
+from wakelog.actors.services.flush import (
+    CHECKPOINT_MS,
+    FlushOutcome,
+    FlushRequest,
+    descriptor_path,
+)
 from wakelog.actors.transport.batching import BatchWorker
+from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.descriptors import send_descriptors
-from wakelog.actors.transport.notifications import Notifier
-from wakelog.actors.transport.service_client import ServiceClient, ServiceLost
-from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
+from wakelog.actors.transport.shared_watermarks import SharedWatermark
+from wakelog.actors.transport.timer import Timer
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.flush import SegmentSync
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 
-STALL_SECONDS = 0.5
-"""Who waits for a flush waits so long for Flush; a sync of a full buffer of a slow disk takes
-less."""
-
 
 class OwnSync:
-    """Syncs segments through descriptions that only the Broker has."""
+    """Syncs segments through file descriptions that only the Broker has."""
 
     def __init__(self, fs: FileSystem, files: MappedFileQueue) -> None:
         """Open nothing yet."""
@@ -57,13 +57,13 @@ class OwnSync:
 
     @property
     def held_end(self) -> int:
-        """The end of the last segment that was adopted."""
+        """The end of the last segment that was opened."""
         return self._held_end
 
     def adopt(self, flushed: int) -> list[tuple[int, int]]:
-        """Open what the log has rolled into; return (start, shared descriptor) of all not durable.
+        """Open new segments; return (start, shared descriptor) of all that are not durable.
 
-        To be called before anything of a new segment can have been flushed by anybody.
+        To be called before any process can have flushed a part of a new segment.
         """
         undurable = [file for file in self._files.files if file.end_offset > flushed]
         for file in undurable:
@@ -91,123 +91,143 @@ class OwnSync:
         self._segments.close()
 
 
-class ReferenceFlush:
-    """To Flush by calls: at once for who waits, else once an interval."""
+class FlushClient(ServiceClient):
+    """Has the log made durable: at once for a caller that waits, else once an interval."""
 
-    def __init__(
-        self,
-        flush: ServiceClient,
-        own: OwnSync,
-        events: BrokerEvents,
-        *,
-        epoch: int,
-        flushed: int,
-        descriptor_path: Path,
-        interval_seconds: float | None,
-    ) -> None:
-        """Begin where everything below `flushed` is durable.
+    stall_seconds: float = 0.5
+    """How long a request waits for Flush; a sync of a full buffer of a slow disk takes less."""
 
-        interval_seconds: between two timed flushes; None if Flush has its own time.
-        """
-        self._flush = flush
-        self._own = own
-        self._events = events
-        self._epoch = epoch
-        self._descriptor_path = descriptor_path
-        self._interval_seconds = interval_seconds
-        self._appended = self._committed = self._flushed = flushed
+    note_seconds: float = CHECKPOINT_MS / 1000
+    """When Flush is asked again to write down what is durable, if nothing else is flushed."""
+
+    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+        """Begin at the log's end, which is durable after recovery."""
+        super().__init__(name, calls, broker)
+        self._events = broker.events
+        self._own = OwnSync(broker.fs, broker.store.log.files)
+        self._descriptor_path = descriptor_path(broker.plan.runtime_directory)
+        self._watermarks = broker.watermarks
+        self._notifier = broker.notifier_to(name)
+        if broker.watermarks is not None:
+            broker.watermark_readers.append(self.read_flushed)
+        end = broker.store.max_physical_offset
+        self._appended = self._committed = self._flushed = end
         self._stored_ms = 0
         self._sent_end = 0
-        self._wanted = False
-        self._failed = False
-        self._noted = True
+        self._notified_for = 0
+        self._is_wanted = False
+        self._has_failed = False
+        self._is_noted = True
         self._outstanding: asyncio.Future[Any] | None = None
         self._worker = BatchWorker("flush", self._step)
-        self._timer: asyncio.TimerHandle | None = None
+        # By reference the timed flush is asked for here; with notifications Flush has the timer.
+        store_config = broker.plan.settings.store
+        self._interval_seconds = store_config.flush_interval_commit_log_ms / 1000
+        self._flush_timer = Timer(self._worker.request)
+        self._recheck_timer = Timer(self._recheck)
+        self._rechecked_at = 0
         self.own_count = 0
 
-    @property
-    def flushed(self) -> int:
-        """Up to where the log is durable."""
-        return self._flushed
+    def note_appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
+        """Note how far log and segments reach; that is flushed in time.
 
-    def appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
-        """Note how far log and segments reach."""
+        stored_ms: the store time of the last message below `appended`, 0 if unknown.
+        """
+        shared = self._watermarks
+        if shared is not None:  # in an order that keeps theirs
+            shared.set(SharedWatermark.APPENDED, appended)
+            shared.set(SharedWatermark.COMMITTED, committed)
+            last_ms = shared.get(SharedWatermark.STORED_MS)
+            shared.set(SharedWatermark.STORED_MS, max(stored_ms, last_ms))
         self._appended, self._committed, self._stored_ms = appended, committed, stored_ms
-        if committed > self._own.held_end or (committed > self._sent_end and self._is_attached):
+        if committed > self._own.held_end or (committed > self._sent_end and self.is_attached):
             self.send_descriptors()
-        if self._interval_seconds is not None:
-            self._ask_later(self._interval_seconds)
+        if shared is None:
+            self._flush_timer.start(self._interval_seconds)
+        elif not self._recheck_timer.is_running:
+            self._recheck_later()
 
-    def want(self) -> None:
-        """Flush everything committed now."""
-        self._wanted = True
-        self._worker.ask()
+    def request_sync(self) -> None:
+        """Flush now what is committed: a caller waits for it."""
+        self._notified_for = self._committed
+        if self._notifier is None or not self.is_attached:
+            self._call_for_sync()
+            return
+        self._notifier.notify()
+        if not self._recheck_timer.is_running:
+            self._recheck_later()
 
-    def attached(self, begin: int) -> None:
-        """Give a Flush that was attached, and knows the log to be durable up to `begin`, its part.
+    def read_flushed(self) -> None:
+        """Take over the shared watermark."""
+        if self._watermarks is not None:
+            self.note_flushed(self._watermarks.get(SharedWatermark.FLUSHED))
 
-        begin: what it was attached with; the Broker may have made more durable since.
-        """
-        self.send_descriptors(begin)
-        if self._wanted:
-            self._worker.ask()
-
-    def lost(self) -> None:
-        """Do what is waited for here."""
-        if self._wanted:
-            self._worker.ask()
-
-    def send_descriptors(self, begin: int | None = None) -> None:
-        """Open what is new, and send Flush the Broker's descriptions of what is not durable.
-
-        begin: where Flush begins, if that is below what the Broker knows to be durable.
-        """
-        segments = self._own.adopt(self._flushed if begin is None else min(begin, self._flushed))
-        if self._is_attached and send_descriptors(self._descriptor_path, segments):
-            self._sent_end = self._own.held_end
-
-    def took(self, flushed: int) -> None:
-        """Take over how far Flush says the log is durable."""
-        if flushed > self._flushed and not self._failed:
+    def note_flushed(self, flushed: int) -> None:
+        """Take over how far Flush reports the log durable."""
+        if flushed > self._flushed and not self._has_failed:
             self._flushed = flushed
-            self._wanted = self._wanted and flushed < self._committed
+            self._is_wanted = self._is_wanted and flushed < self._committed
             self._events.flushed(flushed)
 
-    async def stop(self) -> None:
+    def on_attached(self, answer: Mapping[str, Any]) -> None:
+        """Send the descriptors from where Flush begins, and ask for what is waited for."""
+        self.send_descriptors(answer["flushed"])
+        if self._is_wanted:
+            self._worker.request()
+
+    def on_lost(self) -> None:
+        """Sync here what callers wait for."""
+        self.read_flushed()
+        if self._is_wanted:
+            self._worker.request()
+        elif self._flushed < self._notified_for:
+            self._call_for_sync()
+
+    def send_descriptors(self, begin: int | None = None) -> None:
+        """Open new segments, and send Flush the Broker's descriptors of what is not durable.
+
+        begin: where Flush begins, if it knows less to be durable than the Broker.
+        """
+        segments = self._own.adopt(self._flushed if begin is None else min(begin, self._flushed))
+        if self.is_attached and send_descriptors(self._descriptor_path, segments):
+            self._sent_end = self._own.held_end
+
+    async def stop_work(self) -> None:
         """Ask for nothing more."""
-        if self._timer is not None:
-            self._timer.cancel()
         await self._worker.stop()
+        self._flush_timer.cancel()
+        self._recheck_timer.cancel()
 
     def close(self) -> None:
         """Close the Broker's own descriptions."""
         self._own.close()
 
-    @property
-    def _is_attached(self) -> bool:
-        return self._flush.is_attached
+    def statistics(self) -> dict[str, Any]:
+        """Return how often the Broker synced."""
+        return {"own_count": self.own_count}
 
-    def _ask_later(self, seconds: float) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._timed)
-
-    def _timed(self) -> None:
-        self._timer = None
-        self._worker.ask()
+    def _call_for_sync(self) -> None:
+        self._is_wanted = True
+        self._worker.request()
 
     async def _step(self) -> bool:
-        if self._failed or (self._flushed >= self._committed and self._noted):
+        if self._has_failed or (self._flushed >= self._committed and self._is_noted):
             return False
-        wanted = self._wanted
+        wanted = self._is_wanted
         try:
-            await self._ask(force=wanted)
+            await self._call_sync(force=wanted)
         except ServiceLost:
             if wanted and self._flushed < self._committed:
                 await self._sync_here()
-        return self._wanted and not self._failed and self._flushed < self._committed
+        if self._watermarks is None and not self._has_failed:
+            # Also for a few last messages, which are due only after a longer time.
+            if self._flushed < self._committed:
+                self._flush_timer.start(self._interval_seconds)
+            elif not self._is_noted:
+                self._flush_timer.start(self.note_seconds)
+        return self._is_wanted and not self._has_failed and self._flushed < self._committed
 
-    async def _ask(self, *, force: bool) -> None:
+    async def _call_sync(self, *, force: bool) -> None:
         if self._outstanding is not None and not self._outstanding.done():
             raise ServiceLost("flush has not answered the call before")
         request = FlushRequest(
@@ -217,16 +237,15 @@ class ReferenceFlush:
             stored_ms=self._stored_ms,
             force=force,
         )
-        if not self._is_attached:
+        if not self.is_attached:
             raise ServiceLost("flush is not attached")
-        call = self._flush.calls.call("flush", "sync", self._epoch, msgspec.to_builtins(request))
+        parts = msgspec.to_builtins(request)
+        call = self.calls.call("flush", "call", self.broker.epoch, "sync", parts)
         self._outstanding = asyncio.ensure_future(call)
-        answer = await self._flush.wait(self._outstanding, STALL_SECONDS if force else None)
+        answer = await self.wait_result(self._outstanding, self.stall_seconds if force else None)
         outcome = msgspec.convert(answer, FlushOutcome)
-        self._noted = outcome.noted or self._interval_seconds is None
-        if not self._noted:
-            self._ask_later(CHECKPOINT_MS / 1000)
-        self.took(outcome.flushed)
+        self._is_noted = outcome.noted or self._watermarks is not None
+        self.note_flushed(outcome.flushed)
         if outcome.failure is not None:
             self._fail(outcome.failure)
         elif outcome.reach < request.committed:
@@ -241,85 +260,22 @@ class ReferenceFlush:
         except StoreError as error:
             self._fail(str(error))
         else:
-            self.took(end)
+            self.note_flushed(end)
 
     def _fail(self, cause: str) -> None:
-        if not self._failed:
-            self._failed = True
+        if not self._has_failed:
+            self._has_failed = True
             self._events.flush_failed(cause)
 
-
-class BellFlush:
-    """To Flush by notification; by a call, or here, when the notification brought nothing.
-
-    A flush that nobody waits for is Flush's own business, and so is its time: here its word is
-    looked at now and then, should the notification that tells of it be lost.
-    """
-
-    def __init__(
-        self,
-        by_reference: ReferenceFlush,
-        page: SharedWatermarks,
-        line: Notifier,
-        is_attached: Callable[[], bool],
-    ) -> None:
-        """Ring over `line`; `by_reference` is what helps when that does not."""
-        self._by_reference = by_reference
-        self._page = page
-        self._line = line
-        self._is_attached = is_attached
-        self._committed = 0
-        self._wanted = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._seen = 0
-
-    def appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
-        """Store the words, in an order that keeps theirs, and note them."""
-        page = self._page
-        page.set(SharedWatermark.APPENDED, appended)
-        page.set(SharedWatermark.COMMITTED, committed)
-        page.set(SharedWatermark.STORED_MS, max(stored_ms, page.get(SharedWatermark.STORED_MS)))
-        self._committed = committed
-        self._by_reference.appended(appended=appended, committed=committed, stored_ms=stored_ms)
-        if self._timer is None:
-            self._look_later()
-
-    def want(self) -> None:
-        """Ring, and look whether it helped."""
-        self._wanted = self._committed
-        if not self._is_attached():
-            self._by_reference.want()
-            return
-        self._line.notify()
-        if self._timer is None:
-            self._look_later()
-
-    def lost(self) -> None:
-        """Do what is waited for here: whoever was rung for it has died."""
-        self.look()
-        if self._by_reference.flushed < self._wanted:
-            self._by_reference.want()
-
-    def look(self) -> None:
-        """Take over the word."""
-        self._by_reference.took(self._page.get(SharedWatermark.FLUSHED))
-
-    def stop_timer(self) -> None:
-        """Look no more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _look_later(self) -> None:
-        self._seen = self._by_reference.flushed
-        self._timer = asyncio.get_running_loop().call_later(STALL_SECONDS, self._recheck)
+    def _recheck_later(self) -> None:
+        self._rechecked_at = self._flushed
+        self._recheck_timer.start(self.stall_seconds)
 
     def _recheck(self) -> None:
-        self._timer = None
-        self.look()
-        flushed = self._by_reference.flushed
-        if flushed >= self._committed:
+        """Call for a sync that a notification did not bring; a timed flush is Flush's own task."""
+        self.read_flushed()
+        if self._flushed >= self._committed:
             return
-        if flushed == self._seen and flushed < self._wanted:
-            self._by_reference.want()
-        self._look_later()
+        if self._flushed == self._rechecked_at and self._flushed < self._notified_for:
+            self._call_for_sync()
+        self._recheck_later()

@@ -1,8 +1,8 @@
-"""The Reput actor: follows the log and keeps the queues and the index, in a process of its own.
+"""Reput: follows the log and keeps the queues and the index.
 
-With references the Broker calls `step` and passes its arrivals on to PullHold. With notifications
-it stores `readable` and rings; this shell dispatches, stores `dispatched`, and rings PullHold with
-what arrived. Files are made durable in a thread, an interval after something was written to them.
+By reference the Broker calls `step` and passes the arrivals on to PullHold. With notifications it
+stores `readable` and notifies; this service dispatches, stores `dispatched`, and sends PullHold the
+arrivals. A thread makes the files durable, an interval after something was written to them.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService,
 FlushConsumeQueueService (4.9.3).
@@ -12,218 +12,171 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from wakelog.actors.services.broker_events import AttachRequest
+from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
 from wakelog.actors.services.dispatch import Dispatch
-from wakelog.actors.services.pull_hold import SERVICE as PULL_HOLD
-from wakelog.actors.services.pull_hold import HoldNote
-from wakelog.actors.services.session import LockByte, Refused, ServiceSession, attached
-from wakelog.actors.transport.notifications import Notifier
-from wakelog.actors.transport.service_plan import read_plan
+from wakelog.actors.services.pull_hold import HoldNote, PullHoldClient
+from wakelog.actors.services.service import Service
+from wakelog.actors.services.session import AttachRequest, ServiceSession
+from wakelog.actors.transport.batching import BatchWorker
+from wakelog.actors.transport.calls import ServiceCalls
+from wakelog.actors.transport.notifications import Note
 from wakelog.actors.transport.shared_watermarks import SharedWatermark
-from wakelog.dispatchers.reput import Arrival, DispatchDecision, FlushJob
+from wakelog.actors.transport.timer import Timer
+from wakelog.dispatchers.reput import DispatchDecision, FlushJob
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import RealFileSystem
 from wakelog.telemetry.logs import Log, logger
-
-SERVICE = "reput"
 
 RETRY_SECONDS = 1.0
 """After a disk that was full or refused a write."""
+
+PULL_HOLD = "pull_hold"
 
 Progress = tuple[int, int, bool]
 """How far dispatch has come, how many arrivals there were, and whether there is more to read."""
 
 
-class ReputService:
-    """The shell of `dispatchers.reput.Reput`."""
+class ReputService(Service):
+    """The service of `dispatchers.reput.Reput`."""
 
-    def __init__(self, plan: dict[str, Any]) -> None:
-        """Open nothing until attached."""
-        self._plan = read_plan(plan)
-        self._store = self._plan.settings.store
-        self._fs = RealFileSystem()
-        self._session: ServiceSession | None = None
-        self._dispatch: Dispatch | None = None
-        self._holds: Notifier | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._flush_timer: asyncio.TimerHandle | None = None
-        self._flushing: Future[None] | None = None
+    def __init__(self, plan: dict[str, Any], name: str) -> None:
+        """Open nothing."""
+        super().__init__(plan, name)
+        self._retry_timer = Timer(lambda: self._on_notified([]))
+        self._flush_timer = Timer(self._flush_in_thread)
         self._syncs = ThreadPoolExecutor(1, "sync")
+        self._flushing: Future[None] | None = None
         self._log = logger(Log.STORE)
         self._errors = logger(Log.STORE_ERROR)
 
-    async def ping(self) -> int:
-        """Return this process's id, to show that the loop turns."""
-        return os.getpid()
-
-    def attach(self, attachment: dict[str, Any]) -> dict[str, Any]:
-        """Open the derived files and dispatch for this incarnation of the Broker from now on."""
-        self.release()
-        known = msgspec.convert(attachment, AttachRequest)
-        session = ServiceSession(
-            self._plan,
-            SERVICE,
-            known,
-            fs=self._fs,
-            store=self._store,
-            lock_byte=LockByte.REPUT,
-            answer=self._answer,
-        )
-        known = _as_of_now(known, session)
-        try:
-            self._dispatch = Dispatch(
-                self._fs,
-                self._store,
-                known,
-                calculates_bitmaps=self._plan.settings.broker.enable_calc_filter_bit_map,
+    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+        """Open the derived files and find where dispatch begins."""
+        if session.watermarks is not None:
+            # The watermark may have moved since the Broker read it. When the Broker reads it again,
+            # readers may see so much: that must not be cut.
+            dispatched = session.watermarks.get(SharedWatermark.DISPATCHED)
+            request = msgspec.structs.replace(
+                request,
+                dispatched=max(request.dispatched, dispatched),
+                committed=max(request.committed, dispatched),
             )
-        except StoreError as error:
-            session.close()
-            raise Refused(str(error)) from None
-        self._session = session
+        self._dispatch = Dispatch(
+            self.fs,
+            self.store,
+            request,
+            calculates_bitmaps=self.plan.settings.broker.enable_calc_filter_bit_map,
+        )
+        session.on_release(self._close_files)
+        session.on_release(self._retry_timer.cancel)
+        session.on_release(self._flush_timer.cancel)
         self._dispatch.make_ahead()
         position = self._dispatch.core.position
-        self._log.info("dispatch begins", position=position, log_end=known.committed)
+        self._log.info("dispatch begins", position=position, log_end=request.committed)
         if session.has_notifications:
-            self._holds = session.notifier_to(PULL_HOLD)
-            asyncio.get_running_loop().call_soon(self._answer, [])
-        return attached(position=position)
+            self._pull_hold = session.notifier_to(PULL_HOLD)
+            session.listen(self._on_notified)
+            asyncio.get_running_loop().call_soon(self._on_notified, [])
+        return {"position": position}
 
-    def release(self) -> None:
-        """Make what was dispatched durable, close the files and give the store's byte back."""
-        session, self._session = self._session, None
-        dispatch, self._dispatch = self._dispatch, None
-        self._holds = None
-        for timer in (self._timer, self._flush_timer):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._flush_timer = None
-        try:
-            if dispatch is not None:
-                self._settle()
-                dispatch.close()
-        except StoreError as error:
-            self._errors.error("derived files not durable", cause=str(error))
-        finally:
-            if session is not None:
-                session.close()
-
-    def step(self, epoch: int, readable: int) -> tuple[Progress, list[tuple[Any, ...]]]:
+    def step(self, readable: int) -> tuple[Progress, list[tuple[Any, ...]]]:
         """Dispatch some of what is below `readable`; return progress and arrivals."""
-        dispatch = self._checked(epoch)
         try:
-            decision = self._step(dispatch, readable)
+            decision = self._step(readable)
         except StoreError as error:
             self._errors.error("dispatch failed", cause=str(error))
-            raise Refused(str(error)) from None
+            raise
         arrivals = [tuple(arrival) for arrival in decision.arrivals]
         return (decision.dispatched, len(arrivals), decision.more), arrivals
 
-    def flush(self, epoch: int) -> int:
+    def flush(self) -> int:
         """Make everything dispatched durable; return the position that now is."""
-        dispatch = self._checked(epoch)
-        self._settle()
-        try:
-            dispatch.run(dispatch.core.prepare_flush())
-        except StoreError as error:
-            raise Refused(str(error)) from None
-        return dispatch.flushed
+        self._wait_flushed()
+        self._dispatch.run(self._dispatch.core.prepare_flush())
+        return self._dispatch.flushed
 
-    def trim(self, epoch: int, physical_offset: int) -> int | None:
+    def trim(self, physical_offset: int) -> int | None:
         """Remove queue and index files of the log below; return how many.
 
-        None while files are being made durable, which must not vanish meanwhile: ask again later.
+        None while files are being made durable, because those must not vanish: ask again later.
         """
-        dispatch = self._checked(epoch)
-        if self._flushing is not None and not self._flushing.done():
+        if self._is_flushing:
             return None
-        try:
-            removed_count = dispatch.core.trim(physical_offset)
-        except StoreError as error:
-            raise Refused(str(error)) from None
+        removed_count = self._dispatch.core.trim(physical_offset)
         self._log.info("derived files removed", before=physical_offset, count=removed_count)
         return removed_count
 
-    def floor(self, epoch: int) -> int:
+    def floor(self) -> int:
         """Return the first physical offset that a dispatcher still needs."""
-        dispatch = self._checked(epoch)
-        return dispatch.plugins.floor(dispatch.core.position)
+        return self._dispatch.plugins.floor(self._dispatch.core.position)
 
-    def statistics(self) -> dict[str, Any]:
+    def counters(self) -> dict[str, Any]:
         """Return the counters of everything that dispatches."""
-        return {} if self._dispatch is None else self._dispatch.statistics()
+        return self._dispatch.statistics()
 
-    def _checked(self, epoch: int) -> Dispatch:
-        if self._session is None or self._dispatch is None:
-            raise Refused("not attached")
-        self._session.check(epoch)
-        return self._dispatch
+    @property
+    def _is_flushing(self) -> bool:
+        return self._flushing is not None and not self._flushing.done()
 
-    def _answer(self, _notes: list[tuple[Any, ...]]) -> None:
-        """Answer the notification: dispatch up to the word, a step at a time."""
-        if self._session is None or self._dispatch is None:
-            return
-        page = self._session.page
-        if page is None:
-            return  # another Broker is starting: it will attach this service
-        readable = page.get(SharedWatermark.READABLE)
-        # Behind a failed sync there is something to repeat, below the word, which does not fall.
-        if readable <= min(page.get(SharedWatermark.DISPATCHED), self._dispatch.core.position):
-            return
-        loop = asyncio.get_running_loop()
+    def _close_files(self) -> None:
+        """Make what was dispatched durable and close the files."""
+        self._wait_flushed()
         try:
-            if self._step(self._dispatch, readable).more:
-                loop.call_soon(self._answer, [])
+            self._dispatch.close()
+        except StoreError as error:
+            self._errors.error("derived files not durable", cause=str(error))
+
+    def _on_notified(self, _notes: Note) -> None:
+        """Dispatch a step, and the next one after other work of the loop."""
+        shared = self.watermarks
+        if shared is None:
+            return  # released, or another Broker is starting and will attach this service
+        readable = shared.get(SharedWatermark.READABLE)
+        # After a failed sync records below the watermark are dispatched again; it does not fall.
+        if readable <= min(shared.get(SharedWatermark.DISPATCHED), self._dispatch.core.position):
+            return
+        try:
+            if self._step(readable).more:
+                asyncio.get_running_loop().call_soon(self._on_notified, [])
         except StoreError as error:
             self._errors.error("dispatch failed", cause=str(error))
-            if self._timer is None:
-                self._timer = loop.call_later(RETRY_SECONDS, self._retry)
+            self._retry_timer.start(RETRY_SECONDS)
 
-    def _retry(self) -> None:
-        self._timer = None
-        self._answer([])
-
-    def _step(self, dispatch: Dispatch, readable: int) -> DispatchDecision:
+    def _step(self, readable: int) -> DispatchDecision:
+        dispatch = self._dispatch
         if dispatch.core.is_broken:
-            self._settle()
+            self._wait_flushed()
         decision = dispatch.step(readable)
-        page = None if self._session is None else self._session.page
-        if page is not None and self._holds is not None:
-            # In this order: who is woken must find the queues readable.
-            page.set(
-                SharedWatermark.DISPATCHED,
-                max(decision.dispatched, page.get(SharedWatermark.DISPATCHED)),
-            )
+        shared = self.watermarks
+        if shared is not None:
+            # In this order: a pull that is woken must find the queues readable.
+            dispatched = max(decision.dispatched, shared.get(SharedWatermark.DISPATCHED))
+            shared.set(SharedWatermark.DISPATCHED, dispatched)
             if decision.arrivals:
-                self._holds.send(_arrival_notes(decision.arrivals))
-        if self._flush_timer is None and decision.dispatched > dispatch.flushed:
+                kind = int(HoldNote.ARRIVAL)
+                self._pull_hold.send((kind, *arrival) for arrival in decision.arrivals)
+        if decision.dispatched > dispatch.flushed:
             self._flush_later()
         return decision
 
     def _flush_later(self) -> None:
-        if self._session is None or not self._session.has_loop:
-            return  # in one process there is no loop of this service: durable when released
-        seconds = self._store.flush_interval_consume_queue_ms / 1000
-        self._flush_timer = asyncio.get_running_loop().call_later(seconds, self._flush_timed)
+        # In one process this service has no loop; its files are made durable when it is released.
+        if not self.plan.in_one_process:
+            self._flush_timer.start(self.store.flush_interval_consume_queue_ms / 1000)
 
-    def _flush_timed(self) -> None:
-        self._flush_timer = None
-        if self._dispatch is None:
-            return
-        if self._flushing is not None and not self._flushing.done():
+    def _flush_in_thread(self) -> None:
+        if self._is_flushing:
             self._flush_later()
             return
         job = self._dispatch.core.prepare_flush()
         self._flushing = self._syncs.submit(self._run_or_end, self._dispatch, job)
 
-    def _settle(self) -> None:
-        """Wait for the job that runs: a later one, done before it, would say more than is true."""
+    def _wait_flushed(self) -> None:
+        """Wait for the job that runs: a later job that ends first would report too much durable."""
         if self._flushing is not None:
             wait([self._flushing])
 
@@ -232,23 +185,123 @@ class ReputService:
             dispatch.run(job)
             dispatch.make_ahead()
         except StoreError as error:
-            if dispatch is not self._dispatch:
+            if dispatch is not self._dispatch or self.session is None:
                 return  # released meanwhile, and its files closed
             # What the kernel holds of the files is unknown now; a new process reads them again.
             self._errors.error("derived files not durable", cause=str(error))
             os._exit(1)
 
 
-def _as_of_now(known: AttachRequest, session: ServiceSession) -> AttachRequest:
-    """Return an attachment with the word, which may have moved since the Broker looked at it.
+class ReputClient(ServiceClient):
+    """Has the log dispatched, and reports how far the queues reach.
 
-    The Broker lets readers see as much as soon as it looks again: that must not be cut.
+    By reference the next step is called when the result of the last one is there. With
+    notifications, while no pull is held, a notification is sent only every `pace_seconds`: one
+    message after the other would wake a process each, and no reader would see the queues earlier. A
+    request that waits for the queues, or a held pull, has the notification sent at once
+    (`dispatch_now`).
+
+    Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService.run (4.9.3), which
+    sleeps 1 ms between two checks.
     """
-    word = 0 if session.page is None else session.page.get(SharedWatermark.DISPATCHED)
-    return msgspec.structs.replace(
-        known, dispatched=max(known.dispatched, word), committed=max(known.committed, word)
-    )
 
+    pace_seconds: float = 0.02
+    """A step costs Reput as much as 10 messages. A reader of queues waits for what was acknowledged
+    before it asked, and has the notification sent."""
 
-def _arrival_notes(arrivals: Iterable[Arrival]) -> Iterable[tuple[Any, ...]]:
-    return ((int(HoldNote.ARRIVAL), *arrival) for arrival in arrivals)
+    recheck_seconds: float = 1.0
+    """After so long without progress, with work outstanding, a notification was lost."""
+
+    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+        """Request nothing yet."""
+        super().__init__(name, calls, broker)
+        self._events = broker.events
+        self._watermarks = broker.watermarks
+        self._notifier = broker.notifier_to(name)
+        self._readable = self._dispatched = self._rechecked_at = 0
+        if broker.watermarks is not None:
+            self._dispatched = broker.watermarks.get(SharedWatermark.DISPATCHED)
+            broker.watermark_readers.append(self.read_dispatched)
+        self._worker = BatchWorker("dispatch", self._step)
+        self._pace_timer = Timer(self._notify)
+        self._recheck_timer = Timer(self._recheck)
+        self._wakes: set[asyncio.Task[None]] = set()
+
+    def request_dispatch(self, physical_offset: int) -> None:
+        """Have the log dispatched up to here, soon."""
+        self._readable = physical_offset
+        if self._watermarks is None:
+            self._worker.request()
+            return
+        self._watermarks.set(SharedWatermark.READABLE, physical_offset)
+        if self._events.is_awaited():
+            self._notify()
+        else:
+            self._pace_timer.start(self.pace_seconds)
+        if not self._recheck_timer.is_running:
+            self._recheck_later()
+
+    def dispatch_now(self) -> None:
+        """Have the log dispatched now: a request waits for the queues."""
+        if self._pace_timer.is_running:
+            self._notify()
+
+    def read_dispatched(self) -> None:
+        """Take over the shared watermark; by reference progress comes with the results."""
+        if self._watermarks is not None:
+            dispatched = self._watermarks.get(SharedWatermark.DISPATCHED)
+            if dispatched > self._dispatched:
+                self._dispatched = dispatched
+                self._events.dispatched(dispatched)
+
+    def on_attached(self, answer: Mapping[str, Any]) -> None:
+        """Continue where Reput begins; with notifications it reads the watermarks by itself."""
+        if self._watermarks is None:
+            self._dispatched = answer["position"]
+            self._worker.request()
+
+    async def stop_work(self) -> None:
+        """Request nothing more."""
+        await self._worker.stop()
+        for wake in list(self._wakes):
+            wake.cancel()
+        self._pace_timer.cancel()
+        self._recheck_timer.cancel()
+
+    def _notify(self) -> None:
+        self._pace_timer.cancel()
+        assert self._notifier is not None
+        self._notifier.notify()
+
+    async def _step(self) -> bool:
+        if not self.is_attached or self._dispatched >= self._readable:
+            return False
+        step, arrivals = self.calls.call_two(
+            "dispatch", "call", self.broker.epoch, "step", self._readable
+        )
+        try:
+            progress: Progress = await self.wait_result(step)
+        except ServiceLost:
+            return False
+        self._dispatched, arrivals_count, more = progress
+        self._events.dispatched(self._dispatched)
+        if arrivals_count:
+            # The reference goes on as it is: the arrivals never come to this process.
+            pull_hold = cast(PullHoldClient, self.broker.clients[PULL_HOLD])
+            wake = asyncio.get_running_loop().create_task(pull_hold.wake(arrivals))
+            self._wakes.add(wake)
+            wake.add_done_callback(self._wakes.discard)
+        return more or self._dispatched < self._readable
+
+    def _recheck_later(self) -> None:
+        self._rechecked_at = self._dispatched
+        self._recheck_timer.start(self.recheck_seconds)
+
+    def _recheck(self) -> None:
+        """Call for a step if notifications have brought no progress."""
+        self.read_dispatched()
+        if self._dispatched >= self._readable:
+            return
+        if self._dispatched == self._rechecked_at:
+            self._worker.request()
+        self._recheck_later()

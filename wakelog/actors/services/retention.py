@@ -1,32 +1,37 @@
-"""The Retention actor: deletes expired segments, watches how full the disk is, and how sound.
+"""Retention: deletes expired segments, and checks how full the disk is and whether data changed.
 
-Beside its runs a thread sums what became durable, and compares it slowly (`sum_keeper`).
+A thread beside the runs computes sums of what became durable and compares them slowly
+(`sum_keeper`).
 
-It also keeps the leases of those who read segments from outside, and takes snapshots for them: the
-one who removes is asked what stays, so that no segment goes between the answer and its use.
+Retention also grants the leases of programs that read segments from outside. The process that
+removes segments decides what is kept, so no segment goes between the answer and its use.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.CleanCommitLogService (4.9.3).
 """
 
 from __future__ import annotations
 
-import os
+import asyncio
 import threading
 import time
 import uuid
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from wakelog.actors.services.broker_events import AttachRequest
-from wakelog.actors.services.session import LockByte, Refused, ServiceSession, attached
+from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
+from wakelog.actors.services.service import Service
+from wakelog.actors.services.session import AttachRequest, Refused, ServiceSession
+from wakelog.actors.transport.batching import BatchWorker
+from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import SteadyClock, steady_ms, wall_ms
-from wakelog.actors.transport.service_plan import read_plan
+from wakelog.actors.transport.timer import Timer
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.sum_keeper import SumKeeper
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import FileSystem, RealFileSystem
-from wakelog.storage.log.mapped_file_queue import MappedFileQueue
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.retention.leases import LeaseBook
 from wakelog.storage.retention.retention import HOUR_MS, AgeClock, Retention, RetentionDecision
 from wakelog.storage.retention.retention_files import (
@@ -37,14 +42,12 @@ from wakelog.storage.retention.retention_files import (
 from wakelog.storage.retention.snapshot import VERSION, Snapshot, SnapshotSegment
 from wakelog.telemetry.logs import Log, logger
 
-SERVICE = "retention"
-
 
 class RetentionOutcome(msgspec.Struct, frozen=True):
-    """What a run came to.
+    """The result of a run.
 
     begin: the log's first byte now.
-    derived_before: what queues and index hold of the log below it is to be removed by Reput.
+    derived_before: Reput must remove what queues and index hold of the log below it.
     """
 
     begin: int
@@ -81,7 +84,7 @@ class SumThread:
 
 
 class LeaseRequest(msgspec.Struct, frozen=True):
-    """What a reader asks for: the log from `begin`, None for its first byte, up to `end`.
+    """A reader asks for the log from `begin`, None for its first byte, up to `end`.
 
     end: durable, and a place where a record ends; `begin` is such a place too.
     """
@@ -91,76 +94,41 @@ class LeaseRequest(msgspec.Struct, frozen=True):
     end: int
 
 
-class RetentionService:
-    """The shell of `storage.retention`."""
+class RetentionService(Service):
+    """The service of `storage.retention`."""
 
-    def __init__(self, plan: dict[str, Any]) -> None:
-        """Remove nothing until attached."""
-        self._plan = read_plan(plan)
-        self._store = self._plan.settings.store
-        self._fs = RealFileSystem()
-        reserved_ms = self._store.file_reserved_hours * HOUR_MS
+    def __init__(self, plan: dict[str, Any], name: str) -> None:
+        """Remove nothing."""
+        super().__init__(plan, name)
+        reserved_ms = self.store.file_reserved_hours * HOUR_MS
         self._age_clock = AgeClock(reserved_ms, wall_ms(), steady_ms())
-        self._session: ServiceSession | None = None
-        self._core: Retention | None = None
-        self._segments: MappedFileQueue | None = None
-        self._sums: SumThread | None = None
-        self._book: LeaseBook | None = None
-        # A clock that is set ahead by ten minutes would end the leases of all who read.
-        self._lease_clock = SteadyClock()
         self._log = logger(Log.STORE)
 
-    async def ping(self) -> int:
-        """Return this process's id, to show that the loop turns."""
-        return os.getpid()
-
-    def attach(self, attachment: dict[str, Any]) -> dict[str, Any]:
-        """Work for this incarnation of the Broker; the first minute nothing is removed."""
-        self.release()
-        told = msgspec.convert(attachment, AttachRequest)
-        self._session = ServiceSession(
-            self._plan,
-            SERVICE,
-            told,
-            fs=self._fs,
-            store=self._store,
-            lock_byte=LockByte.RETENTION,
-        )
-        self._store_id = told.store_id
+    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+        """Begin; in the first minute nothing is removed."""
+        self._store_id = request.store_id
+        # With the wall clock, setting it ahead by ten minutes would end every lease.
         self._lease_clock = SteadyClock()
-        try:
-            self._book = LeaseBook(self._fs, self._store.paths, self._lease_clock.now_ms())
-        except StoreError as error:
-            self.release()
-            raise Refused(str(error)) from None
+        self._book = LeaseBook(self.fs, self.store.paths, self._lease_clock.now_ms())
         if self._book.was_unreadable:
-            self._log.error("leases not understood: none holds", path=self._store.paths.leases)
-        self._core = Retention(self._store, wall_ms())
-        self._segments = retention_segments(self._fs, self._store)
-        self._sums = SumThread(self._fs, self._store)
-        return attached()
+            self._log.error(
+                "lease file unreadable, all leases dropped", path=self.store.paths.leases
+            )
+        self._core = Retention(self.store, wall_ms())
+        self._segments = retention_segments(self.fs, self.store)
+        session.on_release(self._segments.close)
+        self._sums = SumThread(self.fs, self.store)
+        session.on_release(self._sums.stop)
+        return {}
 
-    def release(self) -> None:
-        """Remove and compare no more."""
-        if self._sums is not None:
-            self._sums.stop()
-            self._sums = None
-        if self._segments is not None:
-            self._segments.close()
-        self._segments = self._core = self._book = None
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-
-    def run(self, epoch: int, appended: int, dispatched: int) -> dict[str, Any]:
-        """Look at the disk, remove what may go, return a RetentionOutcome."""
-        session, core, segments, book = self._attached()
-        session.check(epoch)
+    def run(self, appended: int, dispatched: int) -> dict[str, Any]:
+        """Check the disk, remove what may go, return a RetentionOutcome."""
+        core, segments, book = self._core, self._segments, self._book
         try:
             book.expire(self._lease_clock.now_ms())
             look = read_retention_input(
-                self._fs,
-                self._store,
+                self.fs,
+                self.store,
                 segments,
                 hour=time.localtime().tm_hour,
                 appended=appended,
@@ -171,7 +139,7 @@ class RetentionService:
             self._end_leases(decision)
             removed = []
             for start_offset in decision.remove:
-                path = remove_segment(self._fs, segments, start_offset)
+                path = remove_segment(self.fs, segments, start_offset)
                 if path is not None:
                     removed.append(path)
                     self._log.info("segment removed", path=path, reasons=decision.reasons)
@@ -191,13 +159,12 @@ class RetentionService:
             )
         )
 
-    def lease(self, epoch: int, request: dict[str, Any]) -> dict[str, Any]:
+    def lease(self, request: dict[str, Any]) -> dict[str, Any]:
         """Keep part of the log for a reader.
 
         Return {"snapshot": what is kept} or {"refused": why nothing is}.
         """
-        session, _, segments, book = self._attached()
-        session.check(epoch)
+        segments = self._segments
         wanted = msgspec.convert(request, LeaseRequest)
         try:
             segments.refresh()
@@ -208,7 +175,7 @@ class RetentionService:
                 return {"refused": f"the log ends at {wanted.end}, before {begin}"}
             if any(file.is_missing and file.end_offset > begin for file in segments.files):
                 return {"refused": "segments are missing in the middle of the log"}
-            lease = book.grant(
+            lease = self._book.grant(
                 uuid.uuid4().hex,
                 wanted.holder,
                 begin=begin,
@@ -221,9 +188,9 @@ class RetentionService:
             return {"refused": "as many leases hold as there may be at once"}
         snapshot = Snapshot(
             version=VERSION,
-            broker=self._plan.name,
+            broker=self.plan.name,
             store_id=self._store_id,
-            root=self._store.paths.root,
+            root=self.store.paths.root,
             begin=begin,
             end=wanted.end,
             lease_id=lease.lease_id,
@@ -236,52 +203,35 @@ class RetentionService:
         )
         return {"snapshot": snapshot.to_builtins()}
 
-    def renew_lease(self, epoch: int, lease_id: str) -> dict[str, Any]:
+    def renew_lease(self, lease_id: str) -> dict[str, Any]:
         """Keep on; return {"expires_ms": until when} or {"refused": why not}."""
-        session, _, _, book = self._attached()
-        session.check(epoch)
         try:
-            lease = book.renew(lease_id, self._lease_clock.now_ms())
+            lease = self._book.renew(lease_id, self._lease_clock.now_ms())
         except StoreError as error:
             return {"refused": str(error)}
         if lease is None:
             return {"refused": "there is no such lease any more: it was not renewed in time"}
         return {"refused": lease.lost} if lease.lost else {"expires_ms": lease.expires_ms}
 
-    def end_lease(self, epoch: int, lease_id: str) -> dict[str, Any]:
+    def end_lease(self, lease_id: str) -> dict[str, Any]:
         """Keep no more; return {"ended": whether there was such a lease} or {"refused": why}."""
-        session, _, _, book = self._attached()
-        session.check(epoch)
         try:
-            return {"ended": book.end(lease_id)}
+            return {"ended": self._book.end(lease_id)}
         except StoreError as error:
             return {"refused": str(error)}
 
-    def statistics(self) -> dict[str, Any]:
+    def counters(self) -> dict[str, Any]:
         """Return the cores' counters."""
-        if self._core is None or self._book is None or self._sums is None:
-            return {}
         leases = msgspec.to_builtins(self._book.statistics())
         sums = self._sums.keeper.statistics()._asdict()
         return {**msgspec.to_builtins(self._core.statistics()), **sums, "leases": leases}
 
-    def _attached(self) -> tuple[ServiceSession, Retention, MappedFileQueue, LeaseBook]:
-        """Return what there is while attached. Raises: Refused."""
-        if (
-            self._session is None
-            or self._core is None
-            or self._segments is None
-            or self._book is None
-        ):
-            raise Refused("not attached")
-        return self._session, self._core, self._segments, self._book
-
     def _end_leases(self, decision: RetentionDecision) -> None:
-        """Tell whom it concerns, before anything goes, what a full disk takes from them.
+        """End the leases of segments that a full disk removes, before they are removed.
 
-        A disk so full may refuse to be written; then the file says so at a later run.
+        So full a disk may refuse the write of the lease file; then a later run writes it.
         """
-        _, core, segments, book = self._attached()
+        core, segments, book = self._core, self._segments, self._book
         ends = {file.start_offset: file.end_offset for file in segments.files}
         gone_before = max((ends.get(offset, 0) for offset in decision.remove), default=0)
         used = core.statistics()
@@ -292,3 +242,60 @@ class RetentionService:
             book.save_changes()
         except StoreError as error:
             self._log.error("leases not saved", cause=str(error))
+
+
+class RetentionClient(ServiceClient):
+    """Runs Retention every clean-resource interval, and passes on requests for leases.
+
+    Reput removes from queues and index what was removed of the log, because it writes those files.
+    """
+
+    lease_seconds_max: float = 15.0
+    """How long Retention may take to be attached, and then to answer. A run that is under way
+    removes up to ten segments, with a pause after each."""
+
+    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+        """Run nothing until attached."""
+        super().__init__(name, calls, broker)
+        self._interval_seconds = broker.plan.settings.store.clean_resource_interval_ms / 1000
+        self._worker = BatchWorker("retention", self._run)
+        self._timer = Timer(self._worker.request)
+        self._trim_before = 0
+
+    def on_attached(self, answer: Mapping[str, Any]) -> None:
+        """Check the disk now."""
+        self._worker.request()
+
+    async def call_lease(self, method: str, *arguments: Any) -> dict[str, Any]:
+        """Call a method about leases and return its answer. Raises: ServiceLost."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.lease_seconds_max):
+                await self.wait_attached()
+        return dict(
+            await self.call("lease", method, *arguments, seconds_max=self.lease_seconds_max)
+        )
+
+    async def stop_work(self) -> None:
+        """Run no more."""
+        self._timer.cancel()
+        await self._worker.wait_idle()
+        self._timer.cancel()
+
+    async def _run(self) -> bool:
+        reput = self.broker.clients["reput"]
+        try:
+            # The slowest dispatcher, plug-ins included, decides what may go.
+            floor = await reput.call("retention", "floor")
+            log_end = self.broker.store.log.appended_offset
+            answer = await self.call("retention", "run", log_end, floor)
+            outcome = msgspec.convert(answer, RetentionOutcome)
+            self.broker.events.retained(begin_offset=outcome.begin, disk_full=outcome.disk_full)
+            self._trim_before = max(self._trim_before, outcome.derived_before or 0)
+            if self._trim_before:
+                trimmed = await reput.call("retention", "trim", self._trim_before)
+                if trimmed is not None:
+                    self._trim_before = 0
+        except ServiceLost:
+            pass  # what is to be trimmed is remembered
+        self._timer.restart(self._interval_seconds)
+        return False

@@ -1,50 +1,56 @@
-"""The Schedule actor: watches the queues of delayed messages and says which are due.
+"""Schedule: watches the queues of delayed messages and reports which messages are due.
 
-The Broker asks (`lines/delay_line.py`) and delivers; this shell reads the queues and holds the
-core. It looks no further than the Broker's `dispatched`.
+The service reads the queues, up to the Broker's `dispatched`, and holds the core. The Broker asks
+and delivers.
 
 Source: org.apache.rocketmq.store.schedule.ScheduleMessageService (4.9.3).
 """
 
 from __future__ import annotations
 
-import os
+import asyncio
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from wakelog.actors.services.broker_events import AttachRequest
-from wakelog.actors.services.session import Refused, ServiceSession, attached
-from wakelog.actors.transport.service_plan import read_plan
+from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
+from wakelog.actors.services.service import Service
+from wakelog.actors.services.session import AttachRequest, ServiceSession
+from wakelog.actors.transport.batching import BatchWorker
+from wakelog.actors.transport.calls import ServiceCalls
+from wakelog.actors.transport.clocks import wall_ms
+from wakelog.actors.transport.timer import Timer
 from wakelog.broker.delay_level import DelayLevels
 from wakelog.broker.names import SCHEDULE_TOPIC
-from wakelog.broker.schedule import BATCH_MAX, Schedule
+from wakelog.broker.schedule import BATCH_MAX, DueMessage, Schedule
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import FileSystem, RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.queue.consume_queue import ConsumeQueue
 from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExt, is_extension_address
 from wakelog.storage.queue.entries import ENTRY
 from wakelog.storage.read.readable import ReadableQueue
-
-SERVICE = "schedule"
+from wakelog.telemetry.logs import Log, logger
 
 IDLE_MS = 60_000
-"""A level at the end of its queue is looked at again after this, or once the queues have grown."""
+"""A level at the end of its queue is checked again after this, or when the queues have grown."""
+
+CLOCK_STEP_SECONDS_MIN = 0.02
+"""A smaller difference between the wall clock and the loop's is not a clock that was set."""
 
 Due = tuple[list[tuple[int, int, int, int]], int]
-"""(level, queue offset, physical offset, size) of what is due, and in how many ms to look again."""
+"""(level, queue offset, physical offset, size) of due messages; milliseconds until the next ask."""
 
 
 class DelayQueues:
     """The queues of the schedule topic, one a level, as far as they are readable."""
 
     def __init__(self, fs: FileSystem, config: StoreConfig, levels: DelayLevels) -> None:
-        """Look at no queue yet."""
+        """Open no queue yet."""
         open_files = OpenFiles()
         paths = config.paths
         self._levels = levels
@@ -57,7 +63,7 @@ class DelayQueues:
                     file_bytes=config.consume_queue_bytes,
                     open_files=open_files,
                 ),
-                # Whether or not units are written now, there may be some of before.
+                # There may be units from an earlier time, even if none are written now.
                 ConsumeQueueExt(
                     fs,
                     paths.consume_queue_extension(SCHEDULE_TOPIC, level - 1),
@@ -69,7 +75,7 @@ class DelayQueues:
         }
 
     def ends(self, level: int, *, log_begin: int, dispatched: int) -> tuple[int, int]:
-        """Return the first and the end of the readable queue offsets of a level."""
+        """Return the first and the end queue offset that are readable of a level."""
         queue = self._queues[level]
         end = queue.end(dispatched)
         return (queue.begin(log_begin, dispatched) if end else 0), end
@@ -86,7 +92,7 @@ class DelayQueues:
         ]
 
     def _due_ms(self, level: int, physical_offset: int, tags_code: int) -> int:
-        """Return an entry's time of delivery, which may stand in its extension unit."""
+        """Return an entry's time of delivery, which its extension unit may hold."""
         if not is_extension_address(tags_code):
             return tags_code
         extension = self._queues[level].extension
@@ -102,52 +108,24 @@ class DelayQueues:
             queue.close()
 
 
-class ScheduleService:
-    """The shell of `broker.schedule.Schedule`."""
+class ScheduleService(Service):
+    """The service of `broker.schedule.Schedule`."""
 
-    def __init__(self, plan: dict[str, Any]) -> None:
-        """Watch nothing until attached."""
-        self._plan = read_plan(plan)
-        self._store = self._plan.settings.store
-        self._fs = RealFileSystem()
-        self._levels = DelayLevels(self._store.message_delay_level)
-        self._session: ServiceSession | None = None
-        self._queues: DelayQueues | None = None
-        self._core: Schedule | None = None
+    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+        """Begin at the Broker's positions."""
+        self._levels = DelayLevels(self.store.message_delay_level)
+        self._queues = DelayQueues(self.fs, self.store, self._levels)
+        session.on_release(self._queues.close)
+        self._core = Schedule(self._levels, request.delay_positions)
         self._dispatched = -1
+        return {}
 
-    async def ping(self) -> int:
-        """Return this process's id, to show that the loop turns."""
-        return os.getpid()
+    def take_due(self, log_begin: int, dispatched: int, delivered: Mapping[int, int]) -> Due:
+        """Note how far each level was delivered, and return what is due.
 
-    def attach(self, attachment: dict[str, Any]) -> dict[str, Any]:
-        """Start at the Broker's positions."""
-        self.release()
-        known = msgspec.convert(attachment, AttachRequest)
-        self._session = ServiceSession(self._plan, SERVICE, known, fs=self._fs, store=self._store)
-        self._queues = DelayQueues(self._fs, self._store, self._levels)
-        self._core = Schedule(self._levels, known.delay_positions)
-        self._dispatched = -1
-        return attached()
-
-    def release(self) -> None:
-        """Watch no more."""
-        if self._queues is not None:
-            self._queues.close()
-        self._queues = self._core = None
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-
-    def look(
-        self, epoch: int, log_begin: int, dispatched: int, delivered: Mapping[int, int]
-    ) -> Due:
-        """Take over how far each level was delivered; return what is due, and in how many
-        milliseconds to look again: nodes' clocks differ."""
-        if self._session is None or self._core is None:
-            raise Refused("not attached")
-        self._session.check(epoch)
-        core, now_ms = self._core, time.time_ns() // 1_000_000
+        The answer says in how many milliseconds to ask again: clocks of nodes differ.
+        """
+        core, now_ms = self._core, wall_ms()
         for level, position in delivered.items():
             core.delivered(level, position, now_ms)
         if dispatched > self._dispatched:
@@ -155,25 +133,121 @@ class ScheduleService:
             for level in range(1, self._levels.level_max + 1):
                 core.arrived(level, now_ms)
         due: list[tuple[int, int, int, int]] = []
-        try:
-            for level in core.levels_to_look_at(now_ms):
-                due += self._look(core, level, now_ms, log_begin)
-        except StoreError as error:
-            raise Refused(str(error)) from None
+        for level in core.levels_to_look_at(now_ms):
+            due += self._due_of_level(level, now_ms, log_begin)
         return due, max(0, core.next_look_ms() - now_ms)
 
-    def statistics(self) -> dict[str, Any]:
+    def counters(self) -> dict[str, Any]:
         """Return the core's counters."""
-        if self._core is None:
-            return {}
         return dict(msgspec.to_builtins(self._core.statistics(), str_keys=True))
 
-    def _look(
-        self, core: Schedule, level: int, now_ms: int, log_begin: int
+    def _due_of_level(
+        self, level: int, now_ms: int, log_begin: int
     ) -> list[tuple[int, int, int, int]]:
-        assert self._queues is not None
+        core = self._core
         low, high = self._queues.ends(level, log_begin=log_begin, dispatched=self._dispatched)
         core.correct(level, queue_offset_min=low, queue_offset_max=high)
         entries = self._queues.entries(level, core.position(level), high)
         due = core.look(level, entries, now_ms, idle_ms=IDLE_MS)
         return [(m.level, m.queue_offset, m.physical_offset, m.size_bytes) for m in due]
+
+
+class ScheduleClient(ServiceClient):
+    """Has due messages delivered.
+
+    It asks Schedule at the time that Schedule named, and when delayed messages have reached the
+    queues; then at most every `grown_seconds`, the period of 4.9.3's own checks. It also asks when
+    the wall clock was set, because the named time was of the clock before.
+    """
+
+    grown_seconds: float = 0.1
+    failed_seconds: float = 1.0
+    """The pause after a disk that could not read a due message; Schedule reports it again then."""
+    clock_seconds: float = 1.0
+    """How often the clock is checked: a message is at most so late after the clock was set."""
+
+    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+        """Ask nothing until attached. A slave never asks: its master delivers."""
+        super().__init__(name, calls, broker)
+        self._delivers = broker.plan.settings.store.appends
+        self._dispatched = 0
+        self._asked_dispatched = -1
+        # Below the log's end there may be delayed messages that are not in queues yet.
+        self._delayed_end = broker.store.max_physical_offset
+        self._positions: dict[int, int] = {}
+        self._worker = BatchWorker("delay", self._deliver_due)
+        self._timer = Timer(self._worker.request)
+        self._timer_at = 0.0
+        self._clock_timer = Timer(self._check_clock)
+        self._clock_ahead_seconds = 0.0
+        self._errors = logger(Log.STORE_ERROR)
+
+    def note_delayed(self, log_end: int) -> None:
+        """Note that a delayed message was put below `log_end`."""
+        self._delayed_end = log_end
+
+    def note_dispatched(self, dispatched: int) -> None:
+        """Note how far the queues reach."""
+        self._dispatched = dispatched
+        if self._delivers and not self._worker.is_running:
+            self._ask_for_delayed()
+
+    def on_attached(self, answer: Mapping[str, Any]) -> None:
+        """Ask what is due."""
+        self._asked_dispatched = -1
+        if self._delivers:
+            self._worker.request()
+            self._timer.cancel()
+            self._clock_timer.cancel()
+            self._check_clock()
+
+    async def stop_work(self) -> None:
+        """Ask for nothing more, and wait for the delivery that is under way."""
+        self._delivers = False
+        self._timer.cancel()
+        self._clock_timer.cancel()
+        await self._worker.wait_idle()
+
+    async def _deliver_due(self) -> bool:
+        positions, self._positions = self._positions, {}
+        self._asked_dispatched = self._dispatched
+        log_begin = self.broker.store.min_physical_offset
+        try:
+            answer: Due = await self.call(
+                "delay", "take_due", log_begin, self._dispatched, positions
+            )
+        except ServiceLost:
+            return False  # the next Schedule begins at the Broker's positions
+        listed, wait_ms = answer
+        if listed:
+            due = [DueMessage(*one) for one in listed]
+            try:
+                self._positions = dict(await self.broker.events.deliver(due))
+            except StoreError as error:
+                self._errors.error("delayed messages not delivered", cause=str(error))
+                self._ask_in(self.failed_seconds)
+                return False
+            return True
+        self._ask_in(wait_ms / 1000)
+        self._ask_for_delayed()
+        return False
+
+    def _ask_for_delayed(self) -> None:
+        asked = self._asked_dispatched
+        if asked < self._delayed_end and asked < self._dispatched:
+            self._ask_in(self.grown_seconds)
+
+    def _ask_in(self, seconds: float) -> None:
+        """Ask after `seconds`, unless that is due earlier or the client was stopped."""
+        at = asyncio.get_running_loop().time() + seconds
+        if self._delivers and not (self._timer.is_running and self._timer_at <= at):
+            self._timer_at = at
+            self._timer.restart(seconds)
+
+    def _check_clock(self) -> None:
+        """Ask if the wall clock moved against the loop's clock, which cannot be set."""
+        ahead_seconds = time.time() - asyncio.get_running_loop().time()
+        if abs(ahead_seconds - self._clock_ahead_seconds) > CLOCK_STEP_SECONDS_MIN:
+            self._clock_ahead_seconds = ahead_seconds
+            self._worker.request()
+        self._clock_timer.start(self.clock_seconds)

@@ -1,52 +1,61 @@
-"""A service's end of the links, from one `attach` to the next or to `release`.
+"""What a service holds from one attach to the next, or to `release`.
 
-It holds what the service needs while it works for one incarnation of the Broker: its byte of the
-store's lock, the epoch, and with notifications the page of words and its own notification. A
-service without a station works for nobody and touches no file.
+A session is for one incarnation of the Broker. It holds the service's byte of the store's lock and
+the epoch; with notifications also the shared watermarks and the service's socket. A service without
+a session touches no file.
 
 Invariants:
-- a service that writes the store does so only between taking its byte and giving it back.
-- a call that carries another epoch than the station's changes nothing: it comes from a Broker that
-  has died, or is meant for one.
+- a service writes the store only while its session holds the lock byte.
+- the byte is released last, after everything that the service registered with `on_release`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
-from enum import IntEnum
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Final
 from uuid import UUID
 
-from wakelog.actors.services.broker_events import AttachRequest
-from wakelog.actors.transport.notifications import NotificationSender, NotificationSocket, Notifier
+import msgspec
+
+from wakelog.actors.transport.notifications import Note, NotificationSocket, Notifier
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.actors.transport.shared_watermarks import NoSharedWatermarks, SharedWatermarks
-from wakelog.storage.config import StoreConfig
-from wakelog.storage.durability.store_lock import BROKER_BYTE, StoreLock
+from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.logs import configure_logs
 
-BROKER_SERVICE = "broker"
+BROKER: Final = "broker"
+"""The Broker's name among the services, for its socket and its logs."""
 
 
-class LockByte(IntEnum):
-    """Bytes of the store's lock file, one for each service that writes the store."""
+class AttachRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the Broker knows when it attaches a service.
 
-    BROKER = BROKER_BYTE
-    REPUT = 1
-    ALLOCATE_MAPPED_FILE = 2
-    COMMIT = 3
-    RETENTION = 4
-    FLUSH = 5
+    delay_positions: the queue offset of the next message to deliver, by delay level.
+    clean_exit: whether the broker before stopped in order.
+    dispatch_from: where recovery says that dispatch begins; None unless the Broker has recovered
+        since it attached Reput last.
+    """
+
+    epoch: int
+    store_id: str
+    appended: int
+    committed: int
+    flushed: int
+    readable: int
+    dispatched: int
+    delay_positions: dict[int, int]
+    clean_exit: bool = False
+    dispatch_from: int | None = None
 
 
 class Refused(Exception):
-    """A service does not do what it was asked to; plain text, since it travels between actors."""
+    """A service does not do what was asked; plain text only, because it crosses processes."""
 
 
 class ServiceSession:
@@ -56,82 +65,65 @@ class ServiceSession:
         self,
         plan: ServicePlan,
         service: str,
-        attachment: AttachRequest,
+        epoch: int,
+        store_id: str,
         *,
         fs: FileSystem,
-        store: StoreConfig,
-        lock_byte: LockByte | None = None,
-        answer: Callable[[list[tuple[Any, ...]]], None] | None = None,
+        lock_byte: int | None,
     ) -> None:
-        """Take the byte, map the page, hang up the notification.
-
-        answer: called on the loop when the notification rang; None for a service without one.
-
-        Raises: Refused.
-        """
-        self.epoch = attachment.epoch
+        """Take the lock byte and map the shared watermarks. Raises: Refused; nothing is held."""
+        self.epoch = epoch
         self._plan = plan
-        self._lock: StoreLock | None = None
-        self._page: SharedWatermarks | None = None
-        self._notification: NotificationSocket | None = None
-        self._lines: list[Notifier] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._service = service
+        self._watermarks: SharedWatermarks | None = None
+        self._releases = ExitStack()
         if not plan.in_one_process:
-            open_logs(plan, service, attachment.epoch)
+            open_logs(plan, service, epoch)
         try:
             if lock_byte is not None:
-                self._lock = StoreLock(fs, store.paths.lock, lock_byte)
-            if plan.has_notifications and answer is not None:
-                self._loop = asyncio.get_running_loop()
-                self._page = SharedWatermarks(plan.watermarks_path, UUID(attachment.store_id))
-                self._notification = NotificationSocket(plan.socket_path(service))
-                self._notification.listen(self._loop, answer)
-        except (StoreError, NoSharedWatermarks, OSError) as error:
+                lock = StoreLock(fs, plan.settings.store.paths.lock, lock_byte)
+                self.on_release(lock.release)
+            if plan.has_notifications:
+                self._watermarks = SharedWatermarks(plan.watermarks_path, UUID(store_id))
+                self.on_release(self._watermarks.close)
+        except (StoreError, NoSharedWatermarks) as error:
             self.close()
             raise Refused(str(error)) from None
 
     @property
     def has_notifications(self) -> bool:
-        """Whether progress is told by notifications."""
-        return self._page is not None
+        """Whether progress travels by shared watermarks and notifications."""
+        return self._watermarks is not None
 
     @property
-    def has_loop(self) -> bool:
-        """Whether the service runs on an event loop: an actor does, in one process it does not."""
-        return not self._plan.in_one_process
+    def watermarks(self) -> SharedWatermarks | None:
+        """The shared watermarks; None by reference, and after another Broker replaced them."""
+        shared = self._watermarks
+        return None if shared is None or shared.is_replaced else shared
 
-    @property
-    def page(self) -> SharedWatermarks | None:
-        """The page of words; None without notifications, and once another Broker replaced it."""
-        return None if self._page is None or self._page.is_replaced else self._page
+    def on_release(self, release: Callable[[], object]) -> None:
+        """Call `release` when the session ends, before what was registered earlier."""
+        self._releases.callback(release)
+
+    def listen(self, on_notified: Callable[[Note], None]) -> None:
+        """Call `on_notified` on this loop each time notifications come. Raises: Refused."""
+        loop = asyncio.get_running_loop()
+        try:
+            receiver = NotificationSocket(self._plan.socket_path(self._service))
+        except OSError as error:
+            raise Refused(str(error)) from None
+        self.on_release(lambda: receiver.close(loop))
+        receiver.listen(loop, on_notified)
 
     def notifier_to(self, service: str) -> Notifier:
-        """Return a line to another service's notification, which this station closes."""
-        assert self._loop is not None
-        sender = NotificationSender(self._plan.socket_path(service), self._plan.faults)
-        line = Notifier(sender, self._loop)
-        self._lines.append(line)
-        return line
-
-    def check(self, epoch: int) -> None:
-        """Refuse a call of another epoch. Raises: Refused."""
-        if epoch != self.epoch:
-            raise Refused(f"epoch {epoch} was asked for and {self.epoch} is attached")
+        """Return a notifier of another service, which ends with the session."""
+        notifier = Notifier(self._plan.socket_path(service), self._plan.faults)
+        self.on_release(notifier.close)
+        return notifier
 
     def close(self) -> None:
-        """Take the notification down, unmap the page, and give the byte back last."""
-        for line in self._lines:
-            line.close()
-        self._lines.clear()
-        if self._notification is not None:
-            self._notification.close(self._loop)
-            self._notification = None
-        if self._page is not None:
-            self._page.close()
-            self._page = None
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        """Release everything, the lock byte last."""
+        self._releases.close()
 
 
 def open_logs(plan: ServicePlan, service: str, epoch: int) -> None:
@@ -143,8 +135,3 @@ def open_logs(plan: ServicePlan, service: str, epoch: int) -> None:
         log_format=plan.log_format,
         level=getattr(logging, plan.log_level.name),
     )
-
-
-def attached(**answer: Any) -> dict[str, Any]:
-    """Return what `attach` answers: this process, and what the service has to say."""
-    return {"process_id": os.getpid(), **answer}

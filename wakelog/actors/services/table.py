@@ -1,52 +1,87 @@
-"""The services of a broker, as a table: what each is called and where its shell is.
+"""The services of a broker, one row each: everything that is particular to a service is said here.
 
-A service is a core and a row here. Named, not imported: a process runs one of them and needs no
-more of the code than that.
+A new service takes a core, a file with its service and its client, and a row. Rows name classes
+instead of importing them: a process that runs one service imports the code of that one only.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final
 
+from wakelog.actors.transport.service_plan import ServicePlan, ServiceRow
+from wakelog.storage.config import StoreConfig
 
-class Service(Protocol):
-    """What every service of a broker can do, as an actor or in one process."""
+_HERE = "wakelog.actors.services."
 
-    def attach(self, attachment: dict[str, Any]) -> dict[str, Any]:
-        """Work for one incarnation of the Broker; return at least this process's id."""
-        ...
-
-    def release(self) -> None:
-        """Work for nobody, and let the store go."""
-        ...
-
-    def statistics(self) -> dict[str, Any]:
-        """Return counters, as builtins."""
-        ...
-
-
-class ServiceRow(NamedTuple):
-    """One service: RocketMQ's name of it, and `module:class` of its shell."""
-
-    actor_name: str
-    target: str
-
-
-SERVICES = {
-    "reput": ServiceRow("Reput", "wakelog.actors.services.reput:ReputService"),
-    "pull_hold": ServiceRow("PullHold", "wakelog.actors.services.pull_hold:PullHoldService"),
-    "flush": ServiceRow("Flush", "wakelog.actors.services.flush:FlushService"),
-    "allocate_mapped_file": ServiceRow(
-        "AllocateMappedFile",
-        "wakelog.actors.services.allocate_mapped_file:AllocateMappedFileService",
+SERVICES: Final = {
+    "reput": ServiceRow(
+        actor_name="Reput",
+        service=_HERE + "reput:ReputService",
+        client=_HERE + "reput:ReputClient",
+        lock_byte=1,
     ),
-    "commit": ServiceRow("Commit", "wakelog.actors.services.commit:CommitService"),
-    "schedule": ServiceRow("Schedule", "wakelog.actors.services.schedule:ScheduleService"),
-    "retention": ServiceRow("Retention", "wakelog.actors.services.retention:RetentionService"),
+    "pull_hold": ServiceRow(
+        actor_name="PullHold",
+        service=_HERE + "pull_hold:PullHoldService",
+        client=_HERE + "pull_hold:PullHoldClient",
+    ),
+    "flush": ServiceRow(
+        actor_name="Flush",
+        service=_HERE + "flush:FlushService",
+        client=_HERE + "flush_client:FlushClient",
+        lock_byte=5,
+    ),
+    "allocate_mapped_file": ServiceRow(
+        actor_name="AllocateMappedFile",
+        service=_HERE + "allocate_mapped_file:AllocateMappedFileService",
+        client=_HERE + "allocate_mapped_file:AllocateMappedFileClient",
+        lock_byte=2,
+    ),
+    "commit": ServiceRow(
+        actor_name="Commit",
+        service=_HERE + "commit:CommitService",
+        client=_HERE + "commit:CommitClient",
+        lock_byte=3,
+        needed_when="transient_pool_in_use",
+    ),
+    "schedule": ServiceRow(
+        actor_name="Schedule",
+        service=_HERE + "schedule:ScheduleService",
+        client=_HERE + "schedule:ScheduleClient",
+    ),
+    "retention": ServiceRow(
+        actor_name="Retention",
+        service=_HERE + "retention:RetentionService",
+        client=_HERE + "retention:RetentionClient",
+        lock_byte=4,
+    ),
 }
-"""By the name that neighbours use, which is also that of the module."""
+"""By name. In this order a Broker attaches them, and in reverse order they release the store."""
+
+
+def needed_services(store: StoreConfig) -> dict[str, ServiceRow]:
+    """Return the rows of our own services that a store needs."""
+    return {
+        name: row
+        for name, row in SERVICES.items()
+        if not row.needed_when or getattr(store, row.needed_when)
+    }
+
+
+def services_of(plan: ServicePlan) -> dict[str, ServiceRow]:
+    """Return the rows of the services that a broker needs, added ones last."""
+    return needed_services(plan.settings.store) | plan.added_services
+
+
+def lock_bytes(plan: ServicePlan) -> dict[str, int]:
+    """Return the lock byte of each service, also of those that this broker does not need.
+
+    A broker that ran on the store before may have needed them.
+    """
+    rows = SERVICES | plan.added_services
+    return {name: row.lock_byte for name, row in rows.items() if row.lock_byte is not None}
 
 
 def load(target: str) -> Callable[..., Any]:
@@ -54,9 +89,3 @@ def load(target: str) -> Callable[..., Any]:
     module, _, name = target.partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return found
-
-
-def make_service(name: str, plan: dict[str, Any]) -> Service:
-    """Make the shell of a service in this process."""
-    service: Service = load(SERVICES[name].target)(plan)
-    return service

@@ -1,7 +1,7 @@
-"""The clocks of the shells, as the cores are told them.
+"""The clocks that shells pass to the cores.
 
-What is written down or crosses to others is of the wall clock, which may be set at any time. What
-happens so often, or so long after something, is of the steady one.
+Times that are stored or sent to other machines come from the wall clock, which can be set at any
+time. Periods and timeouts come from the steady clock.
 """
 
 import time
@@ -13,14 +13,14 @@ def wall_ms() -> int:
 
 
 def steady_ms() -> int:
-    """Return milliseconds since the machine started, those in which it slept among them."""
+    """Return milliseconds since the machine started, including the time it slept."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
 
 class SteadyClock:
-    """The wall clock as it is when this is made, which from then on nobody sets.
+    """Wall time at construction plus the steady time since then; setting the clock has no effect.
 
-    For times that only whoever made it compares: a step of the system's clock ends nothing.
+    For deadlines that only the owner of the object compares: a step of the clock ends none of them.
     """
 
     def __init__(self) -> None:

@@ -1,11 +1,11 @@
-"""File descriptions from the Broker to Flush: SCM_RIGHTS over a datagram socket.
+"""File descriptors from the Broker to Flush: SCM_RIGHTS over a datagram socket.
 
-Linux reports a failed write-back once for each file description that was open when it happened. If
-Flush opened a segment by its name, a sync of its could succeed after one that failed; with the
-Broker's own descriptions it hears of every failure.
+Linux reports a failed write-back once for each open file description. If Flush opened a segment by
+name, its sync could succeed after one that failed. With the Broker's own descriptions it gets the
+report of every failure.
 
-A datagram that is lost (Flush was started anew, or its socket was full) is sent again: Flush says
-how far its descriptors reach in everything it answers.
+A datagram can be lost: Flush was started again, or its socket was full. Flush says in every answer
+how far its descriptors reach, so the Broker sends them again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 
 import msgspec
 
+from wakelog.actors.transport.notifications import bind_datagram_socket, open_datagram_socket
+
 BATCH_COUNT_MAX = 16  # segments in one datagram; the kernel takes 253 descriptors
 NOTE_BYTES_MAX = 4096
 
@@ -25,22 +27,19 @@ _LOST = frozenset({errno.EAGAIN, errno.ENOBUFS, errno.ECONNREFUSED, errno.ENOENT
 
 
 class DescriptorReceiver:
-    """The receiving end, under a path."""
+    """The receiving end, at a path."""
 
     def __init__(self, path: Path) -> None:
-        """Take the path over from an incarnation that died."""
+        """Receive at `path` from now on."""
         self._path = path
-        path.unlink(missing_ok=True)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        self._socket.setblocking(False)
-        self._socket.bind(str(path))
+        self._socket = bind_datagram_socket(path)
 
     def fileno(self) -> int:
-        """Return the descriptor a loop may watch."""
+        """Return the descriptor that a loop may watch."""
         return self._socket.fileno()
 
     def drain(self) -> list[tuple[int, int]]:
-        """Take what waits: (start offset of a segment, descriptor to be closed by the caller)."""
+        """Return (start offset of a segment, descriptor) pairs; the caller closes descriptors."""
         found: list[tuple[int, int]] = []
         while True:
             try:
@@ -57,16 +56,15 @@ class DescriptorReceiver:
                     os.close(descriptor)
 
     def close(self) -> None:
-        """Take the socket down; descriptors that wait in it are closed by the kernel."""
+        """Remove the socket; the kernel closes descriptors that wait in it."""
         self._socket.close()
         self._path.unlink(missing_ok=True)
 
 
 def send_descriptors(path: Path, segments: Iterable[tuple[int, int]]) -> bool:
-    """Send (start offset, descriptor) pairs; False if they did not arrive, or not all."""
+    """Send (start offset, descriptor) pairs; return False if some of them did not arrive."""
     listed = list(segments)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-        sender.setblocking(False)
+    with open_datagram_socket() as sender:
         try:
             sender.connect(str(path))
             for begin in range(0, len(listed), BATCH_COUNT_MAX):

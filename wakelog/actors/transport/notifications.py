@@ -1,16 +1,15 @@
-"""Notifications: datagrams between the processes of one broker that say "look at the words".
+"""Notifications: datagrams between the processes of one broker that mean "read the watermarks".
 
-Ringing is: do the work, store the word, send a datagram without blocking. Answering is: drain the
-socket, then read the words. So a full socket is harmless, since its owner has a notification to
-answer yet; and of a receiver that died nothing is lost but a notification, which a re-check timer
-makes up for.
+A sender does its work, stores the watermark, and sends a datagram without blocking. A receiver
+drains its socket, then reads the watermarks. So a full socket loses nothing: its owner has not yet
+read. If the receiver died, only the notification is lost, and a re-check timer makes up for it.
 
-A datagram may carry a note: a list of tuples, such as the queues that have grown. A note is a hint.
-Whoever needs what it says can find it again from words and files, later; `Notifier` only sees to
-it that a burst of notes waits for the receiver instead of being thrown away.
+A datagram may carry a note: a list of tuples, such as the queues that have grown. A note is a hint;
+the receiver can find the same facts later in watermarks and files. `Notifier.send` keeps a burst of
+notes while the receiver is full, instead of dropping it.
 
-The sockets lie in a directory that only the broker's user may enter. That is all the protection
-they have, and all they need: a notification from a stranger makes somebody look at a word.
+The sockets lie in a directory that only the broker's user may enter. No other protection is needed:
+a notification from another program only makes a process read a watermark.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-DRAIN_COUNT_MAX = 256  # datagrams read in one go; the loop comes back for the rest
+DRAIN_COUNT_MAX = 256  # datagrams read at once; the loop comes back for the rest
 NOTE_BYTES_MAX = 1 << 17  # Linux's default send buffer takes 212,992 bytes with its bookkeeping
 NOTE_ITEMS_MAX = 128  # of under 1 KiB each, so that a note stays below the line above
 PENDING_ITEMS_MAX = 100_000  # as many as pulls can be held; beyond, the oldest are dropped
@@ -36,6 +35,8 @@ _MISSING = frozenset({errno.ECONNREFUSED, errno.ENOENT, errno.ENOTCONN, errno.EC
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
+
+Note = list[tuple[Any, ...]]
 
 
 class NotifyOutcome(Enum):
@@ -48,7 +49,7 @@ class NotifyOutcome(Enum):
 
 
 class NotificationFaults(msgspec.Struct, frozen=True):
-    """Faults that a test injects: drop every nth notification (1: all), drop every note."""
+    """Faults that a test injects: drop every nth notification (1: all of them), drop every note."""
 
     drop_every: int = 0
     drop_notes: bool = False
@@ -57,27 +58,39 @@ class NotificationFaults(msgspec.Struct, frozen=True):
 NO_FAULTS = NotificationFaults()
 
 
+def open_datagram_socket() -> socket.socket:
+    """Return a Unix datagram socket that never blocks."""
+    opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+    opened.setblocking(False)
+    return opened
+
+
+def bind_datagram_socket(path: Path) -> socket.socket:
+    """Return a socket that receives at `path`; the socket of a dead process there is replaced."""
+    path.unlink(missing_ok=True)
+    bound = open_datagram_socket()
+    bound.bind(str(path))
+    return bound
+
+
 class NotificationSocket:
-    """The receiving end: a socket under a path, read without waiting."""
+    """The receiving end, at a path."""
 
     __slots__ = ("_path", "_socket", "received_count")
 
     def __init__(self, path: Path) -> None:
-        """Take the path over from an incarnation that died."""
+        """Receive at `path` from now on."""
         self._path = path
-        path.unlink(missing_ok=True)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        self._socket.setblocking(False)
-        self._socket.bind(str(path))
+        self._socket = bind_datagram_socket(path)
         self.received_count = 0
 
     def fileno(self) -> int:
-        """Return the descriptor a loop may watch."""
+        """Return the descriptor that a loop may watch."""
         return self._socket.fileno()
 
-    def drain(self) -> list[tuple[Any, ...]]:
-        """Take every notification that waits and return what their notes said, in order."""
-        found: list[tuple[Any, ...]] = []
+    def drain(self) -> Note:
+        """Read every waiting datagram and return the items of their notes, in order."""
+        found: Note = []
         for _ in range(DRAIN_COUNT_MAX):
             try:
                 note = self._socket.recv(NOTE_BYTES_MAX)
@@ -88,54 +101,75 @@ class NotificationSocket:
                 found += _decode(note)
         return found
 
-    def listen(
-        self, loop: asyncio.AbstractEventLoop, answer: Callable[[list[tuple[Any, ...]]], None]
-    ) -> None:
-        """Have the loop call `answer` with the notes, possibly none, whenever the notification
-        rang.
-        """
-        loop.add_reader(self._socket, lambda: answer(self.drain()))
+    def listen(self, loop: asyncio.AbstractEventLoop, on_notified: Callable[[Note], None]) -> None:
+        """Call `on_notified` with the items, possibly none, each time notifications come."""
+        loop.add_reader(self._socket, lambda: on_notified(self.drain()))
 
     def close(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Stop listening on `loop` and take the notification down."""
+        """Stop listening on `loop`, and remove the socket."""
         if loop is not None:
             loop.remove_reader(self._socket)
         self._socket.close()
         self._path.unlink(missing_ok=True)
 
 
-class NotificationSender:
-    """The sending end; finds a receiver that was started anew by itself."""
+class Notifier:
+    """The sending end; it finds a receiver that was started again at the same path."""
 
-    __slots__ = ("_connected", "_faults", "_path", "_socket", "counts")
+    __slots__ = (
+        "_connected",
+        "_faults",
+        "_path",
+        "_pending",
+        "_socket",
+        "_watching",
+        "counts",
+        "dropped_count",
+    )
 
     def __init__(self, path: Path, faults: NotificationFaults = NO_FAULTS) -> None:
-        """Ring the notification at `path`, whether or not it is there yet."""
+        """Notify the socket at `path`, which need not be there yet."""
         self._path = str(path)
         self._faults = faults
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        self._socket.setblocking(False)
+        self._socket = open_datagram_socket()
         self._connected = False
+        self._pending: deque[tuple[Any, ...]] = deque(maxlen=PENDING_ITEMS_MAX)
+        self._watching: asyncio.AbstractEventLoop | None = None
         self.counts = dict.fromkeys(NotifyOutcome, 0)
+        self.dropped_count = 0
 
-    def fileno(self) -> int:
-        """Return the descriptor that becomes writable when a full receiver was drained."""
-        return self._socket.fileno()
+    @property
+    def pending_count(self) -> int:
+        """How many items wait for a full receiver."""
+        return len(self._pending)
 
-    def notify(self, items: list[tuple[Any, ...]] | None = None) -> NotifyOutcome:
-        """Send a notification with a note, or without one, and say what became of it."""
+    def notify(self, items: Note | None = None) -> NotifyOutcome:
+        """Send one notification, with a note or without, and return what became of it."""
         outcome = self._notify(items)
         self.counts[outcome] += 1
         return outcome
 
-    def _notify(self, items: list[tuple[Any, ...]] | None) -> NotifyOutcome:
+    def send(self, items: Iterable[tuple[Any, ...]]) -> None:
+        """Send items in notes, after those that wait."""
+        for item in items:
+            self.dropped_count += len(self._pending) == PENDING_ITEMS_MAX
+            self._pending.append(item)
+        if self._watching is None:
+            self._send_pending()
+
+    def close(self) -> None:
+        """Drop what waits and close the socket."""
+        self._stop_watching()
+        self._socket.close()
+
+    def _notify(self, items: Note | None) -> NotifyOutcome:
         faults = self._faults
         if faults.drop_every and (sum(self.counts.values()) + 1) % faults.drop_every == 0:
             return NotifyOutcome.DROPPED
         note = b"" if not items or faults.drop_notes else _encode(items)
         assert len(note) <= NOTE_BYTES_MAX
         outcome = self._send(note)
-        # The path may have a new owner: the socket is still connected to the one that died.
+        # The path may have a new owner while the socket is still connected to the dead one.
         return self._send(note) if outcome is NotifyOutcome.MISSING else outcome
 
     def _send(self, note: bytes) -> NotifyOutcome:
@@ -153,62 +187,15 @@ class NotificationSender:
             return NotifyOutcome.MISSING
         return NotifyOutcome.SENT
 
-    def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
-
-
-class Notifier:
-    """A ringer whose notes wait, in order and up to a bound, while the receiver is full."""
-
-    __slots__ = ("_loop", "_pending", "_sender", "_watching", "dropped_count")
-
-    def __init__(self, sender: NotificationSender, loop: asyncio.AbstractEventLoop) -> None:
-        """Send through `sender`, which this line owns from here on."""
-        self._sender = sender
-        self._loop = loop
-        self._pending: deque[tuple[Any, ...]] = deque(maxlen=PENDING_ITEMS_MAX)
-        self._watching = False
-        self.dropped_count = 0
-
-    @property
-    def pending_count(self) -> int:
-        """How many items wait."""
-        return len(self._pending)
-
-    @property
-    def counts(self) -> dict[NotifyOutcome, int]:
-        """What became of the notifications of this line."""
-        return self._sender.counts
-
-    def notify(self) -> None:
-        """Ring without a note."""
-        self._sender.notify()
-
-    def send(self, items: Iterable[tuple[Any, ...]]) -> None:
-        """Send items behind those that wait."""
-        for item in items:
-            self.dropped_count += len(self._pending) == PENDING_ITEMS_MAX
-            self._pending.append(item)
-        if not self._watching:
-            self._flush()
-
-    def clear(self) -> None:
-        """Forget what waits: the receiver was started anew and told everything otherwise."""
-        self._pending.clear()
-        self._stop_watching()
-
-    def close(self) -> None:
-        """Forget what waits and close the socket."""
-        self.clear()
-        self._sender.close()
-
-    def _flush(self) -> None:
+    def _send_pending(self) -> None:
         while self._pending:
             items = [self._pending[i] for i in range(min(NOTE_ITEMS_MAX, len(self._pending)))]
-            outcome = self._sender.notify(items)
+            outcome = self.notify(items)
             if outcome is NotifyOutcome.FULL:
-                self._watch()
+                if self._watching is None:
+                    # The descriptor becomes writable when the receiver has drained its socket.
+                    self._watching = asyncio.get_running_loop()
+                    self._watching.add_writer(self._socket, self._send_pending)
                 return
             if outcome is NotifyOutcome.MISSING:
                 self.dropped_count += len(self._pending)
@@ -218,12 +205,7 @@ class Notifier:
                 self._pending.popleft()
         self._stop_watching()
 
-    def _watch(self) -> None:
-        if not self._watching:
-            self._watching = True
-            self._loop.add_writer(self._sender, self._flush)
-
     def _stop_watching(self) -> None:
-        if self._watching:
-            self._watching = False
-            self._loop.remove_writer(self._sender)
+        if self._watching is not None:
+            self._watching.remove_writer(self._socket)
+            self._watching = None

@@ -1,8 +1,8 @@
-"""What the services of one broker are started with: a value of plain parts, the same for all.
+"""What the services of one broker are started with: plain values, the same for all of them.
 
-Ray keeps it and starts an actor that has died with it again, so it says what holds for the broker's
-whole life: settings, directories, the transport. What changes (an epoch, positions) comes with
-`attach`.
+Ray keeps the plan and starts an actor that died with it again. So the plan holds what is true for
+the broker's whole life: settings, directories, the transport. What changes (epoch, positions) comes
+with each `attach`.
 """
 
 from __future__ import annotations
@@ -27,16 +27,36 @@ class Transport(StrEnum):
     REFERENCES = "references"
 
 
-class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker: who it is, where its files are, how its services talk.
+class ServiceRow(msgspec.Struct, frozen=True, kw_only=True):
+    """All that there is to say of one service.
 
-    bind_host: the interface its ports are taken on.
-    runtime_directory: words, notifications and sockets; private, short, gone with the broker.
+    actor_name: RocketMQ's name of it; its actor is called so.
+    service: `module:Class` of a `services.service.Service`, imported where it runs.
+    client: `module:Class` of the Broker's `services.client.ServiceClient` for it.
+    lock_byte: its byte of the store's lock file, None if it does not write the store. A byte must
+        never change: brokers of other versions lock the same file.
+    needed_when: the property of StoreConfig that says whether a broker needs it; "" for always.
+    core: `module:name` of what another package offers, "" for our own services.
+    """
+
+    actor_name: str
+    service: str
+    client: str = "wakelog.actors.services.client:ServiceClient"
+    lock_byte: int | None = None
+    needed_when: str = ""
+    core: str = ""
+
+
+class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker: its name, its files, and how its services reach each other.
+
+    bind_host: the interface of its ports.
+    runtime_directory: watermarks and sockets; private, with a short path, removed with the broker.
     log_directory: written to once the broker holds its store's lock.
     memory_directory: where a transient pool is made.
-    in_one_process: the services are objects of one process, each called in a thread of its own.
-    faults: what a test wants to go wrong with its notifications.
-    added_services: services of others, `module:name` by name.
+    in_one_process: the services are objects of one process, each called in its own thread.
+    faults: faults of notifications that a test injects.
+    added_services: the services of other packages, by name.
     """
 
     settings: BrokerSettings
@@ -49,7 +69,7 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
     log_format: LogFormat = LogFormat.TEXT
     in_one_process: bool = False
     faults: NotificationFaults = NotificationFaults()
-    added_services: dict[str, str] = {}
+    added_services: dict[str, ServiceRow] = {}
 
     @property
     def name(self) -> str:
@@ -58,17 +78,17 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def watermarks_path(self) -> Path:
-        """The path of the page of words."""
-        return Path(self.runtime_directory, "words")
+        """The path of the shared watermarks."""
+        return Path(self.runtime_directory, "watermarks")
 
     @property
     def has_notifications(self) -> bool:
-        """Whether progress travels by words and notifications."""
+        """Whether progress travels by shared watermarks and notifications."""
         return self.transport is Transport.NOTIFICATIONS and not self.in_one_process
 
     def socket_path(self, service: str) -> Path:
-        """Return the path of a service's notification."""
-        return Path(self.runtime_directory, f"{service}.notification")
+        """Return the path of a service's notification socket."""
+        return Path(self.runtime_directory, f"{service}.socket")
 
     def to_builtins(self) -> dict[str, Any]:
         """Return what an actor's constructor takes."""
@@ -81,5 +101,5 @@ def read_plan(plan: dict[str, Any]) -> ServicePlan:
 
 
 def memory_directory() -> str:
-    """Return where files live in memory: shared memory where there is some, as on Linux."""
+    """Return a directory in memory: /dev/shm where there is one, else the temporary directory."""
     return "/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir()

@@ -1,8 +1,7 @@
-"""Words: a broker's watermarks in one page of shared memory, each written by one process.
+"""Shared watermarks: a broker's positions in one page of memory, each written by one process.
 
-A word is an aligned 64-bit integer in a cache line of its own. Its writer stores it after the work
-it speaks of is done; readers look at any time, most often because a notification rang
-(`notifications.py`).
+A watermark is an aligned 64-bit integer in a cache line of its own. Its writer stores it after the
+work that it reports is done. Readers may read at any time, mostly because a notification came.
 
     line  bytes    what                                     writer  moves when
     0     0        magic                                    -       never
@@ -17,15 +16,15 @@ it speaks of is done; readers look at any time, most often because a notificatio
 
 Without a transient pool `committed` is `appended`; with one it moves when Commit has copied.
 
-Each Broker incarnation makes a new page and renames it in, then stores its epoch into the page that
-was there before. A neighbour that finds another epoch in its page than when it mapped it maps anew;
-until then it reads and writes a page that nobody else looks at.
+Each Broker incarnation makes a new page, renames it into place, then stores its epoch in the page
+that was there before. A service that finds another epoch in its page must map the new one; until
+then it reads and writes a page that no other process reads.
 
 Invariants:
-- flushed <= committed <= appended, and dispatched <= readable. Whoever checks `a <= b` reads `a`
-  first: both only grow, so an order that is found wrong was wrong.
-- A word is stored by one aligned 8-byte store, through `memoryview.cast("q")`. (`struct.pack_into`
-  clears the bytes first, and a reader can see that.)
+- flushed <= committed <= appended, and dispatched <= readable. To check `a <= b`, read `a` first:
+  both only grow, so an order that is found wrong was wrong.
+- A watermark is stored by one aligned 8-byte store, through `memoryview.cast("q")`. `struct` would
+  clear the bytes first, and a reader can see that.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ from uuid import UUID
 MAGIC = int.from_bytes(b"WAKEWORD", "big")
 PAGE_BYTES = 4096
 LINE_BYTES = 64  # of every x86-64 and most ARM processors; 128 on Apple's costs sharing, not sense
-WORD_BYTES = 8
-_STORE_ID_INDEX = 1  # two 64-bit halves, behind the magic
+VALUE_BYTES = 8
+_STORE_ID_INDEX = 1  # two 64-bit halves, after the magic
 
 
 class SharedWatermark(IntEnum):
-    """The words that move, by cache line."""
+    """The values that move, by cache line."""
 
     EPOCH = 1
     APPENDED = 2
@@ -57,7 +56,7 @@ class SharedWatermark(IntEnum):
     STORED_MS = 7
 
 
-_INDEX = {word: word * LINE_BYTES // WORD_BYTES for word in SharedWatermark}
+_INDEX = {name: name * LINE_BYTES // VALUE_BYTES for name in SharedWatermark}
 ORDERED = (
     (SharedWatermark.FLUSHED, SharedWatermark.COMMITTED),
     (SharedWatermark.COMMITTED, SharedWatermark.APPENDED),
@@ -65,7 +64,7 @@ ORDERED = (
 )
 """Pairs of which the first never passes the second."""
 
-assert max(_INDEX.values()) * WORD_BYTES + LINE_BYTES <= PAGE_BYTES
+assert max(_INDEX.values()) * VALUE_BYTES + LINE_BYTES <= PAGE_BYTES
 assert len(set(_INDEX.values())) == len(SharedWatermark)
 
 
@@ -81,13 +80,13 @@ class InitialWatermarks(NamedTuple):
 
 
 class NoSharedWatermarks(Exception):
-    """There is no page at the path, or it is not one of this store: its Broker is not up."""
+    """There is no page of this store at the path: its Broker does not run."""
 
 
 class SharedWatermarks:
     """One process's view of a page. Closed by `close`, or as a context manager."""
 
-    __slots__ = ("_epoch", "_map", "_words")
+    __slots__ = ("_epoch", "_map", "_values")
 
     def __init__(self, path: Path, store_id: UUID) -> None:
         """Map the page at `path`. Raises: NoSharedWatermarks."""
@@ -97,20 +96,20 @@ class SharedWatermarks:
             raise NoSharedWatermarks(f"{path}: {error.strerror}") from error
         try:
             if os.fstat(fd).st_size != PAGE_BYTES:
-                raise NoSharedWatermarks(f"{path} has not the size of a page")
+                raise NoSharedWatermarks(f"{path} does not have the size of a page")
             self._map = mmap.mmap(fd, PAGE_BYTES)
         finally:
             os.close(fd)
-        self._words = memoryview(self._map).cast("q")
-        if self._words[0] != MAGIC or self.store_id != store_id:
+        self._values = memoryview(self._map).cast("q")
+        if self._values[0] != MAGIC or self.store_id != store_id:
             self.close()
             raise NoSharedWatermarks(f"{path} is not a page of store {store_id}")
-        self._epoch = self._words[_INDEX[SharedWatermark.EPOCH]]
+        self._epoch = self._values[_INDEX[SharedWatermark.EPOCH]]
 
     @property
     def store_id(self) -> UUID:
-        """The id of the store whose words these are."""
-        begin = _STORE_ID_INDEX * WORD_BYTES
+        """The id of the store."""
+        begin = _STORE_ID_INDEX * VALUE_BYTES
         return UUID(bytes=bytes(self._map[begin : begin + 16]))
 
     @property
@@ -120,26 +119,26 @@ class SharedWatermarks:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether a later Broker made another page: map that one."""
-        return bool(self._words[_INDEX[SharedWatermark.EPOCH]] != self._epoch)
+        """Whether a later Broker has made another page."""
+        return bool(self._values[_INDEX[SharedWatermark.EPOCH]] != self._epoch)
 
-    def get(self, word: SharedWatermark) -> int:
-        """Return a word as it is now."""
-        return int(self._words[_INDEX[word]])
+    def get(self, name: SharedWatermark) -> int:
+        """Return a watermark as it is now."""
+        return int(self._values[_INDEX[name]])
 
-    def set(self, word: SharedWatermark, value: int) -> None:
-        """Store a word that this process alone writes; it must not fall."""
-        index = _INDEX[word]
-        assert value >= self._words[index], (word, value, self._words[index])
-        self._words[index] = value
+    def set(self, name: SharedWatermark, value: int) -> None:
+        """Store a watermark that only this process writes; it must not fall."""
+        index = _INDEX[name]
+        assert value >= self._values[index], (name, value, self._values[index])
+        self._values[index] = value
 
     def replace_by(self, epoch: int) -> None:
-        """Tell everybody who has this page mapped that there is a later one."""
+        """Tell every process that maps this page that there is a later one."""
         assert epoch > self._epoch
-        self._words[_INDEX[SharedWatermark.EPOCH]] = epoch
+        self._values[_INDEX[SharedWatermark.EPOCH]] = epoch
 
     def validate(self) -> None:
-        """Assert the order of the words; any process may, at any time."""
+        """Assert the order of the watermarks; for any process, at any time."""
         for lower, upper in ORDERED:
             low = self.get(lower)
             high = self.get(upper)
@@ -147,7 +146,7 @@ class SharedWatermarks:
 
     def close(self) -> None:
         """Unmap."""
-        self._words.release()
+        self._values.release()
         self._map.close()
 
     def __enter__(self) -> Self:
@@ -167,20 +166,20 @@ class SharedWatermarks:
 def make_shared_watermarks(
     path: Path, store_id: UUID, *, epoch_min: int, values: InitialWatermarks
 ) -> SharedWatermarks:
-    """Make the page of a new Broker incarnation, tell the one before, and return it mapped.
+    """Make the page of a new Broker incarnation, mark the page before it, and return it mapped.
 
-    epoch_min: the epoch unless the page before has a later one, as after a clock was set back.
+    epoch_min: the epoch, unless the page before has a later one because a clock was set back.
     """
     before = _page_before(path, store_id)
     epoch = epoch_min if before is None else max(epoch_min, before.epoch + 1)
     content = bytearray(PAGE_BYTES)
-    words = memoryview(content).cast("q")
-    words[0] = MAGIC
-    words[_INDEX[SharedWatermark.EPOCH]] = epoch
+    stored = memoryview(content).cast("q")
+    stored[0] = MAGIC
+    stored[_INDEX[SharedWatermark.EPOCH]] = epoch
     for name, value in values._asdict().items():
-        words[_INDEX[SharedWatermark[name.upper()]]] = value
-    words.release()
-    begin = _STORE_ID_INDEX * WORD_BYTES
+        stored[_INDEX[SharedWatermark[name.upper()]]] = value
+    stored.release()
+    begin = _STORE_ID_INDEX * VALUE_BYTES
     content[begin : begin + 16] = store_id.bytes
     temporary = path.with_name(path.name + ".new")
     temporary.unlink(missing_ok=True)

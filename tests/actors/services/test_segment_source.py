@@ -2,27 +2,25 @@
 
 import asyncio
 
-import pytest
-
 from tests.actors.bounded import run
-from tests.actors.services.fakes import EPOCH, FakeCalls, attached_client
+from tests.actors.services.fakes import EPOCH, FakeCalls, attached, broker_context
 from tests.fakes.logs import SEGMENT_BYTES, small_config
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.actors.services.segment_client import SegmentClient
-from wakelog.actors.transport import service_client as neighbour_module
+from wakelog.actors.services.allocate_mapped_file import AllocateMappedFileClient
+from wakelog.actors.services.segment_source import SegmentSource
 from wakelog.storage.log.allocate import make_segment
 from wakelog.storage.log.commit_log_reader import commit_log_files
 
 
 class Harness:
-    """A line and an Allocate that makes segments at once."""
+    """A segment source and an Allocate that makes segments at once."""
 
     def __init__(self) -> None:
         self.config = small_config()
         self.fs = MemoryFileSystem()
         self.fs.make_directories(self.config.store_path_root)
         self.files = commit_log_files(self.fs, self.config)
-        self.line = SegmentClient(self.fs, self.config.paths, self.files)
+        self.source = SegmentSource(self.fs, self.config.paths, self.files)
         self.calls = FakeCalls(make=self.make)
         self.refusal: str | None = None
 
@@ -34,11 +32,13 @@ class Harness:
         return self.refusal
 
     async def start(self) -> None:
-        self.client = await attached_client(self.calls, on_attached=lambda _: self.line.attached())
-        self.line.start(self.client, EPOCH)
+        context = broker_context(segments=self.source)
+        self.client = AllocateMappedFileClient("allocate_mapped_file", self.calls, context)
+        self.client.retry_seconds = 0.0
+        await attached(self.client)
 
     def take(self, start_offset: int) -> None:
-        path = self.line.take_segment(start_offset)
+        path = self.source.take_segment(start_offset)
         assert path is not None
         self.files.add(path, start_offset)
 
@@ -49,7 +49,7 @@ class Harness:
             await asyncio.sleep(0)
 
     async def stop(self) -> None:
-        await self.line.stop()
+        await self.client.stop_work()
         await self.client.stop()
 
 
@@ -67,7 +67,7 @@ def test_two_segments_are_prepare_read_ahead_and_taken_when_the_log_rolls() -> N
             harness.take(index * SEGMENT_BYTES)
             await harness.wait_made(2 + index)
         assert starts(harness) == [index * SEGMENT_BYTES for index in range(1, 7)]
-        assert harness.line.statistics() == {"taken_count": 5, "own_count": 1}
+        assert harness.client.statistics() == {"taken_count": 5, "own_count": 1}
         await harness.stop()
 
     run(main)
@@ -77,7 +77,7 @@ def test_without_allocate_the_broker_makes_them() -> None:
     harness = Harness()
     harness.take(0)
     harness.take(SEGMENT_BYTES)
-    assert harness.line.statistics() == {"taken_count": 2, "own_count": 2}
+    assert (harness.source.taken_count, harness.source.own_count) == (2, 2)
 
 
 def test_a_segment_that_is_not_ready_in_time_is_made_here() -> None:
@@ -88,8 +88,8 @@ def test_a_segment_that_is_not_ready_in_time_is_made_here() -> None:
         harness.take(0)
         await harness.wait_made(2)
         harness.take(SEGMENT_BYTES)
-        assert harness.line.own_count == 2
-        for task in harness.line._asked.values():
+        assert harness.source.own_count == 2
+        for task in harness.source._prepared.values():
             task.cancel()
         await harness.stop()
 
@@ -112,11 +112,7 @@ def test_a_segment_that_could_not_be_made_is_prepare_read_again() -> None:
     run(main)
 
 
-def test_what_was_asked_of_an_allocate_that_died_is_asked_of_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(neighbour_module, "RETRY_SECONDS", 0.0)
-
+def test_what_was_asked_of_an_allocate_that_died_is_asked_of_the_next() -> None:
     async def main() -> None:
         harness = Harness()
         harness.calls.hanging.add("make")
@@ -124,10 +120,10 @@ def test_what_was_asked_of_an_allocate_that_died_is_asked_of_the_next(
         harness.take(0)
         await harness.wait_made(2)
         harness.calls.hanging.clear()
-        harness.client.lose()
+        harness.client.mark_lost()
         await harness.wait_made(4)
         harness.take(SEGMENT_BYTES)
-        assert harness.line.own_count == 1
+        assert harness.source.own_count == 1
         await harness.stop()
 
     run(main)
@@ -135,11 +131,11 @@ def test_what_was_asked_of_an_allocate_that_died_is_asked_of_the_next(
 
 def test_the_first_segment_is_there_before_the_log_needs_it() -> None:
     harness = Harness()
-    harness.line.make_first()
+    harness.source.make_first()
     assert harness.fs.exists(harness.files.path_for(0))
     harness.take(0)
     synced = harness.fs.calls["sync"]
-    harness.line.make_first()
+    harness.source.make_first()
     assert harness.fs.calls["sync"] == synced
     assert not harness.fs.exists(harness.files.path_for(SEGMENT_BYTES))
 

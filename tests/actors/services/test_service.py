@@ -1,0 +1,154 @@
+"""A service is attached, called by one epoch only, and released; adding one takes a row."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.actors.bounded import run
+from tests.actors.deployments import small_plan, wait_until
+from tests.actors.plans import service_plan
+from tests.actors.services.fakes import EPOCH, attach_request
+from tests.actors.services.toy_service import ROW, ToyClient, ToyService
+from wakelog.actors.deploy.local import LocalBroker
+from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
+from wakelog.actors.ray.private_ray import RayCluster
+from wakelog.actors.services.service import Service
+from wakelog.actors.services.session import AttachRequest, Refused, ServiceSession
+from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.storage.durability.store_lock import StoreLock
+from wakelog.storage.errors import StoreFull
+from wakelog.storage.file_system import RealFileSystem
+
+LOG_END = 1_000
+
+
+def known(**changes: Any) -> dict[str, Any]:
+    return dict(msgspec.to_builtins(attach_request(appended=LOG_END, **changes)))
+
+
+def toy_plan(directory: Path) -> ServicePlan:
+    (directory / "store").mkdir()
+    return msgspec.structs.replace(service_plan(directory), added_services={"toy": ROW})
+
+
+def is_locked(plan: ServicePlan) -> bool:
+    assert ROW.lock_byte is not None
+    try:
+        StoreLock(RealFileSystem(), plan.settings.store.paths.lock, ROW.lock_byte).release()
+    except Exception:
+        return True
+    return False
+
+
+def test_a_service_works_from_attach_to_release(tmp_path: Path) -> None:
+    plan = toy_plan(tmp_path)
+    service = ToyService(plan.to_builtins(), "toy")
+    assert service.statistics() == {}
+    answer = service.attach(known())
+    assert answer["total"] == LOG_END and answer["process_id"] > 0
+    assert is_locked(plan)
+    assert service.call(EPOCH, "add", 5) == LOG_END + 5
+    assert service.statistics() == {"total": LOG_END + 5}
+    service.release()
+    service.release()
+    assert service._core.total == LOG_END + 6, "what was registered is released once"
+    assert not is_locked(plan) and service.statistics() == {}
+
+
+def test_a_call_that_is_not_for_it_is_refused(tmp_path: Path) -> None:
+    service = ToyService(toy_plan(tmp_path).to_builtins(), "toy")
+    with pytest.raises(Refused, match="not attached"):
+        service.call(EPOCH, "add", 1)
+    service.attach(known())
+    with pytest.raises(Refused, match=f"epoch {EPOCH + 1} was asked for and {EPOCH} is attached"):
+        service.call(EPOCH + 1, "add", 1)
+    service.attach(known(epoch=EPOCH + 1))
+    assert service.call(EPOCH + 1, "add", 1) == LOG_END + 1, "an attach begins from nothing"
+    service.release()
+
+
+class Failing(Service):
+    """Raises in `begin`, after it registered what is to be released."""
+
+    error: Exception
+
+    def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
+        self.released = 0
+        session.on_release(self.note_release)
+        raise self.error
+
+    def note_release(self) -> None:
+        self.released += 1
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (StoreFull("/store", "write", OSError(28, "No space left on device")), Refused),
+        (ValueError("no such level"), ValueError),
+    ],
+)
+def test_a_begin_that_raises_leaves_nothing_held(
+    tmp_path: Path, error: Exception, raised: type[Exception]
+) -> None:
+    plan = toy_plan(tmp_path)
+    service = Failing(plan.to_builtins(), "toy")
+    service.error = error
+    for _ in range(2):
+        with pytest.raises(raised, match=r"No space left|no such level"):
+            service.attach(known())
+        assert service.released == 1 and not is_locked(plan)
+        with pytest.raises(Refused, match="not attached"):
+            service.call(EPOCH, "note_release")
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_new_service_is_a_row_in_one_process(tmp_path: Path) -> None:
+    port = small_plan(tmp_path / "other").brokers[0].listen_port
+    plan = service_plan(tmp_path, listenPort=port)
+    broker = LocalBroker(msgspec.structs.replace(plan, added_services={"toy": ROW}))
+
+    async def main() -> None:
+        await broker.service.start()
+        client = broker.service.services.get(ToyClient)
+        await wait_until(lambda: client.total == 40, "the sum")
+        assert client.begin == 0 and is_locked(plan)
+        statistics = broker.statistics()
+        assert statistics["service_clients"]["attached"]["toy"]
+        assert statistics["services"]["toy"] == {"total": 40}
+        assert await broker.stop()
+        assert not is_locked(plan)
+
+    run(main)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_new_service_is_a_row_as_an_actor(tmp_path: Path, ray_cluster: RayCluster) -> None:
+    async def main() -> None:
+        plan = small_plan(tmp_path, "brokerName=broker-with-toy", is_local=False)
+        found = deployment_plan(plan, ray_cluster.shared_directory)
+        [group] = found.groups
+        service = msgspec.structs.replace(group.service, added_services={"toy": ROW})
+        group = msgspec.structs.replace(group, service=service)
+        actors = SupervisedActors(msgspec.structs.replace(found, name_server=None, groups=(group,)))
+
+        async def total() -> bool:
+            statistics = await actors.statistics()
+            broker = statistics["brokers"]["broker-with-toy"]
+            return bool(
+                broker["service_clients"]["counters"]["toy"] == {"total": 40}
+                and broker["added_services"]["toy"] == {"total": 40}
+            )
+
+        await actors.start(lambda _: None)
+        try:
+            await wait_until(total, "the sum")
+        finally:
+            assert await actors.stop()
+
+    asyncio.run(main())

@@ -1,0 +1,258 @@
+"""The Broker's client for one service: it keeps the service attached, calls it, and sees it die.
+
+A subclass in the service's file says what the Broker asks of the service, and turns results into
+`BrokerEvents`. A method of a client takes what is wanted and returns at once; results arrive as
+events on the Broker's loop. What is asked during a call goes with the next one.
+
+With notifications a client stores a shared watermark and sends a datagram. It calls the service
+only for what must arrive, and when a notification was lost: a timer, which runs only while work is
+outstanding, finds that nothing moved. By reference every request is a call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.transport.calls import ServiceCalls, ignore_result
+from wakelog.actors.transport.notifications import Notifier
+from wakelog.actors.transport.process_death import set_died, wait_death
+from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.actors.transport.shared_watermarks import SharedWatermarks
+from wakelog.storage.file_system import FileSystem
+from wakelog.telemetry.logs import Log, logger
+
+if TYPE_CHECKING:
+    from wakelog.actors.services.segment_source import SegmentSource
+    from wakelog.broker.decision import HoldPull
+    from wakelog.broker.schedule import DueMessage
+    from wakelog.storage.message_store import MessageStore
+
+_FIRST = asyncio.FIRST_COMPLETED
+
+
+class BrokerEvents(Protocol):
+    """What clients ask the Broker and report to it, on its loop, never from within a request."""
+
+    def attach_request(self) -> AttachRequest:
+        """Return what a service that is attached now must know."""
+        ...
+
+    def is_awaited(self) -> bool:
+        """Whether a pull waits for the next message."""
+        ...
+
+    def held_notes(self) -> list[HoldPull]:
+        """Return a note for every pull that waits."""
+        ...
+
+    def dispatched(self, physical_offset: int) -> None:
+        """The queues hold every message that ends at or below the offset."""
+        ...
+
+    def flushed(self, physical_offset: int) -> None:
+        """Every byte below is durable."""
+        ...
+
+    def flush_failed(self, cause: str) -> None:
+        """A sync failed: nothing may be reported durable any more."""
+        ...
+
+    def committed(self, physical_offset: int) -> None:
+        """The segments hold every byte below."""
+        ...
+
+    def woken(self, hold_ids: Sequence[int]) -> None:
+        """These held pulls may have something to read, or have waited long enough."""
+        ...
+
+    def retained(self, *, begin_offset: int, disk_full: bool) -> None:
+        """The log begins here now, and the disk takes messages or does not."""
+        ...
+
+    async def deliver(self, due: Sequence[DueMessage]) -> Mapping[int, int]:
+        """Put delayed messages that are due; return the next queue offset of each level."""
+        ...
+
+
+class BrokerContext:
+    """What the clients of one Broker incarnation share. One loop's thread."""
+
+    def __init__(
+        self,
+        plan: ServicePlan,
+        fs: FileSystem,
+        store: MessageStore,
+        events: BrokerEvents,
+        *,
+        epoch: int,
+        watermarks: SharedWatermarks | None = None,
+        segments: SegmentSource | None = None,
+    ) -> None:
+        """Hold no client yet.
+
+        watermarks: None by reference.
+        segments: where the log gets its segments, None if it takes no messages.
+        """
+        self.plan = plan
+        self.fs = fs
+        self.store = store
+        self.events = events
+        self.epoch = epoch
+        self.watermarks = watermarks
+        self.segments = segments
+        self.clients: dict[str, ServiceClient] = {}
+        self.notifiers: list[Notifier] = []
+        self.watermark_readers: list[Callable[[], None]] = []
+
+    def notifier_to(self, service: str) -> Notifier | None:
+        """Return a notifier of a service, None by reference."""
+        if self.watermarks is None:
+            return None
+        notifier = Notifier(self.plan.socket_path(service), self.plan.faults)
+        self.notifiers.append(notifier)
+        return notifier
+
+
+class ServiceLost(Exception):
+    """A call had no result: the service is not attached, has died, refused, or took too long."""
+
+
+class ServiceClient:
+    """Keeps one service attached from `keep_attached` to `stop`."""
+
+    retry_seconds: float = 0.1
+    """The pause between two tries to attach. A try that waits for Ray takes longer anyway."""
+
+    retry_seconds_max: float = 1.0
+    """The pause grows up to this for a service that is lost again at once, as on a full disk."""
+
+    def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
+        """Call nothing yet."""
+        self.name = name
+        self.calls = calls
+        self.broker = broker
+        self.attached_count = 0
+        self._attached = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._died: asyncio.Future[None] | None = None
+        self._log = logger(Log.BROKER)
+
+    def on_attached(self, answer: Mapping[str, Any]) -> None:
+        """The service was attached and answered this. If this raises, it is attached again."""
+
+    def on_lost(self) -> None:
+        """The service has died: calls that are under way will not end soon."""
+
+    async def stop_work(self) -> None:
+        """Ask for nothing more; the service is still attached."""
+
+    def close(self) -> None:
+        """Close what the client holds; the service has released the store."""
+
+    def statistics(self) -> dict[str, Any]:
+        """Return counters."""
+        return {}
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether calls can be made."""
+        return self._attached.is_set()
+
+    async def wait_attached(self) -> None:
+        """Return when calls can be made."""
+        await self._attached.wait()
+
+    async def call(
+        self, kind: str, method: str, *arguments: Any, seconds_max: float | None = None
+    ) -> Any:
+        """Call a method of the service and return its result. Raises: ServiceLost."""
+        if not self.is_attached:
+            raise ServiceLost(f"{self.name} is not attached")
+        call = self.calls.call(kind, "call", self.broker.epoch, method, *arguments)
+        return await self.wait_result(call, seconds_max)
+
+    async def wait_result(self, call: Awaitable[Any], seconds_max: float | None = None) -> Any:
+        """Return the result of a call that was begun, while the service lives.
+
+        After a call that failed the service is attached again; one that only takes long is not.
+
+        Raises: ServiceLost.
+        """
+        died = self._died
+        assert died is not None
+        result = asyncio.ensure_future(call)
+        await asyncio.wait({result, died}, timeout=seconds_max, return_when=_FIRST)
+        if result.done():
+            try:
+                return result.result()
+            except Exception as error:
+                self._log.warning("call failed", service=self.name, error=repr(error))
+                self.mark_lost()
+                raise ServiceLost(f"{self.name}: {error!r}") from error
+        result.add_done_callback(ignore_result)
+        raise ServiceLost(f"{self.name} has {'died' if died.done() else 'not answered in time'}")
+
+    def keep_attached(self) -> None:
+        """Attach, and attach again whenever the service was lost, until `stop`."""
+        self._task = asyncio.get_running_loop().create_task(self._keep_attached())
+
+    def mark_lost(self) -> None:
+        """Attach the service again: a call to it has failed."""
+        if self._died is not None:
+            set_died(self._died)
+
+    async def release(self, seconds_max: float) -> None:
+        """Have the service release the store, and call it no more."""
+        if self.is_attached:
+            with suppress(ServiceLost):
+                await self.wait_result(self.calls.call("release", "release"), seconds_max)
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Attach no more and call no more."""
+        self._attached.clear()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
+
+    async def _keep_attached(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause_seconds = self.retry_seconds
+        while True:
+            try:
+                request = msgspec.to_builtins(self.broker.events.attach_request())
+                answer = await self.calls.call("attach", "attach", request)
+            except Exception as error:
+                self._log.warning("cannot attach", service=self.name, error=repr(error))
+                await asyncio.sleep(self.retry_seconds)
+                continue
+            attached_at = loop.time()
+            self._died = loop.create_future()
+            self.attached_count += 1
+            self._attached.set()
+            if not self._run_hook(self.on_attached, answer):
+                self.mark_lost()
+            await wait_death(answer["process_id"], self._died)
+            self._attached.clear()
+            self._log.warning("service lost", service=self.name)
+            self._run_hook(self.on_lost)
+            if loop.time() >= attached_at + self.retry_seconds_max:
+                pause_seconds = self.retry_seconds
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, self.retry_seconds_max)
+
+    def _run_hook(self, hook: Callable[..., None], *arguments: Any) -> bool:
+        """Return False if the hook raised, for example because no descriptor is left."""
+        try:
+            hook(*arguments)
+        except Exception as error:
+            self._log.error("hook failed", service=self.name, exc_info=error)
+            return False
+        return True

@@ -1,0 +1,42 @@
+"""A timer with at most one outstanding call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+class Timer:
+    """Calls a function later on the running loop."""
+
+    __slots__ = ("_call", "_handle")
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        """Start nothing; `call` runs each time the timer ends."""
+        self._call = call
+        self._handle: asyncio.TimerHandle | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a call is outstanding."""
+        return self._handle is not None
+
+    def start(self, seconds: float) -> None:
+        """Call after `seconds`, unless a call is outstanding."""
+        if self._handle is None:
+            self._handle = asyncio.get_running_loop().call_later(seconds, self._end)
+
+    def restart(self, seconds: float) -> None:
+        """Call after `seconds` instead of at the time that was set before."""
+        self.cancel()
+        self.start(seconds)
+
+    def cancel(self) -> None:
+        """Do not call."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _end(self) -> None:
+        self._handle = None
+        self._call()
