@@ -17,7 +17,7 @@ def make_tables(fs: MemoryFileSystem) -> TableFiles:
     return TableFiles(fs, StorePaths("/store"))
 
 
-def test_saves_that_are_prepare_read_together_are_two() -> None:
+def test_saves_that_are_asked_for_together_are_two() -> None:
     async def main() -> None:
         fs, harness = MemoryFileSystem(), Harness()
         tables = make_tables(fs)

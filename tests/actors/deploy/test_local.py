@@ -66,7 +66,7 @@ def test_what_was_sent_is_pulled_and_a_held_pull_is_woken(tmp_path: Path) -> Non
     run(tmp_path, body)
 
 
-def test_a_pull_is_held_no_longer_than_it_prepare_read(tmp_path: Path) -> None:
+def test_a_pull_is_held_no_longer_than_it_asked_for(tmp_path: Path) -> None:
     async def body(_deployment: LocalDeployment, client: Client) -> None:
         await client.send("t", b"first")
         await bodies(client, "t", 1)

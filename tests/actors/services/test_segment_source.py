@@ -57,7 +57,7 @@ def starts(harness: Harness) -> list[int]:
     return [int(path[-20:]) for _, path in harness.calls.called("make")]
 
 
-def test_two_segments_are_prepare_read_ahead_and_taken_when_the_log_rolls() -> None:
+def test_two_segments_are_asked_for_ahead_and_taken_when_the_log_rolls() -> None:
     async def main() -> None:
         harness = Harness()
         await harness.start()
@@ -96,7 +96,7 @@ def test_a_segment_that_is_not_ready_in_time_is_made_here() -> None:
     run(main)
 
 
-def test_a_segment_that_could_not_be_made_is_prepare_read_again() -> None:
+def test_a_segment_that_could_not_be_made_is_asked_for_again() -> None:
     async def main() -> None:
         harness = Harness()
         harness.refusal = "no space"
@@ -140,7 +140,7 @@ def test_the_first_segment_is_there_before_the_log_needs_it() -> None:
     assert not harness.fs.exists(harness.files.path_for(SEGMENT_BYTES))
 
 
-def test_a_stop_waits_for_what_was_prepare_read_at_the_same_moment() -> None:
+def test_a_stop_waits_for_what_was_asked_for_at_the_same_moment() -> None:
     async def main() -> None:
         harness = Harness()
         await harness.start()
