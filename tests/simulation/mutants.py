@@ -438,7 +438,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "slots_of_torn_entries_emptied": _mutant(
         "an index that is cut forgets what torn entries were chained to",
-        (index_repair, "_set_back", _empty_slots),
+        (index_repair, "_reset_slots", _empty_slots),
     ),
     "index_cut_unsaid": _mutant(
         "a cut that is half done is taken for an index that is whole",

@@ -1,6 +1,10 @@
 """The index: from a message's keys to its places in the log.
 
-Read in this order: `index_file` has the format and the search in one file; `index_append` puts
-keys into one; `index_writer` and `index_service` are the two sides of all files, Reput's and the
-Broker's; `index_repair` is for what a crash left.
+Read in this order:
+
+    index_file       the format of one file, and a search in it
+    index_append     put keys into one file
+    index_service    all files: names, making, removal; the Broker's queries
+    index_writer     all files: Reput's side
+    index_repair     cut a file back after a crash
 """

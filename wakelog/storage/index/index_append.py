@@ -1,8 +1,8 @@
-"""Putting keys into one index file: slots in memory, entries behind one another on the disk.
+"""Put keys into one index file: slots in memory, entries one after the other on the disk.
 
-The slots of the file that is being written are held as an array (20 MB by default), so that the
-chain of a key costs no read. What changed is written back by `write_back`: at the end of a small
-step at once, and now and then while Reput catches up. `put_columns` is the bulk form of `put`.
+The slots of the file being written are an array in memory (20 MB by default), so that chaining a
+key costs no read. `write_back` writes what changed: after each small step, and now and then while
+Reput catches up. `put_columns` is the bulk form of `put`.
 
 Invariants:
 - Entries are written before the header that counts them, and the header before slots that point
@@ -44,17 +44,17 @@ from wakelog.storage.kernels.layout import (
 Array = np.ndarray[Any, Any]
 
 PAGE_SLOTS: Final = 4096 // SLOT_BYTES
-# Keys fall anywhere. Up to so many changed slots are written one by one, about 1.5 us each; more
-# go page by page, which from here on writes several slots at once.
+# Changed slots are scattered. Up to this many are written one by one, about 1.5 us each; more are
+# written by pages, with several slots a page.
 SINGLE_SLOTS_MAX: Final = 4096
-# Where so many keys for each page were put at once, one page of seven is left without any.
+# With this many keys for each page only one page in seven has no changed slot.
 KEYS_FOR_EVERY_PAGE: Final = 2
-# Slots are turned into bytes and written in pieces that stay in a core's cache in between.
+# Slots are converted and written in pieces that stay in a core's cache.
 WRITE_PIECE_SLOTS: Final = (256 << 10) // SLOT_BYTES
 
 
 class KeyColumns(Protocol):
-    """Keys in columns: what is needed of `storage/kernels/columns.py`."""
+    """Keys in columns: what this module needs of `storage/kernels/columns.py`."""
 
     @property
     def keys(self) -> Array:
@@ -87,7 +87,7 @@ class IndexFileWriter:
         self._slot_used_count = header.slot_used_count
         self._entry_next = header.entry_next
         self._slots = self._read_slots()
-        # The same memory for single slots: a memoryview is quicker there than an array.
+        # The same memory; for single slots a memoryview is faster than an array.
         self._slot = self._slots.data
         self._entries = bytearray()
         self._entries_begin = header.entry_next
@@ -98,7 +98,7 @@ class IndexFileWriter:
 
     @property
     def header(self) -> IndexHeader:
-        """The header, with all that was put."""
+        """The header, counting all that was put."""
         return IndexHeader(
             self._begin_timestamp_ms,
             self._end_timestamp_ms,
@@ -110,7 +110,7 @@ class IndexFileWriter:
 
     @property
     def is_full(self) -> bool:
-        """Whether no key fits any more."""
+        """Whether no further key fits."""
         return self._entry_next >= self._shape.entry_count
 
     @property
@@ -172,7 +172,7 @@ class IndexFileWriter:
         return begin + count
 
     def write_back(self) -> bool:
-        """Write what is only in memory; True if there was something."""
+        """Write what is only in memory; True if there was anything."""
         if not self._header_changed:
             return False
         self._write_entries()
@@ -217,7 +217,7 @@ class IndexFileWriter:
         if self._entry_next <= ENTRY_FIRST:
             return np.zeros(self._shape.slot_count, dtype=np.int32)
         size_bytes = SLOT_BYTES * self._shape.slot_count
-        # Of a file that somebody made shorter the rest reads as zeros.
+        # The missing rest of a shortened file reads as zeros.
         data = self._fs.pread(self._fd, size_bytes, HEADER_BYTES).ljust(size_bytes, b"\0")
         return np.frombuffer(data, dtype=">i4").astype(np.int32)
 

@@ -16,13 +16,13 @@ same in words. These positions are on disk and never change.
 
     an entry: 4 key hash, 8 physical offset, 4 seconds since the begin timestamp, 4 the entry before
 
-The key is `topic#word`; the hash is the absolute value of its Java hash, 0 for the one value that
-has none. A file is made sparse, with its full length.
+The key is `topic#word`. The hash is the absolute value of its Java hash, and 0 for the one value
+that has none. A file is sparse, with its full length.
 
 Invariants:
-- A writer writes entries before the header, and the header before slots: whoever reads in between
-  misses the newest keys and follows no number that is not there.
-- A chain is followed for at most as many steps as there are entries, whatever the numbers say.
+- A writer writes entries before the header, and the header before slots. A reader in between misses
+  the newest keys and follows no number without an entry.
+- A chain is followed for at most as many steps as there are entries, whatever the numbers are.
 
 Source: org.apache.rocketmq.store.index.IndexFile, IndexHeader (4.9.3).
 """
@@ -89,7 +89,7 @@ class IndexShape(NamedTuple):
 
 
 def decode_header(data: bytes) -> IndexHeader:
-    """Read a header; what is cut off or below 1 as the next entry's number counts as 1."""
+    """Read a header; a next entry's number that is missing or below 1 counts as 1."""
     header = IndexHeader._make(HEADER.unpack(data.ljust(HEADER_BYTES, b"\0")))
     return header if header.entry_next > 0 else header._replace(entry_next=ENTRY_FIRST)
 
@@ -117,7 +117,7 @@ def _topic_hash(topic: str) -> int:
 
 
 class IndexFileReader:
-    """Reads a file that another process may be writing; keeps nothing but the descriptor."""
+    """Reads a file that another process may be writing; keeps only the descriptor."""
 
     def __init__(self, fs: FileSystem, path: str, shape: IndexShape) -> None:
         """Open the file read only. Raises: OSError."""
@@ -141,8 +141,8 @@ class IndexFileReader:
     ) -> None:
         """Append physical offsets of entries with `key_hash` to `found`, newest first.
 
-        Ends at `count_max` elements in `found`, and at the first entry of the chain, whatever its
-        hash, that is older than `begin_ms` (fact 9). Times are up to a second early (fact 3).
+        Ends at `count_max` elements in `found`, or at the first entry of the chain that is older
+        than `begin_ms`, whatever its hash (fact 9). Times are up to a second early (fact 3).
         """
         if header.is_empty:
             return

@@ -1,31 +1,24 @@
-"""Bring an index file back to what it was when the log had a given length.
+"""Cut an index file back to what it was when the log had a given length.
 
-After a kill the entries on the disk are right, as far as the header counts, but slots may be
-missing; after a crash of the machine anything may be missing. Entries tell enough to make slots
-and header again: they lie in log order, and each names the entry before it in its chain. So the
-entries are checked from the front, kept up to the first that is wrong or belongs to a record at or
-above the given offset, and everything else is made from them.
+Two ways, by what is known:
 
-This is ours. 4.9.3 deletes an index file that is newer than its checkpoint, and builds again only
-what it happens to replay.
+- `repair_index_file` knows nothing. After a kill the entries that the header counts are right, but
+  slots may be missing; after a crash of the machine anything may be missing. Entries lie in log
+  order, and each has the number of the entry before it in its chain. So they are checked from the
+  front and kept up to the first that is wrong or too high. Slots and header are made from them.
+- `cut_index_file` knows from `durability/dispatched.py` how many entries were durable; that saves
+  reading 400 MB of a full file. The slots were durable as they stood then. A later slot points to a
+  later entry, and following a few chains gives back its old value.
 
-Cut an index file back to entries that are known to be durable, whatever lies behind them.
+A crash may have torn the later entries. All fields and slots are at multiples of 4, so a sector
+border cuts none of them in two: a field is there or zero. So the number of the entry before is
+right, unless it is zero and its sector was never written. Then every kept entry is read after all.
 
-`index_repair.py` has to look at every entry of a file: 400 MB of a full one, after each crash. Here
-it is known from `durability/dispatched.py` that the entries in front of a number are durable, and
-that the slots were, too, as they stood then. Since then slots can only point to entries
-behind; each of those names the one before it in its chain, so that following a few chains gives
-back what the slots were. Entries behind are not believed: dispatch makes them anew.
+Invariants of `cut_index_file`: it changes no kept entry, and no slot points above them. The caller
+has lowered the number durably first, because a crash may leave the cut half done.
 
-A crash may have torn those entries. All fields are at multiples of 4, and so are the slots: a
-sector's border cuts none of them in two, and a field is there or zero. So the number of the entry
-before is right, unless it is zero and its sector was never written. Then every entry in front is
-read after all.
-
-Invariants: of the entries in front nothing changes; no slot points behind them. Whoever calls has
-lowered the number first, durably: a crash may leave torn what is cut here.
-
-Source: none upstream.
+Source: none upstream. 4.9.3 deletes an index file that is newer than its checkpoint, and builds
+again only what it happens to replay.
 """
 
 from __future__ import annotations
@@ -96,10 +89,10 @@ def repair_index_file(
 def write_cut(
     fs: FileSystem, fd: int, shape: IndexShape, header: IndexHeader, slots: Array
 ) -> None:
-    """Write what a cut leaves, durably, and zeros behind it.
+    """Write durably what a cut leaves, then zeros after it.
 
-    Nothing is zeroed that a header on the disk still counts: zeros, or what is left of an entry
-    where they were torn, would be taken for a key of the log's first record. Raises: OSError.
+    The header goes first: zeros that a header on the disk still counts would be taken for a key of
+    the log's first record. Raises: OSError.
     """
     fs.pwrite(fd, HEADER.pack(*header), 0)
     fs.pwrite(fd, slots.astype(">i4").tobytes(), HEADER_BYTES)
@@ -110,13 +103,13 @@ def write_cut(
 
 
 def sound_entries_count(entries: Array, slot_count: int, physical_offset: int) -> int:
-    """Return how many entries of the front are sound, the unused entry 0 included."""
+    """Return how many entries from the front are sound, counting the unused entry 0."""
     used = entries[ENTRY_FIRST:]
     places = used["physical_offset"].astype(np.int64)
     hashes = used["hash"].astype(np.int64)
     wrong = (hashes < 0) | (places >= physical_offset) | (used["seconds"] < 0)
     wrong[1:] |= np.diff(places) < 0
-    # Never written, or a key of the log's first record whose hash is 0, which is made anew as well.
+    # Never written; or a key with hash 0 of the log's first record, which is made again.
     wrong |= (hashes == 0) & (places == 0)
     slots = np.where(hashes < 0, 0, hashes) % slot_count
     wrong |= used["previous"] != _previous_in_chain(slots)
@@ -135,7 +128,7 @@ def _previous_in_chain(slots: Array) -> Array:
 def newest_by_slot(entries: Array, slot_count: int) -> Array:
     """Return what the slots of a file with these entries hold: each chain's newest entry."""
     slots = np.zeros(slot_count, dtype=np.int32)
-    # Of entries with one slot the last assignment stays: the newest is the head of the chain.
+    # The last assignment to a slot stays: the newest entry is the head of the chain.
     numbers = np.arange(ENTRY_FIRST, len(entries), dtype=np.int32)
     slots[entries["hash"][ENTRY_FIRST:].astype(np.int64) % slot_count] = numbers
     return slots
@@ -161,7 +154,7 @@ def cut_header(
     if begin_offset != stated.begin_physical_offset:
         begin_ms = store_time(begin_offset)
     if end_offset != stated.end_physical_offset:
-        # The log may not have that record any more: then its entry's own, coarser time.
+        # If the log no longer has the record, use its entry's coarser time.
         found = store_time(end_offset)
         end_ms = found if found >= 0 else begin_ms + 1000 * int(last["seconds"][0])
     used = int(np.count_nonzero(slots))
@@ -176,7 +169,7 @@ _PREVIOUS_POSITION: Final = 16
 assert HEADER_BYTES % 4 == SLOT_BYTES % 4 == ENTRY_BYTES % 4 == 0
 
 
-class _Behind(NamedTuple):
+class _LaterEntries(NamedTuple):
     """Entries from number `first` on, as the disk has them, and where in the file they begin."""
 
     first: int
@@ -190,8 +183,8 @@ def first_entry_at(
 ) -> int:
     """Return the number of the first entry of a record at or above `physical_offset`.
 
-    entry_next: the entries in front of it are durable; it is returned if none of them is. Nothing
-        changes. Raises: OSError.
+    entry_next: entries below it are durable; it is returned if none of them qualifies.
+    Raises: OSError.
     """
     fd = fs.open(path, read_only=True)
     try:
@@ -200,7 +193,7 @@ def first_entry_at(
             middle = (low + high) // 2
             position = shape.entries_position + ENTRY_BYTES * middle + _PLACE_POSITION
             place = fs.pread(fd, _PLACE.size, position)
-            # A file that somebody made shorter holds fewer.
+            # A shortened file holds fewer entries.
             if len(place) == _PLACE.size and _PLACE.unpack(place)[0] < physical_offset:
                 low = middle + 1
             else:
@@ -218,9 +211,9 @@ def cut_index_file(
     entry_next: int,
     store_time: Callable[[int], int],
 ) -> IndexHeader:
-    """Keep the entries in front of `entry_next`, all of them durable, and do that durably.
+    """Keep durably the entries below `entry_next`, all of which are durable.
 
-    Nobody may count on the others any more: a crash meanwhile leaves some of them torn.
+    No file may count the others any more: a crash during the cut leaves some of them torn.
 
     store_time: physical offset to the record's store timestamp, below 0 if unknown.
     Returns: the header. Raises: OSError.
@@ -232,7 +225,7 @@ def cut_index_file(
         data = fs.pread(fd, SLOT_BYTES * shape.slot_count, HEADER_BYTES)
         slots = np.frombuffer(data, dtype=">i4").astype(np.int32)
         if ((slots < 0) | (slots >= entry_next)).any():
-            _set_back(fs, fd, shape, slots, entry_next)
+            _reset_slots(fs, fd, shape, slots, entry_next)
         last = _entries(fs, fd, shape, max(entry_next - 1, ENTRY_FIRST), entry_next)
         header = cut_header(
             stated,
@@ -253,44 +246,44 @@ def _entries(fs: FileSystem, fd: int, shape: IndexShape, begin: int, end: int) -
     return np.frombuffer(fs.pread(fd, ENTRY_BYTES * (end - begin), position), dtype=ENTRY_DTYPE)
 
 
-def _set_back(fs: FileSystem, fd: int, shape: IndexShape, slots: Array, kept: int) -> None:
-    """Let each slot point to the newest kept entry of its chain."""
+def _reset_slots(fs: FileSystem, fd: int, shape: IndexShape, slots: Array, kept: int) -> None:
+    """Point each slot to the newest kept entry of its chain."""
     changed = np.flatnonzero((slots < 0) | (slots >= kept))
     numbers = slots[changed].astype(np.int64)
     if (numbers >= kept).all() and (numbers < shape.entry_count).all():
         position = shape.entries_position + ENTRY_BYTES * kept
         data = fs.pread(fd, ENTRY_BYTES * (int(numbers.max()) + 1 - kept), position)
-        behind = _Behind(kept, position, data, np.frombuffer(data, dtype=ENTRY_DTYPE))
-        found = _followed(behind, changed, numbers, shape.slot_count)
+        later = _LaterEntries(kept, position, data, np.frombuffer(data, dtype=ENTRY_DTYPE))
+        found = _followed(later, changed, numbers, shape.slot_count)
         if found is not None:
             slots[changed] = found
             return
     slots[:] = newest_by_slot(_entries(fs, fd, shape, 0, kept), shape.slot_count)
 
 
-def _followed(behind: _Behind, slots: Array, numbers: Array, slot_count: int) -> Array | None:
-    """Follow the chains of some slots to entries in front; None if one of them was torn."""
+def _followed(later: _LaterEntries, slots: Array, numbers: Array, slot_count: int) -> Array | None:
+    """Follow the chains of slots down to kept entries; None if an entry was torn."""
     found = numbers.copy()
     going = np.arange(len(found))
     while len(going):
-        at = found[going] - behind.first
-        entries = behind.entries[at]
+        at = found[going] - later.first
+        entries = later.entries[at]
         hashes, previous = entries["hash"].astype(np.int64), entries["previous"].astype(np.int64)
         sound = (hashes >= 0) & (hashes % slot_count == slots[going])
         sound &= (previous >= 0) & (previous < found[going])
-        if not sound.all() or not all(_is_written(behind, int(i)) for i in at[previous == 0]):
+        if not sound.all() or not all(_is_written(later, int(i)) for i in at[previous == 0]):
             return None
         found[going] = previous
-        going = going[previous >= behind.first]
+        going = going[previous >= later.first]
     return found
 
 
-def _is_written(behind: _Behind, at: int) -> bool:
-    """Tell whether the sector that holds an entry's last field has come to the disk.
+def _is_written(later: _LaterEntries, at: int) -> bool:
+    """Tell whether the sector with an entry's last field reached the disk.
 
-    What was in it when the entries in front became durable ends where these begin.
+    Bytes that it had when the kept entries became durable end where the later ones begin.
     """
     begin = ENTRY_BYTES * at
-    last_field = behind.position + begin + _PREVIOUS_POSITION
-    sector = last_field - last_field % SECTOR_BYTES - behind.position
-    return any(behind.data[max(begin, sector) : sector + SECTOR_BYTES])
+    last_field = later.position + begin + _PREVIOUS_POSITION
+    sector = last_field - last_field % SECTOR_BYTES - later.position
+    return any(later.data[max(begin, sector) : sector + SECTOR_BYTES])

@@ -1,17 +1,14 @@
-"""Asking a store's index, and the list of its files: names, order, removal.
+"""All files of a store's index: names, making, removal, and the Broker's queries.
 
-The Broker asks while Reput writes (`index_writer.py`); they share nothing but the files. Files are
-named by the local time of their creation, so that their names sort in the order of writing.
+The Broker queries while Reput writes (`index_writer.py`); they share only the files. A file is
+named by the local time of its creation, so that names sort in the order of writing. It is whole,
+seeded and synced before it gets its name.
 
 Invariants:
 - The directory is listed at each query: another process makes and removes files.
-- Removing old files never removes the newest, whose end is where indexing goes on.
+- Removing old files never removes the newest, whose end is where indexing continues.
 
-Source: org.apache.rocketmq.store.index.IndexService (4.9.3).
-
-How a file of the index comes to be: whole, seeded and synced before anybody sees its name.
-
-Source: org.apache.rocketmq.store.index.IndexService#getAndCreateLastIndexFile, IndexFile (4.9.3).
+Source: org.apache.rocketmq.store.index.IndexService, IndexFile (4.9.3).
 """
 
 from __future__ import annotations
@@ -98,12 +95,12 @@ class IndexReader:
 
 
 def index_shape(config: StoreConfig) -> IndexShape:
-    """Return how large the configured index files are."""
+    """Return the configured size of index files."""
     return IndexShape(config.index_slot_count, config.index_entry_count)
 
 
 def index_name(now_ms: int) -> str:
-    """Return the name of an index file that is made now, in local time as 4.9.3 has it."""
+    """Return the name of an index file made now, in local time as in 4.9.3."""
     moment = time.localtime(now_ms // 1000)
     return f"{time.strftime('%Y%m%d%H%M%S', moment)}{now_ms % 1000:03d}"
 
@@ -131,12 +128,11 @@ def remove_index_files_before(fs: FileSystem, config: StoreConfig, physical_offs
 def remove_index_files_after(
     fs: FileSystem, config: StoreConfig, timestamp_ms: int
 ) -> tuple[str, ...]:
-    """Delete the first file whose end timestamp is above `timestamp_ms`, and those behind it.
+    """Delete the first file whose end timestamp is above `timestamp_ms`, and all later ones.
 
-    4.9.3's abnormal start deletes each by its own time. But a clock that was set back leaves files
-    behind it that look older, and what is made again begins where the last one that stays ends; so
-    they go first, one after the other, durably.
-    `index_writer.IndexWriter.repair` keeps what is sound of them instead.
+    After a crash 4.9.3 deletes each by its own time. After a clock was set back, later files look
+    older and would stay, while indexing resumes at the end of the last one. So they go as well, the
+    last one first, durably.
     """
     directory = config.paths.index_directory
     names = index_names(fs, directory)
@@ -178,11 +174,11 @@ def make_index_file(
 ) -> str:
     """Make a file without keys, seeded with its predecessor's end; return its path.
 
-    made_ahead: a zero file that becomes it, where it has no predecessor.
+    made_ahead: a zero file to use, where there is no predecessor.
     unsynced: as in `make_segment`.
     Raises: OSError.
     """
-    # Sparse, as 4.9.3's is; seeded before it gets its name, so that nobody sees it without.
+    # Sparse, as in 4.9.3; seeded before it gets its name, so that no reader sees it unseeded.
     paths = config.paths
     final = join(paths.index_directory, name)
     fs.make_directories(paths.index_directory, unsynced)

@@ -1,13 +1,13 @@
-"""Writing a store's index: puts keys, rolls to a new file when one is full, writes back.
+"""Write a store's index: put keys, roll to a new file when one is full, write back.
 
-Belongs to Reput, while the Broker reads (`index_service.py`).
+Reput runs it, while the Broker reads (`index_service.py`).
 
 Invariants:
 - A record's keys are UNIQ_KEY, then each word of KEYS; rolled back records have none (fact 7).
-- A record below the end of the index has its keys (fact 6). One exactly at the end may have some:
-  those are counted and left out, where 4.9.3 puts all of them again.
-- Before any record the newest file has room: a full one gets a successor first, with the record
-  or without a key of it. A new file's header starts with its predecessor's end (fact 5).
+- A record below the end of the index has its keys (fact 6). One exactly at the end may have some of
+  them, which are skipped; 4.9.3 puts all again.
+- Before each record a full file gets a successor, even if the record has no keys. A new file's
+  header starts with its predecessor's end (fact 5).
 
 Source: org.apache.rocketmq.store.index.IndexService (4.9.3).
 """
@@ -50,7 +50,7 @@ _NO_HEADER: Final = IndexHeader(0, 0, 0, 0, 0, ENTRY_FIRST)
 
 
 class IndexWriter:
-    """Reput's side. Call `load` first."""
+    """The one writer of the index. Call `load` first."""
 
     def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
         """Open nothing yet."""
@@ -105,9 +105,9 @@ class IndexWriter:
         self._count_known()
 
     def mark_unsynced(self, durable: IndexEnd) -> None:
-        """Count the files from that of a durable end on as written and not synced.
+        """Count the files from a durable end on as written and not synced.
 
-        A writer that was killed may have left them so, and nobody else remembers.
+        A killed writer may have left them so.
         """
         names = [name for name in self._names if int(name) >= durable.name]
         self._unsynced.update(self._path(name) for name in names)
@@ -128,11 +128,11 @@ class IndexWriter:
         store_time: Callable[[int], int],
         lower: Callable[[IndexEnd], None],
     ) -> bool:
-        """Keep what is durable of records below `physical_offset`, as `repair` does but quicker.
+        """Keep the durable entries of records below `physical_offset`; faster than `repair`.
 
-        durable: the end that the index once had, all of it synced; what came later may be torn.
-        lower: says durably that this end is another one now, before what is behind it goes.
-        Returns: False if that file is gone; then nothing newer than it is left.
+        durable: an end that the index once had, all of it synced; later entries may be torn.
+        lower: records a lower end durably, before entries above it are removed.
+        Returns: False if that file is gone; then no newer file is left either.
         """
         self.close()
         names = index_names(self._fs, self._paths.index_directory)
@@ -159,8 +159,8 @@ class IndexWriter:
     def repair(self, physical_offset: int, store_time: Callable[[int], int]) -> None:
         """Keep exactly the entries of records below `physical_offset`, durably.
 
-        Ends with the first file, seen from the newest, of which something is left. Where older ones
-        may not be durable recovery has removed what the checkpoint does not vouch for.
+        Goes from the newest file down to the first that keeps an entry. Recovery has removed older
+        files that may not be durable.
         """
         self.close()
         self._names = index_names(self._fs, self._paths.index_directory)
@@ -212,12 +212,12 @@ class IndexWriter:
             if request is not None:
                 self.put(request, now_ms)
         if self.end_physical_offset < columns.numbers[count - 1, PHYSICAL_OFFSET]:
-            # Records behind the last one with keys: had they come one by one, they would have
-            # found a full file and made its successor.
+            # Records without keys after the last one with keys: one by one, they would have rolled
+            # a full file.
             self._file_with_room(now_ms)
 
     def make_ahead(self) -> None:
-        """Have the first file made, as the first message should not wait for it; in any thread.
+        """Build the first file ahead, so that the first message need not wait; in any thread.
 
         Raises: StoreFull, StoreFailed.
         """
@@ -225,7 +225,7 @@ class IndexWriter:
             self._ahead.make()
 
     def remove_ahead(self) -> None:
-        """Remove a file made ahead that nobody needed."""
+        """Remove a file that was built ahead and not used."""
         self._ahead.remove()
 
     def write_back(self) -> None:
@@ -250,14 +250,14 @@ class IndexWriter:
         return removed_count
 
     def close(self) -> None:
-        """Close the open file; what was not written back is forgotten."""
+        """Close the open file; what was not written back is lost."""
         if self._file is not None:
             self._file.close()
             self._file = None
         self._seed = _NO_HEADER
 
     def _end_below(self, names: list[str], entry_next: int, physical_offset: int) -> IndexEnd:
-        """Return where an index with such an end would end without records from an offset on."""
+        """Return the end of the index without records at or above an offset."""
         for name in reversed(names):
             path = self._path(name)
             kept = first_entry_at(self._fs, path, self._shape, entry_next, physical_offset)
@@ -298,7 +298,7 @@ class IndexWriter:
         made_ahead = None if self._names else self._ahead.take_file()
         unsynced: list[str] | None = self._unsynced_directories
         if self._names:
-            # Only the first name waits for the next flush: a later one must not outlive it.
+            # Only the first name may wait for the next flush: a later one must not survive alone.
             self._fs.sync_directory(self._paths.index_directory)
             unsynced = None
         make_index_file(
@@ -315,7 +315,7 @@ class IndexWriter:
     def _next_name(self, now_ms: int) -> str:
         name = index_name(now_ms)
         if self._names and name <= self._names[-1]:
-            # Two files within a millisecond, or a clock that went back: the order must hold.
+            # Two files in a millisecond, or a clock that was set back: names must still ascend.
             name = f"{int(self._names[-1]) + 1:017d}"
         return name
 
@@ -340,7 +340,7 @@ class IndexWriter:
 
 
 def index_words(request: DispatchRequest) -> list[str]:
-    """Return the keys of a record in the order of putting; a rolled back one has none."""
+    """Return the keys of a record in their order; a rolled-back one has none."""
     if transaction_type(request.sys_flag) == TRANSACTION_ROLLBACK:
         return []
     words = [] if request.uniq_key is None else [request.uniq_key]

@@ -1,5 +1,9 @@
-"""Consume queues: per queue of a topic, 20 bytes a message, in files of fixed length.
+"""Consume queues: 20 bytes a message for each queue of a topic, in files of fixed length.
 
-Read in this order: `consume_queue` (the format and reading), `consume_queue_writer` (the one
-writer), `consume_queue_ext` (extension units), `consume_queue_ext_writer`.
+Read in this order:
+
+    entries consume_queue              the format and searches in it; reading one queue
+    growing_files consume_queue_writer the one writer
+    crash_end                          where a queue ends after a crash of the machine
+    consume_queue_ext                  extension units, read and written
 """

@@ -1,22 +1,13 @@
-"""Reading one consume queue: 20-byte entries that say where a queue's messages lie in the log.
+"""Read one consume queue: 20-byte entries that say where a queue's messages lie in the log.
 
-The Broker process reads while the Reput process writes (`consume_queue_writer.py`); the two share
-nothing but the files. Entry `i` of a queue lies at byte offset 20 * i; files have one length and
-are named by the byte offset at which they start. All numbers are big endian; docs/formats/
-consume_queue.md has the same in words. These positions are on disk and never change.
-
-    offset  width  field
-    0         8    physical offset of the record in the log
-    8         4    size of the record; 0: no entry was written here
-    12        8    tags code, or time of delivery, or address of an extension unit
-
-A queue whose first entry does not stand at the start of a file has padding before it: physical
-offset 0, size 0x7FFFFFFF, tags code 0.
+The Broker reads while Reput writes in another process (`consume_queue_writer.py`); they share only
+the files. Entry `i` (`entries.py`) lies at byte offset 20 * i. Files have one length, and are named
+by the byte offset at which they start.
 
 Invariants:
-- Files are pre-sized and zero behind the last entry: truncation zeroes what it cuts.
-- Physical offsets go up inside a queue, padding aside; so "written" and "ends at or below a
-  watermark" hold for a front part of the queue, whose end `entry_search.py` finds.
+- Files are pre-sized and zero after the last entry: truncation zeroes what it cuts.
+- Physical offsets ascend inside a queue, padding aside. So "written" and "ends at or below a
+  watermark" hold for a front part of the queue, whose end a search finds.
 - A read never crosses a file's end (4.9.3 hands out one mapped buffer a call).
 
 Source: org.apache.rocketmq.store.ConsumeQueue, MappedFileQueue#getMappedFileByTime (4.9.3).
@@ -44,8 +35,8 @@ from wakelog.storage.queue.entries import (
     front_end,
 )
 
-LOOK_COUNT: Final = 18
-"""Places that one read of a search takes in: it costs as much as for one."""
+READ_COUNT: Final = 18
+"""Places that one read of a search covers, at the cost of one."""
 
 
 class ColdEntry(Exception):
@@ -129,14 +120,14 @@ class ConsumeQueue:
     def end_of_written(self, begin: int = 0) -> int:
         """Return the queue offset after the last written entry, at least `begin`.
 
-        begin: where an earlier look ended; everything before it is known to be written.
+        begin: the end that an earlier search found.
         """
         return self._end_of_front(begin, lambda entry: entry[1] > 0 and entry[0] >= 0)
 
     def end_of_readable(self, dispatched: int, begin: int = 0, *, blocking: bool = True) -> int:
         """Return the queue offset after the last entry whose record ends at or below `dispatched`.
 
-        begin: where an earlier look ended; everything before it is known to be readable.
+        begin: the end that an earlier search found.
         Raises: ColdEntry, unless `blocking`.
         """
         return self._end_of_front(
@@ -154,7 +145,7 @@ class ConsumeQueue:
         """Return the first entry of the first file at or above the log's begin (fact 48).
 
         end: queue offset after the last entry.
-        current: what the last correction found; it stays if no entry of the first file reaches.
+        current: the earlier result; it stays if the first file has no such entry.
         Raises: ColdEntry, unless `blocking`.
         """
         first = self._files.first
@@ -176,12 +167,12 @@ class ConsumeQueue:
     ) -> int:
         """Return the queue offset whose store time is nearest to `timestamp_ms` (fact 49).
 
-        The file is chosen by its modification time, then bisected. Before the first entry gives
-        the first, after the last the last; of two neighbours the nearer, of equal ones the left.
+        The file is chosen by its modification time, then bisected. A time before the first entry
+        gives the first, one after the last the last. Between two the nearer wins, else the left.
 
         end: queue offset after the last readable entry.
         store_time: (physical offset, size) to the record's store timestamp, below 0 if unknown;
-            then the answer is 0.
+            then the result is 0.
         """
         self._files.refresh()
         file = self._file_by_time(timestamp_ms)
@@ -192,7 +183,7 @@ class ConsumeQueue:
         high = min(end, file.end_offset // ENTRY_BYTES) - 1
         if high < start:
             return 0
-        left = right = start * ENTRY_BYTES - 1  # 4.9.3 answers so when it has seen no neighbour
+        left = right = start * ENTRY_BYTES - 1  # what 4.9.3 returns if it saw no neighbour
         left_time = right_time = -1
         while high >= low:
             middle = start + (low - start + high - start) // 2
@@ -225,7 +216,7 @@ class ConsumeQueue:
         return self._files.last
 
     def entries_of_known_files(self, begin: int, count_max: int) -> bytes:
-        """Do what `entries` does, but look for no new file."""
+        """Do what `entries` does, without listing the files again."""
         file = self._files.find(begin * ENTRY_BYTES)
         if file is None:
             return b""
@@ -243,7 +234,7 @@ class ConsumeQueue:
             low, end = max(begin, file.start_offset // ENTRY_BYTES), file.end_offset // ENTRY_BYTES
             found = front_end(places, low, end, holds)
             if found == low and file.is_removed():
-                # Its writer may have begun anew, and made another of the name.
+                # The queue may have been deleted and made again, with a new file of this name.
                 file.release()
                 found = front_end(Places(self, blocking), low, end, holds)
             if found > low:
@@ -254,10 +245,10 @@ class ConsumeQueue:
 
 
 class Places:
-    """The places of a queue, for one search; see `entry_search.Entries`.
+    """The places of a queue, for one search; see `entries.Entries`.
 
-    A search mostly goes on where the last one ended, and ends at once: the first look reads as
-    many places as decide that.
+    Most searches continue where the last one ended, and end at once: the first read covers as many
+    places as decide that.
     """
 
     __slots__ = ("_begin", "_blocking", "_data", "_queue")
@@ -273,7 +264,7 @@ class Places:
         """Return one entry; nothing written where there is no file."""
         position = (place - self._begin) * ENTRY_BYTES
         if not 0 <= position < len(self._data):
-            self._data = self._read(place, self._in_page(place, LOOK_COUNT))
+            self._data = self._read(place, self._in_page(place, READ_COUNT))
             self._begin, position = place, 0
         whole = position + ENTRY_BYTES <= len(self._data)
         return ENTRY.unpack_from(self._data, position) if whole else (0, 0, 0)
@@ -292,10 +283,10 @@ class Places:
     def near_count(self, begin: int) -> int:
         """Return two pages' worth; some of one page without waiting.
 
-        The next page was never read while nothing is written there, and to ask for it would make
-        the first pull of each page wait.
+        The next page was never read while nothing is written there. Asking for it would make the
+        first pull of each page wait.
         """
-        return NEAR_COUNT if self._blocking else self._in_page(begin, LOOK_COUNT - 2)
+        return NEAR_COUNT if self._blocking else self._in_page(begin, READ_COUNT - 2)
 
     def _in_page(self, begin: int, count_max: int) -> int:
         position = begin % self._queue.file_entries * ENTRY_BYTES
@@ -311,7 +302,7 @@ class Places:
 
 
 def _nothing_if_removed(error: StoreFailed) -> bytes:
-    # Retention may remove a file between the look at the list and the open.
+    # Retention may remove a file between the listing and the open.
     if isinstance(error.cause, FileNotFoundError):
         return b""
     raise error

@@ -1,8 +1,9 @@
-"""Reading extension units of a consume queue: what does not fit into its 20-byte entries.
+"""Extension units of a consume queue: what does not fit into its 20-byte entries.
 
-An entry whose tags code is an address (fact 51) has a unit: `address + 2**63` is the unit's byte
+An entry whose tags code is an address (fact 51) has a unit. `address + 2**63` is the unit's byte
 offset over all files of the queue's extension, which have one length and are named like queue
-files. All numbers are big endian.
+files. A queue entry with a plain tags code is right with and without units. All numbers are big
+endian.
 
     offset  width  field
     0         2    size of the unit; -1 ends the file, 0 was never written
@@ -11,30 +12,23 @@ files. All numbers are big endian.
     18        2    bytes of the bit map, 0 if none
     20        n    bit map: which consumers' filters the message passed
 
-Units never cross a file's end, of which at least 4 bytes stay free. A queue entry with a plain
-tags code is right with and without units; `consume_queue_ext_writer` writes them.
-
-Source: org.apache.rocketmq.store.ConsumeQueueExt (4.9.3).
-
-Writing the extension units of one queue: behind each other, as its entries get their addresses.
-
-Units gather in memory and reach the files with `write_pending`, which the queue's writer calls
-before it writes the entries that point to them. A unit for which a file has no room goes to the
-next one, and the file is closed by a size of -1:
+Units never cross a file's end, of which at least 4 bytes stay free. A unit without room goes to the
+next file, and a size of -1 closes the file:
 
     | unit | unit | ... | unit | -1 | rest, fewer bytes than the next unit and 4 more |
 
-The end of the units is not stated anywhere: it is behind the unit of the queue's last entry that
-has one. Whatever lies behind was written for an entry that is gone, and is zeroed.
+Units gather in memory. `write_pending` writes them, which the queue's writer calls before it writes
+the entries that point to them. No field says where the units end: they end after the unit of the
+queue's last entry that has one. Later bytes belong to entries that are gone, and are zeroed.
 
-    at the start, the unit of the last address       units go on
-    is there                                         behind it
-    is lost, with its file or alone                  in the next file; what old entries point to
-                                                     must not become the unit of another message
-    no entry has an address                          from 0
+    at the start, the unit of the last address   units continue
+    exists                                       after it
+    is lost, with its file or alone              in the next file: old entries must not point to the
+                                                 unit of another message
+    no entry has an address                      from 0
 
 Invariants:
-- No two entries of a queue share a unit, but for a gap that one record fills.
+- No two entries of a queue share a unit, except in a gap that one record fills.
 - Units have ascending addresses in the order of their entries: 4.9.3 truncates by the last one.
 
 Source: org.apache.rocketmq.store.ConsumeQueueExt (4.9.3). There a record that is dispatched again
@@ -87,20 +81,20 @@ class ConsumeQueueExt:
         open_files: OpenFiles,
         read_only: bool = True,
     ) -> None:
-        """Touch no file; the first unit asked for lists them."""
+        """Touch no file; the first `unit` lists them."""
         self.directory = directory
         self._files = MappedFileQueue(
             fs, (directory,), file_bytes, read_only=read_only, open_files=open_files
         )
 
     def unit(self, address: int) -> ExtensionUnit | None:
-        """Return the unit at an address, None if there is none any more. Raises: StoreFailed."""
+        """Return the unit at an address, None if it is gone. Raises: StoreFailed."""
         if not is_extension_address(address):
             return None
         try:
             return self._unit(address)
         except StoreFailed as error:
-            # Retention may remove a file between the look at the list and the open.
+            # Retention may remove a file between the listing and the open.
             if isinstance(error.cause, FileNotFoundError):
                 return None
             raise
@@ -159,11 +153,11 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
 
     @property
     def end(self) -> int:
-        """The byte offset behind the last unit that was put, written or not."""
+        """The byte offset after the last unit that was put, written or not."""
         return self._end
 
     def recover(self, last_address: int | None) -> None:
-        """Open the files and let units go on behind the one of the last address.
+        """Open the files and continue after the unit of the last address.
 
         last_address: of the queue's last entry that has one, None if none has.
         Raises: StoreError.
@@ -172,7 +166,7 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
         self.truncate(last_address)
 
     def truncate(self, last_address: int | None) -> None:
-        """Forget, durably, the units behind the one of this address; None: all of them."""
+        """Remove durably the units after the one of this address; None: all of them."""
         if last_address is None:
             self._files.remove_all()
             self._set_end(0)
@@ -189,7 +183,7 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
         self._set_end(end)
 
     def put(self, tags_code: int, store_timestamp_ms: int, bitmap: bytes) -> int | None:
-        """Append a unit and return its address, None if it cannot have one."""
+        """Append a unit and return its address, None if it does not fit."""
         size_bytes = UNIT.size + len(bitmap)
         if size_bytes > min(UNIT_BYTES_MAX, self._file_bytes - END_BLANK_BYTES):
             return None
@@ -206,7 +200,7 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
         return begin + ADDRESS_BASE
 
     def write_pending(self) -> None:
-        """Write what was put; making files where they are missing. Raises: StoreError."""
+        """Write what was put, and make missing files. Raises: StoreError."""
         if not self._pending:
             return
         self._pending_begin = self._growing.write(self._pending_begin, b"".join(self._pending))
@@ -214,13 +208,13 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
 
     def remove_before(self, min_address: int) -> int:
         """Delete files that end below this address, never the last one; return how many."""
-        # One that ends just there stays, as in 4.9.3.
+        # A file that ends exactly there stays, as in 4.9.3.
         return len(self._files.remove_before(min_address - ADDRESS_BASE - 1))
 
     def mark_unsynced(self) -> None:
-        """Count every file as written and not synced; few of them are, and the others cost little.
+        """Count every file as written and not synced: a killed writer may have left it so.
 
-        A writer that was killed may have left them so, and nobody else remembers.
+        Syncing the others costs little.
         """
         self._growing.dirty.update(file.path for file in self._files.files)
 

@@ -1,34 +1,34 @@
-"""Writing one consume queue: appends, recovery and truncation of its 20-byte entries.
+"""Write one consume queue: append, recover and truncate its 20-byte entries.
 
-One writer at a time: recovery before the broker serves, Reput while it runs. Entries gather in
-memory and reach the file with `write_pending`, one write for each file they fall into.
+There is one writer at a time: recovery before the broker serves, then Reput. Entries gather in
+memory. `write_pending` writes them, with one write for each file.
 
-A record goes to the next free place, wherever its own queue offset points, as in 4.9.3:
+A record goes to the next free place, whatever its own queue offset, as in 4.9.3:
 
     the record                                          what happens
     ends at or below `max_physical_offset`              nothing: it has an entry (fact 46); one
                                                         that a kill tore is written again
-    the same, but belongs to the next free place and    next free place: the last entry lies
-    has no entry
+    the same, but belongs to the next free place and    next free place: the last entry is
+    has no entry                                        damaged
     is the first of the queue                           padding up to its place in the first file
     states a queue offset of 0                          next free place
     states one below the next free place                nothing: the place is taken
     states one above, some records before it are lost   the gap gets entries of this record too
 
-The last line is ours: 4.9.3 takes the next free place, and from then on places and queue offsets
-differ, so that consumers commit wrong offsets. With `fill_gaps=False` we do the same. A gap of
-more than GAP_ENTRIES_MAX is never filled: a damaged queue offset must not fill the disk.
+The last line is ours. 4.9.3 takes the next free place; from then on places and queue offsets
+differ, and consumers commit wrong offsets. With `fill_gaps=False` we do the same. A gap of more
+than GAP_ENTRIES_MAX is never filled: a damaged queue offset must not fill the disk.
 
 With an extension each record that gets an entry gets a unit too, whose address the entry has.
 
 Invariants:
 - `max_physical_offset` and `max_queue_offset` count what was put, written or not.
 - A unit is written before the entry that points to it.
-- After `recover` and `truncate_physical` every byte behind the last entry is zero on the disk.
+- After `recover` and `truncate_physical` every byte after the last entry is zero on the disk.
 
 Source: org.apache.rocketmq.store.ConsumeQueue (4.9.3). There, recovery and truncation only move
-positions in memory, a queue of nothing but padding gets a maximum of 2 GiB, and a queue whose
-first file was made but not written starts at the wrong place.
+positions in memory. A queue of nothing but padding gets a maximum of 2 GiB. A queue whose first
+file was made but not written starts at the wrong place.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wakelog.storage.errors import store_failure
+from wakelog.storage.errors import store_errors
 from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.kernels.layout import ENTRY_BYTES
 from wakelog.storage.log.mapped_file import OpenFiles
@@ -54,7 +54,7 @@ from wakelog.storage.queue.growing_files import GrowingFiles
 
 # One file of the default size. A longer gap would be a lost segment, or a damaged number.
 GAP_ENTRIES_MAX: Final = 300_000
-# A queue offset whose byte offset, one file further, still is a Java long.
+# One file after such a queue offset, the byte offset is still a Java long.
 QUEUE_OFFSET_MAX: Final = (1 << 62) // ENTRY_BYTES
 RECOVER_FILE_COUNT: Final = 3
 
@@ -94,7 +94,7 @@ class ConsumeQueueWriter(ConsumeQueue):
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """Where its files are, and those of its units."""
+        """The directories of its files, and of its units."""
         if self._extension is None:
             return (self.directory,)
         return self.directory, self._extension.directory
@@ -112,7 +112,6 @@ class ConsumeQueueWriter(ConsumeQueue):
         begin_without_entries = self.first_queue_offset if self._files.files else None
         if after_crash:
             self._reread_from_disk()
-        if after_crash:
             end = crash_end(self._files.files[-RECOVER_FILE_COUNT:], durable)
             self._set_end(self.files_end if end is None else end, keep_blank=True)
         else:
@@ -153,10 +152,10 @@ class ConsumeQueueWriter(ConsumeQueue):
         physical_offset: int,
         physical_offset_end: int,
     ) -> bool:
-        """Append entries of successive queue offsets if they are just what follows.
+        """Append entries of successive queue offsets if they follow the last one.
 
         queue_offset, physical_offset: of the first; physical_offset_end: of the last.
-        Returns: False if they are not; then nothing was done, and `put_column` is the way.
+        Returns: False if they do not; then nothing was done: call `put_column`.
         """
         if queue_offset != self.max_queue_offset or queue_offset == 0:
             return False
@@ -176,9 +175,9 @@ class ConsumeQueueWriter(ConsumeQueue):
         tags_codes: Array,
         queue_offsets: Array,
     ) -> None:
-        """Append many entries, in log order; `entries` are theirs, encoded.
+        """Append many entries, in log order; `entries` has them encoded.
 
-        Does the same as `put` one by one, and does that where the column has a break.
+        The result is that of `put` for each, which is called where the column has a break.
         """
         ends, count = physical_offsets + sizes, len(sizes)
         breaks = np.flatnonzero(np.diff(queue_offsets) != 1) + 1
@@ -208,19 +207,19 @@ class ConsumeQueueWriter(ConsumeQueue):
             at = run_end
 
     def write_pending(self) -> None:
-        """Write what was put; making files where they are missing."""
+        """Write what was put, and make missing files."""
         if not self._pending:
             return
         if self._extension is not None:
             self._extension.write_pending()
         data = self._pending[0] if len(self._pending) == 1 else b"".join(self._pending)
         end = self._growing.write(self._pending_begin, data)
-        # Only now: after a failed write the same entries are written again, to the same places.
+        # Only now: after a failed write the same entries are written again at the same places.
         self._pending = []
         self._pending_begin = end
 
     def truncate_physical(self, physical_offset: int) -> bool:
-        """Forget entries of records at or above `physical_offset`, durably; True if any were."""
+        """Remove durably the entries of records at or above an offset; True if there were any."""
         self.write_pending()
         begin, end = self.first_queue_offset, self.max_queue_offset
         kept = end_below(Places(self), begin, end, physical_offset)
@@ -232,10 +231,10 @@ class ConsumeQueueWriter(ConsumeQueue):
         return True
 
     def note_expired(self, physical_offset: int) -> None:
-        """Give an empty queue that has a file an entry, durably, of a record below the log's begin.
+        """Give a queue that has a file but no entries one entry below the log's begin, durably.
 
-        All of its records lay there. Numbers go on behind it, and it is looked for no more.
-        Raises: StoreFailed, StoreFull.
+        Its records have expired. Its numbers continue after that entry, and later starts do not
+        search the log for its records. Raises: StoreFailed, StoreFull.
         """
         assert self._is_empty and self._files.last is not None, self.directory
         self._append(ENTRY.pack(physical_offset - 1, 1, 0), 1)
@@ -247,7 +246,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         """Delete files whose every record lies below the log's begin, never the last file."""
         cut = 0
         for file in self._files.files[:-1]:
-            # The last entry tells, unless it is spoilt.
+            # The last entry decides, unless it is damaged: then one near it.
             end = file.end_offset // ENTRY_BYTES
             begin = max(file.start_offset // ENTRY_BYTES, end - NEAR_COUNT)
             if any(
@@ -265,9 +264,9 @@ class ConsumeQueueWriter(ConsumeQueue):
         return removed_count
 
     def mark_unsynced(self, physical_offset: int) -> None:
-        """Count files with entries of records from there on as written and not synced.
+        """Count files with entries from this offset on as written and not synced.
 
-        A writer that was killed may have left them so, and nobody else remembers.
+        A killed writer may have left them so.
         """
         for file in reversed(self._files.files):
             self._growing.dirty.add(file.path)
@@ -301,39 +300,32 @@ class ConsumeQueueWriter(ConsumeQueue):
         self._growing.dirty.clear()
         self._files.remove_all()
         if self._fs.exists(self.directory):
-            self._remove(self._fs.remove_directory, self.directory)
+            with store_errors(self.directory, "remove"):
+                self._fs.remove_directory(self.directory)
         self._set_empty()
 
     def _reread_from_disk(self) -> None:
-        """Make what readers see of the last files, and their names, what the disk holds, durably.
+        """Sync the last files and their names, and drop the files from the page cache.
 
-        The page cache alone may have names that a killed process gave, and shows of a failed sync
-        what the disk never got.
+        After a kill the page cache alone may have the names. After a failed sync it shows data that
+        the disk never got.
         """
         if not self._files.files:
             return
         topic = self.directory.rpartition("/")[0]
         for directory in (topic.rpartition("/")[0], topic, self.directory):
-            try:
+            with store_errors(directory, "sync"):
                 self._fs.sync_directory(directory)
-            except OSError as error:
-                raise store_failure(directory, "sync", error) from error
         for file in self._files.files[-RECOVER_FILE_COUNT:]:
             file.reread_from_disk()
 
-    def _remove(self, remove: Callable[[str], None], path: str) -> None:
-        try:
-            remove(path)
-        except OSError as error:
-            raise store_failure(path, "remove", error) from error
-
     def _place(self, physical_offset_end: int, queue_offset: int, entry: bytes) -> int | None:
-        """Find the place of an entry as the table says.
+        """Find the place of an entry by the module's table.
 
-        Returns: how many places before it get the same entry, None if it gets none itself.
+        Returns: how many places before it get the same entry, None if the record gets none.
         """
         if physical_offset_end <= self.max_physical_offset and not (
-            queue_offset == self.max_queue_offset and self._last_lies(entry)
+            queue_offset == self.max_queue_offset and self._is_last_damaged(entry)
         ):
             self.repeated_count += 1
             self._mend(queue_offset, entry)
@@ -355,10 +347,10 @@ class ConsumeQueueWriter(ConsumeQueue):
                     return 0
         return missing
 
-    def _last_lies(self, entry: bytes) -> bool:
-        """Tell whether the last entry states a record behind that of `entry`, which has none.
+    def _is_last_damaged(self, entry: bytes) -> bool:
+        """Tell whether the last entry is damaged: it is above `entry`, whose record has none.
 
-        Entries go up: one that the disk has spoilt hides its own record, not those that follow.
+        Entries ascend. A damaged one hides its own record, not those that follow.
         """
         self.write_pending()
         physical_offset = ENTRY.unpack(entry)[0]
@@ -367,22 +359,21 @@ class ConsumeQueueWriter(ConsumeQueue):
         return place == end or places.at(place)[0] != physical_offset
 
     def _mend(self, queue_offset: int, entry: bytes) -> None:
-        # A kill in the middle of a write can leave an entry with its place and size and without
-        # its tags code; nothing but the record itself tells.
+        # A kill during a write can leave an entry without its tags code. Only the record shows it.
         file = self._files.find(queue_offset * ENTRY_BYTES)
         if file is None or queue_offset * ENTRY_BYTES >= self._pending_begin:
             return
         position = queue_offset * ENTRY_BYTES - file.start_offset
         stored = file.read(position, ENTRY_BYTES)
         if len(stored) < ENTRY_BYTES or is_extension_address(ENTRY.unpack(stored)[2]):
-            return  # what has a unit was cut and made anew, if it could be torn
+            return  # an entry with a unit that could be torn was cut and made again
         if stored != entry and stored[:8] == entry[:8]:
             file.write(position, entry)
             self._growing.dirty.add(file.path)
             self.mended_count += 1
 
     def _holds(self, entries: memoryview, queue_offsets: Array) -> bool:
-        """Tell whether these entries, known already, stand at these places."""
+        """Tell whether these places already have these entries."""
         begin, count = int(queue_offsets[0]), len(queue_offsets)
         if begin < 0 or queue_offsets[-1] - begin != count - 1:
             return False
@@ -399,8 +390,7 @@ class ConsumeQueueWriter(ConsumeQueue):
         return self.max_physical_offset < 0
 
     def _start_at(self, queue_offset: int) -> None:
-        # Files of an empty queue were made and never written, or truncated to nothing. They may
-        # not be where the queue goes on.
+        # An empty queue's files may lie elsewhere: made and never written, or truncated.
         file_begin = queue_offset - queue_offset % self.file_entries
         if self._files.last is not None and self._files.min_offset != file_begin * ENTRY_BYTES:
             self._files.remove_all()
@@ -414,9 +404,9 @@ class ConsumeQueueWriter(ConsumeQueue):
         self.max_queue_offset += count
 
     def _set_end(self, queue_offset: int, *, keep_blank: bool = False) -> None:
-        """Take `queue_offset` as the next free place; zero what is behind, forget mere padding.
+        """Make `queue_offset` the next free place; zero what follows, and drop mere padding.
 
-        keep_blank: let the first file of a queue without an entry stay.
+        keep_blank: keep the first file of a queue without entries.
         """
         last = None
         if queue_offset > self.first_queue_offset:
@@ -438,8 +428,8 @@ class ConsumeQueueWriter(ConsumeQueue):
     def _last_address(self) -> int | None:
         """Return the address of the last entry that has a unit, None if none has.
 
-        4.9.3 looks at the last three files only: it may be told to write units for a while, and
-        then again.
+        4.9.3 checks the last three files only. Units may be switched on for a while, and again
+        later.
         """
         for file in reversed(self._files.files):
             end = min(self.max_queue_offset * ENTRY_BYTES, file.end_offset) - file.start_offset

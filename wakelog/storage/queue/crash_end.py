@@ -1,10 +1,11 @@
-"""Where a queue ends after a crash of the machine: a look at each entry of its last files.
+"""Where a queue ends after a crash of the machine: check each entry of its last files.
 
-A crash may have torn what was not durable, in any order: the first place that has no entry ends the
-queue, as in 4.9.3, and dispatch makes anew what follows. So does an entry of what is not behind the
-record of the one before, which 4.9.3 takes: a cut that was torn has left its size. But entries of
-records below a position are known to have been durable (`durability/dispatched.py`), and dispatch
-does not begin below it. What is no entry there was spoilt since, and ends nothing.
+A crash may have torn what was not durable, in any order. The first place without an entry ends the
+queue, as in 4.9.3, and dispatch makes the rest again. An entry that does not lie after the record
+of the one before also ends it: a torn cut has left its size. 4.9.3 accepts such an entry.
+
+Entries of records below a position are known to have been durable (`durability/dispatched.py`), and
+dispatch does not begin below it. Damage among those came later and does not end the queue.
 
 Source: org.apache.rocketmq.store.ConsumeQueue.recover (4.9.3).
 """
@@ -30,7 +31,7 @@ assert ENTRY_DTYPE.itemsize == ENTRY_BYTES
 def crash_end(files: Sequence[MappedFile], durable: int) -> int | None:
     """Return the queue offset of the first place without an entry, None if all have one.
 
-    durable: entries of records that end at or below were durable before the crash; 0 if unknown.
+    durable: entries of records that end at or below it were durable before the crash; 0 if unknown.
     Raises: StoreFailed.
     """
     end, highest, last = None, -1, (0, 0)
@@ -44,7 +45,7 @@ def crash_end(files: Sequence[MappedFile], durable: int) -> int | None:
                 end, highest = None, int(found["physical_offset"][begin])
                 last = highest, int(found["size"][begin])
             elif highest < 0:
-                durable = 0  # nothing in these files was, so that all may be torn
+                durable = 0  # no entry of these files was durable, so all may be torn
             if end is None:
                 torn, last = _first_torn(found[begin:], last)
                 if torn is not None:
@@ -57,8 +58,8 @@ def crash_end(files: Sequence[MappedFile], durable: int) -> int | None:
 def _first_torn(entries: Array, last: tuple[int, int]) -> tuple[int | None, tuple[int, int]]:
     """Return the first place without an entry that may follow `last`, and the entry at the end.
 
-    last: the physical offset and the size of the entry in front. One that follows begins behind its
-    record, or is the same again: a gap is filled so.
+    last: physical offset and size of the entry in front. The next one begins after its record, or
+    is the same again where a gap was filled.
     """
     if not len(entries):
         return None, last
@@ -75,15 +76,14 @@ def _first_torn(entries: Array, last: tuple[int, int]) -> tuple[int | None, tupl
 def _known_durable(entries: Array, durable: int, highest: int) -> Array:
     """Return the places of entries of records that end at or below `durable`.
 
-    highest: the place in the log of the last such entry in front, -1 if there is none. What a crash
-    has torn may state any lower one, and then is none of them; nor is any behind a first that is
-    not.
+    highest: the physical offset of the last such entry in front, -1 if there is none. A torn entry
+    may have a lower one and does not count. Nothing counts after a first entry that does not.
     """
     offsets, sizes = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
     known = (sizes > 0) & (offsets > highest) & (offsets <= durable - sizes)
     if not known.any() or (highest < 0 and not known[0]):
         return np.empty(0, np.int64)
-    # Each of them lies above all those in front of it.
+    # Each lies above all those in front of it.
     before = np.maximum.accumulate(np.where(known, offsets, highest))[:-1]
     known[1:] &= offsets[1:] > before
     return np.flatnonzero(known)

@@ -1,12 +1,23 @@
-"""Searching the entries of a consume queue, which go up: ends and begins, by few of them.
+"""The entries of a consume queue: their layout, and searches for ends and begins among them.
 
-A bisection asks single places, and an entry that the disk has spoilt misleads it: it would hide all
-behind it, or all in front. So what a bisection found is held against the places around it, and
-where those disagree the search goes on there: such an entry hides itself and no other.
+All numbers are big endian; docs/formats/consume_queue.md has the same in words. These positions are
+on disk and never change.
+
+    offset  width  field
+    0         8    physical offset of the record in the log
+    8         4    size of the record; 0: no entry was written here
+    12        8    tags code, or time of delivery, or address of an extension unit
+
+Before a first entry inside a file, places are filled with padding: physical offset 0, size
+0x7FFFFFFF, tags code 0.
+
+Physical offsets ascend inside a queue, so a search can bisect. But an entry that the disk damaged
+misleads a bisection: it would hide all later entries, or all earlier ones. So the result is
+compared with the entries near it, and where they disagree the search continues there.
 
 Invariants:
-- Of entries that go up a search gives what a look at each of them would give.
-- So it does with a few spoilt entries among them, and with a spoilt page where it may wait.
+- Among ascending entries a search gives what a check of every entry would give.
+- A few damaged entries hide only themselves; so does a damaged page where the search may wait.
 
 Source: none upstream; 4.9.3 keeps these positions in memory.
 """
@@ -24,13 +35,13 @@ PADDING_SIZE: Final = 0x7FFFFFFF
 PADDING_ENTRY: Final = ENTRY.pack(0, PADDING_SIZE, 0)
 PAGE_BYTES: Final = 4096
 NEAR_COUNT: Final = 2 * PAGE_BYTES // ENTRY_BYTES
-"""So many places around one are looked at: disks lose whole pages, and entries lie across two."""
+"""So many places near a result are compared: disks lose whole pages, and an entry may span two."""
 
 Entry = tuple[int, ...]
 """Physical offset, size, tags code; zeros where nothing was written."""
 
 Holds = Callable[[Entry], bool]
-"""Whether an entry belongs to the front part that is looked for."""
+"""Whether an entry belongs to the front part that a search wants."""
 
 
 assert ENTRY.size == ENTRY_BYTES
@@ -50,7 +61,7 @@ class QueueEntry(NamedTuple):
 
 
 class Entries(Protocol):
-    """What is searched: places by their queue offsets."""
+    """Places of a queue by their queue offsets."""
 
     def at(self, place: int) -> Entry:
         """Return one entry."""
@@ -59,11 +70,11 @@ class Entries(Protocol):
         """Return up to `count` entries of one file, without the empty ones at their end."""
 
     def near_count(self, begin: int) -> int:
-        """Return how many entries from a place on are looked at as those behind it."""
+        """Return how many entries from a place on count as near."""
 
 
 def front_end(entries: Entries, low: int, end: int, holds: Holds) -> int:
-    """Return the end of the front part of [low, end) that holds, `low` if there is none."""
+    """Return the end of the front part of [low, end) that `holds`, `low` if there is none."""
     while low < end:
         found = _gallop(entries, low + 1, end, holds) if holds(entries.at(low)) else low
         behind = last_near(entries, found, end, holds)
@@ -74,13 +85,13 @@ def front_end(entries: Entries, low: int, end: int, holds: Holds) -> int:
 
 
 def last_near(entries: Entries, place: int, end: int, holds: Holds) -> int | None:
-    """Return the last place shortly behind `place` that holds; None if none does."""
+    """Return the last place shortly after `place` that `holds`; None if none does."""
     begin = place + 1
     count = min(end - begin, entries.near_count(begin))
     some = entries.some(begin, count) if count > 0 else []
     if not some:
         return None
-    # One that lies below the last one in front is spoilt itself.
+    # An entry below the one in front is damaged itself.
     floor = entries.at(place - 1)[0] if place > 0 else -1
     held = (i for i in reversed(range(len(some))) if some[i][0] >= floor and holds(some[i]))
     last = next(held, None)
@@ -104,7 +115,7 @@ def first_not_below(entries: Entries, low: int, end: int, physical_offset: int) 
 
 
 def end_below(entries: Entries, begin: int, end: int, physical_offset: int) -> int:
-    """Return the end of the entries, among those that are written, of records below an offset."""
+    """Return the end of the written entries of records below an offset."""
 
     def is_below(entry: Entry) -> bool:
         return entry[0] < physical_offset
@@ -119,7 +130,7 @@ def end_below(entries: Entries, begin: int, end: int, physical_offset: int) -> i
 
 
 def bisect(entries: Entries, low: int, high: int, holds: Holds) -> int:
-    """Return the first place of [low, high) that does not hold, `high` if all do."""
+    """Return the first place of [low, high) for which `holds` is false, `high` if all do."""
     while low < high:
         middle = (low + high) // 2
         if holds(entries.at(middle)):
@@ -130,7 +141,7 @@ def bisect(entries: Entries, low: int, high: int, holds: Holds) -> int:
 
 
 def _gallop(entries: Entries, low: int, end: int, holds: Holds) -> int:
-    # Growing steps from the front: a queue that was looked at before has few new entries.
+    # Growing steps from the front: a queue that was searched before has few new entries.
     step = 1
     while low < end:
         probe = min(low + step, end) - 1

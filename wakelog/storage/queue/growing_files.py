@@ -1,7 +1,7 @@
-"""GrowingFiles: the files of a queue, or of its extension units, as their one writer fills them.
+"""The files of a queue, or of its extension units, as their one writer fills them.
 
-Files are made where what is written has none yet, each whole and zeroed. Which of them have data
-that is not synced is kept for whoever syncs (`dispatchers/sync_files.py`).
+A write past the last file makes the next one, whole and zeroed. The files with unsynced data are
+kept for the sync (`dispatchers/sync_files.py`).
 
 Source: org.apache.rocketmq.store.MappedFileQueue (4.9.3), as ConsumeQueue and ConsumeQueueExt use
 it to append.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wakelog.storage.errors import store_failure
+from wakelog.storage.errors import store_errors
 from wakelog.storage.file_system import Buffer, FileSystem
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
@@ -32,7 +32,7 @@ class GrowingFiles:
         self.dirty: set[str] = set()
 
     def load(self) -> None:
-        """Open what is there: a short last file gets its length, files behind a gap go.
+        """Open the files; extend a short last one, and remove files after a gap.
 
         Raises: StoreError.
         """
@@ -40,15 +40,13 @@ class GrowingFiles:
         if report.short_last is not None:
             self._files.extend_short_last(report.short_last)
         for path in report.beyond_gap:
-            try:
+            with store_errors(path, "remove"):
                 self._fs.unlink(path)
-            except OSError as error:
-                raise store_failure(path, "remove", error) from error
 
     def write(self, offset: int, data: Buffer) -> int:
-        """Write at a byte offset of the queue; return the offset behind. Raises: StoreError.
+        """Write at a byte offset of the queue; return the offset after it. Raises: StoreError.
 
-        After a failed write the same may be written again, to the same places.
+        After a failed write the same data may be written again at the same offset.
         """
         file_bytes = self._files.file_size_bytes
         view = memoryview(data)
