@@ -448,7 +448,7 @@ def test_what_is_long_to_judge_is_left_to_a_thread(
     fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = filled(fs, 10)
-    monkeypatch.setattr(reader, "LOOP_JUDGED_COUNT_MAX", 3)
+    monkeypatch.setattr(reader, "LOOP_MATCHED_COUNT_MAX", 3)
     last = numbered(9)
     assert store.get_message(TOPIC, 0, 0, 32, match_record=last, blocking=False) is None
     assert bodies(get(store, 0, match_record=last)) == [9]

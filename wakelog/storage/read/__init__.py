@@ -1,6 +1,11 @@
-"""Read a store: what a pull, a look-up and a query get.
+"""Reading a store: what a pull, a look-up and a query get.
 
-Read in this order: ``reader`` (messages of one queue, and every status), ``readable`` (how far a
-queue may be read), ``frames`` (records from the log with few calls), ``query`` (by place, key and
-time), ``store_readers`` (who may use which descriptors).
+Read in this order:
+
+    reader                messages of one queue, with a status for every case
+    readable              how far a queue may be read
+    frames                records from the log with few calls
+    query                 by place, key and time
+    store_readers         sets of descriptors, one for each caller at a time
+    read_ahead_windows    what to have the disk read ahead
 """

@@ -1,16 +1,15 @@
 """Read chosen records from the log with few calls.
 
-Records of one queue lie between those of other queues. What is near is read together: the gap is
-copied from the page cache faster than a further call would start. What is read together is handed
-out as one piece.
+Records of one queue lie between those of other queues. Near ones are read together: copying the gap
+from the page cache is faster than another call. What is read together is one piece of the result.
 
-An entry is taken at its word for where to read, not for what is there: the bytes have to be a sound
-record of its size that says that it lies there; of a compressed body the CRC has to be right. A
-client that cannot decode one message of a pull drops those behind it. 4.9.3 sends whatever lies
-there. The CRC of other bodies would cost a consumer a tenth of its speed; clients do not look at it
-either, and the log's sums find what rots.
+A queue entry says where to read; the bytes there are checked. They must be a sound record of that
+size with that physical offset, and a compressed body must have its CRC. A client that cannot decode
+one message of a pull drops all later ones. 4.9.3 sends whatever lies there. Checking the CRC of
+other bodies would cost a consumer a tenth of its speed. Clients do not check it either, and the
+log's sums find changed bytes.
 
-Invariant: joined, the pieces are the records in the order they were asked for, all of them sound.
+Invariant: joined, the pieces are the requested records in order, all of them sound.
 
 Source: org.apache.rocketmq.store.GetMessageResult, CommitLog.getMessage (4.9.3).
 """
@@ -26,7 +25,7 @@ from wakelog.protocol.sys_flag import MESSAGE_COMPRESSED
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.log.record_check import CheckKind, check_record
 
-# A gap up to this long is read along: a read call costs about what copying 8 KiB does.
+# A gap up to this long is read as well: a read call costs about as much as copying 8 KiB.
 GAP_BYTES_MAX: Final = 8 * 1024
 
 _UNCOMMON_FLAGS: Final = HOST_FLAGS | MESSAGE_COMPRESSED
@@ -42,7 +41,7 @@ class Absent(NamedTuple):
 
 
 class Mismatched(NamedTuple):
-    """At these places no record of the size that was asked for begins."""
+    """No record of the requested size begins at these places."""
 
     physical_offsets: frozenset[int]
 
@@ -53,7 +52,7 @@ def read_frames(
     """Read records in ascending physical offset; None if that needs the disk and may not wait.
 
     log_end: nothing is read above it.
-    Absent is told only when `blocking`: without waiting, absent and not cached look the same.
+    Absent is returned only when `blocking`: else absent and not cached are the same.
 
     Raises: StoreFailed.
     """
@@ -87,7 +86,7 @@ def read_frames(
 def mismatched_places(view: memoryview, begin: int, places: Sequence[Place]) -> list[int]:
     """Return the places at which no sound record begins; view[0] lies at `begin`.
 
-    What is not the common record, and sound, is asked about at length.
+    The common kind of record is checked here, any other by `check_record`.
     """
     found = []
     head_of = COMMON_HEAD.unpack_from
@@ -101,7 +100,7 @@ def mismatched_places(view: memoryview, begin: int, places: Sequence[Place]) -> 
             and not flags & _UNCOMMON_FLAGS
             and 0 < body_bytes <= size_bytes - RECORD_BYTES_MIN
         ):
-            # The topic's length stands behind the body, the properties' behind the topic.
+            # The topic's length follows the body, the properties' length the topic.
             tail = at + COMMON_HEAD.size + body_bytes
             tail += 1 + view[tail]
             end = at + size_bytes - 2

@@ -1,7 +1,7 @@
 """Find messages other than by pulling: by place in the log, by key, by time.
 
-Every answer is checked to be a sound record before it leaves: an offset from a message id is a
-number that anyone can make up, and 4.9.3 hands out whatever bytes lie there.
+Every result is checked to be a sound record. An offset from a message id is a number that any
+client can make up, and 4.9.3 returns whatever bytes lie there.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.lookMessageByOffset, selectOneMessageByOffset,
 queryMessage, getOffsetInQueueByTime, getEarliestMessageTime, and
@@ -19,7 +19,7 @@ from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_recor
 from wakelog.storage.read.readable import ReadableQueue
 from wakelog.storage.read.reader import LogView
 
-# How often a query looks again, further back in time, when the log had none of what the index said.
+# How often a query tries again, further back in time, when the log has none of the index's places.
 QUERY_ROUNDS_MAX: Final = 3
 # Read at first when a record's size is not known: most records fit, and one page costs one call.
 FIRST_READ_BYTES: Final = 4096
@@ -43,14 +43,14 @@ class Query:
     __slots__ = ("_index", "_log")
 
     def __init__(self, log: CommitLogReader, index: IndexReader) -> None:
-        """Keep what to look in; nothing is read yet."""
+        """Nothing is read yet."""
         self._log = log
         self._index = index
 
     def record_bytes(
         self, physical_offset: int, view: LogView, size_bytes: int | None = None
     ) -> bytes | None:
-        """Return the sound record at a place, None if there is none or its size is another."""
+        """Return the sound record at a place, None if there is none or its size differs."""
         record = self._sound(physical_offset, view)
         if record is None or size_bytes not in (None, len(record)):
             return None
@@ -92,7 +92,7 @@ class Query:
         )
 
     def store_time(self, physical_offset: int, view: LogView) -> int:
-        """Return the store time of the record at a place, -1 if the log no longer has it."""
+        """Return the store time of the record at a place, -1 if there is none."""
         check = self._check(physical_offset, view, check_body=False)[0]
         return check.store_timestamp_ms if check.kind is CheckKind.SOUND else -1
 
@@ -117,7 +117,7 @@ class Query:
     def _check(
         self, physical_offset: int, view: LogView, *, check_body: bool
     ) -> tuple[RecordCheck, bytes]:
-        """Check the record at a place; return what was read from there on."""
+        """Check the record at a place; return the check and the bytes read there."""
         if not view.min_physical_offset <= physical_offset < view.max_physical_offset:
             return _NONE, b""
         segment_end = self._log.segment_end(physical_offset)

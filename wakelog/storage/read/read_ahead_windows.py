@@ -1,14 +1,14 @@
-"""ReadAheadWindows: which part of the log a consumer that reads along will want next.
+"""ReadAheadWindows: which part of the log a sequential consumer will want next.
 
-The log is looked at in windows. Who comes from one window into the next one goes on, very likely,
-so the one behind that is read from the disk meanwhile, by a thread that may wait. The loop then
-finds it in the page cache; left alone, the kernel would read as much ahead (8 MiB on many disks)
-within the loop's own read, in some milliseconds in which nobody else is served.
+The log is divided into windows. A consumer that comes from one window into the next very likely
+continues. So the window after that is read from the disk by a thread that may wait, and the event
+loop then finds it in the page cache. Otherwise the kernel would read as much ahead (8 MiB on many
+disks) inside the loop's own read. That takes milliseconds in which no other client is served.
 
 Invariants:
-- who jumps about has nothing read ahead: one pull never makes the disk read a window.
-- a window is wanted once while it is remembered, and only if it lies below the log's end; what was
-  just written is in the page cache.
+- Nothing is read ahead for random access: one pull never makes the disk read a window.
+- A window is wanted once while it is remembered, and only below the log's end. What was just
+  written is in the page cache.
 
 Source: none upstream; 4.9.3 reads through maps, and every page fault waits where it happens.
 """
@@ -16,10 +16,10 @@ Source: none upstream; 4.9.3 reads through maps, and every page fault waits wher
 from collections import OrderedDict
 
 WINDOW_BYTES = 4 << 20
-"""A consumer takes 10 ms and more for so much; a disk that reads in turn less."""
+"""A consumer needs 10 ms or more for this much; a disk reads it sequentially in less."""
 
 WINDOWS_MAX = 64
-"""Remembered: as many consumers at different places go on without forgetting each other."""
+"""Windows remembered, so that this many consumers at different places are followed."""
 
 
 class ReadAheadWindows:
@@ -28,7 +28,7 @@ class ReadAheadWindows:
     __slots__ = ("_last", "_seen")
 
     def __init__(self) -> None:
-        """Remember none."""
+        """Start without any window."""
         self._last = -1
         self._seen: OrderedDict[int, bool] = OrderedDict()
 
@@ -37,7 +37,7 @@ class ReadAheadWindows:
         return len(self._seen)
 
     def next_wanted(self, physical_offset: int, behind_bytes: int) -> int | None:
-        """Return where a window begins that is to be read ahead, None if there is none.
+        """Return where a window begins that should be read ahead, None if there is none.
 
         physical_offset: of the last message that was sent.
         behind_bytes: from there to the log's end.

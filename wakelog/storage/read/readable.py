@@ -1,14 +1,13 @@
-"""How far each consume queue may be read: the one place that turns a watermark into queue offsets.
+"""How far each consume queue may be read: this turns the dispatched watermark into queue offsets.
 
-Reput writes queue files in another process and publishes one word, `dispatched`: every record that
-ends at or below it has all its entries. So entry i of a queue is readable if it is written and its
-record ends at or below `dispatched`. Nothing else is needed, neither notes from Reput nor the
-table of queue offsets of the log: the answer is right on a slave, after either process was
-started again, and with thousands of entries behind.
+Reput writes queue files in another process and publishes `dispatched`: every record that ends at or
+below it has all its entries. So an entry is readable if it is written and its record ends at or
+below `dispatched`. That needs no notes from Reput and no table of queue offsets. It also holds on a
+slave, after a restart of either process, and with thousands of entries to catch up.
 
 Records of one queue lie in the log in the order of their entries, so readable entries are a prefix
-of the queue. Its end only moves up: the search goes on from where the last one ended, doubling its
-steps, and is not repeated while `dispatched` stands still.
+of the queue. Its end only moves up. A search continues where the last one ended, in doubling steps,
+and is not repeated while `dispatched` stays the same.
 
 Invariants:
 - The remembered end of a queue never moves down while the queue has files.
@@ -28,12 +27,12 @@ from wakelog.storage.queue.entries import ENTRY
 
 
 class ReadableQueue:
-    """One queue, and how far it was readable when last asked."""
+    """One queue, and how far it was readable at the last call."""
 
     __slots__ = ("_begin", "_begin_physical", "_dispatched", "_end", "extension", "queue")
 
     def __init__(self, queue: ConsumeQueue, extension: ConsumeQueueExt | None = None) -> None:
-        """Look at no file yet. `extension` is None where extension units are not in use."""
+        """Touch no file yet. `extension` is None where extension units are not in use."""
         self.queue = queue
         self.extension = extension
         self._end = 0
@@ -47,17 +46,17 @@ class ReadableQueue:
         Raises: ColdEntry, unless `blocking`.
         """
         if dispatched > self._dispatched:
-            look = self.queue.end_of_readable
-            while (end := look(dispatched, self._end, blocking=blocking)) > self._end:
+            find_end = self.queue.end_of_readable
+            while (end := find_end(dispatched, self._end, blocking=blocking)) > self._end:
                 self._end = end
-                # At the end of the files known so far: the next look asks for new ones.
+                # At the end of the known files: the next search lists them again.
                 if end < self.queue.files_end:
                     break
             self._dispatched = dispatched
         return self._end
 
     def begin(self, min_physical_offset: int, dispatched: int, *, blocking: bool = True) -> int:
-        """Return the first queue offset whose record is still in the log (fact 48).
+        """Return the first queue offset whose record is in the log (fact 48).
 
         Raises: ColdEntry, unless `blocking`.
         """
@@ -67,7 +66,7 @@ class ReadableQueue:
             self._begin = self.queue.min_queue_offset(
                 min_physical_offset, end, current=self._begin, blocking=blocking
             )
-            # While the first file has no such entry, Reput has yet to remove it: ask again then.
+            # While the first file has no such entry, Reput has yet to remove it: search again then.
             data = self.entries(self._begin, 1, blocking=blocking)
             if data is None:
                 raise ColdEntry
@@ -94,7 +93,7 @@ OpenQueue = Callable[[str, int], ReadableQueue]
 
 
 class ReadableQueues:
-    """The queues of a store that were asked for, by topic and queue id. One thread at a time."""
+    """The queues of a store that were read, by topic and queue id. One thread at a time."""
 
     __slots__ = ("_open_queue", "_queues")
 

@@ -1,18 +1,17 @@
 """Serve pulls: messages of one queue from a queue offset on, with 4.9.3's status for every case.
 
-Between the processors and the files. A get looks at consume queue entries first and decides by
-them which records to send, and by the records themselves if the filter is about their contents;
-`frames.py` then reads those from the log.
+A get reads consume queue entries and chooses by them which records to send. If the filter needs the
+records' contents it reads those too. `frames.py` then reads the chosen records from the log.
 
-With `blocking=False`, for an event loop, no call waits for the disk; the result is None where one
-would have to, and the same get is then asked again in a thread.
+With `blocking=False`, for an event loop, no call waits for the disk. The result is None where one
+would have to; the caller then repeats the get in a thread.
 
 Invariants:
-- No record that ends above `LogView.dispatched` is sent, and nothing that does not begin as the
-  record of its entry.
+- No record that ends above `LogView.dispatched` is sent, and no bytes that are not the entry's
+  record.
 - A get never crosses a consume queue file, even if the next one exists (fact 34).
-- `next_begin_offset` is past every entry that was looked at, but for the one a full batch put off.
-- A batch is full by what matched; what a filter leaves out takes no place.
+- `next_begin_offset` is after every entry that was read, except the one that a full batch left.
+- Only matching records fill a batch; what a filter leaves out takes no place.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.getMessage, isTheBatchFull,
 checkInDiskByCommitOffset, nextOffsetCorrection (4.9.3).
@@ -38,12 +37,12 @@ Match = Callable[[int], bool]
 MatchUnit = Callable[[int, bytes], bool]
 MatchRecord = Callable[[bytes], bool]
 
-# One get looks at this many entries at least, whatever count it was asked for (fact 31).
+# One get reads at least this many entries, whatever its count is (fact 31).
 SCAN_COUNT_MIN: Final = 16_000 // ENTRY.size
-# On an event loop: about 1 ms of looking at entries. A client may ask for any number.
+# On an event loop: about 1 ms of checking entries. A client may request any number.
 LOOP_SCAN_COUNT_MAX: Final = 4_000
-# And at this many records: reading one and judging its properties takes some 10 us.
-LOOP_JUDGED_COUNT_MAX: Final = 100
+# And this many records: reading one and matching its properties takes about 10 us.
+LOOP_MATCHED_COUNT_MAX: Final = 100
 
 
 class GetStatus(Enum):
@@ -83,7 +82,7 @@ class GetResult(msgspec.Struct, frozen=True):
 
 
 class LogView(NamedTuple):
-    """How much of the log a get counts with: taken once, so that it is the same for a whole get."""
+    """The log's positions, taken once so that they are the same for a whole get."""
 
     min_physical_offset: int
     max_physical_offset: int
@@ -91,7 +90,7 @@ class LogView(NamedTuple):
 
 
 class GetRequest(NamedTuple):
-    """What is asked for; see `MessageStore.get_message`."""
+    """What to get; see `MessageStore.get_message`."""
 
     topic: str
     queue_id: int
@@ -104,7 +103,7 @@ class GetRequest(NamedTuple):
 
 
 class _Selection(NamedTuple):
-    """Which records a get sends, and how far it looked."""
+    """Which records a get sends, and how many entries it read."""
 
     status: GetStatus
     places: list[tuple[int, int]]
@@ -114,12 +113,12 @@ class _Selection(NamedTuple):
 
 
 class BatchLimits:
-    """When an answer is full: 4.9.3's limits for records in memory and on disk (fact 32)."""
+    """When a batch is full: 4.9.3's limits for records in memory and on disk (fact 32)."""
 
     __slots__ = ("_disk", "memory", "memory_bytes")
 
     def __init__(self, config: StoreConfig, physical_memory_bytes: int) -> None:
-        """What lies further behind the log's end than a part of the machine's memory is on disk."""
+        """A record further below the log's end than a part of the machine's memory is on disk."""
         self.memory_bytes = (
             physical_memory_bytes * config.access_message_in_memory_percent_max // 100
         )
@@ -134,7 +133,7 @@ class BatchLimits:
         return size_bytes + next_bytes > limits[0] or count > limits[1] - 1
 
     def count_max(self) -> int:
-        """Return how many records an answer has at most, wherever they are."""
+        """Return how many records a batch has at most, wherever they are."""
         return max(self.memory[1], self._disk[1], 1)
 
 
@@ -154,8 +153,7 @@ class Reader:
     ) -> None:
         """Keep what to read from; nothing is read yet.
 
-        damaged: physical offsets that hold no sound record; entries that point there are passed
-            over.
+        damaged: stretches of the log without sound records; entries that point there are skipped.
         """
         self._log = log
         self._queues = queues
@@ -179,13 +177,13 @@ class Reader:
         end = 0 if queue is None else queue.end(view.dispatched, blocking=blocking)
         offset = request.queue_offset
         if queue is None or end == 0:
-            return self._nothing(GetStatus.NO_MESSAGE_IN_QUEUE, offset, 0, begin=0, end=0)
+            return self._empty(GetStatus.NO_MESSAGE_IN_QUEUE, offset, 0, begin=0, end=0)
         begin = queue.begin(view.min_physical_offset, view.dispatched, blocking=blocking)
         if offset < begin:
-            return self._nothing(GetStatus.OFFSET_TOO_SMALL, offset, begin, begin=begin, end=end)
+            return self._empty(GetStatus.OFFSET_TOO_SMALL, offset, begin, begin=begin, end=end)
         if offset >= end:
             status, corrected = _beyond(offset, begin=begin, end=end)
-            return self._nothing(status, offset, corrected, begin=begin, end=end)
+            return self._empty(status, offset, corrected, begin=begin, end=end)
         mismatched: frozenset[int] = frozenset()
         while True:
             selection = self._select(queue, request, end, view, mismatched)
@@ -193,7 +191,7 @@ class Reader:
                 return None
             if selection.scanned_count == 0:
                 next_file = offset + self._file_entries - offset % self._file_entries
-                return self._nothing(
+                return self._empty(
                     GetStatus.OFFSET_FOUND_NULL, offset, next_file, begin=begin, end=end
                 )
             log_end = view.max_physical_offset
@@ -204,7 +202,7 @@ class Reader:
                 mismatched |= frames.physical_offsets
                 continue
             if not isinstance(frames, Absent):
-                return self._something(selection, frames, offset, view, begin=begin, end=end)
+                return self._filled(selection, frames, offset, view, begin=begin, end=end)
             # Retention removed the segment after the view was taken: its records are gone.
             gone_below = self._log.segment_end(frames.physical_offset)
             view = view._replace(min_physical_offset=gone_below)
@@ -217,20 +215,22 @@ class Reader:
         view: LogView,
         mismatched: frozenset[int],
     ) -> _Selection | None:
-        """Choose records by their entries; None if any of it would have to come from the disk.
+        """Choose records by their entries; None if that needs the disk and may not wait.
 
-        mismatched: places that turned out to hold no record of their entry.
+        mismatched: places that turned out not to have their entry's record.
         """
         data = self._entries(queue, request, end, view)
         if data is None:
             return None
-        judges = request.match_record is not None or self._damaged or mismatched
-        if not judges and request.match is None and request.match_unit is None:
+        checks = request.match_record is not None or self._damaged or mismatched
+        if not checks and request.match is None and request.match_unit is None:
             front = self._front(data, request.count_max, view)
             if front is not None:
                 return front
-        judge = _Judge(self._log, self._damaged, mismatched, request) if judges else None
-        return self._select_each(queue, request, view, data, judge)
+        record_filter = (
+            _RecordFilter(self._log, self._damaged, mismatched, request) if checks else None
+        )
+        return self._select_each(queue, request, view, data, record_filter)
 
     def _select_each(
         self,
@@ -238,11 +238,11 @@ class Reader:
         request: GetRequest,
         view: LogView,
         data: bytes,
-        judge: _Judge | None,
+        record_filter: _RecordFilter | None,
     ) -> _Selection:
-        """Choose records, looking at one entry after the other."""
+        """Choose records, one entry after the other."""
         count_max, max_physical_offset = request.count_max, view.max_physical_offset
-        looks = request.match is not None or request.match_unit is not None
+        filters = request.match is not None or request.match_unit is not None
         is_full = self._limits.is_full
         status = GetStatus.NO_MATCHED_MESSAGE
         places: list[tuple[int, int]] = []
@@ -260,19 +260,19 @@ class Reader:
             ):
                 break
             scanned += 1
-            if looks and not _passes(queue, tags_code, request):
+            if filters and not _passes(queue, tags_code, request):
                 status = status if places else GetStatus.NO_MATCHED_MESSAGE
                 continue
             if physical_offset < view.min_physical_offset:
                 status = status if places else GetStatus.MESSAGE_WAS_REMOVING
-                # The rest of a removed segment is passed over unseen (fact 35).
+                # The other entries of a removed segment are skipped unread (fact 35).
                 skip_below = self._log.segment_end(physical_offset)
                 continue
-            if judge is not None:
-                refusal = judge.refusal(physical_offset, size_bytes)
+            if record_filter is not None:
+                refusal = record_filter.refusal(physical_offset, size_bytes)
                 if refusal is not None:
                     status = status if places else refusal
-                    skip_below = judge.skip_below
+                    skip_below = record_filter.skip_below
                     continue
             places.append((physical_offset, size_bytes))
             total_bytes += size_bytes
@@ -280,7 +280,7 @@ class Reader:
         return _Selection(status, places, total_bytes, scanned, physical_offset)
 
     def _front(self, data: bytes, count_max: int, view: LogView) -> _Selection | None:
-        """Choose at once if nothing but the count ends a batch, of records in memory, else None."""
+        """Choose at once if only the count can end the batch and all is in memory, else None."""
         entries = [(physical_offset, size) for physical_offset, size, _ in ENTRY.iter_unpack(data)]
         lowest = min(entries)[0] if entries else -1
         in_memory = view.max_physical_offset - lowest <= self._limits.memory_bytes
@@ -291,35 +291,35 @@ class Reader:
         size_bytes = sum([size for _, size in places])
         if size_bytes > bytes_max and len(places) > 1:
             return None
-        looked_at = entries[: len(places) + 1]
-        return _Selection(GetStatus.FOUND, places, size_bytes, len(places), looked_at[-1][0])
+        last_read = entries[: len(places) + 1][-1]
+        return _Selection(GetStatus.FOUND, places, size_bytes, len(places), last_read[0])
 
     def _entries(
         self, queue: ReadableQueue, request: GetRequest, end: int, view: LogView
     ) -> bytes | None:
-        """Read the entries that one get may look at; b"" if no file holds them."""
+        """Read the entries that one get may use; b"" if no file has them."""
         offset = request.queue_offset
         count = min(end - offset, max(SCAN_COUNT_MIN, request.count_max))
-        looks = request.match is not None or request.match_unit is not None
-        reads_units = looks and queue.extension is not None
+        filters = request.match is not None or request.match_unit is not None
+        reads_units = filters and queue.extension is not None
         if not request.blocking and (count > LOOP_SCAN_COUNT_MAX or reads_units):
             return None
         few = count
-        if not looks and request.match_record is None:
-            # Every entry takes a place, and one more is looked at: the one that is put off.
+        if not filters and request.match_record is None:
+            # Every entry takes a place, and one more is read: the one that a full batch leaves.
             few = min(count, max(request.count_max, 1) + 1, self._limits.count_max() + 1)
         data = queue.entries(offset, few, blocking=request.blocking)
         if data and few < count and ENTRY.unpack_from(data)[0] < view.min_physical_offset:
             return queue.entries(offset, count, blocking=request.blocking)
         return data
 
-    def _nothing(
+    def _empty(
         self, status: GetStatus, offset: int, corrected: int, *, begin: int, end: int
     ) -> GetResult:
-        """Answer without messages; a slave leaves the offset as it was asked for."""
+        """Return a result without messages; a slave returns the requested offset."""
         return GetResult(status, corrected if self._corrects else offset, begin, end)
 
-    def _something(
+    def _filled(
         self,
         selection: _Selection,
         frames: list[bytes],
@@ -329,7 +329,7 @@ class Reader:
         begin: int,
         end: int,
     ) -> GetResult:
-        """Answer a get that looked at entries, whether or not it found messages."""
+        """Return the result of a get that read entries, whether or not it found messages."""
         behind_bytes = view.max_physical_offset - selection.last_physical_offset
         return GetResult(
             selection.status,
@@ -345,10 +345,10 @@ class Reader:
         )
 
 
-class _Judge:
-    """Decides about records by more than their entries: by damage, and by their contents.
+class _RecordFilter:
+    """Refuses records for reasons that their entries do not show: damage, and their contents.
 
-    skip_below: where entries count again after a refusal, -1 if the next one does.
+    skip_below: after a refusal entries below are skipped; -1 if none are.
     """
 
     __slots__ = ("_damaged", "_left", "_log", "_match", "_mismatched", "_read", "skip_below")
@@ -366,10 +366,13 @@ class _Judge:
         self._damaged = damaged
         self._match = request.match_record
         self._read = log.read if request.blocking else log.read_nowait
-        self._left = None if request.blocking else LOOP_JUDGED_COUNT_MAX
+        self._left = None if request.blocking else LOOP_MATCHED_COUNT_MAX
 
     def refusal(self, physical_offset: int, size_bytes: int) -> GetStatus | None:
-        """Return the status if it is the only record, None to send it. Raises: ColdEntry."""
+        """Return the status of a get that found only this record, None to send it.
+
+        Raises: ColdEntry.
+        """
         if physical_offset in self._mismatched or any(
             physical_offset in stretch for stretch in self._damaged
         ):
@@ -384,25 +387,25 @@ class _Judge:
         if record is not None:
             return None if self._match(record) else GetStatus.NO_MATCHED_MESSAGE
         if self._left is not None:
-            raise ColdEntry  # without waiting, absent and not cached look the same
+            raise ColdEntry  # without waiting, absent and not cached are the same
         self.skip_below = self._log.segment_end(physical_offset)
         return GetStatus.MESSAGE_WAS_REMOVING
 
 
 def _beyond(offset: int, *, begin: int, end: int) -> tuple[GetStatus, int]:
-    """Judge an offset at or above the end; 4.9.3 sends a far one back to 0 if the queue has it."""
+    """Correct an offset at or above the end; a far one goes back to 0 if the queue begins there."""
     if offset == end:
         return GetStatus.OFFSET_OVERFLOW_ONE, offset
     return GetStatus.OFFSET_OVERFLOW_BADLY, 0 if begin == 0 else end
 
 
 def _passes(queue: ReadableQueue, tags_code: int, request: GetRequest) -> bool:
-    """Ask the filters, with the tags code of the extension unit where the entry points to one."""
+    """Apply the filters, with the extension unit's tags code where the entry points to one."""
     unit = None
     if is_extension_address(tags_code):
         unit = None if queue.extension is None else queue.extension.unit(tags_code)
         if unit is None:
-            # Nothing is known of the message: whoever pulls looks at its tags, or its properties.
+            # Without the unit the client checks the message's tags or properties itself.
             return True
         tags_code = unit.tags_code
     if request.match is not None and not request.match(tags_code):

@@ -1,11 +1,11 @@
 """Sets of readers over one store's files, lent to one caller at a time.
 
-A descriptor that one thread closes while another reads through it may by then name another file. So
-no two threads share a set: whoever reads takes one and gives it back, and there are as many sets as
-there were ever readers at once. The set given back last is lent next, so that a single thread
-always has the same one and what it remembers of queues stays warm.
+If one thread closes a descriptor while another reads through it, the number may already name
+another file. So threads never share a set: a caller borrows one and gives it back. There are as
+many sets as there were callers at once. The set given back last is lent next, so that a single
+thread keeps the same one, with what it remembers of queues.
 
-Invariant: a set is in the hands of at most one caller.
+Invariant: a set has at most one borrower.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from wakelog.storage.read.query import Query
 from wakelog.storage.read.readable import ReadableQueue, ReadableQueues
 from wakelog.storage.read.reader import Reader
 
-# Descriptors of segments and queue files in one set. A pool of 8 threads then stays below the 1,024
-# that a process usually gets, with room for sockets.
+# Descriptors of segments and queue files in one set. A pool of 8 threads then stays below the usual
+# limit of 1,024 for a process, with room for sockets.
 SET_FILE_COUNT_MAX: Final = 64
 
 
 class ReaderSet:
-    """Everything that one caller needs to read a store."""
+    """All that one caller needs to read a store."""
 
     __slots__ = ("_open_files", "generation", "log", "query", "queues", "reader")
 
@@ -45,7 +45,7 @@ class ReaderSet:
         physical_memory_bytes: int,
         damaged: Sequence[range],
     ) -> None:
-        """Look at the log's directories; open nothing else yet."""
+        """List the log's directories; open nothing else yet."""
         paths = config.paths
         open_files = self._open_files = OpenFiles(SET_FILE_COUNT_MAX)
 
@@ -96,7 +96,7 @@ class StoreReaders:
         physical_memory_bytes: int,
         damaged: Sequence[range] = (),
     ) -> None:
-        """Make no set yet. `damaged` are physical offsets that hold no sound record."""
+        """Make no set yet. `damaged`: stretches of the log without sound records."""
         self._damaged = damaged
         self._fs = fs
         self._config = config
@@ -107,12 +107,12 @@ class StoreReaders:
 
     @property
     def memory_bytes(self) -> int:
-        """How far behind the log's end a message still counts as being in memory."""
+        """How far below the log's end a message counts as being in memory."""
         percent = self._config.access_message_in_memory_percent_max
         return self._physical_memory_bytes * percent // 100
 
     def borrow(self) -> ReaderSet:
-        """Return a set that nobody else has; the caller gives it back."""
+        """Return a set for this caller alone, which gives it back."""
         while True:
             try:
                 readers = self._free.pop()
@@ -129,7 +129,7 @@ class StoreReaders:
             readers.close()
 
     def give_back(self, readers: ReaderSet) -> None:
-        """Take a set back."""
+        """Make a set available again."""
         self._free.append(readers)
 
     @contextmanager
@@ -142,7 +142,7 @@ class StoreReaders:
             self._free.append(readers)
 
     def forget(self) -> None:
-        """Let no set outlive its present use: queues it remembers are being removed."""
+        """Close each set after its present use: queues that it remembers are being removed."""
         self._generation += 1
 
     def close(self) -> None:

@@ -1,5 +1,4 @@
-"""What of the log is deleted and when: `retention` decides, `retention_files` deletes.
+"""What of the log is deleted, and when: `retention` decides, `retention_files` deletes.
 
-Who reads segments from outside has them kept: `leases` decides for how long, `lease_file` remembers
-it, and `snapshot` is what such a reader is handed.
+A reader outside the broker keeps segments by a lease (`leases`), and gets a `snapshot`.
 """

@@ -1,41 +1,35 @@
-"""Decide what of the log is deleted, and when the disk is too full to take more.
+"""Decide what of the log is deleted, and when the disk is too full for more messages.
 
-The core of the Retention service: it gets a listing of segments, the usage of the disks, the hour
-and `now_ms`, and answers with what to remove. `retention_files.py` looks and removes.
+The core of the Retention service. Its input is a list of segments, the usage of the disks, the hour
+and `now_ms`; its output says what to remove. `retention_files.py` reads and removes.
 
     disk used     effect
-    > 90 %        no more messages are taken; expired or not, the oldest segments go
+    > 90 %        no more messages are accepted; expired or not, the oldest segments go
     > 85 %        expired or not, the oldest segments go (cleanFileForciblyEnable), leased or not
     > 75 %        expired segments go at any hour (diskMaxUsedSpaceRatio)
     otherwise     expired segments go at the hours of deleteWhen
 
-A segment is expired once it was last written fileReservedTime hours ago. Expired or not, at any
-hour, it goes when the log behind it has fileReservedBytes already; 0 is no such limit, and 4.9.3
-has none. Segments go oldest first, at most 10 in a run, and a run ends at the first one that has to
-stay. A reader's lease (`leases.py`) keeps what is to go as long as the disk has room.
+A segment is expired fileReservedTime hours after its last write. At any hour it goes once the log
+after it has fileReservedBytes; 0 means no such limit, and 4.9.3 has none. Segments go oldest first,
+at most 10 in a run, and a run ends at the first one that has to stay. A reader's lease
+(`leases.py`) keeps a segment while the disk has room.
+
+`AgeClock` is the time by which segments age. A clock that jumps a year ahead makes every segment
+look a year old, and the next run would remove them all. So a jump does not count until the segments
+of that moment have reached their age without it. A clock that is set back counts at once: segments
+are then kept longer.
 
 Invariants:
-- Nothing is removed that a dispatcher has not taken in, however full the disk is.
-- Nothing is removed that is leased, unless a disk is used above CLEAN_FORCIBLY_PERCENT.
+- Nothing is removed that a dispatcher has not consumed, however full the disk is.
+- Nothing leased is removed, unless a disk is used above CLEAN_FORCIBLY_PERCENT.
 - The segment being written, and any made ahead of need, is never removed.
+- `AgeClock` never makes a segment older than it is by the steady clock, since it was made. It
+  follows the wall clock again `reserved_ms` after the last jump, at the latest.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.CleanCommitLogService,
 CleanConsumeQueueService, MappedFileQueue.deleteExpiredFileByTime,
-org.apache.rocketmq.common.UtilAll.getDiskPartitionSpaceUsedPercent, isItTimeToDo (4.9.3). Deleting
-above the slowest dispatcher is possible there.
-
-AgeClock: the time by which segments age, which a clock that is set forward does not move.
-
-A clock that jumps a year ahead makes every segment look a year old, and its hour of removal would
-take them all. So a jump is not believed before what was there at that moment has reached its age
-without it. A clock that is set back is believed at once: then segments are kept for longer.
-
-Invariants:
-    - a segment written at `time_ms` is never said to be older than it is by the steady clock, as
-      long as this object has lived.
-    - times are those of the wall clock again `reserved_ms` behind the last jump, at the latest.
-
-4.9.3 removes by the wall clock alone (CommitLog.deleteExpiredFile).
+org.apache.rocketmq.common.UtilAll.getDiskPartitionSpaceUsedPercent, isItTimeToDo (4.9.3). There a
+segment above the slowest dispatcher can be deleted, and ages go by the wall clock alone.
 """
 
 from __future__ import annotations
@@ -96,12 +90,12 @@ class RetentionDecision(NamedTuple):
     """What to do now.
 
     remove: start offsets of segments to remove, oldest first, `pause_ms` apart.
-    derived_before: queue files and index files that end below this are to be removed by the process
-        that writes them; None if that was said before.
+    derived_before: the process that writes them removes queue files and index files that end below
+        this; None if it did not change.
     disk_full: whether messages are to be refused.
-    reasons: why segments are removed, in 4.9.3's words but `TOO_LONG`; empty if this was no run.
+    reasons: why segments are removed, in 4.9.3's words except `TOO_LONG`; empty if this is no run.
     held_back_at: the segment that had to stay because dispatch has not passed it, None if none.
-    leased_at: the segment that had to stay because somebody reads it, None if none.
+    leased_at: the segment that had to stay because a reader leases it, None if none.
     """
 
     remove: tuple[int, ...]
@@ -115,7 +109,7 @@ class RetentionDecision(NamedTuple):
 
 
 class RetentionStatistics(msgspec.Struct, frozen=True):
-    """What the service saw and did since it was made."""
+    """What the service measured and did since it was made."""
 
     log_used_percent: int
     queue_used_percent: int
@@ -139,23 +133,23 @@ class Retention:
         self._log_percent = self._queue_percent = UNKNOWN_PERCENT
         self._runs_count = self._removed_count = self._held_back_count = self._leased_count = 0
 
-    def step(self, look: RetentionInput, now_ms: int) -> RetentionDecision:
-        """Decide on what was looked at just now; to be called again at `next_step_ms`."""
-        self._log_percent = min(map(used_percent, look.log_usages), default=UNKNOWN_PERCENT)
-        self._queue_percent = used_percent(look.queue_usage)
+    def step(self, store: RetentionInput, now_ms: int) -> RetentionDecision:
+        """Decide by what was just read from the store; call again at `next_step_ms`."""
+        self._log_percent = min(map(used_percent, store.log_usages), default=UNKNOWN_PERCENT)
+        self._queue_percent = used_percent(store.queue_usage)
         fullest = max(self._log_percent, self._queue_percent)
         self._disk_full = fullest > DISK_FULL_PERCENT
-        reasons = self._reasons(look) if now_ms >= self._first_run_ms else ()
+        reasons = self._reasons(store) if now_ms >= self._first_run_ms else ()
         choice = _Choice(())
         if reasons:
             is_pressed = fullest > CLEAN_FORCIBLY_PERCENT
-            expired_ms, kept_from = NEVER_MS, self._kept_from(look.appended)
+            expired_ms, kept_from = NEVER_MS, self._kept_from(store.appended)
             if reasons != (TOO_LONG,):
                 expired_ms = now_ms - self._config.file_reserved_hours * HOUR_MS
                 if is_pressed and self._config.clean_file_forcibly_enable:
-                    kept_from = look.appended
-            leased_from = None if is_pressed else look.leased_from
-            choice = _choose(look, expired_ms, kept_from, leased_from)
+                    kept_from = store.appended
+            leased_from = None if is_pressed else store.leased_from
+            choice = _choose(store, expired_ms, kept_from, leased_from)
             self._runs_count += 1
             self._removed_count += len(choice.remove)
             self._held_back_count += choice.held_back_at is not None
@@ -163,7 +157,7 @@ class Retention:
         return RetentionDecision(
             remove=choice.remove,
             pause_ms=self._config.delete_commit_log_files_interval_ms,
-            derived_before=self._derived(look.segments) if now_ms >= self._first_run_ms else None,
+            derived_before=self._derived(store.segments) if now_ms >= self._first_run_ms else None,
             disk_full=self._disk_full,
             reasons=reasons,
             held_back_at=choice.held_back_at,
@@ -172,7 +166,7 @@ class Retention:
         )
 
     def statistics(self) -> RetentionStatistics:
-        """Return what was seen and done."""
+        """Return what was measured and done."""
         return RetentionStatistics(
             log_used_percent=self._log_percent,
             queue_used_percent=self._queue_percent,
@@ -183,28 +177,28 @@ class Retention:
             leased_count=self._leased_count,
         )
 
-    def _reasons(self, look: RetentionInput) -> tuple[str, ...]:
-        """Say why segments may go now; nothing if they may not."""
+    def _reasons(self, store: RetentionInput) -> tuple[str, ...]:
+        """Return the reasons for which segments may go now; none if they may not."""
         reasons = []
-        if look.hour in self._hours:
+        if store.hour in self._hours:
             reasons.append("timeup")
         percent_max = self._config.disk_used_space_percent_max
         for percent in (self._log_percent, self._queue_percent):
-            # An unknown usage counts as too much, as in 4.9.3: only expired segments go by it.
+            # An unknown usage counts as too much, as in 4.9.3: it removes only expired segments.
             if percent < 0 or percent > percent_max:
                 reasons.append("spacefull")
                 break
-        if look.segments and look.segments[0].end_offset <= self._kept_from(look.appended):
+        if store.segments and store.segments[0].end_offset <= self._kept_from(store.appended):
             reasons.append(TOO_LONG)
         return tuple(reasons)
 
     def _kept_from(self, appended: int) -> int:
-        """Return the offset before which the log is longer than it is to be."""
+        """Return the offset below which the log exceeds fileReservedBytes."""
         reserved_bytes = self._config.file_reserved_bytes
         return appended - reserved_bytes if reserved_bytes else 0
 
     def _derived(self, segments: Sequence[Segment]) -> int | None:
-        """Return the log's begin when it has moved since it was last told."""
+        """Return the log's begin if it has moved since the last time."""
         begin = segments[0].start_offset if segments else 0
         if begin <= self._derived_before:
             return None
@@ -213,7 +207,7 @@ class Retention:
 
 
 class _Choice(NamedTuple):
-    """Segments to remove, and the one that ended the run, if something other than its age did."""
+    """Segments to remove, and the one that ended the run, unless its age did."""
 
     remove: tuple[int, ...]
     held_back_at: int | None = None
@@ -221,22 +215,22 @@ class _Choice(NamedTuple):
 
 
 def _choose(
-    look: RetentionInput, expired_ms: int, kept_from: int, leased_from: int | None
+    store: RetentionInput, expired_ms: int, kept_from: int, leased_from: int | None
 ) -> _Choice:
     """Choose the oldest segments that may go.
 
-    expired_ms: a segment that was written last at or before this goes.
+    expired_ms: a segment last written at or before this goes.
     kept_from: a segment that ends at or before this goes.
-    leased_from: nothing of the log from here on goes; None lets any go.
+    leased_from: the log from here on stays; None keeps nothing.
     """
     chosen: list[int] = []
-    for segment, following in zip(look.segments, look.segments[1:], strict=False):
-        # "Never the last" means the last that is written: those behind it were made ahead of need.
-        if len(chosen) >= REMOVED_COUNT_MAX or following.start_offset >= look.appended:
+    for segment, following in zip(store.segments, store.segments[1:], strict=False):
+        # The last written segment stays; later ones were made ahead of need.
+        if len(chosen) >= REMOVED_COUNT_MAX or following.start_offset >= store.appended:
             break
         if segment.modified_ms > expired_ms and segment.end_offset > kept_from:
             break
-        if segment.end_offset > look.dispatched:
+        if segment.end_offset > store.dispatched:
             return _Choice(tuple(chosen), held_back_at=segment.start_offset)
         if leased_from is not None and segment.end_offset > leased_from:
             return _Choice(tuple(chosen), leased_at=segment.start_offset)
@@ -261,16 +255,16 @@ def parse_hours(delete_when: str) -> frozenset[int]:
 
 
 JUMP_MS_MIN = 60_000
-"""Two clocks that part by less between looks are being brought together, not set."""
+"""A smaller difference between two calls is a clock being adjusted slowly, not set."""
 
 
 class AgeClock:
-    """The wall clock less what it jumped ahead not long ago. No clock of its own."""
+    """The wall clock minus recent jumps ahead. No clock of its own."""
 
     __slots__ = ("_ahead_ms", "_jumped_ms", "_lag_ms", "_reserved_ms")
 
     def __init__(self, reserved_ms: int, wall_ms: int, steady_ms: int) -> None:
-        """Believe the wall clock as it stands.
+        """Start with the wall clock as it is.
 
         reserved_ms: the age at which segments go. steady_ms: of a clock that is never set.
         """
@@ -280,7 +274,7 @@ class AgeClock:
         self._jumped_ms = steady_ms
 
     def aging_ms(self, wall_ms: int, steady_ms: int) -> int:
-        """Return the time by which ages are to be reckoned now."""
+        """Return the time by which segments age now."""
         moved_ms, self._ahead_ms = wall_ms - steady_ms - self._ahead_ms, wall_ms - steady_ms
         if moved_ms >= JUMP_MS_MIN:
             self._lag_ms += moved_ms
