@@ -12,7 +12,7 @@ from wakelog.protocol.frame import FrameDecoder
 
 
 class FakeClock:
-    """Seconds that pass when told to."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.seconds = 1_000.0
@@ -25,7 +25,7 @@ class FakeClock:
 
 
 class FakeLoop:
-    """``call_soon`` and nothing else; ``turn_over`` runs what was asked for before it."""
+    """``call_soon`` and nothing else; ``turn_over`` runs what was scheduled before it."""
 
     def __init__(self) -> None:
         self.ready: deque[Callable[[], None]] = deque()
@@ -43,7 +43,7 @@ class FakeLoop:
 
 
 class FakeTransport(asyncio.Transport):
-    """A socket whose peer reads when told to; it calls its protocol back as real ones do."""
+    """A socket whose peer reads when the test wants it; it calls its protocol as real ones do."""
 
     def __init__(self, protocol: asyncio.Protocol, peer: tuple[str, int] = ("10.0.0.9", 4711)):
         super().__init__({"peername": peer})
@@ -111,7 +111,7 @@ class FakeTransport(asyncio.Transport):
 
 
 class FakeHandler:
-    """A handler whose rule is a function; it remembers what it was told."""
+    """A handler whose rule is a function; it records its calls."""
 
     def __init__(self, rule: Callable[[RemotingCommand], Any] | None = None) -> None:
         self.rule = rule or (lambda request: answer(request, 0))

@@ -14,11 +14,11 @@ from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand, answer, make_
 from wakelog.protocol.frame import FrameDecoder, encode_frame
 
 Answers = Callable[[RemotingCommand], bytes | None]
-"""What a peer writes for a request; None hangs up."""
+"""What a peer writes for a request; None closes the connection."""
 
 
 class Peer:
-    """A server that answers as it is told to, or hangs up."""
+    """A server that answers by a function, or closes the connection."""
 
     def __init__(self, answers: Answers, tls: ssl.SSLContext | None = None) -> None:
         self._answers = answers
@@ -89,7 +89,7 @@ def test_calls_at_once_share_a_connection_and_get_their_own_answers() -> None:
 
 
 def test_one_command_may_be_under_way_more_than_once_and_leaves_nothing_waiting() -> None:
-    """A broker registers so with each of its name servers."""
+    """A broker registers with each of its name servers in this way."""
 
     async def scenario(client: RemotingClient) -> None:
         async with Peer(echo) as first, Peer(echo) as second:
@@ -133,7 +133,7 @@ def test_an_answer_that_does_not_come_is_a_timeout_and_leaves_nothing_waiting() 
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:no", "no-such-host.invalid:9876"])
-def test_an_address_without_a_server_is_said_to_have_none(address: str) -> None:
+def test_an_address_without_a_server_is_a_failed_connect(address: str) -> None:
     async def scenario(client: RemotingClient) -> None:
         with pytest.raises(ConnectFailed) as caught:
             await client.invoke(address, request(), timeout_ms=5000)
@@ -142,7 +142,7 @@ def test_an_address_without_a_server_is_said_to_have_none(address: str) -> None:
     run(scenario)
 
 
-def test_a_oneway_request_has_the_flag_and_nobody_waits() -> None:
+def test_a_oneway_request_has_the_flag_and_needs_no_response() -> None:
     async def scenario(client: RemotingClient) -> None:
         async with Peer(echo) as peer:
             await client.invoke_oneway(peer.address, request(b"one way"))

@@ -17,7 +17,7 @@ LIMITS = ServerLimits(write_buffer_bytes_high=1_000, write_buffer_bytes_max=10_0
 
 
 class FakeOwner:
-    """Remembers what a connection told it."""
+    """Records the calls of a connection."""
 
     def __init__(self, verdict: CloseReason | None = None) -> None:
         self.verdict = verdict
@@ -60,7 +60,7 @@ def frame(opaque: int, body: bytes = b"") -> bytes:
 
 
 @pytest.mark.parametrize("step", [1, 3, 7, 64, 1000])
-def test_frames_are_delivered_however_they_are_cut(step: int) -> None:
+def test_frames_are_delivered_from_chunks_of_any_size(step: int) -> None:
     bench = Bench()
     data = frame(1) + frame(2, b"x" * 50) + frame(3)
     for begin in range(0, len(data), step):
@@ -73,7 +73,7 @@ def test_frames_are_delivered_however_they_are_cut(step: int) -> None:
     ("address", "host"),
     [("10.0.0.9", "10.0.0.9"), ("::ffff:10.0.0.9", "10.0.0.9"), ("fe80::1", "fe80::1")],
 )
-def test_the_peer_is_named_by_its_numeric_address(address: str, host: str) -> None:
+def test_the_address_of_the_peer_is_numeric(address: str, host: str) -> None:
     bench = Bench((address, 80))
     assert (bench.connection.remote_host, bench.connection.remote_port) == (host, 80)
     assert bench.connection.address == f"{host}:80"
@@ -83,7 +83,7 @@ def test_ids_are_never_used_twice() -> None:
     assert Bench().connection.id != Bench().connection.id
 
 
-def test_a_bad_frame_closes_after_the_sound_ones_before_it() -> None:
+def test_a_bad_frame_closes_the_connection_after_the_frames_before_it() -> None:
     bench = Bench()
     bench.connection.data_received(frame(1) + b"\xff\xff\xff\xff" + frame(2))
     assert [opaques for opaques, _ in bench.owner.delivered] == [[1]]
@@ -93,7 +93,7 @@ def test_a_bad_frame_closes_after_the_sound_ones_before_it() -> None:
     assert bench.connection.closed
 
 
-def test_who_may_not_stay_goes_at_once() -> None:
+def test_a_connection_that_the_owner_refuses_is_aborted() -> None:
     owner = FakeOwner(CloseReason.TOO_MANY)
     connection = Connection(owner, LIMITS, refused_codes=(), clock_seconds=FakeClock())
     transport = connect(connection)
@@ -101,7 +101,7 @@ def test_who_may_not_stay_goes_at_once() -> None:
     assert owner.ended == [(CloseReason.TOO_MANY, "")]
 
 
-def test_gathered_frames_are_one_write() -> None:
+def test_buffered_frames_are_one_write() -> None:
     bench = Bench()
     assert bench.connection.buffer(RemotingCommand(0, 1))
     assert not bench.connection.buffer(RemotingCommand(0, 2))
@@ -134,7 +134,7 @@ def test_a_peer_that_does_not_read_is_not_read_and_then_closed() -> None:
     assert bench.owner.ended[0][0] is CloseReason.WRITE_BUFFER
 
 
-def test_reading_goes_on_when_every_reason_to_pause_is_gone() -> None:
+def test_reading_resumes_when_every_reason_to_pause_is_gone() -> None:
     bench = Bench()
     bench.transport.peer_reads = False
     bench.connection.pause_reading(PAUSED_BY_LANE)
@@ -148,7 +148,7 @@ def test_reading_goes_on_when_every_reason_to_pause_is_gone() -> None:
     assert bench.transport.reading
 
 
-def test_a_stalled_peer_is_found_and_a_slow_one_stays() -> None:
+def test_a_stalled_peer_is_closed_and_a_slow_one_stays() -> None:
     bench = Bench()
     bench.connection.data_received(frame(1))
     bench.transport.peer_reads = False
@@ -160,7 +160,7 @@ def test_a_stalled_peer_is_found_and_a_slow_one_stays() -> None:
     assert bench.verdict_after(30) is CloseReason.WRITE_STALL
 
 
-def test_a_frame_begun_has_to_end() -> None:
+def test_an_unfinished_frame_is_limited_in_time() -> None:
     bench = Bench()
     bench.connection.data_received(frame(1) + frame(2)[:5])
     assert bench.verdict_after(15) is None
@@ -168,7 +168,7 @@ def test_a_frame_begun_has_to_end() -> None:
     assert bench.verdict_after(5) is CloseReason.SLOW_FRAME
 
 
-def test_the_time_of_a_frame_stands_still_while_nobody_reads() -> None:
+def test_the_time_of_a_frame_does_not_pass_while_reading_is_paused() -> None:
     bench = Bench()
     bench.connection.data_received(frame(1) + frame(2)[:5])
     bench.connection.pause_reading(PAUSED_BY_LANE)
@@ -188,7 +188,7 @@ def test_idle_is_neither_read_nor_written() -> None:
     assert bench.verdict_after(1) is CloseReason.IDLE
 
 
-def test_close_writes_what_was_gathered_and_abort_does_not() -> None:
+def test_close_writes_buffered_commands_and_abort_does_not() -> None:
     closed, aborted = Bench(), Bench()
     for bench in (closed, aborted):
         bench.connection.buffer(RemotingCommand(0, 1))

@@ -174,7 +174,7 @@ def test_a_crowded_lane_does_not_hold_owners_of_another() -> None:
     lanes.validate()
 
 
-def test_too_many_bytes_crowd_whoever_offers() -> None:
+def test_too_many_bytes_crowd_the_next_owner() -> None:
     lanes = make_lanes(bytes_max=100)
     assert lanes.offer(waiting(SEND, owner="a", size=100)) is Offer.TAKEN
     assert lanes.offer(waiting(PULL, owner="b", size=1)) is Offer.CROWDED
@@ -183,7 +183,7 @@ def test_too_many_bytes_crowd_whoever_offers() -> None:
     assert lanes.relieved() == ["b"]
 
 
-def test_head_wait_is_of_the_oldest() -> None:
+def test_the_head_wait_is_that_of_the_oldest_request() -> None:
     lanes = make_lanes()
     assert lanes.statistics(9.0)["send"].head_wait_seconds == 0.0
     lanes.offer(waiting(SEND, since=1.0))

@@ -108,7 +108,7 @@ class Peer:
             await self.writer.wait_closed()
 
 
-def test_a_bound_port_accepts_only_once_it_listens(run: Run) -> None:
+def test_a_bound_port_refuses_connections_until_it_listens(run: Run) -> None:
     async def main() -> None:
         server = make_server(FakeHandler())
         port = server.bind(HOST, 0)
@@ -125,7 +125,7 @@ def test_a_bound_port_accepts_only_once_it_listens(run: Run) -> None:
     run(main)
 
 
-def test_a_taken_port_is_one_clear_error(run: Run) -> None:
+def test_a_port_in_use_is_one_clear_error(run: Run) -> None:
     async def main() -> None:
         with socket.create_server((HOST, 0)) as other:
             port = other.getsockname()[1]
@@ -292,7 +292,7 @@ def test_connections_over_the_cap_are_closed_at_once(run: Run) -> None:
     run(main)
 
 
-def test_a_sweep_closes_who_is_idle_and_tells_the_handler(run: Run) -> None:
+def test_a_sweep_closes_idle_connections_and_reports_them_to_the_handler(run: Run) -> None:
     async def main() -> None:
         clock = FakeClock()
         handler = FakeHandler()
@@ -381,7 +381,7 @@ def test_close_answers_what_waits_and_closes_everything(run: Run) -> None:
     run(main)
 
 
-def test_a_turn_can_be_prepare_read(run: Run) -> None:
+def test_a_turn_can_be_scheduled(run: Run) -> None:
     async def main() -> None:
         handler = FakeHandler()
         async with serving(handler) as (server, _):

@@ -72,7 +72,7 @@ def test_secrets_are_not_shown() -> None:
     assert "who" in repr(read) and "hush" not in repr(read) and "hsst" not in repr(read)
 
 
-def test_without_an_access_key_nothing_is_added() -> None:
+def test_without_an_access_key_nothing_is_signed() -> None:
     assert sign(PULL, Credentials()) is PULL
 
 
@@ -105,7 +105,7 @@ accounts:
 @pytest.mark.java
 @pytest.mark.process
 @pytest.mark.slow
-def test_the_real_broker_takes_what_is_signed_and_nothing_else(tmp_path: Path) -> None:
+def test_the_real_broker_accepts_signed_requests_only(tmp_path: Path) -> None:
     accounts = tmp_path / "broker" / "conf" / "plain_acl.yml"
     accounts.parent.mkdir(parents=True)
     accounts.write_text(ACCOUNTS)

@@ -1,4 +1,4 @@
-"""TLS as who calls has it: whom it trusts, what is said where nothing comes about, 4.9.3's brokers.
+"""TLS of a client: which servers it trusts, the errors, and brokers of 4.9.3.
 
 The certificates are for 127.0.0.1, of one signer, for a hundred years; the key of `client` has the
 password `hush`.
@@ -44,7 +44,7 @@ def serving(*, asks: bool = False) -> ssl.SSLContext:
 
 
 def call(tls: Tls | None, server: ssl.SSLContext | None, *, host: str = "127.0.0.1") -> bytes:
-    """Ask a peer that answers with what it was sent; return that."""
+    """Send a body to a server that returns it, and return the response's."""
 
     async def scenario() -> bytes:
         async with Peer(echo, server) as peer:
@@ -68,7 +68,7 @@ def call(tls: Tls | None, server: ssl.SSLContext | None, *, host: str = "127.0.0
         (Tls(checks_server=False), False, "localhost"),
     ],
 )
-def test_a_server_that_may_be_trusted_is_called(tls: Tls, asks: bool, host: str) -> None:
+def test_a_client_calls_a_trusted_server(tls: Tls, asks: bool, host: str) -> None:
     assert call(tls, serving(asks=asks), host=host) == b"hello"
 
 
@@ -80,18 +80,20 @@ def test_a_server_that_may_be_trusted_is_called(tls: Tls, asks: bool, host: str)
         (TRUSTING, "localhost", "its certificate is not trusted: Hostname mismatch"),
     ],
 )
-def test_nobody_else_is_told_anything(tls: Tls, host: str, reason: str) -> None:
+def test_a_client_sends_nothing_to_a_server_that_it_does_not_trust(
+    tls: Tls, host: str, reason: str
+) -> None:
     with pytest.raises(TlsFailed, match=reason):
         call(tls, serving(), host=host)
 
 
-def test_a_server_that_asks_who_calls_ends_what_it_does_not_know() -> None:
+def test_a_server_closes_connections_without_a_client_certificate() -> None:
     # With TLS 1.3 the server says so after the handshake.
     with pytest.raises((TlsFailed, SendFailed)):
         call(TRUSTING, serving(asks=True))
 
 
-def test_tls_and_the_clear_do_not_meet() -> None:
+def test_one_end_with_tls_and_one_without_do_not_connect() -> None:
     with pytest.raises(SendFailed):
         call(None, serving())
 
@@ -110,7 +112,9 @@ def test_tls_and_the_clear_do_not_meet() -> None:
     asyncio.run(scenario())
 
 
-def test_a_server_that_does_not_part_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_does_not_wait_for_a_server_that_keeps_tls_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("wakelog.network.client.PARTING_SECONDS_MAX", 0.05)
     ended = threading.Event()
 
@@ -136,7 +140,7 @@ def test_a_server_that_does_not_part_is_not_waited_for(monkeypatch: pytest.Monke
         server.join()
 
 
-def test_a_port_where_nobody_is_has_nothing_to_do_with_tls() -> None:
+def test_a_closed_port_is_not_a_tls_failure() -> None:
     async def scenario() -> None:
         client = make_client(Credentials(), TRUSTING)
         with pytest.raises(ConnectFailed) as caught:
@@ -158,7 +162,7 @@ def test_a_port_where_nobody_is_has_nothing_to_do_with_tls() -> None:
         (Tls(SIGNER, SERVER), "server.pem cannot be read as a certificate and its key"),
     ],
 )
-def test_files_that_cannot_be_used_are_named(tls: Tls, words: str) -> None:
+def test_an_error_names_the_files_that_cannot_be_used(tls: Tls, words: str) -> None:
     with pytest.raises(TlsRefused, match=words):
         make_context(tls)
 
@@ -170,7 +174,7 @@ def test_a_password_is_not_shown() -> None:
 @pytest.mark.java
 @pytest.mark.process
 @pytest.mark.slow
-def test_a_real_broker_that_takes_nothing_but_tls_is_written_to_and_read(tmp_path: Path) -> None:
+def test_a_real_broker_in_enforcing_mode_is_written_to_and_read(tmp_path: Path) -> None:
     both = (
         *class_options(),
         "-Dtls.test.mode.enable=false",

@@ -61,7 +61,7 @@ async def wait_closed(server: Server, reason: str) -> None:
 
 @contextlib.asynccontextmanager
 async def raw(port: int) -> AsyncIterator[socket.socket]:
-    """A connection whose client sends bytes of the test's choice."""
+    """A connection whose client sends any bytes."""
     with socket.create_connection((HOST, port)) as connection:
         connection.setblocking(False)
         yield connection
@@ -324,7 +324,7 @@ def test_a_password_of_a_server_is_not_shown() -> None:
     assert "server.pem" in repr(ENFORCING)
 
 
-def test_a_client_hears_of_the_end_of_a_server_with_tls(run: Run) -> None:
+def test_calls_over_tls_end_when_the_server_closes(run: Run) -> None:
     async def main() -> None:
         handler = FakeHandler(lambda request: None)
         async with serving(handler, tls=ENFORCING) as (server, port):

@@ -104,7 +104,7 @@ def opaques_of(transport: FakeTransport) -> list[int]:
     return [command.opaque for command in transport.answers()]
 
 
-def test_what_arrived_together_is_answered_by_one_write_a_connection() -> None:
+def test_requests_that_arrive_together_are_answered_in_one_write_for_each_connection() -> None:
     bench = Bench(FakeHandler())
     first, first_transport = bench.connection()
     second, second_transport = bench.connection()
@@ -142,7 +142,7 @@ def test_a_failed_end_of_turn_fails_every_answer_of_it() -> None:
     assert bench.turn.statistics().failures_count == 1
 
 
-def test_a_shell_may_say_how_errors_are_answered() -> None:
+def test_a_shell_may_choose_the_response_to_an_error() -> None:
     bench = Bench(FakeHandler(), answer_error=lambda request, error: answer(request, 14, "full"))
     bench.handler.end_error = OSError(28, "No space left on device")
     connection, transport = bench.connection()
@@ -152,7 +152,7 @@ def test_a_shell_may_say_how_errors_are_answered() -> None:
     assert (only.opaque, only.code, only.remark) == (1, 14, "full")
 
 
-def test_the_budget_ends_a_turn_and_the_rest_comes_behind_the_reads() -> None:
+def test_the_budget_ends_a_turn_and_the_rest_follows_after_the_reads() -> None:
     bench = Bench(FakeHandler())
     connection, transport = bench.connection()
 
@@ -171,7 +171,7 @@ def test_the_budget_ends_a_turn_and_the_rest_comes_behind_the_reads() -> None:
     assert bench.handler.processed_at_end == [2, 4, 6]
 
 
-def test_a_send_waits_for_few_pulls_and_not_for_all_that_came_before_it() -> None:
+def test_a_send_waits_for_few_pulls_and_not_for_all_earlier_ones() -> None:
     bench = Bench(FakeHandler())
     consumer, pulled = bench.connection()
     producer, sent = bench.connection()
@@ -192,17 +192,17 @@ def test_a_send_waits_for_few_pulls_and_not_for_all_that_came_before_it() -> Non
     assert opaques_of(pulled) == [1, 2, 3, 4, 5]
 
 
-def test_who_sent_is_answered_before_the_pulls_behind_are_looked_at() -> None:
+def test_sends_are_answered_before_later_pulls_are_processed() -> None:
     bench = Bench(FakeHandler())
     consumer, _ = bench.connection()
     producer, sent = bench.connection()
     seen: list[tuple[int, list[int], int]] = []
 
-    def look(request: RemotingCommand) -> RemotingCommand:
+    def observe(request: RemotingCommand) -> RemotingCommand:
         seen.append((request.opaque, opaques_of(sent), bench.handler.turns_ended))
         return answer(request, 0)
 
-    bench.handler.rule = look
+    bench.handler.rule = observe
     consumer.data_received(frames(1, 2, code=PULL))
     producer.data_received(frames(8, 9))
     bench.loop.turn_over()
@@ -366,18 +366,18 @@ def test_a_deferred_answer_after_the_connection_is_gone_is_dropped() -> None:
 def test_a_closed_channel_is_reported_after_its_last_request() -> None:
     bench = Bench(FakeHandler())
     connection, transport = bench.connection()
-    told: list[str] = []
+    calls: list[str] = []
 
     def rule(request: RemotingCommand) -> None:
-        told.append(f"request {request.opaque}")
+        calls.append(f"request {request.opaque}")
         bench.clock.seconds += 1
 
     bench.handler.rule = rule
-    bench.handler.channel_closed = lambda channel, now_ms: told.append("closed")  # type: ignore[method-assign]
+    bench.handler.channel_closed = lambda channel, now_ms: calls.append("closed")  # type: ignore[method-assign]
     connection.data_received(frames(1, 2, code=PULL))
     transport.close()
     bench.loop.run_until_quiet()
-    assert told == ["request 1", "request 2", "closed"]
+    assert calls == ["request 1", "request 2", "closed"]
 
 
 def test_a_push_leaves_with_the_turn_and_not_after_the_end() -> None:
@@ -391,7 +391,7 @@ def test_a_push_leaves_with_the_turn_and_not_after_the_end() -> None:
     assert not bench.turn.push(connection, RemotingCommand(40, 6))
 
 
-def test_answers_of_a_peer_are_counted_and_dropped() -> None:
+def test_responses_without_a_request_are_counted_and_dropped() -> None:
     bench = Bench(FakeHandler())
     connection, _ = bench.connection()
     connection.data_received(frames(1, flag=RESPONSE_FLAG))
@@ -451,7 +451,7 @@ def test_statistics_count_bytes_of_both_ways() -> None:
 
 @pytest.mark.parametrize("deferred", [False, True])
 @pytest.mark.parametrize(("code", "polls"), [(SEND, True), (PULL, False)])
-def test_the_loop_stays_awake_behind_answers_but_to_pulls(
+def test_the_loop_stays_awake_after_responses_except_to_pulls(
     code: int, polls: bool, deferred: bool
 ) -> None:
     rule = (lambda _: "deferred") if deferred else (lambda request: answer(request, 0))

@@ -14,7 +14,7 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of one server; the defaults are meant for a broker."""
 
     turn_budget_seconds: float = 0.002
-    """The loop does nothing longer than 2 ms: a pull never waits behind a burst of sends."""
+    """The loop does nothing longer than 2 ms: a pull does not wait for a whole burst of sends."""
 
     poll_seconds: float = 0.0
     """How long the loop polls for the next request before it sleeps, while they are close."""

@@ -119,7 +119,7 @@ class TlsGate(asyncio.Protocol):
             if not self._is_lost:
                 return
         if not connection.closed:
-            # The loop reports no end to the protocol behind a handshake that failed.
+            # The loop reports no end to this protocol after a failed handshake.
             connection.connection_lost(None)
 
     def connection_lost(self, exc: Exception | None) -> None:

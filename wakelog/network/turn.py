@@ -4,12 +4,13 @@ Connections call ``deliver`` for each chunk. That asks for one ``run``, which co
 readable socket was read, so that requests which arrived together are processed together:
 
     1. refuse what waited too long
-    2. process requests in the lanes' order, until none is left or the budget is spent; requests of
-       lanes that yield (pulls) come after 3 and 4 were done for the others, and get as much time as
-       the others took, or ``YIELD_SECONDS``
+    2. process requests in the lanes' order, until none is left or the budget is spent
     3. handler.end_of_turn(): write pending appends, once for all requests
     4. encode the responses and write to each connection once
     5. if requests are left, ask for another run, after the next reads
+
+Requests of lanes that yield (pulls) come after 3 and 4 were done for the others. They get as much
+time as the others took, or ``YIELD_SECONDS``.
 
 Invariants:
     - no response reaches a socket before an ``end_of_turn`` that came after its request; if that
@@ -34,6 +35,8 @@ from wakelog.network.loop_lag import LoopLag
 from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.telemetry.logs import LineBudget, Log, logger
+
+REFUSED, CROWDED = Offer.REFUSED, Offer.CROWDED  # an attribute of an Enum takes 30 ns
 
 YIELD_SECONDS = 0.0002
 """One or two pulls of 32 messages. A send that arrives meanwhile waits for no more of them, even if
@@ -134,7 +137,7 @@ class Turn:
                 self._answer(connection, request, refusals.unsupported(request))
                 continue
             outcome = offer(Waiting(connection, request, since_seconds, share_bytes))
-            if outcome is Offer.REFUSED:
+            if outcome is REFUSED:
                 refusal = refusals.overloaded(
                     request,
                     waited_ms=int((now_seconds - since_seconds) * 1000),
@@ -143,7 +146,7 @@ class Turn:
                 self._answer(connection, request, refusal)
                 continue
             connection.waiting_count += 1
-            if outcome is Offer.CROWDED:
+            if outcome is CROWDED:
                 connection.pause_reading(PAUSED_BY_LANE)
         self.schedule()
 
