@@ -7,7 +7,7 @@ import pytest
 from wakelog.broker.delay_level import DelayLevels
 from wakelog.broker.schedule import ANSWER_MS, DueMessage, Schedule
 
-LEVELS = DelayLevels("1s 10s")
+LEVELS = DelayLevels((1_000, 10_000))
 IDLE_MS = 60_000
 
 

@@ -124,3 +124,30 @@ def test_when_the_transient_pool_is_in_use(flush: str, role: str, in_use: bool) 
         "brokerRole": role,
     }
     assert config_from_properties(properties).transient_pool_in_use is in_use
+
+
+def test_delay_levels_are_read_from_their_key() -> None:
+    config = StoreConfig(store_path_root="/s", message_delay_level="1s 5m 2h 1d")
+    assert config.delays_ms == (1000, 300_000, 7_200_000, 86_400_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1",
+        "s",
+        "1x",
+        "1.5s",
+        "-1s",
+        "1s," * 3,
+        "1s  5s",
+        " 1s",
+        "1s\t5s",
+        " ".join(["1s"] * 2_000),
+    ],
+)
+def test_unreadable_delay_levels_are_refused_at_start(text: str) -> None:
+    # 4.9.3 splits at each blank and does not start with an empty level either.
+    with pytest.raises(IllegalConfiguration, match="messageDelayLevel"):
+        StoreConfig(store_path_root="/s", message_delay_level=text)

@@ -28,7 +28,6 @@ from wakelog.storage.kernels.columns import ColumnScan
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.window_columns import PackedColumns, WindowColumns
 from wakelog.storage.log.commit_log_reader import CommitLogReader
-from wakelog.storage.log.scan import delay_levels_ms
 from wakelog.storage.paths import offset_name
 
 
@@ -57,7 +56,7 @@ def _kernels() -> Kernels:
 def scan_segment(job: ScanJob, begin: int) -> None:
     """Scan the stretches of the segment at `begin` into files. Raises: StoreFailed, OSError."""
     log = CommitLogReader(RealFileSystem(), job.config)
-    delays_ms = delay_levels_ms(job.config.message_delay_level)
+    delays_ms = job.config.delays_ms
     lane = Lane(log, WindowColumns(_kernels(), delays_ms, check_bodies=job.check_bodies))
     end = log.segment_end(begin)
     try:

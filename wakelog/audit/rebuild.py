@@ -50,7 +50,6 @@ from wakelog.storage.file_system import FileSystem, RealFileSystem
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.window_columns import WindowColumns
 from wakelog.storage.log.commit_log_reader import CommitLogReader
-from wakelog.storage.log.scan import delay_levels_ms
 
 STEP_BYTES_MAX: Final = 64 << 20
 BULK_LOG_BYTES_MIN: Final = 64 << 20
@@ -122,7 +121,7 @@ class Rebuild:
 
         def stretches(loaded: Kernels) -> Stretches:
             assert worker is not None
-            delays_ms = delay_levels_ms(config.message_delay_level)
+            delays_ms = config.delays_ms
             # One is dispatched, one is spare, two are filled by the dispatching thread. Each
             # worker fills one and has the next one queued.
             lanes_count = 2 * workers_count + _LANES_BESIDE

@@ -1,9 +1,9 @@
-"""Delay levels: how a delayed message is parked in SCHEDULE_TOPIC_XXXX and comes out again.
+"""Delay levels: how a delayed message is parked in SCHEDULE_TOPIC_XXXX and delivered later.
 
-A message with the property DELAY=n is stored in queue n-1 of the schedule topic, with where it
-wanted to go in REAL_TOPIC and REAL_QID. Its consume queue entry has the moment of delivery in
-place of the tag's hash. A delivered message still carries all three properties, because 4.9.3
-builds the string before it cleans the map; consumers see them, so they stay.
+A message with the property DELAY=n is stored in queue n-1 of the schedule topic, with its
+destination in REAL_TOPIC and REAL_QID. Its consume queue entry has the time of delivery in place of
+the tag's hash. A delivered message keeps all three properties, because 4.9.3 builds the string
+before it cleans the map, and consumers see them.
 
 Invariants: level = queue id + 1; levels go from 1 to ``DelayLevels.level_max`` without a gap.
 
@@ -11,8 +11,7 @@ Source: org.apache.rocketmq.store.schedule.ScheduleMessageService.parseDelayLeve
 org.apache.rocketmq.store.CommitLog.asyncPutMessage (4.9.3).
 """
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from wakelog.broker.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC, is_topic
 from wakelog.protocol.codes import ResponseCode
@@ -26,31 +25,17 @@ from wakelog.protocol.properties import (
     encode_properties,
 )
 from wakelog.protocol.record import MessageRecord
-from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.log.append import MessageDraft
 
-LEVELS_MAX = 1_024  # each level is a queue; 4.9.3 ships 18
 UNKNOWN_LEVEL_DELAY_MS = 1_000  # what 4.9.3 assumes for a queue without a level
-
-_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_LEVEL = re.compile(r"([0-9]{1,12})([smhd])", re.ASCII)
 
 
 class DelayLevels:
     """The delay of each level in milliseconds."""
 
-    def __init__(self, text: str) -> None:
-        """Read the key messageDelayLevel. Raises: IllegalConfiguration."""
-        self._delays_ms: list[int] = []
-        for part in text.split():
-            match = _LEVEL.fullmatch(part)
-            if match is None:
-                raise IllegalConfiguration(
-                    "messageDelayLevel", part, "numbers with s, m, h or d, separated by blanks"
-                )
-            self._delays_ms.append(int(match[1]) * _UNIT_MS[match[2]])
-        if not 0 < len(self._delays_ms) <= LEVELS_MAX:
-            raise IllegalConfiguration("messageDelayLevel", text, f"1 to {LEVELS_MAX} levels")
+    def __init__(self, delays_ms: Sequence[int]) -> None:
+        """Start from `StoreConfig.delays_ms`."""
+        self._delays_ms = delays_ms
 
     @property
     def level_max(self) -> int:
@@ -67,7 +52,7 @@ class DelayLevels:
 def delay_level(properties: Mapping[str, str]) -> int:
     """Return the level that properties ask for, 0 for none.
 
-    Raises: RemoteProtocolError with code 1 if DELAY is no number.
+    Raises: RemoteProtocolError with code 1 if DELAY is not a number.
     """
     text = properties.get(DELAY)
     if text is None:
@@ -84,9 +69,9 @@ def park(
 ) -> tuple[str, int, str] | None:
     """Return topic, queue id and properties text under which a delayed message is stored.
 
-    None if the properties ask for no delay. ``properties`` are changed to what is stored.
+    None if the properties ask for no delay. ``properties`` are changed to the stored ones.
 
-    Raises: RemoteProtocolError with code 1 if DELAY is no number.
+    Raises: RemoteProtocolError with code 1 if DELAY is not a number.
     """
     level = delay_level(properties)
     if level <= 0:
@@ -102,8 +87,8 @@ def park(
 def unpark(record: MessageRecord) -> MessageDraft | None:
     """Return the message that a due record of the schedule topic is delivered as.
 
-    None if the record says no place that a message may go to: 4.9.3 would try such a record for
-    ever, or refuse it when it points at the half topic.
+    None if the record names no destination that a message may have. 4.9.3 would try such a record
+    for ever, or refuse it when it names the half topic.
     """
     properties = decode_properties(record.properties_text)
     topic = properties.get(REAL_TOPIC, "")

@@ -60,7 +60,7 @@ class BrokerState:
         self.locks = LockTable()
         self.held = HeldRequests()
         self.read_ahead_windows = ReadAheadWindows()
-        self.delay_levels = DelayLevels(self.store_config.message_delay_level)
+        self.delay_levels = DelayLevels(self.store_config.delays_ms)
         self.delayed = DelayedDelivery()
         self.traffic = Traffic()
         self.config_version = DataVersion(now_ms, 0)

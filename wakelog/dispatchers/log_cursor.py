@@ -115,7 +115,7 @@ class LogCursor:
         worker: Worker | None = None,
         ahead: Callable[[Kernels], Ahead] | None = None,
     ) -> None:
-        """Stand at 0. `kernels` is `KernelLoader.kernels`, `delays_ms` of `delay_levels_ms`.
+        """Stand at 0. `kernels` is `KernelLoader.kernels`, `delays_ms` of `StoreConfig`.
 
         worker: reads and scans the next stretch while one is dispatched; see `read_ahead.py`.
         ahead: makes what is read through instead of that.

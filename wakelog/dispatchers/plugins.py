@@ -27,7 +27,6 @@ from wakelog.dispatchers.log_cursor import CursorStatistics, LogCursor, LogReade
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.log.scan import delay_levels_ms
 
 ENTRY_POINT_GROUP: Final = "wakelog.dispatchers"
 CORE_NAMES: Final = frozenset({"bitmap_filter", "consume_queue", "index", "parquet"})
@@ -148,7 +147,7 @@ class PluginCursor:
         self._config = config
         self._made: Dispatcher | None = None
         self._file = CursorFile(fs, config.paths.root, name)
-        self._cursor = LogCursor(log, delay_levels_ms(config.message_delay_level), kernels=kernels)
+        self._cursor = LogCursor(log, config.delays_ms, kernels=kernels)
         self._started = False
         self._flushed = -1
         self._readable = 0

@@ -39,7 +39,6 @@ from wakelog.storage.durability.dispatched import IndexEnd
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.layout import STORE_TIMESTAMP
-from wakelog.storage.log.scan import delay_levels_ms
 
 __all__ = ["Arrival", "DispatchDecision", "FlushJob", "Reput", "ReputStatistics", "TopicPuts"]
 
@@ -117,7 +116,7 @@ class Reput:
         self._config = config
         self._cursor = LogCursor(
             log,
-            delay_levels_ms(config.message_delay_level),
+            config.delays_ms,
             kernels=kernels,
             skip_segment=skip_segment,
             worker=worker,

@@ -15,6 +15,7 @@ Source: org.apache.rocketmq.store.config.MessageStoreConfig (4.9.3).
 from __future__ import annotations
 
 import enum
+import re
 from functools import lru_cache
 from posixpath import isabs
 
@@ -25,6 +26,7 @@ from wakelog.storage.paths import StorePaths
 
 CONSUME_QUEUE_ENTRY_BYTES = 20
 PAGE_BYTES = 4096
+DELAY_LEVELS_MAX = 1_024  # each level is a queue; 4.9.3 ships 18
 INT32_MAX = 0x7FFFFFFF  # every size and interval of MessageStoreConfig is a Java int
 INT64_MAX = 0x7FFFFFFF_FFFFFFFF  # offsets in the log, and so its length
 
@@ -213,6 +215,12 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=_KEYS):
                     raise IllegalConfiguration(_KEYS[name], path, "an absolute path")
         if not self.store_path_root:
             raise IllegalConfiguration("storePathRootDir", "", "an absolute path")
+        _delays_ms(self.message_delay_level)
+
+    @property
+    def delays_ms(self) -> tuple[int, ...]:
+        """The delays of `messageDelayLevel`: element i is that of level i + 1."""
+        return _delays_ms(self.message_delay_level)
 
     @property
     def paths(self) -> StorePaths:
@@ -284,6 +292,22 @@ _RANGES: tuple[tuple[str, int, int], ...] = (
     ("parquet_file_bytes", 1024, 256 << 20),
     ("parquet_file_age_ms", 1, 1_800_000),
 )
+
+_DELAY_LEVEL = re.compile(r"([0-9]{1,12})([smhd])", re.ASCII)
+_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def _delays_ms(text: str) -> tuple[int, ...]:
+    """Split at each blank, as 4.9.3: two blanks make an empty level, and neither broker starts."""
+    matches = [_DELAY_LEVEL.fullmatch(level) for level in text.split(" ")]
+    delays_ms = tuple(int(match[1]) * _UNIT_MS[match[2]] for match in matches if match is not None)
+    if len(delays_ms) < len(matches):
+        accepted = "numbers with s, m, h or d, separated by one blank each"
+        raise IllegalConfiguration("messageDelayLevel", text, accepted)
+    if len(delays_ms) > DELAY_LEVELS_MAX:
+        raise IllegalConfiguration("messageDelayLevel", text, f"at most {DELAY_LEVELS_MAX} levels")
+    return delays_ms
+
 
 # Every recovery asks for them dozens of times; a process has a store or two.
 _paths = lru_cache(maxsize=8)(StorePaths)

@@ -9,7 +9,6 @@ from wakelog.storage.log.scan import (
     SCHEDULE_TOPIC,
     PlainScan,
     ScanSpan,
-    delay_levels_ms,
     scan_plain,
 )
 
@@ -101,10 +100,3 @@ def test_a_cut_record_waits_for_the_rest() -> None:
         CheckKind.INCOMPLETE,
         len(record(0)),
     )
-
-
-def test_delay_levels() -> None:
-    assert delay_levels_ms("1s 5m 2h 1d") == (1000, 300_000, 7_200_000, 86_400_000)
-    for wrong in ("1", "s", "1s  2s", "1x"):
-        with pytest.raises(ValueError):
-            delay_levels_ms(wrong)

@@ -37,7 +37,6 @@ from wakelog.actors.deploy.plan import BrokerPlan, NameServerPlan, Plan, UpOptio
 from wakelog.actors.errors import PlanRefused
 from wakelog.broker.config import DEFAULT_LISTEN_PORT
 from wakelog.broker.config_file import convert_value, read_broker_conf
-from wakelog.broker.delay_level import DelayLevels
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.telemetry.logs import LogFormat, LogLevel
@@ -239,7 +238,6 @@ class _Planning:
                 if not key.startswith(_OWN_PREFIX)
             }
             settings = read_broker_conf("", overrides={**merged, **follows, **values})
-            DelayLevels(settings.store.message_delay_level)
             _refuse_without_pyarrow(settings.store)
             self._warnings.extend(settings.warnings)
             logs = log_directory if alone else os.path.join(log_directory, name)

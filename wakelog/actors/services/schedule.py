@@ -113,7 +113,7 @@ class ScheduleService(Service):
 
     def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
         """Begin at the Broker's positions."""
-        self._levels = DelayLevels(self.store.message_delay_level)
+        self._levels = DelayLevels(self.store.delays_ms)
         self._queues = DelayQueues(self.fs, self.store, self._levels)
         session.on_release(self._queues.close)
         self._core = Schedule(self._levels, request.delay_positions)

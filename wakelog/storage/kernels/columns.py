@@ -107,7 +107,7 @@ class Columns:
         buffer_bytes: int = SCAN_BUFFER_BYTES,
         records_max: int = SCAN_RECORDS_MAX,
     ) -> None:
-        """Allocate everything once; `delays_ms` comes from `scan.delay_levels_ms`."""
+        """Allocate everything once; `delays_ms` comes from `StoreConfig`."""
         self._kernels = kernels
         self._delays_ms = delays_ms
         self.buffer = bytearray(buffer_bytes)

@@ -67,7 +67,7 @@ class WindowColumns(Columns):
         names_bytes: int = NAMES_BYTES,
         check_bodies: bool = False,
     ) -> None:
-        """Allocate everything once; `delays_ms` comes from `scan.delay_levels_ms`."""
+        """Allocate everything once; `delays_ms` comes from `StoreConfig`."""
         super().__init__(kernels, delays_ms, buffer_bytes=window_bytes, records_max=records_max)
         self._check_bodies = check_bodies
         self._names: Array = np.zeros(names_bytes, dtype=np.uint8)

@@ -28,7 +28,6 @@ from wakelog.storage.log.record_check import Buffer, CheckKind, RecordCheck, che
 from wakelog.storage.log.record_walk import walk_records
 
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
-_UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class ScanSpan(NamedTuple):
@@ -52,24 +51,10 @@ class PlainScan(NamedTuple):
     stopped_by: RecordCheck | None
 
 
-def delay_levels_ms(text: str) -> tuple[int, ...]:
-    """Read `messageDelayLevel`, "1s 5s ...": element i is the delay of level i + 1.
-
-    Raises: ValueError if a level is not a number and a unit.
-    """
-    levels = []
-    for word in text.split(" "):
-        unit = _UNIT_MS.get(word[-1:])
-        if unit is None:
-            raise ValueError(f"{word!r} in messageDelayLevel has no unit of s, m, h, d")
-        levels.append(unit * parse_integer(word[:-1], maximum=LONG_MAX))
-    return tuple(levels)
-
-
 def scan_plain(span: ScanSpan, delays_ms: tuple[int, ...]) -> PlainScan:
     """Scan until `span.end` or the first thing that is no sound record.
 
-    delays_ms: from `delay_levels_ms`.
+    delays_ms: of `StoreConfig.delays_ms`.
     """
     buffer, begin, end, physical_offset, segment_end = span
     requests: list[DispatchRequest] = []
