@@ -6,6 +6,7 @@ import pytest
 
 from wakelog.broker import consumer_offsets
 from wakelog.broker.consumer_offsets import NO_OFFSET, ConsumerOffsets
+from wakelog.broker.error_answer import LimitReached
 
 
 @pytest.fixture
@@ -97,10 +98,13 @@ def test_an_empty_table_is_a_file_too(offsets: ConsumerOffsets) -> None:
     assert offsets.statistics().queue_count == 0
 
 
-def test_queues_are_bounded(offsets: ConsumerOffsets, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_above_the_limit_is_refused(
+    offsets: ConsumerOffsets, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(consumer_offsets, "QUEUES_MAX", 1)
     offsets.commit("g", "T", 0, 1)
-    offsets.commit("g", "T", 1, 1)
+    with pytest.raises(LimitReached, match="at most 1 queues"):
+        offsets.commit("g", "T", 1, 1)
     offsets.commit("g", "T", 0, 2)
     assert offsets.offsets_of("g", "T") == {0: 2}
     assert offsets.statistics().refused_count == 1

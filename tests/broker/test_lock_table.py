@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from wakelog.broker.error_answer import LimitReached
 from wakelog.broker.lock_table import LOCK_LIVE_MS_MAX, QUEUES_MAX, LockTable
 
 Q0, Q1 = ("T", "broker-a", 0), ("T", "broker-a", 1)
@@ -67,9 +68,14 @@ def test_expired_locks_are_swept_away(locks: LockTable) -> None:
     assert locks.statistics().group_count == 0
 
 
-def test_a_group_cannot_lock_queues_without_end(locks: LockTable) -> None:
+def test_locks_above_the_limit_are_refused(locks: LockTable) -> None:
     many = [("T", "b", queue_id) for queue_id in range(QUEUES_MAX + 1)]
-    assert len(locks.lock("g", "c1", many, 0)) == QUEUES_MAX
+    with pytest.raises(LimitReached):
+        locks.lock("g", "c1", many, 0)
+    assert len(locks.lock("g", "c1", many[:-1], 0)) == QUEUES_MAX
+    assert locks.lock("g", "c1", many[:2], 1) == many[:2]  # a renewal needs no room
+    with pytest.raises(LimitReached):
+        locks.lock("g", "c2", many[-1:], 1)
 
 
 def test_locking_nothing_leaves_nothing(locks: LockTable) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.broker.harness import FakeChannel, subscription
 from wakelog.broker import membership
+from wakelog.broker.error_answer import LimitReached
 from wakelog.broker.membership import (
     CLIENT_EXPIRED_MS,
     Client,
@@ -125,14 +126,16 @@ def test_a_client_without_heartbeat_for_120_s_is_to_be_closed(consumers: Consume
     assert consumers.statistics() == MembershipStatistics(1, 2)
 
 
-def test_a_connection_cannot_join_groups_without_end(
+def test_groups_of_a_connection_above_the_limit_are_refused(
     monkeypatch: pytest.MonkeyPatch, consumers: Consumers, producers: Producers
 ) -> None:
     monkeypatch.setattr(membership, "GROUPS_PER_CHANNEL_MAX", 1)
     assert consumers.register(client(1), data("g")) is not None
-    assert consumers.register(client(1), data("h")) is None
+    with pytest.raises(LimitReached):
+        consumers.register(client(1), data("h"))
     producers.register(client(1), "pg")
-    producers.register(client(1), "ph")
+    with pytest.raises(LimitReached):
+        producers.register(client(1), "ph")
     assert (consumers.get("h"), producers.clients("ph")) == (None, [])
 
 

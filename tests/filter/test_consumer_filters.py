@@ -132,12 +132,13 @@ def test_the_dead_are_forgotten_after_a_day() -> None:
     table.validate()
 
 
-def test_there_is_a_most_of_filters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filter_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumer_filters, "FILTERS_MAX", 1)
     table = registered(wanted(topic="T"), wanted(topic="U"))
     assert len(table) == 1 and table.get("U", "g") is None
-    table.register("g", [wanted("a > 2", 6)], NOW_MS)
-    assert of(table).compiled.text == "a > 2", "a change needs no further place"
+    assert not table.register("g", [wanted(topic="U")], NOW_MS)
+    assert table.register("g", [wanted("a > 2", 6)], NOW_MS)
+    assert of(table).compiled.text == "a > 2", "a change needs no room"
 
 
 def test_the_file_of_a_real_broker_is_written_as_it_was_read(file_text: str) -> None:

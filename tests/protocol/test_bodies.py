@@ -92,7 +92,7 @@ WRITTEN = [
     (
         ConsumerConnection(
             [Connection("c@1", "h:1", "JAVA", 399)],
-            {"T": SubscriptionData(topic="T", sub_string="*")},
+            {"T": SubscriptionData(topic="T", sub_string="*", sub_version=0)},
             "CONSUME_PASSIVELY",
         ),
         '{"connectionSet":[{"clientAddr":"h:1","clientId":"c@1","language":"JAVA",'

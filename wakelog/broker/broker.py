@@ -39,7 +39,7 @@ from wakelog.broker.decision import (
     RunInPool,
 )
 from wakelog.broker.delayed_delivery import DelayedDeliveryStatistics
-from wakelog.broker.error_answer import error_answer
+from wakelog.broker.error_answer import LimitReached, error_answer
 from wakelog.broker.housekeeping import Housekeeping
 from wakelog.broker.lock_table import LockTableStatistics
 from wakelog.broker.membership import MembershipStatistics
@@ -165,7 +165,7 @@ class Broker:
                     return deferred
             outcome: Outcome = processor.handle(self._state, request)
         except (ProtocolError, StoreError) as error:
-            outcome = error_answer(command, error)
+            outcome = self._refuse(command, error)
         if type(outcome) is RemotingCommand and not command.flag & ONEWAY_FLAG:
             if len(instructions) == begin or _REGISTER_ONEWAY not in instructions[begin:]:
                 return outcome
@@ -180,7 +180,7 @@ class Broker:
         try:
             outcome: Outcome = PROCESSORS[command.code].handle(self._state, request)
         except (ProtocolError, StoreError) as error:
-            outcome = error_answer(command, error)
+            outcome = self._refuse(command, error)
         return self._settle(command, outcome)
 
     def channel_closed(self, channel: Channel, now_ms: int) -> None:
@@ -308,6 +308,11 @@ class Broker:
         """Assert the invariants of every table."""
         self._state.validate()
 
+    def _refuse(self, command: RemotingCommand, error: Exception) -> RemotingCommand:
+        if isinstance(error, LimitReached):
+            self._state.log_limit(error, command.code)
+        return error_answer(command, error)
+
     def _settle(self, command: RemotingCommand, outcome: Outcome) -> Outcome:
         """Guard the work that runs later, and drop the response to a one-way request."""
         if isinstance(outcome, RunInPool):
@@ -328,7 +333,7 @@ class Broker:
         try:
             outcome = finish(result, now_ms)
         except (ProtocolError, StoreError) as error:
-            outcome = error_answer(command, error)
+            outcome = self._refuse(command, error)
         return self._settle(command, outcome)
 
     def _wake_one(self, hold_id: int, now_ms: int) -> None:
@@ -340,7 +345,7 @@ class Broker:
         try:
             outcome = pull_message(self._state, request, held)
         except (ProtocolError, StoreError) as error:
-            outcome = error_answer(command, error)
+            outcome = self._refuse(command, error)
         outcome = self._settle(command, outcome)
         if isinstance(outcome, RemotingCommand):
             self._state.instructions.append(Push(channel.id, outcome))

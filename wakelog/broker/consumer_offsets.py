@@ -19,11 +19,12 @@ from types import MappingProxyType
 
 import msgspec
 
+from wakelog.broker.error_answer import LimitReached
 from wakelog.broker.names import is_lmq
 from wakelog.protocol.fastjson import dumps, loads, to_long
 
 NO_OFFSET = -1
-QUEUES_MAX = 1_000_000  # over all groups: 100 MB of table; beyond it new queues are not remembered
+QUEUES_MAX = 1_000_000  # over all groups: 100 MB of table
 
 _NO_QUEUES: Mapping[int, int] = MappingProxyType({})
 
@@ -58,7 +59,10 @@ class ConsumerOffsets:
         return "lmqConsumerOffset" if self._lmq else "consumerOffset"
 
     def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Take over an offset, smaller ones too."""
+        """Store an offset, a smaller one too.
+
+        Raises: LimitReached for a new queue when QUEUES_MAX are stored.
+        """
         self._commit_count += 1
         if self._lmq and is_lmq(group):
             self._lmq_table[topic, group] = queue_offset
@@ -67,7 +71,8 @@ class ConsumerOffsets:
         before = self._table.get((topic, group), _NO_QUEUES).get(queue_id)
         if before is None and self._queue_count >= QUEUES_MAX:
             self._refused_count += 1
-        elif before != queue_offset:
+            raise LimitReached("queues with a committed offset", QUEUES_MAX)
+        if before != queue_offset:
             self._queue_count += before is None
             self._backward_count += before is not None and queue_offset < before
             self._table.setdefault((topic, group), {})[queue_id] = queue_offset

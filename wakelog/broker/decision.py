@@ -192,6 +192,7 @@ class Appender(StrEnum):
     REBALANCE_LOCK = "REBALANCE_LOCK"
     FILTER = "FILTER"
     TRANSACTION = "TRANSACTION"
+    PROTECTION = "PROTECTION"
 
 
 class WriteLine(msgspec.Struct, frozen=True):

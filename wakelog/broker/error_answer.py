@@ -1,6 +1,6 @@
-"""The one place that turns an error into a response code and remark.
+"""The response code and remark for each error.
 
-    RemoteProtocolError   the code and remark it carries
+    RemoteProtocolError   its own code and remark; LimitReached is one of them
     NotWriteable          SERVICE_NOT_AVAILABLE: a producer goes to another broker
     StoreFull             the same
     any other StoreError  SYSTEM_ERROR
@@ -17,8 +17,19 @@ from wakelog.storage.errors import NotWriteable, StoreError, StoreFull
 REMARK_CHARACTERS_MAX = 1_024  # an exception may quote what a client sent
 
 
+class LimitReached(RemoteProtocolError):
+    """A table has no room for what a request would add; the request is refused and logged.
+
+    4.9.3 has none of these limits. They keep made-up names from filling the memory.
+    """
+
+    def __init__(self, what: str, limit: int) -> None:
+        """Make the remark; `what` is the plural of what the table keeps."""
+        super().__init__(ResponseCode.SYSTEM_ERROR, f"the broker keeps at most {limit} {what}")
+
+
 def error_answer(request: RemotingCommand, error: Exception) -> RemotingCommand:
-    """Return the answer to a request whose processing raised."""
+    """Make the response to a request whose handler raised."""
     if isinstance(error, RemoteProtocolError):
         return answer(request, error.code, error.remark)
     if isinstance(error, NotWriteable | StoreFull):

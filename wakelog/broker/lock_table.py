@@ -19,6 +19,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from wakelog.broker.error_answer import LimitReached
+
 LOCK_LIVE_MS_MAX = 60_000  # rocketmq.broker.rebalance.lockMaxLiveTime
 QUEUES_MAX = 65_536  # per group; 1,024 queues is the largest topic 4.9.3 makes by itself
 
@@ -43,13 +45,18 @@ class LockTable:
     def lock(
         self, group: str, client_id: str, queues: Iterable[LockedQueue], now_ms: int
     ) -> list[LockedQueue]:
-        """Lock or renew what nobody else holds; return the queues that the client holds now."""
+        """Lock or renew every queue that is free or the client's; return those it holds now.
+
+        Raises: LimitReached if the group would hold more than QUEUES_MAX; nothing changes then.
+        """
         locked: list[LockedQueue] = []
-        entries = self._groups.setdefault(group, {})
+        queues = list(queues)
+        entries = self._groups.get(group, {})
+        if len(entries.keys() | set(queues)) > QUEUES_MAX:
+            raise LimitReached("locked queues for each group", QUEUES_MAX)
+        entries = self._groups.setdefault(group, entries)
         for queue in queues:
             entry = entries.get(queue)
-            if entry is None and len(entries) >= QUEUES_MAX:
-                continue
             if entry is None or entry[0] == client_id or _is_expired(entry, now_ms):
                 entries[queue] = (client_id, now_ms)
                 locked.append(queue)

@@ -23,6 +23,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from wakelog.broker.error_answer import LimitReached
 from wakelog.network.handler import Channel
 from wakelog.protocol.bodies import (
     CONSUME_PASSIVELY,
@@ -96,10 +97,13 @@ class Consumers:
         return None if found is None else found.subscriptions.get(topic)
 
     def register(self, client: Client, data: ConsumerData) -> GroupChange | None:
-        """Take over what a heartbeat says of one group; return the change if there was one."""
+        """Register one group of a heartbeat; return the change if there was one.
+
+        Raises: LimitReached if the connection has too many groups.
+        """
         groups = self._groups_of.setdefault(client.channel.id, set())
         if data.group_name not in groups and len(groups) >= GROUPS_PER_CHANNEL_MAX:
-            return None
+            raise LimitReached("groups for each connection", GROUPS_PER_CHANNEL_MAX)
         groups.add(data.group_name)
         group = self._groups.setdefault(data.group_name, ConsumerGroup())
         group.consume_type = str(data.consume_type)
@@ -174,11 +178,15 @@ class Producers:
         self._groups_of: dict[int, set[str]] = {}
 
     def register(self, client: Client, group: str) -> None:
-        """Take over that a connection belongs to a group."""
+        """Register a connection as a member of a group.
+
+        Raises: LimitReached if the connection has too many groups.
+        """
         groups = self._groups_of.setdefault(client.channel.id, set())
-        if group in groups or len(groups) < GROUPS_PER_CHANNEL_MAX:
-            groups.add(group)
-            self._groups.setdefault(group, {})[client.channel.id] = client
+        if group not in groups and len(groups) >= GROUPS_PER_CHANNEL_MAX:
+            raise LimitReached("groups for each connection", GROUPS_PER_CHANNEL_MAX)
+        groups.add(group)
+        self._groups.setdefault(group, {})[client.channel.id] = client
 
     def unregister(self, group: str, channel_id: int) -> None:
         """Take a connection out of a group."""
@@ -233,7 +241,7 @@ def _subscribe(group: ConsumerGroup, wanted: Iterable[SubscriptionData]) -> bool
     for subscription in wanted:
         topics.add(subscription.topic)
         known = group.subscriptions.get(subscription.topic)
-        if known is None or subscription.sub_version > known.sub_version:
+        if known is None or (subscription.sub_version or 0) > (known.sub_version or 0):
             group.subscriptions[subscription.topic] = subscription
         changed = changed or known is None
     for topic in group.subscriptions.keys() - topics:

@@ -10,9 +10,10 @@ from random import Random
 
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.consumer_offsets import ConsumerOffsets
-from wakelog.broker.decision import Instruction, Push
+from wakelog.broker.decision import Appender, Instruction, Push, WriteLine
 from wakelog.broker.delay_level import DelayLevels
 from wakelog.broker.delayed_delivery import DelayedDelivery
+from wakelog.broker.error_answer import LimitReached
 from wakelog.broker.held_requests import HeldRequests
 from wakelog.broker.lock_table import LockTable
 from wakelog.broker.membership import Consumers, GroupChange, Producers
@@ -97,6 +98,11 @@ class BrokerState:
                 oneway=True,
             )
             self.instructions.append(Push(channel_id, notification))
+
+    def log_limit(self, error: LimitReached, code: int) -> None:
+        """Have a line written about a request that a full table refused."""
+        values = {"code": code, "cause": error.remark}
+        self.instructions.append(WriteLine(Appender.PROTECTION, "limit reached", values))
 
     def forget_filters(self, change: GroupChange | None, now_ms: int) -> None:
         """Drop the filters of a group that its last client has left."""

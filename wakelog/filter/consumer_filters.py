@@ -130,15 +130,16 @@ class ConsumerFilters:
         """Return the filters of a group by topic."""
         return {topic: groups[group] for topic, groups in self._by_topic.items() if group in groups}
 
-    def register(self, group: str, subscriptions: Iterable[Wanted], now_ms: int) -> None:
-        """Take over all that a heartbeat says of a group."""
-        topics = set()
+    def register(self, group: str, subscriptions: Iterable[Wanted], now_ms: int) -> bool:
+        """Apply the subscriptions of a heartbeat; return whether every filter had room."""
+        topics, is_full = set(), False
         for wanted in subscriptions:
             topics.add(wanted.topic)
             if not is_tag_type(wanted.expression_type) and wanted.expression:
-                self._register(group, wanted, now_ms)
+                is_full |= not self._register(group, wanted, now_ms)
         if self._count:
             self._kill(group, now_ms, but=topics)
+        return not is_full
 
     def unregister(self, group: str, now_ms: int) -> None:
         """Take over that nobody of a group is left."""
@@ -185,25 +186,26 @@ class ConsumerFilters:
                 assert (kept.topic, kept.group) == (topic, group)
                 assert self.bloom.made(kept.positions)
 
-    def _register(self, group: str, wanted: Wanted, now_ms: int) -> None:
+    def _register(self, group: str, wanted: Wanted, now_ms: int) -> bool:
         kept = self.get(wanted.topic, group)
         if kept is not None:
             if wanted.version < kept.version:
-                return
+                return True
             same = wanted.expression == kept.compiled.text
             if wanted.version == kept.version or (same and wanted.expression_type == TYPE):
                 self.dirty = self.dirty or kept.is_dead or wanted.version > kept.version
                 kept.version = wanted.version
                 if kept.is_dead:
                     kept.dead_ms = 0
-                return
+                return True
             self._remove(wanted.topic, group)
         compiled = _compiled(wanted.expression_type, wanted.expression)
-        if compiled is not None:
-            positions = self.bloom.positions(f"{group}#{wanted.topic}")
-            self._add(
-                ConsumerFilter(wanted.topic, group, compiled, positions, wanted.version, now_ms)
-            )
+        if compiled is None:
+            return True
+        positions = self.bloom.positions(f"{group}#{wanted.topic}")
+        return self._add(
+            ConsumerFilter(wanted.topic, group, compiled, positions, wanted.version, now_ms)
+        )
 
     def _kill(self, group: str, now_ms: int, *, but: Iterable[str]) -> None:
         for topic in self.of_group(group).keys() - set(but):
@@ -227,16 +229,17 @@ class ConsumerFilters:
         )
         self._add(kept)
 
-    def _add(self, kept: ConsumerFilter) -> None:
+    def _add(self, kept: ConsumerFilter) -> bool:
         groups = self._by_topic.get(kept.topic, {})
         if kept.group not in groups:
             if self._count >= FILTERS_MAX:
-                return
+                return False
             self._count += 1
         groups[kept.group] = kept
         self.change_count += 1
         self._by_topic[kept.topic] = groups
         self.dirty = True
+        return True
 
     def _remove(self, topic: str, group: str) -> None:
         groups = self._by_topic[topic]

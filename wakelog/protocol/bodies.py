@@ -111,14 +111,18 @@ class DelayOffsetSerializeWrapper(msgspec.Struct, rename="camel"):
 
 
 class SubscriptionData(msgspec.Struct, rename="camel"):
-    """What a consumer wants of one topic."""
+    """A consumer's subscription to one topic.
+
+    A subscription without a version, as some clients send, is as new as its heartbeat: 4.9.3 takes
+    the time at which it reads the body.
+    """
 
     class_filter_mode: bool = False
     topic: str = ""
     sub_string: str = ""
     tags_set: set[str] = set()
     code_set: set[Int32] = set()
-    sub_version: Int64 = 0
+    sub_version: Int64 | None = None
     expression_type: str = EXPRESSION_TAG
 
 

@@ -5,8 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.broker.harness import NOW_MS, FakeChannel, Harness, sql_subscription, subscription
+from wakelog.broker import membership
 from wakelog.broker.decision import Appender, Persist, RegisterBroker, WriteLine
 from wakelog.broker.processors.clients import CheckClientRequestBody
+from wakelog.filter import consumer_filters
 from wakelog.protocol.bodies import (
     HeartbeatData,
     SubscriptionData,
@@ -14,6 +16,7 @@ from wakelog.protocol.bodies import (
     encode_body,
 )
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand
 
 MakeHarness = Callable[..., Harness]
 NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
@@ -201,3 +204,42 @@ def test_only_tags_are_supported(harness: Harness, body: bytes, code: int) -> No
     assert response.code == code
     if code:
         assert response.remark == "The broker does not support consumer to filter message by SQL92"
+
+
+def limit_lines(harness: Harness) -> list[WriteLine]:
+    lines = [i for i in harness.instructions() if isinstance(i, WriteLine)]
+    return [line for line in lines if line.appender is Appender.PROTECTION]
+
+
+def test_a_heartbeat_above_a_limit_is_refused_and_logged(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership, "GROUPS_PER_CHANNEL_MAX", 1)
+    assert harness.beat("g").code == harness.beat_producer("p").code == ResponseCode.SUCCESS
+    refused = [harness.beat("h"), harness.beat_producer("q")]
+    assert {response.code for response in refused} == {ResponseCode.SYSTEM_ERROR}
+    assert refused[0].remark == "the broker keeps at most 1 groups for each connection"
+    assert [line.values["code"] for line in limit_lines(harness)] == [34, 34]
+
+
+def test_a_heartbeat_with_a_filter_above_the_limit_is_refused_and_logged(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_filters, "FILTERS_MAX", 0)
+    response = harness.beat("g", sql_subscription("a > 1"))
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert len(limit_lines(harness)) == 1
+
+
+def test_a_subscription_without_a_version_is_as_new_as_its_heartbeat(harness: Harness) -> None:
+    for tags in ("A", "B"):
+        beat = subscription("T", tags)
+        beat.sub_version = None
+        assert harness.beat("g", beat).code == ResponseCode.SUCCESS
+        found = harness.broker._state.consumers.subscription("g", "T")
+        assert found is not None
+        assert (found.sub_string, found.sub_version) == (tags, harness.now_ms)
+        harness.now_ms += 1
+    pulled = harness.pull(sysFlag=0, subscription="", subVersion=harness.now_ms - 1)
+    assert isinstance(pulled, RemotingCommand)
+    assert pulled.code != ResponseCode.SUBSCRIPTION_NOT_LATEST

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tests.broker.harness import NOW_MS, Harness, subscription
-from wakelog.broker.decision import RunInPool
+from wakelog.broker import consumer_offsets
+from wakelog.broker.decision import RunInPool, WriteLine
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 
@@ -189,3 +190,25 @@ def test_the_queue_of_a_group_without_an_offset_is_read_in_the_pool(harness: Har
     assert isinstance(outcome, RunInPool)
     response = harness.settle(outcome)
     assert isinstance(response, RemotingCommand) and response.ext_fields == {"offset": "0"}
+
+
+def test_a_commit_above_the_limit_is_refused_and_logged(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_offsets, "QUEUES_MAX", 0)
+    response = commit(harness)
+    assert response.code == ResponseCode.SYSTEM_ERROR
+    assert response.remark == "the broker keeps at most 0 queues with a committed offset"
+    (line,) = harness.instructions()
+    assert isinstance(line, WriteLine) and line.values["code"] == 15
+
+
+def test_a_pull_goes_on_without_its_commit_at_the_limit(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_offsets, "QUEUES_MAX", 0)
+    harness.send("T")
+    harness.instructions()
+    pulled = harness.pull(sysFlag=0x5)
+    assert isinstance(pulled, RemotingCommand) and pulled.code == ResponseCode.SUCCESS
+    assert any(isinstance(i, WriteLine) for i in harness.instructions())

@@ -9,12 +9,13 @@ Source: org.apache.rocketmq.broker.processor.ClientManageProcessor (4.9.3).
 import msgspec
 
 from wakelog.broker.decision import Appender, Outcome, WriteLine
+from wakelog.broker.error_answer import LimitReached
 from wakelog.broker.membership import Client
 from wakelog.broker.names import check_group, is_topic, retry_topic
 from wakelog.broker.processors.pull_filter import check_filters_by
 from wakelog.broker.state import BrokerState
 from wakelog.filter import sql92
-from wakelog.filter.consumer_filters import Wanted
+from wakelog.filter.consumer_filters import FILTERS_MAX, Wanted
 from wakelog.filter.errors import IllegalExpression
 from wakelog.filter.sql92 import compile_filter
 from wakelog.network.request import Request
@@ -45,16 +46,20 @@ def heartbeat(state: BrokerState, request: Request[None]) -> Outcome:
     client = Client(request.channel, data.client_id, command.language, command.version, now_ms)
     for consumer in data.consumer_data_set:
         check_group(consumer.group_name)
+        for subscription in consumer.subscription_data_set:
+            if subscription.sub_version is None:
+                subscription.sub_version = now_ms
         group = state.groups.find(consumer.group_name, now_ms)
         if group is not None:
             _create_retry_topic(state, consumer, group, now_ms)
         change = state.consumers.register(client, consumer)
         state.notify_consumers(change, enabled=_notifies(group))
         wanted = [
-            Wanted(s.topic, s.sub_string, s.expression_type, s.sub_version)
+            Wanted(s.topic, s.sub_string, s.expression_type, s.sub_version or 0)
             for s in consumer.subscription_data_set
         ]
-        state.filters.register(consumer.group_name, wanted, now_ms)
+        if not state.filters.register(consumer.group_name, wanted, now_ms):
+            raise LimitReached("filters by expression", FILTERS_MAX)
     for producer in data.producer_data_set:
         check_group(producer.group_name)
         state.producers.register(client, producer.group_name)

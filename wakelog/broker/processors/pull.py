@@ -28,6 +28,7 @@ from functools import partial
 import msgspec
 
 from wakelog.broker.decision import Outcome, ReadAhead, RunInPool
+from wakelog.broker.error_answer import LimitReached
 from wakelog.broker.held_requests import HeldRequest
 from wakelog.broker.names import FAQ_HINT
 from wakelog.broker.processors.offset_moved import write_offset_moved_event
@@ -35,7 +36,7 @@ from wakelog.broker.processors.pull_filter import PullFilter, find_filter
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import SubscriptionGroupConfig
-from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import answer
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.pull import PullMessageRequestHeader
@@ -158,9 +159,7 @@ def _finish(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> 
             write_offset_moved_event(state, header, result.next_begin_offset, now_ms)
     wants_commit = pull.held is None and header.sys_flag & PULL_COMMIT_OFFSET
     if wants_commit and header.commit_offset is not None and not state.is_slave:
-        state.offsets.commit(
-            header.consumer_group, header.topic, header.queue_id, header.commit_offset
-        )
+        _commit(state, header, header.commit_offset)
     note = _hold(state, pull, result, code, now_ms)
     if note is not None:
         return note
@@ -176,6 +175,14 @@ def _finish(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> 
         "maxOffset": str(result.max_offset),
     }
     return answer(pull.request.command, code, result.status.value, fields, body)
+
+
+def _commit(state: BrokerState, header: PullMessageRequestHeader, offset: int) -> None:
+    """Commit the offset of a pull; at the limit of the table the pull goes on without it."""
+    try:
+        state.offsets.commit(header.consumer_group, header.topic, header.queue_id, offset)
+    except LimitReached as error:
+        state.log_limit(error, RequestCode.PULL_MESSAGE)
 
 
 def _read_ahead(state: BrokerState, result: GetResult) -> None:

@@ -148,7 +148,7 @@ def _from_heartbeat(
         raise RemoteProtocolError(
             ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist{FAQ_HINT}"
         )
-    if subscription.sub_version < header.sub_version:
+    if (subscription.sub_version or 0) < header.sub_version:
         raise RemoteProtocolError(
             ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"
         )
