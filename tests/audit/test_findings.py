@@ -5,7 +5,7 @@ from wakelog.audit.findings import FINDINGS_KEPT_MAX, Finding, Findings, Severit
 
 def test_counts_go_on_where_the_list_ends() -> None:
     findings = Findings()
-    findings.add(Finding(Severity.NOTE, "file", "commitlog/x", "belongs to nobody"))
+    findings.add(Finding(Severity.NOTE, "file", "commitlog/x", "unknown name"))
     assert findings.is_sound
     for i in range(FINDINGS_KEPT_MAX):
         findings.add(Finding(Severity.DAMAGE, "record", "commitlog", "bad", i))

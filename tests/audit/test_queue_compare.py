@@ -41,7 +41,7 @@ def differences(found: list[bytes], expected: list[bytes]) -> list[QueueDifferen
 
 
 class Trimmed(MemoryFileSystem):
-    """Has what is looked at below /found removed by another process as soon as it was."""
+    """Another process removes each file below /found as soon as it was checked."""
 
     def is_file(self, path: str) -> bool:
         was_there = super().is_file(path)
@@ -69,7 +69,7 @@ def test_a_file_that_is_removed_meanwhile_has_no_entries() -> None:
         (
             [A, entry(1000)],
             [A],
-            QueueDifference(1, 1, 1000, "entries of records behind the log's end"),
+            QueueDifference(1, 1, 1000, "entries of records after the log's end"),
         ),
         ([A, B], [A, C], QueueDifference(1, 1, 300, "another entry than the record's")),
         (

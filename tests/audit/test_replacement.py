@@ -54,7 +54,7 @@ def test_no_queue_points_to_units_of_another(store: Path) -> None:
     for done in range(1, len(moves)):
         undo(FS, moves[-1:])
         moves.pop()
-        # Entries without their units are made up for, units without entries are nobody's.
+        # Missing units are made up for; units without entries are of no use.
         assert not (store / "consumequeue_ext").exists() or (store / "consumequeue").exists(), done
         found = [store / folder / "file" for folder in FOLDERS[:2]]
         texts_there = {path.read_text() for path in found if path.exists()}
@@ -96,7 +96,7 @@ class Failing(RealFileSystem):
 @pytest.mark.parametrize("nth", range(1, 7))
 @pytest.mark.parametrize("operation", ["rename", "sync_directory"])
 def test_what_fails_half_way_is_taken_back(store: Path, operation: str, nth: int) -> None:
-    """A start makes queues anew, but not units that are gone alone."""
+    """A start rebuilds queues, but not units that alone are gone."""
     rebuilt = store / "wakelog.rebuild"
     with pytest.raises(StoreFailed, match="Input/output"):
         swap_in(Failing(operation, nth), paths_of(store), paths_of(rebuilt), 5)

@@ -17,7 +17,7 @@ SEGMENT_BYTES = 4096
 
 
 class Retained(RealFileSystem):
-    """Has the first file of a folder removed by another process once it was listed or looked at."""
+    """Another process removes the first file of a folder after it was listed or checked."""
 
     def __init__(self, when: str) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Retained(RealFileSystem):
 
     def is_file(self, path: str) -> bool:
         was_there = super().is_file(path)
-        if self._when == "looked at" and was_there and path.endswith("0" * 17):
+        if self._when == "checked" and was_there and path.endswith("0" * 17):
             self.unlink(path)
         return was_there
 
@@ -66,7 +66,7 @@ def test_a_sound_store(store: Path) -> None:
     assert check(store) == ([], False)
 
 
-@pytest.mark.parametrize("when", ["listed", "looked at"])
+@pytest.mark.parametrize("when", ["listed", "checked"])
 def test_what_a_broker_that_runs_removes_meanwhile_is_no_damage(store: Path, when: str) -> None:
     segment(store, 0)
     segment(store, 1)
@@ -140,7 +140,7 @@ def test_folders_and_files_in_each_others_place(store: Path) -> None:
     found, _ = check(store)
     assert found == [
         ("consumequeue/file", "a file where a folder belongs"),
-        ("consumequeue/T/x", "belongs to nobody"),
+        ("consumequeue/T/x", "unknown name"),
         ("index", "a file where a folder belongs"),
     ]
 
@@ -175,7 +175,7 @@ INDEX_NAME = "20200101000000000"
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({"commitlog/x": b""}, [("commitlog/x", "belongs to nobody")]),
+        ({"commitlog/x": b""}, [("commitlog/x", "unknown name")]),
         (
             {f"commitlog/{0:020d}": bytes(10)},
             [(f"commitlog/{0:020d}", "10 of 4096 bytes; a start of the broker mends it")],
@@ -184,7 +184,7 @@ INDEX_NAME = "20200101000000000"
             {f"commitlog/{0:020d}": bytes(5000)},
             [(f"commitlog/{0:020d}", "5000 bytes, configured are 4096")],
         ),
-        ({"index/x": b""}, [("index/x", "belongs to nobody")]),
+        ({"index/x": b""}, [("index/x", "unknown name")]),
         ({f"index/{INDEX_NAME}": bytes(INDEX_BYTES)}, []),
         (
             {f"index/{INDEX_NAME}": b"short"},

@@ -1,4 +1,4 @@
-"""Stretches give what reading in turn gives, whatever the workers do and looks like a record."""
+"""Stretches equal a read in turn, for any timing of workers and any bytes like a record."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_records_of_a_log_in_order(compiled: Kernels, lanes_count: int) -> N
     worker = LaterWorker()
     ahead = stretches(Log(bytes(log.data)), compiled, worker, lanes_count)
     assert offsets(ahead, 0, log.end) == log.offsets
-    # Each stretch was read once: nothing that looked like a record was none.
+    # Each stretch was read once: there was no false record.
     assert worker.submitted_count == -(-log.end // STRETCH_BYTES)
 
 
@@ -132,10 +132,10 @@ def test_a_body_that_holds_a_record_of_its_place_is_no_record(compiled: Kernels)
     log = LogBytes(SEGMENT_BYTES)
     while log.end < STRETCH_BYTES - 200:
         log.add()
-    # Its body begins behind a head of 88 bytes, in front of the next stretch's nominal begin.
+    # Its body begins after a head of 88 bytes, before the next stretch's nominal begin.
     padding = STRETCH_BYTES - log.end - 88 + 10
     log.add(body=bytes(padding) + record(STRETCH_BYTES + 10, body=b"inner"))
-    # More than columns take in at once: what begins in the body is still ahead, and in front then.
+    # More than columns hold at once: the begin in the body is still ahead of the position.
     for _ in range(600):
         log.add()
     source = Log(bytes(log.data))

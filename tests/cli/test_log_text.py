@@ -1,4 +1,4 @@
-"""How findings and records look."""
+"""The output of findings and records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wakelog.cli.log_text import record_json, record_line, report_json, report_l
 from wakelog.protocol.record import decode_record
 
 LOG = LogReport(0, 1000, 1, 0, 0, (), 0, 0, ())
-NOTE = Finding(Severity.NOTE, "file", "commitlog/x", "belongs to nobody")
+NOTE = Finding(Severity.NOTE, "file", "commitlog/x", "unknown name")
 QUEUE = Finding(Severity.DAMAGE, "queue", "consumequeue/T/0", "no entry", 40, "T", 0, 7, 2)
 
 
@@ -25,7 +25,7 @@ def report(*found: Finding, is_live: bool = False) -> VerifyReport:
 
 def test_rows_are_aligned_and_a_verdict_ends_them() -> None:
     assert report_lines(report(NOTE, QUEUE)) == [
-        "note    file   commitlog/x                                        belongs to nobody",
+        "note    file   commitlog/x                                        unknown name",
         "damage  queue  consumequeue/T/0  queue offset 7, 2 places  at 40  no entry",
         "damaged: 1 place; 1 record in 1000 bytes, 1 queue with 2 entries, 3 keys",
     ]

@@ -38,7 +38,7 @@ from wakelog.storage.queue.entries import PADDING_SIZE
 Array = np.ndarray[Any, Any]
 
 NO_ENTRY: Final = "no entry"
-BEYOND_END: Final = "entries of records behind the log's end"
+BEYOND_END: Final = "entries of records after the log's end"
 
 assert ENTRY_DTYPE.itemsize == ENTRY_BYTES
 

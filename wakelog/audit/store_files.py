@@ -87,7 +87,7 @@ class StoreFiles:
             path = join(directory, name)
             if start is None:
                 self._is_plain(path)
-                self._note(path, "belongs to nobody")
+                self._note(path, "unknown name")
             elif self._is_plain(path) and self._is_file(path):
                 starts.append((start, path))
         for index, (start, path) in enumerate(starts):
@@ -109,7 +109,7 @@ class StoreFiles:
             path = join(directory, name)
             if not is_index_name(name):
                 self._is_plain(path)
-                self._note(path, "belongs to nobody")
+                self._note(path, "unknown name")
             elif self._is_plain(path) and self._is_file(path):
                 size = self._size(path)
                 if size not in (None, file_bytes):
@@ -158,7 +158,7 @@ class StoreFiles:
             if self._fs.is_file(path):
                 self._note(path, "a file where a folder belongs")
             elif not fits(name):
-                self._note(path, "belongs to nobody")
+                self._note(path, "unknown name")
             else:
                 found.append(path)
         return found

@@ -218,7 +218,7 @@ def _log_findings(log: LogReport, watermark: int, *, is_live: bool) -> Iterator[
         reason = f"{watermark - log.end} bytes that were durable hold no record"
         yield Finding(damage, "record", "commitlog", reason, log.end)
     if log.end + log.tail_bytes > max(log.end, watermark) and not is_live:
-        reason = f"{log.tail_bytes} bytes are written behind the last sound record"
+        reason = f"{log.tail_bytes} bytes are written after the last sound record"
         yield Finding(damage, "tail", "commitlog", reason, log.end)
 
 

@@ -67,7 +67,7 @@ def advice(report: VerifyReport) -> list[str]:
     if kinds & MENDED:
         first = "stop the broker, then " if report.is_live else ""
         lines.append(
-            f"next: {first}wakelog log repair; it makes queues and index anew, deletes nothing"
+            f"next: {first}wakelog log repair; it rebuilds queues and index and deletes nothing"
         )
     if kinds & KEPT:
         lines.append("what rotted in the log hides only itself; only a copy of it brings it back")

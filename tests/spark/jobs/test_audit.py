@@ -99,6 +99,15 @@ def test_queues_and_index_are_held_against_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.golden
+def test_a_segment_of_a_wrong_length_is_a_finding(tmp_path: Path) -> None:
+    store, manifest = open_golden("basic", tmp_path)
+    segment = min((store / "commitlog").iterdir())
+    segment.write_bytes(segment.read_bytes()[:-1])
+    [found, *_] = verify_by(LocalRunner(), config_of(manifest, store), None)
+    assert (found.severity, found.kind, found.place) == ("damage", "file", str(segment))
+
+
+@pytest.mark.golden
 def test_rot_that_no_crc_covers_is_found_by_the_sums(tmp_path: Path) -> None:
     store, manifest = open_golden("basic", tmp_path)
     config = config_of(manifest, store)

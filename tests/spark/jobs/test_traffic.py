@@ -1,4 +1,4 @@
-"""What is behind, how late, which keys, what was given up: counted in logs that are known."""
+"""Lag, latency, hot keys and dead letters of known logs."""
 
 from __future__ import annotations
 

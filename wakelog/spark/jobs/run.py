@@ -34,7 +34,7 @@ _RAISED: Final = re.compile(
 """Python's report of an exception, inside of Spark's text."""
 _REMEDIES: Final = {
     "OptionError": "correct that option",
-    "StoreUnreadable": "look at the path of the store",
+    "StoreUnreadable": "check the path of the store",
 }
 """Remedies for the kinds of errors whose text is only a cause."""
 _IN_SENTENCES: Final = frozenset({"ClientError", "NotAcknowledged"})
@@ -107,10 +107,10 @@ def failure_of(error: Exception) -> JobFailed:
     found = _RAISED.findall(str(error))
     if not found:
         first, *_ = str(error).splitlines() or [type(error).__name__]
-        return JobFailed(f"Spark gave up: {first}", "look at its log")
+        return JobFailed(f"Spark gave up: {first}", "check its log")
     module, kind, text = found[-1]
     separator = ". " if kind in _IN_SENTENCES else "; "
     cause, _, remedy = text.partition(separator)
     if not module.startswith(wakelog.__name__):  # not in our words
         cause = f"a task failed with {kind}: {cause}"
-    return JobFailed(cause, remedy or _REMEDIES.get(kind, "look at Spark's log"))
+    return JobFailed(cause, remedy or _REMEDIES.get(kind, "check Spark's log"))
