@@ -133,7 +133,7 @@ def host_empty() -> None:
     """Run a Ray with empty actors until standard input or this process ends."""
     import ray
 
-    from wakelog.actors.ray.options import options_of
+    from wakelog.actors.ray.options import options_at
     from wakelog.actors.ray.private_ray import RayCluster, leave
 
     class Empty:
@@ -147,7 +147,7 @@ def host_empty() -> None:
         cluster.connect()
         make: Any = ray.remote(Empty)
         names = [f"empty-{number}" for number in range(ACTORS_COUNT)]
-        actors = [make.options(name=one, **options_of("Broker")).remote() for one in names]
+        actors = [make.options(name=one, **options_at()).remote() for one in names]
         ray.get([actor.ping.remote() for actor in actors])
         print(READY, flush=True)
         sys.stdin.read()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import ray
 
-from wakelog.actors.ray.private_ray import NAMESPACE
+from wakelog.actors.ray.options import NAMESPACE
 from wakelog.actors.transport.service_plan import memory_directory
 
 

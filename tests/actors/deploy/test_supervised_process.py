@@ -1,4 +1,4 @@
-"""How the death of an actor is noticed and how one that hangs is ended, here and elsewhere."""
+"""An actor that dies is noticed, and one that hangs is killed, on this node and on another."""
 
 import asyncio
 import os
@@ -15,9 +15,9 @@ from tests.actors.handles import FakeHandle
 from wakelog.actors.deploy import supervised_process as module
 from wakelog.actors.deploy.group import BROKER
 from wakelog.actors.deploy.supervised_process import (
+    BROKER_HUNG_SECONDS_MAX,
     HUNG_SECONDS_MAX,
-    SERVICE_HUNG_SECONDS_MAX,
-    Charge,
+    SupervisedProcess,
 )
 
 
@@ -28,7 +28,7 @@ def nameless_node(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Actor:
-    """Answers with one process id after the other; the last again and again."""
+    """Answers with one process id after the other; the last one repeatedly."""
 
     def __init__(self, *answers: int | Exception) -> None:
         self.answers = list(answers)
@@ -42,10 +42,10 @@ class Actor:
         return answer
 
 
-def charge_of(process_id: int, *, node_id: str, actor: Actor | None = None) -> Charge:
-    found = Charge(BROKER, FakeHandle(actor or Actor(process_id)), "broker-a")
+def process_of(process_id: int, *, node_id: str, actor: Actor | None = None) -> SupervisedProcess:
+    found = SupervisedProcess(BROKER, FakeHandle(actor or Actor(process_id)), "broker-a")
     found.node_id = node_id
-    found.answered(process_id)
+    found.note_answer(process_id)
     return found
 
 
@@ -61,7 +61,7 @@ def test_a_process_of_this_node_is_watched_and_killed_by_its_id(
     sleeper: subprocess.Popen[bytes],
 ) -> None:
     async def main() -> None:
-        here = charge_of(sleeper.pid, node_id="")
+        here = process_of(sleeper.pid, node_id="")
         died = asyncio.ensure_future(here.wait_death())
         await asyncio.sleep(0)
         assert not died.done()
@@ -75,33 +75,33 @@ def test_a_process_of_this_node_is_watched_and_killed_by_its_id(
 
 
 def test_what_never_answered_has_no_process_to_kill(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("killed somebody"))
-    unknown = Charge("Reput", None, "broker-a")
+    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("killed a process"))
+    unknown = SupervisedProcess("Reput", None, "broker-a")
     unknown.node_id = ""
     unknown.kill()
-    assert unknown.hung_seconds_max == SERVICE_HUNG_SECONDS_MAX < HUNG_SECONDS_MAX[BROKER]
+    assert unknown.hung_seconds_max == HUNG_SECONDS_MAX < BROKER_HUNG_SECONDS_MAX
 
 
 @pytest.mark.parametrize("last", [2, RayActorError()], ids=["another process", "no process"])
 def test_an_actor_of_another_node_is_asked(
     monkeypatch: pytest.MonkeyPatch, last: int | Exception
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(module, "PING_SECONDS", 0.001)
 
     async def main() -> None:
         actor = Actor(1, 1, last)
-        await charge_of(1, node_id="elsewhere", actor=actor).wait_death()
+        await process_of(1, node_id="elsewhere", actor=actor).wait_death()
         assert actor.asked_count == 3
 
     run(main)
 
 
-def test_nobody_here_is_killed_for_an_actor_of_another_node(
+def test_no_process_here_is_killed_for_an_actor_of_another_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     restarted: list[object] = []
     monkeypatch.setattr(module, "restart_actor", restarted.append)
-    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("killed somebody"))
-    elsewhere = charge_of(os.getpid(), node_id="elsewhere")
+    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("killed a process"))
+    elsewhere = process_of(os.getpid(), node_id="elsewhere")
     elsewhere.kill()
     assert restarted == [elsewhere.handle]

@@ -1,4 +1,4 @@
-"""The Supervisor's order, and what it does with who dies, hangs, or does not start."""
+"""The Supervisor's order, and what it does when an actor dies, hangs, or does not start."""
 
 import asyncio
 import os
@@ -107,7 +107,7 @@ def test_the_name_server_comes_first_and_goes_last(harness: Harness) -> None:
     run(main)
 
 
-def test_a_store_that_was_not_left_in_order_is_told(harness: Harness) -> None:
+def test_a_store_that_was_not_left_in_order_is_reported(harness: Harness) -> None:
     async def main() -> None:
         supervisor = await harness.started()
         harness.actors["Broker"].is_clean = False
@@ -168,7 +168,7 @@ def test_a_broker_that_died_is_started_again_on_its_own_store(harness: Harness) 
     run(main)
 
 
-def test_a_name_server_that_was_started_again_is_told_of_the_brokers(harness: Harness) -> None:
+def test_a_name_server_that_was_started_again_gets_the_brokers_registered(harness: Harness) -> None:
     harness.actors["NameServer"].outcome = {**HERE, "process_id": 1}
 
     async def main() -> None:
@@ -188,7 +188,7 @@ def test_a_name_server_that_was_started_again_is_told_of_the_brokers(harness: Ha
 def test_an_actor_that_does_not_answer_is_killed(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervised_process, "SERVICE_HUNG_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(supervised_process, "HUNG_SECONDS_MAX", 0.01)
     monkeypatch.setattr(module, "PING_SECONDS", 0.0)
     killed: list[int] = []
     monkeypatch.setattr(os, "kill", lambda process_id, _: killed.append(process_id))

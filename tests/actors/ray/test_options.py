@@ -1,25 +1,18 @@
-"""Every actor has its options, every option a reason, and `ray.remote` one place."""
+"""Every actor has the same options, and `ray.remote` is used in one place."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from wakelog.actors.ray.options import COMMON, OVERRIDES, TARGETS, Placement, options_of
+from wakelog.actors.ray.options import TARGETS, Placement, options_at
 from wakelog.actors.services.table import SERVICES, load
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_every_option_has_a_reason() -> None:
-    for options in [COMMON, *OVERRIDES.values()]:
-        assert all(len(option.reason) > 20 for option in options.values())
-    assert set(OVERRIDES) <= set(TARGETS)
-
-
-@pytest.mark.parametrize("kind", TARGETS)
-def test_an_actor_is_never_repeated_and_always_restarted(kind: str) -> None:
-    options = options_of(kind)
+def test_an_actor_is_never_repeated_and_always_restarted() -> None:
+    options = options_at()
     assert options["num_cpus"] == 0 and options["max_restarts"] == -1
     assert options["max_task_retries"] == 0 and options["lifetime"] == "detached"
 
@@ -34,9 +27,9 @@ def test_every_service_is_an_actor() -> None:
 
 
 def test_a_broker_stays_with_its_store() -> None:
-    options = options_of("Broker", Placement(resource="disk-1"))
+    options = options_at(Placement(resource="disk-1"))
     assert options["resources"] == {"disk-1": 0.001}
-    strategy = options_of("Broker", Placement(node_id="ab" * 28))["scheduling_strategy"]
+    strategy = options_at(Placement(node_id="ab" * 28))["scheduling_strategy"]
     assert strategy.node_id == "ab" * 28 and not strategy.soft
 
 

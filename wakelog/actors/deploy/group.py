@@ -1,10 +1,10 @@
 """The actors of a deployment: their names, and what each is constructed with.
 
     Supervisor, NameServer                     one of each
-    <broker>.Broker, <broker>.Reput, ...       for each broker, services of others at the end
+    <broker>.Broker, <broker>.Reput, ...       for each broker; added services come last
 
-A broker's are given to Ray at once, in the order in which it is needed: Ray starts a few processes
-at a time, and who comes first is ready first.
+Ray starts a few processes at a time, in the order in which it gets the actors. So the actors of a
+broker are made in the order in which they are needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DeploymentPlan(msgspec.Struct, frozen=True):
     """All the actors of a deployment, as plain parts: what the Supervisor is started with.
 
     metrics_port: on which the Supervisor serves the metrics of all, 0 for none.
-    placement: where the Supervisor and the name server live, whose addresses the plan tells.
+    placement: where the Supervisor and the name server live.
     """
 
     bind_host: str
@@ -67,12 +67,12 @@ def actors_count(stores: Sequence[StoreConfig], added_count: int = 0) -> int:
 
 
 def service_kinds(plan: ServicePlan) -> dict[str, str]:
-    """Return the kinds of the actors of a broker's services, those of others included, by name."""
+    """Return the kinds of the actors of a broker's services, by name, added services included."""
     return {name: row.actor_name for name, row in services_of(plan).items()}
 
 
 def make_supervisor(plan: DeploymentPlan) -> Any:
-    """Return the Supervisor, which makes the others unless they were made already."""
+    """Return the Supervisor, which makes the actors that are not there yet."""
     return make_actor(SUPERVISOR, SUPERVISOR, plan.to_builtins(), placement=plan.placement)
 
 

@@ -1,7 +1,4 @@
-"""The metrics of a deployment over HTTP: what its `statistics` returns, behind `GET /metrics`.
-
-Hosted by whoever can ask every actor: the Supervisor, or the deployment in one process.
-"""
+"""`GET /metrics` of a deployment: in the Supervisor, or in the process that runs everything."""
 
 from __future__ import annotations
 

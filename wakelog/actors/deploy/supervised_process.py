@@ -1,8 +1,8 @@
-"""Charge: one actor that the Supervisor looks after, on this node or on another.
+"""One actor that the Supervisor watches: its handle, its process, and when it answered last.
 
-Of a process on this node the kernel tells when it has died, at once, and it can be killed however
-it hangs. A process id of another node means nothing here: there Ray is asked, every
-`LOOK_SECONDS`, and Ray has to do the killing.
+For a process of this node the kernel reports its death at once, and a signal ends it however it
+hangs. A process id of another node means nothing here. There the actor is pinged every
+`PING_SECONDS`, and Ray kills it.
 
 Source: none upstream.
 """
@@ -18,27 +18,27 @@ from typing import Any
 
 from ray.exceptions import RayActorError
 
-from wakelog.actors.deploy.group import BROKER, NAME_SERVER
+from wakelog.actors.deploy.group import BROKER
 from wakelog.actors.ray.options import own_node_id, restart_actor
 from wakelog.actors.transport.process_death import wait_death
 
-HUNG_SECONDS_MAX = {BROKER: 60.0, NAME_SERVER: 20.0}
-"""An actor that does not answer for so long is killed. A Broker may be busy with a slow disk."""
+HUNG_SECONDS_MAX = 20.0
+"""An actor that does not answer for so long is killed."""
 
-SERVICE_HUNG_SECONDS_MAX = 20.0
+BROKER_HUNG_SECONDS_MAX = 60.0
+"""A Broker may be busy with a slow disk."""
 
-LOOK_SECONDS = 1.0
-"""How often an actor of another node is asked whether it is still the same process."""
+PING_SECONDS = 1.0
 
 
-class Charge:
-    """One actor: its handle, its process, and when it answered last.
+class SupervisedProcess:
+    """One actor and the process that it runs in.
 
-    node_id: Ray's name for the node that it lives on; a service lives on that of its `broker`.
+    node_id: Ray's name for its node; a service lives on the node of its broker.
     """
 
     def __init__(self, kind: str, handle: Any, broker_name: str | None = None) -> None:
-        """Know nothing of its process yet."""
+        """Know no process yet."""
         self.kind = kind
         self.broker_name = broker_name
         self.handle = handle
@@ -51,15 +51,15 @@ class Charge:
     @property
     def hung_seconds_max(self) -> float:
         """How long it may stay without an answer."""
-        return HUNG_SECONDS_MAX.get(self.kind, SERVICE_HUNG_SECONDS_MAX)
+        return BROKER_HUNG_SECONDS_MAX if self.kind == BROKER else HUNG_SECONDS_MAX
 
     @property
     def is_here(self) -> bool:
         """Whether its process is one of this node."""
         return self.node_id == own_node_id()
 
-    def answered(self, process_id: int) -> None:
-        """Note that it answered, and as which process."""
+    def note_answer(self, process_id: int) -> None:
+        """Remember that it answered, and as which process."""
         self.process_id = process_id
         self.answered_at = time.monotonic()
 
@@ -71,7 +71,7 @@ class Charge:
             await wait_death(process_id, died)
             return
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(PING_SECONDS)
             try:
                 if await self.handle.ping.remote() != process_id:
                     return

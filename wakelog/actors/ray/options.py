@@ -1,4 +1,4 @@
-"""Every Ray option of every actor, with its reason. `ray.remote` stands here and nowhere else.
+"""Every Ray option of the actors, with its reason. `ray.remote` is used here and nowhere else.
 
 Source: none upstream; the shape is Ray Serve's controller_actor_class.
 """
@@ -10,63 +10,30 @@ from typing import Any, Final, NamedTuple
 
 from wakelog.actors.services.table import SERVICES, load
 
+NAMESPACE: Final = "wakelog"
+"""Where a second job finds the actors by name."""
 
-class Option(NamedTuple):
-    """A value and why it is that one."""
-
-    value: Any
-    reason: str
-
-
-COMMON: Final[Mapping[str, Option]] = {
-    "num_cpus": Option(
-        0,
-        "services wait most of the time; with a CPU each they would not be placed on a small"
-        " machine, and on a head that offers none",
-    ),
-    "lifetime": Option(
-        "detached",
-        "a broker outlives the job, and the Supervisor, that started it",
-    ),
-    "namespace": Option("wakelog", "where a second job finds the actors by name"),
-    "get_if_exists": Option(
-        True,
-        "a Supervisor that starts anew finds the actors that live, and makes those that do not",
-    ),
-    "max_restarts": Option(-1, "a service that died is started again, however often"),
-    "max_task_retries": Option(
-        0,
-        "a call that may have been executed is not repeated by Ray, which does not keep the order:"
-        " whoever called knows what was asked for and asks anew",
-    ),
-    "max_concurrency": Option(
-        1_000,
-        "calls are short and take turns on the actor's loop; one that waits, such as a start, must"
-        " not keep others out",
-    ),
-    "enable_task_events": Option(
-        False,
-        "calls come by the thousand a second; recording each of them at the head costs more than"
-        " the call",
-    ),
+OPTIONS: Final[Mapping[str, Any]] = {
+    # Services wait most of the time. With a CPU each they would not fit on a small machine, nor on
+    # a head that offers none.
+    "num_cpus": 0,
+    # A broker outlives the job, and the Supervisor, that started it.
+    "lifetime": "detached",
+    "namespace": NAMESPACE,
+    # A Supervisor that starts again finds the actors that live, and makes those that do not.
+    "get_if_exists": True,
+    # A service that died is started again, however often.
+    "max_restarts": -1,
+    # Ray does not keep the order of calls that it repeats, and an append must never be executed
+    # twice for one request. The caller knows what it asked for, and asks again.
+    "max_task_retries": 0,
+    # Calls are short and take turns on the actor's loop. One that waits, such as a start, must not
+    # block the others.
+    "max_concurrency": 1_000,
+    # Calls come by the thousand a second. Recording each at the head costs more than the call.
+    "enable_task_events": False,
 }
-"""What holds for every actor."""
-
-OVERRIDES: Final[Mapping[str, Mapping[str, Option]]] = {
-    "Broker": {
-        "max_task_retries": Option(
-            0,
-            "the single writer: an append must never be executed twice for one request",
-        ),
-    },
-    "Supervisor": {
-        "max_restarts": Option(
-            -1,
-            "it keeps nothing but what it can ask the others again",
-        ),
-    },
-}
-"""Where an actor differs, or has a reason of its own."""
+"""The options of every actor, each with its reason."""
 
 TARGETS: Final[Mapping[str, str]] = {
     "Supervisor": "wakelog.actors.deploy.supervisor:SupervisorActor",
@@ -94,10 +61,9 @@ _SHARE: Final = 0.001
 """Of the resource, so that one unit of it holds every actor of a broker."""
 
 
-def options_of(kind: str, placement: Placement = ANYWHERE) -> dict[str, Any]:
+def options_at(placement: Placement = ANYWHERE) -> dict[str, Any]:
     """Return the options of an actor, as Ray takes them."""
-    options = {name: option.value for name, option in COMMON.items()}
-    options |= {name: option.value for name, option in OVERRIDES.get(kind, {}).items()}
+    options = dict(OPTIONS)
     if placement.resource is not None:
         options["resources"] = {placement.resource: _SHARE}
     if placement.node_id is not None:
@@ -123,7 +89,7 @@ def make_actor(
     import ray
 
     remote = ray.remote(load(target or TARGETS[kind]))
-    return remote.options(name=name, **options_of(kind, placement)).remote(*arguments)
+    return remote.options(name=name, **options_at(placement)).remote(*arguments)
 
 
 def find_actor(name: str) -> Any | None:
@@ -131,7 +97,7 @@ def find_actor(name: str) -> Any | None:
     import ray
 
     try:
-        return ray.get_actor(name, namespace=COMMON["namespace"].value)
+        return ray.get_actor(name, namespace=NAMESPACE)
     except ValueError:
         return None
 

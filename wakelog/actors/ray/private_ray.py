@@ -42,8 +42,8 @@ from wakelog.actors.ray.head import (
     end_session,
     head_command,
 )
+from wakelog.actors.ray.options import NAMESPACE
 
-NAMESPACE = "wakelog"
 EARLY_DEATH_REPORTS = {
     "RAY_timeout_ms_task_wait_for_death_info": "20",
     "RAY_core_worker_internal_heartbeat_ms": "100",
