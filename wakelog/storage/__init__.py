@@ -1,4 +1,4 @@
-"""Bytes on disk: append, read, recover, verify, delete. The files are those of RocketMQ 4.9.3.
+"""Bytes on disk: append, read, recover, delete. The files are those of RocketMQ 4.9.3.
 
     commitlog/              every message, in the order of arrival     the truth
     consumequeue/T/Q/       20 bytes a message, where it lies          rebuilt from the log
@@ -7,23 +7,19 @@
     checkpoint              three times, advisory
     abort lock              a broker runs; it alone
     config/*.json           topics, groups, offsets: the broker's texts
-    wakelog.store           whose store this is
+    wakelog.store           the broker that owns this store
 
 Read in this order:
 
-    errors.py file_system.py paths.py config.py    the vocabulary, and the only door to the disk
-    mapped_file.py -> mapped_file_queue.py         one fixed-size file; files in sequence
-    append.py queue_offsets.py -> commit_log.py    where a record goes; the single writer
-    commit_log_reader.py                           the same bytes, from any process
-    allocate.py flush.py commit.py transient_pool.py
-                                                   what happens beside the writer
-    record_check.py scan.py -> bulk/ queue/ index/ from records to queues and keys, and back
-    durability/                                     the small files: who owns it, how it was left
-    recovery/ read/    -> message_store.py         a store is opened and served
-    retention/                                     what is deleted, and when
-    sums/                                          what the log held when it was durable
+    errors file_system paths config      the vocabulary, and the only way to the disk
+    log/                                 segments; append, flush, commit, allocate
+    queue/ index/ kernels/               from records to queues and keys; compiled scans
+    durability/                          the small files: what is durable, which broker owns it
+    recovery/ read/                      the log's end after a stop; pulls and queries
+    store_parts -> message_store         a store is opened, closed and served
+    retention/                           what is deleted, and when
 
 Invariants: one process writes the log, one writes queues and index; readers trust watermarks and
 bytes, never a writer's memory. Nothing here starts a thread, sleeps or reads a clock; only
-file_system.py knows the operating system.
+`file_system` knows the operating system.
 """

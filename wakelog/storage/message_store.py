@@ -1,21 +1,21 @@
-"""The store as the Broker process holds it: the single writer of the log, the reader of all else.
+"""The store as the Broker process uses it: the only writer of the log, a reader of the rest.
 
     open     take 4.9.3's lock, commit what a dead broker left in the transient pool, recover,
-             set the abort mark; only then is there a log to write
-    put      place messages; `write_pending` writes what gathered
-    get      read what Reput has dispatched; `set_dispatched` says how far that is
-    close    write and sync what is left, note it in the checkpoint, take the abort mark away
+             make the abort file; then the log can be written
+    put      place messages; `write_pending` writes them
+    get      read what Reput has dispatched, up to `set_dispatched`
+    close    write and sync what is left, record it in the checkpoint, remove the abort file
 
-Consume queues and index are written by the Reput process. This object never writes them once it
-is open, and it learns of them through their files and the one word `dispatched`.
+The Reput process writes consume queues and index. This object never writes them while it is open.
+It reads their files up to the watermark `dispatched`.
 
-Threads: everything that puts belongs to one thread. Everything that reads may be called from any
-thread: each call borrows readers that no other call has.
+Threads: one thread makes all puts. Any thread may read: each call borrows readers that no other
+call has.
 
 Invariants:
 - The lock is held from before the first write until after the last.
 - dispatched <= max_physical_offset, and neither moves down.
-- The abort mark goes only if the log is synced and every record is dispatched.
+- The abort file goes only if the log is synced and every record is dispatched.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore (4.9.3), without its threads, timers and
 replication. 4.9.3 takes the lock after recovery has changed the store.
@@ -54,10 +54,10 @@ _DISK_FULL = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause="the broker's disk
 
 
 class MessageStore:
-    """Put, get and look up messages of one store directory."""
+    """Put, get and query messages of one store directory."""
 
     def __init__(self, parts: StoreParts, readers: StoreReaders) -> None:
-        """Hold what `open` opened."""
+        """Use `open` instead."""
         self.config: StoreConfig = parts.config
         self.recovery: RecoveryReport = parts.report
         self.log: CommitLog = parts.log
@@ -84,15 +84,15 @@ class MessageStore:
     ) -> MessageStore:
         """Take the lock, recover, and return a store that is ready to be written.
 
-        Readers see what Reput had dispatched before; the Broker lets clients in once Reput has
+        Readers see what Reput had dispatched before. The Broker accepts clients once Reput has
         reached `recovery.log_end`.
 
-        physical_memory_bytes: of this machine; what lies further behind than 40 % of it counts
-            as being on disk.
+        physical_memory_bytes: of this machine. Messages further below the log's end than 40 % of
+            it count as being on disk.
 
         Raises:
             StoreLocked: another broker, ours or 4.9.3's, has the store. Nothing was written.
-            DamagedStore: files that cannot be continued without guessing. Nothing was cut.
+            DamagedStore: only a guess could go on with these files. Nothing was cut.
             StoreFull, StoreFailed: the disk refused.
         """
         parts = open_parts(fs, config, now_ms, options or OpenOptions())
@@ -107,10 +107,10 @@ class MessageStore:
     def close(self, *, dispatch_behind_bytes: int) -> bool:
         """Write and sync what is left, release the lock, and return whether the stop was clean.
 
-        dispatch_behind_bytes: how far Reput is behind. Unless it is 0 the abort mark stays, as it
-            does after a failure: the next start then recovers as after a crash.
+        dispatch_behind_bytes: how much of the log Reput has not dispatched. Unless it is 0 the
+            abort file stays, as after a failure, and the next start recovers as after a crash.
 
-        Raises: StoreError, after everything was let go.
+        Raises: StoreError, after everything was closed.
         """
         assert not self._closed
         self._closed = True
@@ -139,7 +139,7 @@ class MessageStore:
     def write_pending(self) -> int:
         """Write what was put since the last call and return the log's end (`appended`).
 
-        Raises: NotWriteable; nothing put since the last call may then be acknowledged.
+        Raises: NotWriteable; then nothing put since the last call may be acknowledged.
         """
         return self.log.write_pending()
 
@@ -153,7 +153,7 @@ class MessageStore:
 
     @property
     def kept_config(self) -> Mapping[str, str]:
-        """Config files that have another name while the store is open, by their own name."""
+        """Config files that have another name while the store is open: own name to present one."""
         return {} if self._parts.guard is None else self._parts.guard.kept
 
     @property
@@ -162,13 +162,13 @@ class MessageStore:
         return self._accepts and self.log.failure is None
 
     def set_disk_full(self, full: bool) -> None:
-        """Refuse or accept puts, as Retention's look at the disk said."""
+        """Refuse or accept puts, by Retention's last measurement of the disk."""
         self._disk_full = full
         self._accepts = self._parts.config.appends and not full and not self._closed
 
     @property
     def transient_pool(self) -> TransientPool | None:
-        """The buffers that take the log's writes before its segments do, None if there are none."""
+        """The buffers that the log writes before its segments, None without them."""
         return self._parts.pool
 
     @property
@@ -178,20 +178,20 @@ class MessageStore:
 
     @property
     def disk_full(self) -> bool:
-        """Whether Retention said so last."""
+        """Whether Retention found the disk full last."""
         return self._disk_full
 
     def set_dispatched(self, physical_offset: int) -> None:
         """Let readers see the entries of messages that end at or below `physical_offset`.
 
-        A lower offset than before changes nothing: entries that were whole once stay so.
+        A lower offset than before changes nothing: complete entries stay complete.
         """
         if physical_offset > self._dispatched:
             self._dispatched = max(self._dispatched, min(physical_offset, self.max_physical_offset))
 
     @property
     def dispatched(self) -> int:
-        """How far readers see."""
+        """How far readers see: the offset of `set_dispatched`."""
         return self._dispatched
 
     @property
@@ -201,7 +201,7 @@ class MessageStore:
 
     @property
     def min_physical_offset(self) -> int:
-        """The log's first byte that is still there."""
+        """The first physical offset of the log."""
         return self.log.min_offset
 
     def get_message(
@@ -221,10 +221,10 @@ class MessageStore:
         match: called with the tags code of an entry, which may be a time or any 64-bit number;
             None lets every entry pass.
         match_record: called with the stored record of an entry that passed; None lets every
-            record pass, and reads none but those that are sent.
+            record pass, and reads only those that are sent.
         match_unit: called with store time and bitmap of an entry's extension unit; None lets every
-            entry pass, and so does an entry without one.
-        blocking: False never waits for the disk; the answer is then None if it would have to.
+            entry pass. An entry without a unit passes.
+        blocking: False never waits for the disk; the result is then None if it would have to.
 
         Raises: IllegalName, StoreFailed.
         """
@@ -247,7 +247,7 @@ class MessageStore:
         return result
 
     def read_ahead(self, physical_offset: int, length_bytes: int) -> None:
-        """Have the disk read a stretch of the log, cut at its segment's end; may wait for it.
+        """Have the disk read a part of the log, cut at its segment's end; may wait for it.
 
         Raises: StoreFailed.
         """
@@ -335,7 +335,7 @@ class MessageStore:
         return 0 if entry is None else entry.physical_offset
 
     def in_memory_at(self, topic: str, queue_id: int, queue_offset: int) -> bool:
-        """Say whether an entry counts as being in memory; one that is not there does (fact 39)."""
+        """Tell whether an entry counts as being in memory; a missing one does (fact 39)."""
         entry = self._entry(topic, queue_id, queue_offset)
         if entry is None:
             return True
@@ -369,9 +369,9 @@ class MessageStore:
         return found
 
     def delete_topic(self, topic: str) -> None:
-        """Forget a topic's queues, whose files the process that writes them removes.
+        """Forget a topic's queues; the process that writes their files removes those.
 
-        Call after the files are gone: should the topic come back, its queues start at 0.
+        Call after the files are gone. If the topic is made again, its queues start at 0.
 
         Raises: IllegalName.
         """
@@ -380,7 +380,7 @@ class MessageStore:
         self._readers.forget()
 
     def forget_before(self, physical_offset: int) -> None:
-        """Let go the segments that retention removed below `physical_offset`."""
+        """Close the segments that retention removed below `physical_offset`."""
         self.log.forget_before(physical_offset)
 
     def statistics(self) -> dict[str, int]:

@@ -8,14 +8,13 @@
     <root>/config/<name>.json  (.bak beside it, .tmp while it is written)
     <root>/wakelog.<...>                               ours; 4.9.3 ignores unknown names in the root
 
-`storePathCommitLog` may name several directories, separated by commas; new segments go round them.
-A topic or group name comes from a socket, a configuration file or a foreign record, so it is
-checked at every path made from it: no file ever leaves the root. What is checked is that a name is
-one component of a path: the retry topic of a group may hold more than topics that clients make.
+`storePathCommitLog` may name several directories, separated by commas; new segments use them in
+turn. A topic name comes from a socket, a configuration file or a foreign record. So every path made
+from one checks it, and no file ever leaves the root. The check is that a name is one component of a
+path: the retry topic of a group may have characters that clients may not use.
 
 Source: org.apache.rocketmq.store.config.StorePathConfigHelper, org.apache.rocketmq.common.UtilAll
-.offset2FileName (4.9.3). 4.9.3 checks names only where a topic is created; we check at the storage
-boundary too.
+.offset2FileName (4.9.3). 4.9.3 checks names only where a topic is created; we check here as well.
 """
 
 from __future__ import annotations
@@ -48,22 +47,22 @@ def offset_name(offset: int) -> str:
 
 
 def parse_offset_name(name: str) -> int | None:
-    """Return the start offset that a file's name states, None for any other name."""
+    """Return the start offset in a file's name, None for any other name."""
     return int(name) if _OFFSET_NAME.fullmatch(name) else None
 
 
 def is_index_name(name: str) -> bool:
-    """Tell whether a file of the index directory is named as an index file is."""
+    """Tell whether a name is that of an index file."""
     return _INDEX_NAME.fullmatch(name) is not None
 
 
 def parse_queue_id(name: str) -> int | None:
-    """Return the queue id that a directory's name states, None for any other name."""
+    """Return the queue id in a directory's name, None for any other name."""
     return int(name) if name.isascii() and name.isdigit() and str(int(name)) == name else None
 
 
 class StorePaths:
-    """The paths of one store. A value: holds names, touches no disk."""
+    """The paths of one store: only names, no disk access."""
 
     def __init__(self, root: str, commit_log: str | None = None) -> None:
         """Name everything below `root`; `commit_log` may be a comma list of directories."""
@@ -107,10 +106,9 @@ class StorePaths:
     def new_file(self, final_path: str, owner: str) -> str:
         """Return where `owner` builds a file before it gets `final_path`.
 
-        It lies outside the data folders: 4.9.3 refuses a store whose folders hold a file of another
-        length. A segment is built beside its own log directory, which may be a disk of its own, and
-        outside the root under a name with that directory's: other stores may have theirs beside it.
-        Each owner has names of its own, so that nobody renames what another is still building.
+        It lies outside the data folders: there 4.9.3 refuses files of another length. A segment is built beside its own log directory, which may be another disk. Outside
+        the root its name contains that directory's, because other stores may build there too. Each
+        owner has its own names, so that none renames what another is still building.
         """
         folder = dirname(final_path)
         if folder in self.commit_log_directories:

@@ -1,12 +1,12 @@
 """Open what a store writes with, in the one safe order, and close it in the other.
 
     open    lock; no link leads out; guard; unfinished files; a dead broker's transient pool;
-            recovery; abort mark; the log
-    close   write; commit; sync; watermark and checkpoint; the log's files; abort mark; guard; lock
+            recovery; abort file; the log
+    close   write; commit; sync; watermark and checkpoint; the log's files; abort file; guard; lock
 
-The lock comes first, so that a broker that comes second has changed nothing, and goes last. The
-abort mark is durable before the log can be written and goes only when all else is durable: whatever
-fails in between leaves it, and the next start recovers.
+The lock comes first and goes last, so that a second broker changes nothing. The abort file is
+durable before the log can be written, and goes only when all else is durable. A failure in between
+leaves it, and the next start recovers.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.load, start, shutdown (4.9.3), which recovers
 first and takes the lock after.
@@ -48,7 +48,7 @@ BROKER_OWNER: Final = "broker"
 """In the names of unfinished segments that the log itself makes."""
 
 CLOCK_AHEAD_MS_MAX: Final = 2 * 366 * 86_400_000
-"""A clock may have been so far ahead when the log's last message was stored, but no further."""
+"""A store time further ahead of the clock than this is damage: a time has no CRC."""
 
 MakeSegmentSource = Callable[[MappedFileQueue], SegmentSource]
 
@@ -56,12 +56,12 @@ MakeSegmentSource = Callable[[MappedFileQueue], SegmentSource]
 class OpenOptions(NamedTuple):
     """How to open a store, beside its configuration.
 
-    pool_directory: where a dead broker's transient pool may be, and where a new one is made if the
-        configuration asks for one; None keeps away from pools.
+    pool_directory: where a dead broker's transient pool may be, and where a configured one is made;
+        None uses no pool.
     segment_source: gives the log its next segments; by default it makes them when it needs them.
-    start_guard: whether a 4.9.3 broker that is started meanwhile is kept from recovering the store.
-    after_lock: called with the lock held and before anything else is written, to end whoever still
-        writes for a broker that died.
+    start_guard: whether a 4.9.3 broker that starts meanwhile is kept from recovering the store.
+    after_lock: called with the lock held, before anything else is written, to end processes that
+        still write for a dead broker.
     """
 
     pool_directory: str | None = None
@@ -111,7 +111,7 @@ def open_parts(
         AbortFile(fs, paths.abort).create()
         unseal_log(fs, config)
         _lower_checkpoint_time(fs, paths, files, report)
-        # What it told is done, and a crash from here on shows in the abort mark.
+        # Recovery acted on it, and from here on the abort file shows a crash.
         FailedSyncMark(fs, paths).clear()
         pool = None
         if config.transient_pool_in_use and options.pool_directory is not None:
@@ -142,12 +142,12 @@ def open_parts(
 
 
 def close_parts(parts: StoreParts, *, last_store_timestamp_ms: int, clean: bool) -> bool:
-    """Make the log durable, let everything go, and return whether the stop left nothing to recover.
+    """Make the log durable, close everything, and return whether there is nothing to recover.
 
     last_store_timestamp_ms: of the log's last message, for the checkpoint.
-    clean: whether the caller knows of nothing that is behind.
+    clean: False if the caller knows of records that are not dispatched.
 
-    Raises: StoreError, after everything was let go; the abort mark is then still there.
+    Raises: StoreError, after everything was closed; then the abort file stays.
     """
     with ExitStack() as last:
         last.callback(parts.lock.release)
@@ -183,10 +183,10 @@ def _commit(parts: StoreParts) -> None:
 def _lower_checkpoint_time(
     fs: FileSystem, paths: StorePaths, files: MappedFileQueue, report: RecoveryReport
 ) -> None:
-    """Let the checkpoint not vouch for entries that are made again: a crash may tear those.
+    """Lower the checkpoint's time to where dispatch begins: a crash may tear what is made there.
 
-    Call when the store is not sealed any more: the seal covers the checkpoint. Reput's first flush
-    lets the time go up again.
+    Call after `unseal_log`, because the seal covers the checkpoint. Reput's first flush raises the
+    time again.
     """
     if report.dispatch_from >= report.log_end:
         return
@@ -199,12 +199,12 @@ def _lower_checkpoint_time(
 
 
 def _plausible_time(store_timestamp_ms: int, now_ms: int) -> int:
-    """Return a time to go on from, 0 for one that no clock can have told: a time has no CRC."""
+    """Return a store time to continue from, 0 for one that no clock can have given."""
     return store_timestamp_ms if store_timestamp_ms <= now_ms + CLOCK_AHEAD_MS_MAX else 0
 
 
 def _note_durable(parts: StoreParts, store_timestamp_ms: int, *, clean: bool) -> None:
-    """Write watermark and checkpoint; sealed, if the abort mark is about to go."""
+    """Write watermark and checkpoint, sealed if the abort file will be removed."""
     fs, paths, end = parts.fs, parts.config.paths, parts.log.appended_offset
     with (
         closing(Watermark(fs, paths.watermark)) as watermark,
@@ -221,10 +221,10 @@ def _note_durable(parts: StoreParts, store_timestamp_ms: int, *, clean: bool) ->
 def _restore_pool(
     fs: FileSystem, config: StoreConfig, directory: str | None, now_ms: int
 ) -> tuple[QuarantinedPiece, ...]:
-    """Commit what a dead broker's transient pool holds; return what had to be kept aside."""
+    """Commit what a dead broker's transient pool holds; return what was quarantined."""
     kept: list[QuarantinedPiece] = []
 
-    def aside(piece: CommitRange) -> None:
+    def quarantine(piece: CommitRange) -> None:
         start = piece.segment_start_offset
         buffer = MappedFile(
             fs,
@@ -240,12 +240,12 @@ def _restore_pool(
             buffer.release()
 
     if directory is not None:
-        restore_buffers(fs, directory, _segment_paths(fs, config), aside)
+        restore_buffers(fs, directory, _segment_paths(fs, config), quarantine)
     return tuple(kept)
 
 
 def _segment_paths(fs: FileSystem, config: StoreConfig) -> Callable[[int], str | None]:
-    """Return where the segment of a start offset is or would be made; None in front of the log."""
+    """Return where the segment of a start offset is or belongs; None below the log's begin."""
     files = commit_log_files(fs, config, read_only=True)
     files.refresh()
 

@@ -215,20 +215,20 @@ class Scrub:
 
         Raises: StoreFailed; then the next step begins a new round.
         """
-        looked = self._round
-        if looked is None:
-            looked = compare_sums(self._fs, self._config)
+        compared = self._round
+        if compared is None:
+            compared = compare_sums(self._fs, self._config)
         self._round = None
         found: list[ChangedBlock] = []
         compared_bytes = 0
-        for item in looked:
+        for item in compared:
             if isinstance(item, ChangedBlock):
                 found.append(item)
                 compared_bytes += item.end - item.begin
             else:
                 compared_bytes += item
             if compared_bytes >= bytes_max:
-                self._round = looked
+                self._round = compared
                 break
         else:
             self.rounds_count += 1

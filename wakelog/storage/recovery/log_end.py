@@ -1,25 +1,25 @@
-"""Find where the log ends: the first place that holds no sound record, if it is a torn tail.
+"""Find where the log ends: at the first place without a sound record, if that is a torn tail.
 
-Recovery reads the log from a segment that is older than anything not yet durable and checks record
-after record, bodies included. A place that is not sound has one of two causes:
+Recovery checks record after record, bodies included, from where `search.py` says. A place without a
+sound record has one of two causes:
 
-- The machine went down before the bytes reached the disk. The log ends here. Whatever follows was
-  not durable either, or is left over from before an earlier end.
-- Bytes that were durable have changed since. The log goes on behind the damage, and to end it here
-  would throw away messages that were acknowledged and synced.
+- A torn tail: the machine went down before the bytes reached the disk. The log ends here. Later
+  bytes were not durable either, or are left from an earlier end.
+- Damage: bytes that were durable have changed since. The log continues after them. Ending it here
+  would lose messages that were acknowledged and synced.
 
-Below the durable watermark it is the second. Elsewhere the first sound record behind the place
-tells: it was durable if its store time lies between that of the last sound record before and the
-checkpoint's time of the log. Damage is then reported and passed over. 4.9.3 always ends the log;
+Below the durable watermark it is damage. Elsewhere the first sound record after the place decides:
+it was durable if its store time lies between that of the last sound record before and the
+checkpoint's time of the log. Damage is reported and skipped. 4.9.3 always ends the log, and
 `cut_at_damage` does the same.
 
 Invariants:
-- The end lies at the watermark or above, unless records of another broker lie below it: within a
-  segment times never go down, but where a log was cut in memory and written over.
-- The end lies at `cut_from` or above: what is below was durable long ago and is never cut.
-- The end lies behind every segment that is missing between others.
-- Without damage the end is the one 4.9.3 finds, but that a record that lacks sectors behind its
-  body ends the log: 4.9.3 looks at the CRC of the body alone.
+- The end is at the watermark or above, unless another broker wrote below it. Store times within a
+  segment decrease only where a log was cut in memory and written over.
+- The end is at `cut_from` or above: what lies below was durable long ago and is never cut.
+- The end is after every segment that is missing between others.
+- Without damage the end is the one that 4.9.3 finds, with one exception: a record that lacks sectors
+  after its body ends the log. 4.9.3 checks the CRC of the body alone.
 
 Source: org.apache.rocketmq.store.CommitLog.recoverNormally, recoverAbnormally (4.9.3).
 """
@@ -45,16 +45,16 @@ from wakelog.storage.log.record_walk import walk_records
 from wakelog.storage.recovery.queues import QueueEnds
 from wakelog.storage.recovery.segments import next_sound_in
 
-# Bytes read at once: large reads from a cold disk are fast, and this much stays in memory once.
+# Bytes of one read: large reads from a cold disk are fast, and there is one such buffer.
 PIECE_BYTES: Final = 8 << 20
 
 _NEVER_MS: Final = 1 << 63
 _EVER_MS: Final = -1 << 63
-_TORN: Final = RecordCheck(CheckKind.BAD, reason="sectors behind the body were never written")
+_TORN: Final = RecordCheck(CheckKind.BAD, reason="sectors after the body were never written")
 
 
 class DamagedStretch(NamedTuple):
-    """Bytes [begin, end) of the log that were durable once and hold no sound record now."""
+    """Bytes [begin, end) of the log that were durable once and have no sound record now."""
 
     begin: int
     end: int
@@ -62,7 +62,7 @@ class DamagedStretch(NamedTuple):
 
 
 class LogEnd(NamedTuple):
-    """Where the log ends, why, and what was met on the way there."""
+    """Where the log ends, why, and the damage before it."""
 
     physical_offset: int
     reason: str
@@ -89,14 +89,14 @@ class LogEndSearch:
     ) -> None:
         """Prepare to read `files`.
 
-        ends: is told every sound record.
+        ends: gets every sound record.
         cut_from: physical offset at which a record or a segment begins; the log does not end below.
         durable_ms: the checkpoint's store time of the log.
         check_body: compare the CRC of bodies at or above `cut_from`.
-        may_be_torn: whether records at or above the watermark may lack sectors; without one, those
-            that are not older than `durable_ms`.
-        watermark: below it everything is known to have been durable.
-        last_ms: the store time of the record in front of where reading begins, 0 if not known.
+        may_be_torn: whether records at or above the watermark may lack sectors; without a watermark,
+            records that are not older than `durable_ms`.
+        watermark: everything below is known to have been durable.
+        last_ms: the store time of the record before the first one checked, 0 if not known.
         """
         self._files = files
         self._ends = ends
@@ -104,7 +104,7 @@ class LogEndSearch:
         self._durable_ms = durable_ms
         self._torn_from_ms = _NEVER_MS
         if may_be_torn and check_body:
-            # A watermark knows better than times, which a clock that was set back makes too low.
+            # The watermark is exact; a clock that was set back makes times too low.
             self._torn_from_ms = _EVER_MS if watermark and not cut_at_damage else durable_ms
         self._check_body = check_body
         self._cut_at_damage = cut_at_damage
@@ -127,11 +127,11 @@ class LogEndSearch:
             file.release()  # a long log has more segments than a process has descriptors
             if stopped_by is None:
                 continue
-            # A blank in front of what was durable in its segment is no end of it.
+            # A blank below the watermark in its own segment is damage: durable records follow.
             is_hidden = position < self._watermark < file.end_offset
             if stopped_by.kind is CheckKind.END_OF_FILE and not is_hidden:
                 if self._files.find(file.end_offset) is None:
-                    # The blank is written anew when the log rolls, as in 4.9.3.
+                    # The blank is written again when the log rolls, as in 4.9.3.
                     reason = "the last segment is full"
                     break
                 position = file.end_offset
@@ -214,13 +214,13 @@ class LogEndSearch:
         return place, check
 
     def _resume_at(self, position: int) -> int | None:
-        """Return where a log that is damaged at `position` goes on; None if it ends there."""
+        """Return where the log continues after `position`; None if it ends there."""
         if self._missing and position < self._missing[-1][0]:
             next_missing = next(begin for begin, _ in self._missing if begin > position)
             found = self._next_sound(position)
             return next_missing if found is None else min(found[0], next_missing)
         if self._watermark and position >= max(self._watermark, self._cut_from):
-            # Whatever the checkpoint says, nothing from here on was known to be durable.
+            # Nothing from here on was known to be durable, whatever the checkpoint says.
             return None
         if position < self._watermark:
             resume = self._resume_below_watermark(position)
@@ -253,7 +253,7 @@ class LogEndSearch:
         return resume
 
     def _next_sound(self, position: int) -> tuple[int, int] | None:
-        """Return place and store time of the first sound record behind `position`."""
+        """Return place and store time of the first sound record after `position`."""
         at = position + 1
         while (file := self._files.find(at)) is not None:
             found = next_sound_in(file, at - file.start_offset, file.size_bytes)

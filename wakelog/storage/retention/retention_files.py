@@ -1,8 +1,8 @@
-"""Look at a store's files for Retention, and remove what it decided.
+"""Read a store's files for Retention, and remove the segments that it chose.
 
-Segments of the log are removed here, by the Retention service itself; the Broker lets go its
-descriptors when it is told. Queue files and index files are removed by the process that writes
-them (`ConsumeQueueWriter.remove_files_before`, `remove_index_files_before`).
+The Retention service removes segments of the log itself; the Broker then closes its descriptors.
+The process that writes queue files and index files removes those
+(`ConsumeQueueWriter.remove_files_before`, `remove_index_files_before`).
 
 Source: org.apache.rocketmq.store.MappedFileQueue.deleteExpiredFile (4.9.3).
 """
@@ -18,7 +18,7 @@ from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.retention.retention import RetentionInput, Segment
 
-# What one cut of a removed segment gives back: about 15 ms of a disk and of its journal.
+# What one cut of a removed segment frees: about 15 ms of a disk and its journal.
 FREED_BYTES_MAX: Final = 64 << 20
 
 
@@ -32,7 +32,7 @@ def read_retention_input(
     dispatched: int,
     leased_from: int | None = None,
 ) -> RetentionInput:
-    """List the segments and ask how full the disks are. Raises: StoreFailed."""
+    """List the segments and read how full the disks are. Raises: StoreFailed."""
     files.refresh()
     return RetentionInput(
         segments=[
@@ -48,7 +48,7 @@ def read_retention_input(
 
 
 def retention_segments(fs: FileSystem, config: StoreConfig) -> MappedFileQueue:
-    """Return the log's segments as Retention holds them: its own, and never written."""
+    """Return the log's segments for Retention, which never writes them."""
     return commit_log_files(fs, config, read_only=True)
 
 
@@ -76,18 +76,18 @@ def _open_to_cut(fs: FileSystem, path: str) -> int | None:
     try:
         return fs.open(path)
     except OSError:
-        return None  # read only, or a link: whoever closes it last frees it
+        return None  # read only, or a link: the last close frees it
 
 
 def _free(fs: FileSystem, fd: int, size_bytes: int) -> None:
-    """Cut a file without a name to nothing, from its end, a piece at a time.
+    """Truncate a file without a name to nothing, from its end, a piece at a time.
 
-    The kernel frees a file when the last descriptor is closed: 0.3 s for 1 GiB in the page cache,
-    and that descriptor may be one of the Broker's loop. A reader that is still in the file finds it
-    short, which it takes for absent. The name's removal is durable before the first cut, so no
-    crash leaves a short segment; a file with another name is somebody's backup and stays whole.
+    The kernel frees a file when the last descriptor is closed. That takes 0.3 s for 1 GiB in the
+    page cache, and the last descriptor may be one of the Broker's loop. A reader finds the file
+    short, which counts as absent. The name's removal is durable before the first cut, so no crash
+    leaves a short segment. A file with another name is a backup and stays whole.
     """
-    with contextlib.suppress(OSError):  # then whoever closes it last frees it
+    with contextlib.suppress(OSError):  # then the last close frees it
         if fs.name_count(fd) > 0:
             return
         for length in range(size_bytes - FREED_BYTES_MAX, 0, -FREED_BYTES_MAX):

@@ -1,7 +1,7 @@
-"""A snapshot: which bytes of which files are the log of one store, from one place to another.
+"""A snapshot: which bytes of which files are the log of one store, from one offset to another.
 
-It is what a broker hands to a reader that reads files by itself, such as Spark: a value of plain
-parts, as a mapping between actors and as JSON in an option. Nothing of the log is in it.
+A broker gives it to a reader that reads files itself, such as Spark. It is a value of plain parts:
+a mapping between actors, JSON in an option. It has nothing of the log's content.
 
     {"version": 1, "broker": "broker-a", "storeId": "...", "root": "/data/store",
      "begin": 0, "end": 4096, "leaseId": "...", "expiresMs": 1767225600000,
@@ -9,9 +9,9 @@ parts, as a mapping between actors and as JSON in an option. Nothing of the log 
                    "begin": 0, "end": 1073741824}]}
 
 Invariants:
-- Every byte of [begin, end) was durable when it was taken, and a record begins at `begin` and at
-  `end`; so the rows in it are the same whenever they are read.
-- Each segment covers [begin, end) of the log by its whole file; they are in order and cover all of
+- Every byte of [begin, end) was durable when it was taken. A record begins at `begin` and at `end`,
+  so a reader gets the same rows at any time.
+- Each segment covers its part of [begin, end) by its whole file. Segments are in order and cover
   the snapshot's range.
 
 Source: none upstream.
@@ -32,11 +32,11 @@ VERSION: Final = 1
 
 
 class SnapshotRefused(ValueError):
-    """A value that is no snapshot: other parts, or parts that do not fit each other."""
+    """A value that is no snapshot: wrong parts, or parts that contradict each other."""
 
 
 class SnapshotSegment(msgspec.Struct, frozen=True):
-    """One file of the log: where it lies, and the physical offsets that it covers."""
+    """One file of the log: its path, and the physical offsets that it covers."""
 
     path: str
     begin: int
@@ -44,7 +44,7 @@ class SnapshotSegment(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, rename="camel"):
-    """See the module."""
+    """One range of one store's log, and the files that hold it."""
 
     version: int
     broker: str
@@ -57,13 +57,13 @@ class Snapshot(msgspec.Struct, frozen=True, rename="camel"):
     segments: tuple[SnapshotSegment, ...]
 
     def to_builtins(self) -> dict[str, Any]:
-        """Return what goes between actors, and into JSON."""
+        """Return plain parts, for another actor or for JSON."""
         parts = dict(msgspec.to_builtins(self))
         return parts | {"segments": list(parts["segments"])}
 
 
 def read_snapshot(value: Mapping[str, Any]) -> Snapshot:
-    """Return the snapshot that plain parts stand for. Raises: SnapshotRefused."""
+    """Build a snapshot from plain parts. Raises: SnapshotRefused."""
     try:
         found = msgspec.convert(value, Snapshot)
     except msgspec.ValidationError as error:
@@ -73,7 +73,7 @@ def read_snapshot(value: Mapping[str, Any]) -> Snapshot:
     if not found.broker or not 0 <= found.begin <= found.end:
         raise SnapshotRefused(f"no range of a log: {found.begin} to {found.end}")
     for segment in found.segments:
-        # The text may come from anywhere: it names files of a log, and no others.
+        # The text may come from anywhere, so it may name only files of a log.
         if not isabs(segment.path) or parse_offset_name(basename(segment.path)) != segment.begin:
             raise SnapshotRefused(f"{segment.path} is no segment that begins at {segment.begin}")
     if not _covers(found):
