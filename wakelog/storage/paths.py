@@ -106,9 +106,10 @@ class StorePaths:
     def new_file(self, final_path: str, owner: str) -> str:
         """Return where `owner` builds a file before it gets `final_path`.
 
-        It lies outside the data folders: there 4.9.3 refuses files of another length. A segment is built beside its own log directory, which may be another disk. Outside
-        the root its name contains that directory's, because other stores may build there too. Each
-        owner has its own names, so that none renames what another is still building.
+        It lies outside the data folders: there 4.9.3 refuses files of another length. A segment is
+        built beside its own log directory, which may be another disk. Outside the root its name
+        contains that directory's, because other stores may build there too. Each owner has its own
+        names, so that none renames what another is still building.
         """
         folder = dirname(final_path)
         if folder in self.commit_log_directories:

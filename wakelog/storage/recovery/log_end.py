@@ -8,9 +8,9 @@ sound record has one of two causes:
 - Damage: bytes that were durable have changed since. The log continues after them. Ending it here
   would lose messages that were acknowledged and synced.
 
-Below the durable watermark it is damage. Elsewhere the first sound record after the place decides:
-it was durable if its store time lies between that of the last sound record before and the
-checkpoint's time of the log. Damage is reported and skipped. 4.9.3 always ends the log, and
+Below the durable watermark it is damage. Elsewhere the first sound record after the place decides.
+It was durable if its store time lies between two others: that of the last sound record before the
+place, and the checkpoint's time of the log. Damage is reported and skipped. 4.9.3 always ends the log, and
 `cut_at_damage` does the same.
 
 Invariants:
@@ -18,8 +18,8 @@ Invariants:
   segment decrease only where a log was cut in memory and written over.
 - The end is at `cut_from` or above: what lies below was durable long ago and is never cut.
 - The end is after every segment that is missing between others.
-- Without damage the end is the one that 4.9.3 finds, with one exception: a record that lacks sectors
-  after its body ends the log. 4.9.3 checks the CRC of the body alone.
+- Without damage the end is the one that 4.9.3 finds, with one exception. A record that lacks
+  sectors after its body ends the log; 4.9.3 checks the CRC of the body alone.
 
 Source: org.apache.rocketmq.store.CommitLog.recoverNormally, recoverAbnormally (4.9.3).
 """
@@ -93,7 +93,7 @@ class LogEndSearch:
         cut_from: physical offset at which a record or a segment begins; the log does not end below.
         durable_ms: the checkpoint's store time of the log.
         check_body: compare the CRC of bodies at or above `cut_from`.
-        may_be_torn: whether records at or above the watermark may lack sectors; without a watermark,
+        may_be_torn: whether records at or above the watermark may lack sectors; without one,
             records that are not older than `durable_ms`.
         watermark: everything below is known to have been durable.
         last_ms: the store time of the record before the first one checked, 0 if not known.
