@@ -10,8 +10,8 @@ sound record has one of two causes:
 
 Below the durable watermark it is damage. Elsewhere the first sound record after the place decides.
 It was durable if its store time lies between two others: that of the last sound record before the
-place, and the checkpoint's time of the log. Damage is reported and skipped. 4.9.3 always ends the log, and
-`cut_at_damage` does the same.
+place, and the checkpoint's time of the log. Damage is reported and skipped. 4.9.3 always ends the
+log, and `cut_at_damage` does the same.
 
 Invariants:
 - The end is at the watermark or above, unless another broker wrote below it. Store times within a
