@@ -47,7 +47,7 @@ REMEDIES = (
         " or put `uv` on PATH",
     ),
     (("No module named pip",), "the environment is incomplete: remove .venv and try again"),
-    (("No space left on device",), "the disk is full: the environment takes about 1 GB"),
+    (("No space left on device",), "the disk is full: the environment takes about 1.6 GB"),
     (
         ("DO NOT MATCH THE HASHES", "Hash mismatch"),
         "a package is not the one that requirements.lock names: look at the index or proxy that"
@@ -173,7 +173,7 @@ def _bring_up_to_date(root: Path, environment: Path) -> None:
             installer.create(wanted["python"])
             stamp = {}
         if any(stamp.get(key) != wanted[key] for key in ("lock", "python")):
-            _say(f"installing what requirements.lock names with {installer.name} (about 1 GB)")
+            _say(f"installing what requirements.lock names with {installer.name} (about 1.6 GB)")
             installer.install("--require-hashes", "-r", str(root / "requirements.lock"))
         installer.install("--no-deps", "--no-build-isolation", "-e", str(root))
         installer.keep_compiled()

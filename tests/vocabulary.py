@@ -61,8 +61,13 @@ class NamedThing(NamedTuple):
     name: str
 
 
+ROCKETMQ_NAMES = {"QUERY_TOPIC_CONSUME_BY_WHO", "WHO_CONSUME_THE_MESSAGE"}
+
+
 def replaced_words(name: str) -> list[str]:
-    """Return the words of a name that stand in `REPLACEMENTS`."""
+    """Return the words of a name that stand in `REPLACEMENTS`, none of one of RocketMQ's."""
+    if name in ROCKETMQ_NAMES:
+        return []
     words = [part.lower() for part in _PARTS.findall(name)]
     pairs = [" ".join(pair) for pair in itertools.pairwise(words)]
     return [word for word in (*words, *pairs) if word in REPLACEMENTS]
