@@ -183,7 +183,7 @@ def damage_after(folder: Path) -> tuple[int, int] | None:
 
 
 def test_damaged_last_records_are_a_tail(tmp_path: Path) -> None:
-    log = log_of(4)
+    log = log_of(4, properties=b"TAGS\x01a")
     assert damage_after(write_segments(tmp_path, log)) is None
     for place in log.offsets[2:]:
         log.damage(place + 4, b"XXXX")
