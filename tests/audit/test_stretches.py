@@ -113,7 +113,7 @@ def test_with_threads(compiled: Kernels) -> None:
         ahead = stretches(Log(bytes(log.data)), compiled, pool)
         assert offsets(ahead, 0, log.end) == log.offsets
         assert offsets(ahead, log.offsets[100], log.end) == log.offsets[100:]
-        ahead.settle()
+        ahead.cancel()
 
 
 @pytest.mark.parametrize("make_worker", [LaterWorker, SlowWorker])
@@ -165,7 +165,7 @@ def test_a_failed_read_is_raised_where_it_is_wanted(compiled: Kernels) -> None:
             begin += scan.next_position
     assert 3 * STRETCH_BYTES < begin <= 5 * STRETCH_BYTES
     source.broken_at = 1 << 62
-    ahead.settle()
+    ahead.cancel()
     assert offsets(ahead, begin, log.end) == [place for place in log.offsets if place >= begin]
 
 
@@ -175,17 +175,17 @@ def test_what_is_on_its_way_is_waited_for_before_the_log_is_closed(compiled: Ker
     ahead = stretches(source, compiled, LaterWorker(), lanes_count=7)
     ahead.fill(0, log.end)
     reads_count = source.reads_count
-    ahead.settle()
+    ahead.cancel()
     assert source.reads_count >= reads_count + 2
     reads_count = source.reads_count
-    ahead.settle()
+    ahead.cancel()
     assert source.reads_count == reads_count
 
 
 def test_nothing_is_there(compiled: Kernels) -> None:
     ahead = stretches(Log(b""), compiled, LaterWorker())
     assert ahead.fill(0, 4096).scan is None
-    ahead.settle()
+    ahead.cancel()
 
 
 def test_a_record_is_found_wherever_what_is_read_at_once_ends() -> None:

@@ -50,7 +50,7 @@ def test_a_torn_write_leaves_the_one_before(fs: MemoryFileSystem, at: int) -> No
     assert CursorFile(fs, "/store", "mine").read() == 1 << 30
 
 
-def test_a_number_that_nobody_can_have_written_is_none(fs: MemoryFileSystem) -> None:
+def test_an_impossible_number_makes_a_slot_invalid(fs: MemoryFileSystem) -> None:
     """Behind the greatest no other could be written."""
     slot = struct.pack(">8sqq", b"wlcursor", (1 << 63) - 1, 5)
     slot += struct.pack(">I4x", zlib.crc32(slot))

@@ -141,7 +141,7 @@ def test_without_units_nothing_is_tried(fs: MemoryFileSystem, kernels: Kernels |
     assert not fs.exists("/store/consumequeue_ext")
 
 
-def test_it_keeps_nobody_waiting() -> None:
+def test_it_delays_no_other_actor() -> None:
     dispatcher = FilterBitmap(lambda: decode_filters(table(g="TRUE")))
     assert dispatcher.recover(77) == dispatcher.truncate(77) == 77
     assert dispatcher.prepare_flush().paths == []

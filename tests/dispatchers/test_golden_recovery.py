@@ -57,7 +57,7 @@ def test_queues_and_keys(name: str, kernels: Kernels | None, tmp_path: Path) -> 
     index.close()
 
 
-def test_units_that_a_crash_has_torn_are_made_anew(kernels: Kernels | None, tmp_path: Path) -> None:
+def test_units_torn_by_a_crash_are_made_again(kernels: Kernels | None, tmp_path: Path) -> None:
     store, manifest = open_golden("filter_ext", tmp_path)
     expected, _ = open_golden("filter_ext", tmp_path / "whole")
     table = stored_filters((store / "config" / "consumerFilter.json").read_text())

@@ -92,7 +92,7 @@ def test_a_first_message_waits_for_no_sync_where_the_file_was_made_ahead(
     assert fs.list_directory("/store") == ["index"]
 
 
-def test_a_file_made_ahead_that_nobody_needed_goes(fs: MemoryFileSystem) -> None:
+def test_an_unused_file_made_ahead_is_removed(fs: MemoryFileSystem) -> None:
     dispatcher = open_index(fs)
     dispatcher.make_ahead()
     assert len(fs.list_directory("/store")) == 1

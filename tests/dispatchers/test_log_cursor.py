@@ -92,7 +92,7 @@ def test_a_batch_that_was_not_passed_comes_again(kernels: Kernels | None) -> Non
     assert run.cursor.position == 0
 
 
-def test_tells_whether_it_has_caught_up(kernels: Kernels | None) -> None:
+def test_a_batch_says_whether_it_is_the_last_one(kernels: Kernels | None) -> None:
     log = log_of()
     run = Run(log, kernels)
     last = False
@@ -177,7 +177,7 @@ def test_a_bad_record_ends_at_the_next_sound_one(name: str, kernels: Kernels | N
     assert statistics.bad_bytes == log.offsets[4] - log.offsets[3]
 
 
-def test_bytes_that_look_like_a_record_elsewhere_do_not_deceive(kernels: Kernels | None) -> None:
+def test_a_record_that_states_another_place_is_no_record(kernels: Kernels | None) -> None:
     log = LogBytes(SEGMENT_BYTES)
     log.add(body=record(7) + record(1 << 40))
     log.add()
@@ -218,11 +218,11 @@ def test_a_record_that_reaches_over_what_is_readable_is_bad(kernels: Kernels | N
     assert "readable" in stretch.reason
 
 
-@pytest.mark.parametrize("look_bytes", [*range(91, 101), 1000])
-def test_it_looks_in_pieces(
-    look_bytes: int, kernels: Kernels | None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("search_bytes", [*range(91, 101), 1000])
+def test_it_searches_in_pieces(
+    search_bytes: int, kernels: Kernels | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_cursor, "RESYNC_BYTES_MAX", look_bytes)
+    monkeypatch.setattr(log_cursor, "RESYNC_BYTES_MAX", search_bytes)
     log = log_of()
     for index in (2, 3, 4, 9):
         log.damage(log.offsets[index] + 4, b"\0")

@@ -211,7 +211,7 @@ def test_retention_keeps_what_was_not_flushed(fs: MemoryFileSystem) -> None:
     assert cursor.retention_floor == log.offsets[9]
 
 
-def test_a_plugin_may_have_flushed_less_than_it_took_in(fs: MemoryFileSystem) -> None:
+def test_a_plugin_may_flush_less_than_it_consumed(fs: MemoryFileSystem) -> None:
     log, listener = log_of(), Listener()
     listener.durable = log.offsets[4]
     cursor = open_cursor(fs, log, listener)
@@ -246,14 +246,14 @@ def test_our_own_is_there_where_it_is_prepare_read() -> None:
     assert "taken" in taken.failure
 
 
-def test_the_lag_grows_while_a_step_hangs_and_nobody_asks_the_plugin(
+def test_the_lag_grows_while_a_step_hangs_without_a_call_of_the_plugin(
     fs: MemoryFileSystem,
 ) -> None:
     log, listener = log_of(), Listener()
     cursor = open_cursor(fs, log, listener)
     seen: list[tuple[int, int]] = []
 
-    def look(_batch: DispatchBatch) -> None:
+    def check(_batch: DispatchBatch) -> None:
         # As from another thread, while this one is in here.
         listener.failing = {"statistics"}
         statistics = cursor.statistics(readable=log.end)
@@ -261,7 +261,7 @@ def test_the_lag_grows_while_a_step_hangs_and_nobody_asks_the_plugin(
         assert statistics.last_error == ""
         listener.failing = set()
 
-    listener.dispatch = look  # type: ignore[method-assign, assignment]
+    listener.dispatch = check  # type: ignore[method-assign, assignment]
     cursor.step(log.offsets[1], EVERYTHING, NOW_MS)
     assert seen == [(0, log.end)]
 
@@ -380,30 +380,30 @@ def test_the_example_counts_each_message_once(fs: MemoryFileSystem, tmp_path: Pa
 
 def test_one_that_hangs_holds_retention_back_for_a_time() -> None:
     hold = RetentionHold()
-    assert hold.look(10, 100, 0)
-    assert hold.look(10, 200, STALLED_MS_MAX - 1)
-    assert not hold.look(10, 300, STALLED_MS_MAX)
+    assert hold.must_keep(10, 100, 0)
+    assert hold.must_keep(10, 200, STALLED_MS_MAX - 1)
+    assert not hold.must_keep(10, 300, STALLED_MS_MAX)
     assert hold.left_behind
 
 
 def test_one_that_has_everything_does_not_hang() -> None:
     hold = RetentionHold()
-    assert hold.look(100, 100, 0)
-    assert hold.look(100, 100, 10 * STALLED_MS_MAX)
+    assert hold.must_keep(100, 100, 0)
+    assert hold.must_keep(100, 100, 10 * STALLED_MS_MAX)
     # The time begins when there is something to take in.
-    assert hold.look(100, 200, 11 * STALLED_MS_MAX - 1)
-    assert not hold.look(100, 200, 11 * STALLED_MS_MAX)
+    assert hold.must_keep(100, 200, 11 * STALLED_MS_MAX - 1)
+    assert not hold.must_keep(100, 200, 11 * STALLED_MS_MAX)
 
 
 def test_one_that_is_far_behind_holds_nothing_back() -> None:
     hold = RetentionHold()
-    assert hold.look(0, HELD_BYTES_MAX, 0)
-    assert not hold.look(0, HELD_BYTES_MAX + 1, 1)
+    assert hold.must_keep(0, HELD_BYTES_MAX, 0)
+    assert not hold.must_keep(0, HELD_BYTES_MAX + 1, 1)
 
 
 def test_one_that_goes_on_holds_again() -> None:
     hold = RetentionHold()
-    hold.look(10, 100, 0)
-    assert not hold.look(10, 100, STALLED_MS_MAX)
-    assert hold.look(11, 100, STALLED_MS_MAX + 1)
+    hold.must_keep(10, 100, 0)
+    assert not hold.must_keep(10, 100, STALLED_MS_MAX)
+    assert hold.must_keep(11, 100, STALLED_MS_MAX + 1)
     assert not hold.left_behind

@@ -79,7 +79,7 @@ def test_nothing_is_read_ahead_behind_damage(log: LogBytes, compiled: Kernels) -
     assert worker.submitted_count == 0
 
 
-def test_another_place_than_the_expected_is_read_anew(log: LogBytes, compiled: Kernels) -> None:
+def test_an_unexpected_place_is_read_again(log: LogBytes, compiled: Kernels) -> None:
     source = Log(log)
     ahead = reader(source, compiled, LaterWorker())
     ahead.fill(0, log.end)
@@ -99,5 +99,5 @@ def test_a_failed_read_is_raised_where_it_is_wanted_and_only_there(
     with pytest.raises(OSError, match="Input/output"):
         ahead.fill(source.broken_at, log.end)
     ahead.fill(0, log.end)
-    ahead.settle()
+    ahead.cancel()
     assert ahead.fill(log.offsets[1], log.end).columns.count > 0

@@ -211,7 +211,7 @@ def test_arrivals(fs: MemoryFileSystem, kernels: Kernels | None) -> None:
     assert reput.step(log.end, EVERYTHING, NOW_MS).arrivals == []
 
 
-def test_a_slave_counts_puts_and_wakes_nobody(
+def test_a_slave_counts_puts_and_has_no_arrivals(
     fs: MemoryFileSystem, kernels: Kernels | None
 ) -> None:
     log = log_of(3)
@@ -312,7 +312,9 @@ def files(fs: MemoryFileSystem) -> list[bytes]:
     return [read_file(fs, f"{d}/{name}") for d in directories for name in fs.list_directory(d)]
 
 
-def test_flush_makes_a_position_durable_and_tells_the_checkpoint(fs: MemoryFileSystem) -> None:
+def test_flush_makes_a_position_durable_and_has_times_for_the_checkpoint(
+    fs: MemoryFileSystem,
+) -> None:
     log = log_of()
     reput = open_reput(fs, log)
     reput.start(log.end, clean_exit=True)
@@ -432,7 +434,7 @@ def queue_files(fs: MemoryFileSystem) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("torn", ["entry", "unit"])
-def test_what_a_kill_has_torn_above_the_word_is_made_anew(
+def test_entries_torn_by_a_kill_above_the_watermark_are_made_again(
     fs: MemoryFileSystem, kernels: Kernels | None, torn: str
 ) -> None:
     log = log_of()

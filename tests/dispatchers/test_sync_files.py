@@ -18,7 +18,7 @@ def test_syncs_each_and_closes_it() -> None:
 
 
 @pytest.mark.parametrize("operation", ["open", "datasync"])
-def test_a_failure_is_told(operation: str) -> None:
+def test_a_failure_raises(operation: str) -> None:
     fs = MemoryFileSystem()
     write_file(fs, "/store/a", b"")
     fs.fail(operation)

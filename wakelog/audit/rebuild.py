@@ -194,7 +194,7 @@ class Rebuild:
 
     def close(self) -> None:
         """Close all files. The worker has to be idle."""
-        self._reput.settle()
+        self._reput.cancel_read_ahead()
         for dispatcher in self._dispatchers:
             dispatcher.close()
         for log in (self._log, *self._lanes):

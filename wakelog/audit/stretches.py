@@ -169,7 +169,7 @@ class Stretches:
         self._send_more(end)
         return filled
 
-    def settle(self) -> None:
+    def cancel(self) -> None:
         """Wait for the stretches in flight and drop them; a later `fill` raises their errors."""
         while self._ahead:
             self._drop()

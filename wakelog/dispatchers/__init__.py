@@ -1,20 +1,20 @@
 """From one record of the commit log to every file derived from it.
 
-Reput (`reput.py`) follows the log and hands what it finds to the built-in dispatchers, in the order
-of this table. The order is also that of a real 4.9.3 broker.
+Reput (`reput.py`) follows the log. It hands records to the built-in dispatchers, in the order of
+this table, which is also that of a real 4.9.3 broker.
 
-    dispatcher      builds          why at this place
-    filter_bitmap   -               the consume queue's extension units take its result
+    dispatcher      builds          why in this place
+    filter_bitmap   -               the consume queue's extension units contain its result
     consume_queue   consumequeue/   consumers wait for it; a message without it is invisible
                     consumequeue_ext/
-    index           index/          nobody waits for it; a query by key may come a moment later
+    index           index/          a query by key may come a moment later
 
-Dispatchers of others (`plugins.py`) come from the entry-point group `wakelog.dispatchers` and run
-apart, each with a cursor of its own: one that raises or hangs holds nobody. So does, where
-`parquetDispatcher` asks for it, `wakelog/spark/side_files`, which writes Parquet files.
+Plug-ins (`plugins.py`) come from the entry-point group `wakelog.dispatchers`. Each has a cursor of
+its own, so that one that raises or hangs delays no other. With `parquetDispatcher`, wakelog's own
+`wakelog/spark/side_files` runs in the same way and writes Parquet files.
 
 Read in this order: `dispatcher`, `reput`, `log_cursor`, `read_ahead`, `filter_bitmap`,
-`consume_queue`, `multi_dispatch`, `index`, `arrivals`, `plugins`, `rebuild`.
+`consume_queue`, `queue_entries`, `multi_dispatch`, `index`, `arrivals`, `plugins`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def core_dispatchers(
 ) -> list[CoreDispatcher]:
     """Return the built-in dispatchers of a store, in order.
 
-    filters: what bitmaps are calculated of (enableCalcFilterBitMap); None for no bitmaps.
+    filters: the filters for bitmaps (enableCalcFilterBitMap); None for no bitmaps.
     """
     dispatchers: list[CoreDispatcher] = []
     if filters is not None and config.enable_consume_queue_extension:

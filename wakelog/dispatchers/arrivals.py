@@ -1,11 +1,11 @@
-"""Who has to hear of a dispatched batch: held pulls of a master, the put statistics of a slave.
+"""What a dispatched batch causes outside: arrivals for held pulls, or a slave's put statistics.
 
 A record that got a queue entry is an arrival in its own queue and in each further one
-(`multi_dispatch.py`), whether or not multi dispatch is enabled, as in 4.9.3. A bulk batch makes one
-arrival a queue: whoever waits there has something to read whatever its tags.
+(`multi_dispatch.py`), even if multi dispatch is disabled, as in 4.9.3. A bulk batch makes one
+arrival for each queue: a held pull has something to read there, whatever its tags.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService#doReput,
-#notifyMessageArrive4MultiQueue (4.9.3), which also tells of messages without a queue entry.
+#notifyMessageArrive4MultiQueue (4.9.3), which also notifies of messages without a queue entry.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _VISIBLE = frozenset({TRANSACTION_NOT, TRANSACTION_COMMIT})
 
 
 class Arrival(NamedTuple):
-    """A queue has grown to `next_queue_offset`; tags_code None: several messages, of any tags."""
+    """A queue has grown to `next_queue_offset`; tags_code is None for several messages."""
 
     topic: str
     queue_id: int
@@ -42,14 +42,14 @@ class Arrival(NamedTuple):
 
 
 class TopicPuts(NamedTuple):
-    """What a slave counts at dispatch, where a master counts at put."""
+    """A slave's counts of a topic, made at dispatch; a master counts at put."""
 
     messages_count: int
     messages_bytes: int
 
 
 def batch_arrivals(batch: DispatchBatch, *, enable_lmq: bool) -> list[Arrival]:
-    """Return the arrivals of a batch, in log order or, of a bulk batch, by queue."""
+    """Return the arrivals of a batch, in log order, or by queue for a bulk batch."""
     if batch.columns is None:
         requests = batch.requests
         arrivals = [_arrival(request) for request in requests if _is_visible(request)]

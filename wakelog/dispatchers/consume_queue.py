@@ -1,15 +1,15 @@
 """Builds the consume queues: one entry for each message that consumers may see.
 
-Which entry goes into which queue says `queue_entries.py`. A record whose topic may not become a
-path, as only a foreign log has it, is counted and left out.
+`queue_entries.py` decides which entry goes into which queue. A record whose topic cannot be part of
+a path is counted and left out. Only a log of another broker has one.
 
 Invariants:
-- After `dispatch` returned every entry of the batch is in its file, so that the readers of
-  another process find it as soon as the watermark says so.
+- After `dispatch` every entry of the batch is in its file. Readers in other processes find it as
+  soon as the watermark covers it.
 - A queue's files are made in one step, outside the data folders first; some are made ahead.
-- The name of a queue's first file is durable after the next flush, not before: a first message
-  waits for no sync, of a file or of three directories. A later file is made when the names before
-  it are durable, and its own is at once: a queue without its first file would look trimmed.
+- The name of a queue's first file is durable after the next flush. So a first message waits for no
+  sync of a file and three directories. A later file is made only when the names before it are
+  durable, and its own name is durable at once: a queue without its first file would look trimmed.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildConsumeQueue (4.9.3).
 """
@@ -25,7 +25,7 @@ from wakelog.dispatchers.queue_entries import EntryPlacement
 from wakelog.dispatchers.sync_files import sync_directories, sync_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.dispatched import read_dispatched
-from wakelog.storage.errors import IllegalName, store_failure
+from wakelog.storage.errors import IllegalName, store_errors
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.allocate import FilesAhead, clean_unfinished, make_segment
 from wakelog.storage.log.mapped_file import OpenFiles
@@ -34,13 +34,13 @@ from wakelog.storage.queue.consume_queue_ext import ConsumeQueueExtWriter
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
 from wakelog.storage.recovery.queues import list_queues
 
-FILE_OWNER: Final = "reput"  # whose unfinished files they are, in the store's root
-# What a topic's first messages need: clients make a new topic with four queues.
+FILE_OWNER: Final = "reput"  # part of the names of unfinished files in the store's root
+# Clients make a new topic with four queues.
 FILES_AHEAD_COUNT: Final = 4
 
 
 class ConsumeQueueDispatcher:
-    """All consume queues of one store, written."""
+    """Writes all consume queues of one store."""
 
     name = "consume_queue"
 
@@ -74,19 +74,19 @@ class ConsumeQueueDispatcher:
         sync_directories(self._fs, part.directories)
 
     def prepare_flush(self) -> FlushPart:
-        """Return what was written since the last flush; nothing waits in memory."""
+        """Return what was written since the last flush; nothing is kept in memory."""
         directories, self._unsynced = list(dict.fromkeys(self._unsynced)), []
         paths = [path for queue in self._queues.values() for path in queue.dirty_paths()]
         return FlushPart(paths, directories)
 
     def make_ahead(self) -> None:
-        """Make the files of queues to come."""
+        """Make files for new queues."""
         self._ahead.make()
 
     def recover(self, max_physical_offset: int) -> int:
         """Open all queues and return the end of the last record that has an entry.
 
-        What a writer before this one has made and not synced is synced by the next flush.
+        The next flush also syncs what an earlier writer made and did not sync.
         """
         self.close()
         clean_unfinished(self._fs, self._config.paths, FILE_OWNER)
@@ -116,24 +116,22 @@ class ConsumeQueueDispatcher:
     def delete_topic(self, topic: str) -> int:
         """Remove the queues of a topic, and return how many there were.
 
-        Their extensions go too, whoever has written them: queues that begin anew under the name
-        must not point into old units. Raises: IllegalName, StoreFailed.
+        Their extensions go too: new queues of that name must not point into old units.
+        Raises: IllegalName, StoreFailed.
         """
         keys = [key for key in self._queues if key[0] == topic]
         for key in keys:
             self._queues.pop(key).delete()
         directory, extensions = self._config.paths.topic_directories(topic)
         self._remove_extensions(extensions)
-        try:
+        with store_errors(directory, "remove"):
             if self._fs.exists(directory) and not self._fs.list_directory(directory):
                 self._fs.remove_directory(directory)
-        except OSError as error:
-            raise store_failure(directory, "remove", error) from error
         return len(keys)
 
     def _remove_extensions(self, directory: str) -> None:
         fs = self._fs
-        try:
+        with store_errors(directory, "remove"):
             if not fs.exists(directory):
                 return
             for queue in fs.list_directory(directory):
@@ -141,11 +139,9 @@ class ConsumeQueueDispatcher:
                     fs.unlink(f"{directory}/{queue}/{name}")
                 fs.remove_directory(f"{directory}/{queue}")
             fs.remove_directory(directory)
-        except OSError as error:
-            raise store_failure(directory, "remove", error) from error
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueueWriter | None:
-        """Return an open queue, None if there is none: for tests and statistics."""
+        """Return an open queue, None if there is none; for tests."""
         return self._queues.get((topic, queue_id))
 
     def statistics(self) -> dict[str, int]:
@@ -169,7 +165,7 @@ class ConsumeQueueDispatcher:
         self._queues.clear()
 
     def open_queue(self, key: QueueKey) -> ConsumeQueueWriter | None:
-        """Return a queue, opened or begun if need be; None, counted, if its name is no path's."""
+        """Return a queue, opened or made if needed; None, counted, if its name cannot be a path."""
         queue = self._queues.get(key)
         if queue is not None:
             return queue
@@ -199,7 +195,7 @@ class ConsumeQueueDispatcher:
             self._config.paths.consume_queue_extension(*key),
             file_bytes=self._config.consume_queue_extension_file_bytes,
             open_files=self._open_files,
-            # 48 MiB a queue by default, of which a million messages take half.
+            # 48 MiB for each queue by default, and a million messages need only half of it.
             make_file=partial(self._make_file, sparse=True),
         )
 

@@ -1,7 +1,7 @@
-"""Where a plug-in dispatcher's position is kept: a small file of ours in the store's root.
+"""The position of a plug-in dispatcher on disk, in a small file in the store's root.
 
-Two slots are written in turn, so that a crash in the middle of one leaves the other. All numbers
-are big endian. The newest slot whose CRC is right counts.
+The file has two slots, written in turn, so that a crash during a write leaves the other one. All
+numbers are big endian. The slot with the highest number and a correct CRC counts.
 
     offset  width  field, of slot 0; slot 1 follows at 32
     0         8    "wlcursor"
@@ -20,7 +20,8 @@ from posixpath import join
 from typing import Final
 
 from wakelog.storage.durability.slot_file import SEQUENCE_MAX
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.errors import store_errors
+from wakelog.storage.file_system import FileSystem, read_file
 
 SLOT_BYTES: Final = 32
 _SLOT: Final = struct.Struct(">8sqq")
@@ -32,7 +33,7 @@ assert _SLOT.size + _CRC.size == SLOT_BYTES
 
 
 def is_dispatcher_name(name: str) -> bool:
-    """Tell whether a dispatcher's name may become part of a file's name."""
+    """Return whether a dispatcher's name can be part of a file name."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -48,15 +49,9 @@ class CursorFile:
         self._number = 0
 
     def read(self) -> int | None:
-        """Return the kept position, None if there is none that can be read. Raises: OSError."""
-        try:
-            fd = self._fs.open(self.path, read_only=True)
-        except FileNotFoundError:
-            return None
-        try:
-            data = self._fs.pread(fd, 2 * SLOT_BYTES, 0).ljust(2 * SLOT_BYTES, b"\0")
-        finally:
-            self._fs.close(fd)
+        """Return the kept position, None without a valid slot. Raises: StoreFailed."""
+        data = read_file(self._fs, self.path, 2 * SLOT_BYTES) or b""
+        data = data.ljust(2 * SLOT_BYTES, b"\0")
         slots = [_read_slot(data[:SLOT_BYTES]), _read_slot(data[SLOT_BYTES:])]
         newest = max((slot for slot in slots if slot is not None), default=None)
         if newest is None:
@@ -65,23 +60,24 @@ class CursorFile:
         return position
 
     def write(self, position: int) -> None:
-        """Keep a position; durable on return. Raises: OSError."""
+        """Keep a position; it is durable on return. Raises: StoreFailed, StoreFull."""
         self._number += 1
         slot = _SLOT.pack(_MAGIC, self._number, position)
-        is_new = not self._fs.exists(self.path)
-        fd = self._fs.open(self.path, create=True)
-        try:
-            self._fs.pwrite(fd, slot + _CRC.pack(zlib.crc32(slot)), self._number % 2 * SLOT_BYTES)
-            self._fs.datasync(fd)
-        finally:
-            self._fs.close(fd)
-        if is_new:
-            self._fs.sync_directory(self._store_root)
+        with store_errors(self.path, "write"):
+            is_new = not self._fs.exists(self.path)
+            fd = self._fs.open(self.path, create=True)
+            try:
+                place = self._number % 2 * SLOT_BYTES
+                self._fs.pwrite(fd, slot + _CRC.pack(zlib.crc32(slot)), place)
+                self._fs.datasync(fd)
+            finally:
+                self._fs.close(fd)
+            if is_new:
+                self._fs.sync_directory(self._store_root)
 
 
 def _read_slot(data: bytes) -> tuple[int, int] | None:
     magic, number, position = _SLOT.unpack_from(data)
     (crc,) = _CRC.unpack_from(data, _SLOT.size)
-    sound = magic == _MAGIC and crc == zlib.crc32(data[: _SLOT.size]) and position >= 0
-    sound = sound and 0 <= number < SEQUENCE_MAX
-    return (number, position) if sound else None
+    is_valid = magic == _MAGIC and crc == zlib.crc32(data[: _SLOT.size]) and position >= 0
+    return (number, position) if is_valid and 0 <= number < SEQUENCE_MAX else None

@@ -1,14 +1,13 @@
-"""What a dispatcher is: something that derives files from the commit log, record by record.
+"""The protocol of a dispatcher, which derives files from the commit log, record by record.
 
-Reput reads the log in steps and hands each step's sound records to every dispatcher as one batch.
+Reput reads the log in steps, and hands the sound records of each step to every dispatcher as one
+batch. The contract is the same for the built-in dispatchers and for plug-ins:
 
-Contract of a dispatcher, the built-in ones and those of others alike:
-- Batches come in log order, without gaps but for bytes that hold no record. After a restart
-  they begin at or below what `recover` returned: a record that was taken in before must change
-  nothing.
-- `dispatch` may keep things in memory; `flush` makes durable what was taken in, or says how much.
-- A batch and what it gives out may not be kept beyond the call: buffers are reused.
-- No method waits, but for the disk, and none is called from two threads at once.
+- Batches come in log order. Only bytes that hold no record are left out. After a restart batches
+  begin at or below what `recover` returned, so that a repeated record must change nothing.
+- `dispatch` may keep data in memory. `flush` makes it durable, or returns how far it is durable.
+- A batch and its parts may not be kept after the call, because buffers are reused.
+- No method waits, except for the disk. No two threads call methods at once.
 
 Source: org.apache.rocketmq.store.CommitLogDispatcher (4.9.3).
 """
@@ -28,10 +27,10 @@ __all__ = ["CoreDispatcher", "DispatchBatch", "DispatchRequest", "Dispatcher", "
 class DispatchBatch:
     """Sound records in log order, all between the physical offsets [begin, end).
 
-    columns: the same records in columns, when the step was a bulk one, else None.
-    bitmaps: for each of `requests` which filters it passes, b"" where nobody filters; None before
-        `filter_bitmap.py` has set it. Of what is taken in, the only part that a dispatcher adds.
-    caught_up: nothing more is readable right now, so what waits in memory should be written.
+    columns: the records in columns, if the step was a bulk one, else None.
+    bitmaps: for each of `requests` which filters it passes, b"" without a filter; None before
+        `filter_bitmap.py` has set it. No other dispatcher changes a batch.
+    caught_up: nothing more is readable now, so that dispatchers should write what they keep.
     """
 
     __slots__ = ("_requests", "begin", "bitmaps", "caught_up", "columns", "end", "now_ms")
@@ -46,7 +45,7 @@ class DispatchBatch:
         columns: Columns | None = None,
         caught_up: bool = True,
     ) -> None:
-        """Take one of the two forms."""
+        """Hold the records as requests or as columns."""
         assert begin <= end and (requests is None) != (columns is None)
         self.begin = begin
         self.end = end
@@ -58,14 +57,14 @@ class DispatchBatch:
 
     @property
     def requests(self) -> list[DispatchRequest]:
-        """The records as values; made when first asked for, if the step was a bulk one."""
+        """The records as values; a bulk step makes them at the first request."""
         if self._requests is None:
             assert self.columns is not None
             self._requests = self.columns.requests()
         return self._requests
 
     def __len__(self) -> int:
-        """Return how many records there are."""
+        """Return the count of records."""
         if self._requests is not None:
             return len(self._requests)
         assert self.columns is not None
@@ -81,30 +80,28 @@ class Dispatcher(Protocol):
         ...
 
     def dispatch(self, batch: DispatchBatch) -> None:
-        """Take records in; those that were taken in before change nothing."""
+        """Consume records; a record that was consumed before changes nothing."""
         ...
 
     def flush(self) -> int | None:
-        """Make what was taken in durable; return up to where, None for all of it.
+        """Make consumed records durable; return up to which offset, None for all of them.
 
-        What lies behind a returned offset is handed over again after a restart, and retention
-        keeps it meanwhile.
+        Records above a returned offset come again after a restart. Retention keeps them until then.
         """
         ...
 
     def recover(self, max_physical_offset: int) -> int:
-        """Open own files, forget records at or past the log's end, say where dispatch goes on.
+        """Open own files, drop records at or above the log's end, and return where to go on.
 
-        Returns: a physical offset at which a record begins or the log ends; 0 for "all of it".
+        Returns: a physical offset at which a record begins or the log ends; 0 for the whole log.
         """
         ...
 
     def truncate(self, physical_offset: int) -> int:
-        """Check own files and forget records at or above `physical_offset`, durably.
+        """Check own files, and durably drop records at or above `physical_offset`.
 
-        Called after `recover` when the log was cut or the exit before was not clean.
-
-        Returns: where dispatch goes on, as `recover` does.
+        Returns: where to go on, as `recover` does. Called after `recover` if the log was cut or the
+        last exit was not clean.
         """
         ...
 
@@ -114,11 +111,11 @@ class Dispatcher(Protocol):
 
 
 class FlushPart(NamedTuple):
-    """What one built-in dispatcher needs synced: files, then the directories with new names.
+    """The files of one built-in dispatcher to sync, and then the directories with new names.
 
-    index_timestamp_ms: the store time up to which the index is whole then, 0 if it is empty; None
-        if it is no index.
-    index_end: where the index ends then.
+    index_timestamp_ms: the store time up to which the index is complete after the sync, 0 if it is
+        empty, None from other dispatchers.
+    index_end: where the index ends after the sync.
     """
 
     paths: list[str]
@@ -135,22 +132,22 @@ class CoreDispatcher(Dispatcher, Protocol):
         ...
 
     def make_ahead(self) -> None:
-        """Make files that new names will soon need: those that are missing are made when needed.
+        """Make files ahead of need; missing ones are made when they are needed.
 
-        For any thread, but not while files are opened anew or closed. Raises: StoreError.
+        Any thread may call it, but not while files are opened or closed. Raises: StoreError.
         """
         ...
 
     def remove_before(self, physical_offset: int) -> int:
-        """Delete files that hold nothing of the log from here on; return how many."""
+        """Delete files that hold nothing of the log from `physical_offset` on; return how many."""
         ...
 
     def delete_topic(self, topic: str) -> int:
-        """Remove what is kept for one topic alone; return how many queues that was."""
+        """Remove the files of one topic; return how many queues it had."""
         ...
 
     def close(self) -> None:
-        """Let go of the files; nothing is made durable by that."""
+        """Close the files, without making anything durable."""
         ...
 
 

@@ -1,15 +1,14 @@
 """Calculates which filters each message passes, for the extension units of its queue.
 
-The filters are the Broker's, and the Broker is another process. It writes what it has to a file,
-by a rename, before anything that is put later may be read (`actors/broker/filter_file.py`). A batch
-was readable before it came here, and the file is looked at after that: so whatever filter was
-registered before a message was stored is in the table, and its bits are in the message's bitmap.
+The Broker has the filters and is another process. It writes them to a file, by a rename, before it
+stores any later message (`actors/broker/filter_file.py`). Reput checks the file after the batch was
+readable. So each message's bitmap covers all filters that were registered before the message.
 
     the file            bitmaps
     is there            of its filters
-    is as it was        of the table that was read from it
-    is not there        none: whoever pulls looks at the properties
-    is no such file     none
+    did not change      of the table that was read from it
+    is not there        none: a pull checks the properties instead
+    is invalid          none
 
 Source: org.apache.rocketmq.broker.filter.CommitLogDispatcherCalcBitMap (4.9.3), which shares the
 memory of the broker.
@@ -29,7 +28,7 @@ from wakelog.storage.file_system import FileSystem
 FilterSource: TypeAlias = Callable[[], FilterTable | None]
 
 VERSION: Final = Struct(">qq")
-"""What the file begins with: the epoch of the Broker, and how often it has written."""
+"""The begin of the file: the epoch of the Broker, and the count of its writes."""
 
 
 class FilterBitmap(FilelessDispatcher):
@@ -38,12 +37,12 @@ class FilterBitmap(FilelessDispatcher):
     name = "filter_bitmap"
 
     def __init__(self, filters: FilterSource) -> None:
-        """Keep where the filters come from, which is asked for each batch."""
+        """Keep the source of filters, which is called for each batch."""
         self._filters = filters
         self._bitmaps_count = 0
 
     def dispatch(self, batch: DispatchBatch) -> None:
-        """Try each message against the filters of its topic. Raises: StoreFailed."""
+        """Apply the filters of its topic to each message. Raises: StoreFailed."""
         filters = self._filters()
         if not filters or not len(batch):
             return
@@ -54,11 +53,11 @@ class FilterBitmap(FilelessDispatcher):
         self._bitmaps_count += sum(map(bool, batch.bitmaps))
 
     def recover(self, max_physical_offset: int) -> int:
-        """Ask for nothing: what is not dispatched to others needs no bitmap."""
+        """Need nothing: only records that others dispatch need bitmaps."""
         return max_physical_offset
 
     def truncate(self, physical_offset: int) -> int:
-        """Ask for nothing."""
+        """Need nothing."""
         return physical_offset
 
     def statistics(self) -> dict[str, int]:

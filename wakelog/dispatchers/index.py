@@ -1,7 +1,7 @@
 """Builds the index: the keys of each message, in files that a query by key searches.
 
-A small batch is written back at once; while Reput catches up, slots stay in memory until it has
-caught up, or until so many keys were put that a kill would cost much time.
+A small batch is written back at once. While Reput catches up, slots stay in memory. They are
+written when it has caught up, or after so many keys that a kill would cost much time.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildIndex (4.9.3).
 """
@@ -15,17 +15,17 @@ from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
 from wakelog.dispatchers.sync_files import sync_directories, sync_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.dispatched import IndexEnd, lower_index_end, read_dispatched
-from wakelog.storage.errors import store_failure
+from wakelog.storage.errors import store_errors, store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_writer import IndexWriter
 
-# About a second of catching up: what a kill makes Reput do again. Each write back of a file of the
-# default size rewrites nearly all of its 20 MB of slots, since keys fall anywhere.
+# About a second of catching up, which Reput does again after a kill. Keys are spread over all
+# slots, so that each write back of a file of the default size rewrites nearly all of their 20 MB.
 WRITE_BACK_KEYS_MAX: Final = 1 << 22
 
 
 class IndexDispatcher:
-    """All index files of one store, written."""
+    """Writes all index files of one store."""
 
     name = "index"
 
@@ -55,7 +55,7 @@ class IndexDispatcher:
             waiting = writer.keys_count - self._written_back_keys_count
             if batch.caught_up or batch.columns is None or waiting >= WRITE_BACK_KEYS_MAX:
                 self._write_back()
-        except OSError as error:
+        except OSError as error:  # not `store_errors`: this runs for each small batch
             raise store_failure(self._directory, "write", error) from error
 
     def flush(self) -> None:
@@ -66,10 +66,8 @@ class IndexDispatcher:
 
     def prepare_flush(self) -> FlushPart:
         """Write back and return what was written since the last flush."""
-        try:
+        with store_errors(self._directory, "write"):
             self._write_back()
-        except OSError as error:
-            raise store_failure(self._directory, "write", error) from error
         writer = self._writer
         return FlushPart(
             writer.dirty_paths(),
@@ -83,17 +81,15 @@ class IndexDispatcher:
         self._writer.make_ahead()
 
     def recover(self, max_physical_offset: int) -> int:
-        """Open the newest file and return where the last record that has keys begins.
+        """Open the newest file and return where its last record begins.
 
-        Or where later records, that have none, are known to end. What a writer before this one has
-        made and not synced is synced by the next flush.
+        The position is higher if the records up to there are known to have no keys. The next flush
+        also syncs what an earlier writer made and did not sync.
         """
         writer = self._writer
         durable = read_dispatched(self._fs, self._dispatched_path)
-        try:
+        with store_errors(self._directory, "open"):
             writer.load()
-        except OSError as error:
-            raise store_failure(self._directory, "open", error) from error
         writer.mark_unsynced(durable.index_end)
         if writer.files_count and writer.end_physical_offset >= max_physical_offset:
             return self.truncate(max_physical_offset)
@@ -102,32 +98,28 @@ class IndexDispatcher:
         return max(writer.end_physical_offset, min(durable.physical_offset, max_physical_offset))
 
     def truncate(self, physical_offset: int) -> int:
-        """Keep the sound entries of records below `physical_offset`, and make the rest of them.
+        """Keep the sound entries of records below `physical_offset`, and drop the rest.
 
-        Where it is known what is durable only that is kept: the rest comes again.
+        If the durable end is known, only entries below it are kept: the rest is dispatched again.
         """
         durable = read_dispatched(self._fs, self._dispatched_path)
         end = min(physical_offset, durable.physical_offset)
-        try:
+        with store_errors(self._directory, "repair"):
             if durable.index_end != IndexEnd() and self._writer.cut(
-                durable.index_end, end, self._store_time, self._lower
+                durable.index_end, end, self._store_time, self._lower_index_end
             ):
-                # Records without keys leave no trace in the index, and need not come again.
+                # Records without keys leave no trace in the index, and need no second dispatch.
                 return end
             self._writer.repair(physical_offset, self._store_time)
-        except OSError as error:
-            raise store_failure(self._directory, "repair", error) from error
         return self._writer.end_physical_offset
 
     def remove_before(self, physical_offset: int) -> int:
         """Delete files that end below the log's begin, never the newest."""
-        try:
+        with store_errors(self._directory, "remove"):
             return self._writer.remove_before(physical_offset)
-        except OSError as error:
-            raise store_failure(self._directory, "remove", error) from error
 
     def delete_topic(self, topic: str) -> int:
-        """Keep everything: the keys of a topic lie among those of others."""
+        """Keep everything: index files mix the keys of all topics."""
         return 0
 
     def statistics(self) -> dict[str, int]:
@@ -139,11 +131,11 @@ class IndexDispatcher:
         }
 
     def close(self) -> None:
-        """Close the open file; what was not written back is made again from the log."""
+        """Close the open file; Reput makes again from the log what was not written back."""
         self._writer.close()
         self._writer.remove_ahead()
 
-    def _lower(self, index_end: IndexEnd) -> None:
+    def _lower_index_end(self, index_end: IndexEnd) -> None:
         lower_index_end(self._fs, self._dispatched_path, index_end)
 
     def _write_back(self) -> None:

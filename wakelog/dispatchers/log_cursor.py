@@ -1,23 +1,23 @@
-"""A place in the log that moves over sound records, and what it does about everything else.
+"""A position in the log that moves over sound records, and the rules for everything else.
 
-Reput has one for the built-in dispatchers, and each plug-in one of its own. `read` returns the next
-batch of sound records; `passed` then moves the cursor behind it. In between nothing has moved, so
-that a batch which could not be dispatched is read again.
+Reput has one for the built-in dispatchers, and each plug-in has its own. `read` returns the next
+batch of sound records, and `passed` moves the cursor after it. A batch that could not be dispatched
+is read again, because nothing has moved in between.
 
     at the cursor        what happens
-    below the log        it moves up to the log's first byte, counted
+    below the log        the cursor moves up to the log's first byte, counted
     a sound record       it is part of the batch
     the end of a file    the cursor goes on at the next segment
     a size mismatch      the record is passed over, if a record follows where its size points to
-    anything else        the next sound record of the segment is looked for; counted and listed
+    anything else        the next sound record of the segment is searched; counted and listed
 
-`skip_segment` (`compat.skip_segment`) is 4.9.3's way with the last two: a size is believed, and
-anything else hides the rest of the segment, as far as it is readable, from consumers for good.
+`skip_segment` (`compat.skip_segment`) replaces the last two rules with 4.9.3's. A size is believed
+without a check. Anything else hides the readable rest of the segment from consumers for good.
 
 Invariants:
-- The cursor never passes the limit it was given, and stands at a record, a segment's begin or
-  the limit; while it looks for a record, at the next byte to look at.
-- One `read` looks at a bounded number of bytes.
+- The cursor never passes the limit of `read`. It stands at a record, a segment's begin or the
+  limit; during a search it stands at the next byte to search.
+- One `read` searches a bounded number of bytes.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService#doReput (4.9.3).
 """
@@ -29,45 +29,37 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from wakelog.dispatchers.dispatcher import DispatchBatch
-from wakelog.dispatchers.read_ahead import Ahead, ReadAhead, Worker
+from wakelog.dispatchers.read_ahead import Ahead, ReadAhead, SpanReader, Worker
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.record_check import CheckKind, RecordCheck
 from wakelog.storage.log.record_walk import check_at, next_sound
 from wakelog.storage.log.scan import ScanSpan, scan_plain
 
-# From so many readable bytes on the compiled scan is used, if it is there: with some 16 records of
-# 1 KiB both take the same time.
+# The compiled scan is used from this many readable bytes on. With 16 records of 1 KiB both scans
+# take the same time.
 BULK_BYTES_MIN: Final = 16 << 10
-# It is asked for when so much is readable at once, or was read since the start: then a second for
-# numba, and its memory, are well spent. An idle broker never loads it.
+# It is loaded when this much is readable at once, or was read since the start. Then a second for
+# numba, and its memory, are worth it. An idle broker never loads it.
 BULK_WANTED_BYTES: Final = 64 << 10
 BULK_WANTED_TOTAL_BYTES: Final = 64 << 20
-# One plain scan: some hundred records, about a millisecond.
+# For one plain scan: some hundred records, about a millisecond.
 PLAIN_BYTES_MAX: Final = 256 << 10
-# One look for a sound record.
+# For one step of the search for a sound record.
 RESYNC_BYTES_MAX: Final = 512 << 10
 BAD_STRETCHES_KEPT_MAX: Final = 100
 
 
-class LogReader(Protocol):
-    """What a cursor needs of `storage.commit_log_reader.CommitLogReader`."""
+class LogReader(SpanReader, Protocol):
+    """The part of `CommitLogReader` that a cursor needs."""
 
     @property
     def min_offset(self) -> int:
         """The first offset of the first segment seen so far."""
         ...
 
-    def segment_end(self, physical_offset: int) -> int:
-        """Return the offset behind the segment that `physical_offset` falls into."""
-        ...
-
     def read_span(self, physical_offset: int, length_max: int) -> bytes:
         """Return up to `length_max` bytes, cut at the segment's end; empty if there are none."""
-        ...
-
-    def read_span_into(self, buffer: bytearray | memoryview, physical_offset: int) -> int:
-        """Fill `buffer`, cut at the segment's end; return the count."""
         ...
 
     def skip_zeros(self, physical_offset: int) -> int:
@@ -75,12 +67,12 @@ class LogReader(Protocol):
         ...
 
     def refresh(self) -> bool:
-        """Look at the directories again; True if segments came or went."""
+        """Read the directories again; return whether segments came or went."""
         ...
 
 
 class BadStretch(NamedTuple):
-    """Bytes [begin, end) of the log that were passed over, and what was wrong at `begin`."""
+    """Bytes [begin, end) of the log that were passed over, and the reason at `begin`."""
 
     begin: int
     end: int
@@ -88,7 +80,7 @@ class BadStretch(NamedTuple):
 
 
 class CursorStatistics(NamedTuple):
-    """Frozen counters of one cursor; `bad_stretches` are the last of those counted."""
+    """Frozen counters of one cursor; `bad_stretches` are the last ones."""
 
     position: int
     records_count: int
@@ -115,10 +107,11 @@ class LogCursor:
         worker: Worker | None = None,
         ahead: Callable[[Kernels], Ahead] | None = None,
     ) -> None:
-        """Stand at 0. `kernels` is `KernelLoader.kernels`, `delays_ms` of `StoreConfig`.
+        """Stand at 0. `kernels` is `KernelLoader.kernels`.
 
+        delays_ms: `StoreConfig.delays_ms`.
         worker: reads and scans the next stretch while one is dispatched; see `read_ahead.py`.
-        ahead: makes what is read through instead of that.
+        ahead: makes the `Ahead` for compiled scans, instead of a `ReadAhead`.
         """
         self.position = 0
         self._log = log
@@ -141,12 +134,12 @@ class LogCursor:
         self._bad_bytes = 0
 
     def move_to(self, position: int, log_end: int) -> None:
-        """Stand at `position`, or at the log's begin if that is above it, counted.
+        """Move to `position`, or to the log's begin if that is higher, counted.
 
-        Where no record stands at `position`, the cursor goes back to the segment's begin: a
-        position that was kept while another broker cut and continued the log may lie inside one.
+        If no record begins at `position`, the cursor moves back to the segment's begin. Another
+        broker may have cut and continued the log, so that the position lies inside a record.
         """
-        self.settle()
+        self.cancel_read_ahead()
         self.position = position
         self._bad = None
         self._log.refresh()
@@ -160,8 +153,8 @@ class LogCursor:
     def read(self, limit: int, now_ms: int) -> DispatchBatch | None:
         """Return the next sound records below `limit`, None if there are none.
 
-        Passes over whatever is no sound record. The cursor does not move behind the batch before
-        `passed`. An empty batch means: something was passed over, read again.
+        The cursor passes over anything else at once, but moves after the batch only in `passed`. An
+        empty batch means that something was passed over: read again.
         """
         self._move_up()
         if self.position >= limit:
@@ -177,7 +170,7 @@ class LogCursor:
         return self._read_plain(PLAIN_BYTES_MAX, end, segment_end, limit, now_ms)
 
     def passed(self, batch: DispatchBatch) -> None:
-        """Move behind a batch that every dispatcher has taken in."""
+        """Move after a batch that every dispatcher has consumed."""
         assert batch.begin == self.position <= batch.end
         self.position = batch.end
         self._records_count += len(batch)
@@ -187,7 +180,7 @@ class LogCursor:
 
     @property
     def last_bad_stretch(self) -> BadStretch | None:
-        """What was passed over last."""
+        """The last stretch that was passed over."""
         return self._bad_stretches[-1] if self._bad_stretches else None
 
     def statistics(self) -> CursorStatistics:
@@ -213,10 +206,10 @@ class LogCursor:
             self.position = begin
             self._bad = None
 
-    def settle(self) -> None:
-        """Wait for what is read ahead, if anything is: then the log's reader is free."""
+    def cancel_read_ahead(self) -> None:
+        """Wait for the stretch that is read ahead, and drop it, to free the log's reader."""
         if self._ahead is not None:
-            self._ahead.settle()
+            self._ahead.cancel()
 
     def _ready_columns(self, readable_bytes: int) -> Ahead | None:
         wanted = (
@@ -269,7 +262,7 @@ class LogCursor:
         return self._pass_over(check, end, segment_end, limit, now_ms)
 
     def _nothing_there(self, now_ms: int) -> DispatchBatch | None:
-        # The segment was removed since the cursor came here, or is not there yet.
+        # The segment was removed meanwhile, or does not exist yet.
         self._log.refresh()
         if self.position < self._log.min_offset:
             self._move_up()
@@ -282,17 +275,19 @@ class LogCursor:
     def _pass_over(
         self, check: RecordCheck, end: int, segment_end: int, limit: int, now_ms: int
     ) -> DispatchBatch | None:
-        """Do what the module's table says about something that is no sound record."""
+        """Apply the module's table to anything that is no sound record."""
         if check.kind is CheckKind.END_OF_FILE:
             if segment_end > limit:
-                return None  # the log goes on behind the blank, but not as far as may be read
+                return None  # the log goes on after the blank, above the limit
             self.position = segment_end
             return self._no_record(now_ms)
         if check.kind is CheckKind.SIZE_MISMATCH:
             self._size_mismatches_count += 1
-            behind = self.position + check.size_bytes
-            if behind <= end and (self._skip_segment or self._record_at(behind, end, segment_end)):
-                self.position = behind
+            next_position = self.position + check.size_bytes
+            if next_position <= end and (
+                self._skip_segment or self._record_at(next_position, end, segment_end)
+            ):
+                self.position = next_position
                 return self._no_record(now_ms)
         reason = check.reason
         if check.kind is CheckKind.INCOMPLETE:

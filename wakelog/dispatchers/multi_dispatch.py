@@ -1,12 +1,12 @@
-"""Which further queues a message goes to: light message queues and any others it names.
+"""Which further queues a message goes to: light message queues, and any others that it names.
 
-With `enableMultiDispatch` the broker notes in INNER_MULTI_QUEUE_OFFSET, when it appends, which
-offset the message gets in each queue of INNER_MULTI_DISPATCH, in the same order. A message whose
-two lists do not fit together goes to its own queue only.
+With `enableMultiDispatch` the broker writes two lists into a message when it appends it. One is
+INNER_MULTI_DISPATCH with names of queues. The other is INNER_MULTI_QUEUE_OFFSET with the message's
+offset in each of them. A message whose lists differ in length goes only to its own queue.
 
 Source: org.apache.rocketmq.store.ConsumeQueue#multiDispatchLmqQueue,
 DefaultMessageStore#checkMultiDispatchQueue, ReputMessageService#notifyMessageArrive4MultiQueue
-(4.9.3). There a queue offset that is no number stops the dispatch of everything for good.
+(4.9.3). There a queue offset that is no number stops the dispatch of all messages for good.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
-"""Dispatchers of others: found by entry point, each with its own place in the log.
+"""Plug-in dispatchers, found by entry point, each with its own position in the log.
 
-A package offers one in the entry-point group `wakelog.dispatchers`: a callable that takes the
-StoreConfig and returns a Dispatcher (`examples/dispatcher_plugin.py`). Each gets a `PluginCursor`,
-which the shell runs in a thread or an actor of its own, and only there a line of the plug-in is
-executed, its import included: one that raises is tried again, later and later, and given up after
-some attempts; one that hangs hangs alone. The built-in dispatchers and the word `dispatched` know
-nothing of either. The Parquet dispatcher of this package runs in the same way, where it is wanted.
+A package offers one in the entry-point group `wakelog.dispatchers`: a callable that gets the
+StoreConfig and returns a Dispatcher (`examples/dispatcher_plugin.py`). Each has a `PluginCursor`,
+and the shell gives each cursor a thread or an actor. Only there the plug-in's code runs, its import
+included. A plug-in that raises is tried again with growing pauses, and given up after some
+attempts. A plug-in that hangs delays no other. The built-in dispatchers and the watermark
+`dispatched` do not depend on plug-ins. wakelog's own Parquet dispatcher runs in the same way, if it
+is enabled.
 
 Invariants:
-- A batch is passed only after the plug-in has taken it in; what it saw twice, it must ignore.
-- The kept position never covers what the plug-in has not flushed.
-- Retention keeps what a plug-in still needs, until that is given up or left behind: one that
-  hangs, or that is far too slow, must not fill the disk. It goes on with what is left of the log.
+- A batch is passed only after the plug-in has consumed it. It must ignore records that come twice.
+- The kept position never covers records that the plug-in has not flushed.
+- Retention keeps what a plug-in still needs, but not for ever: a plug-in that hangs or is far too
+  slow must not fill the disk. It goes on with what is left of the log.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ from wakelog.storage.kernels.kernels import Kernels
 ENTRY_POINT_GROUP: Final = "wakelog.dispatchers"
 CORE_NAMES: Final = frozenset({"bitmap_filter", "consume_queue", "index", "parquet"})
 
-# Named and not imported: it lies above this layer, and Spark's libraries are in an extra.
+# Not imported: it lies above this layer, and Spark's libraries are in an extra.
 _PARQUET: Final = EntryPoint(
     "parquet", "wakelog.spark.side_files.dispatcher:make_dispatcher", ENTRY_POINT_GROUP
 )
 
-# From 100 ms doubled up to 60 s: 16 attempts take some eight minutes, long enough for a database
-# to be started again, and short enough for a full disk to be noticed.
+# Pauses double from 100 ms to 60 s, so that 16 attempts take some eight minutes. A database can
+# restart in that time, and a full disk is still noticed soon.
 ATTEMPTS_MAX: Final = 16
 RETRY_MS_MIN: Final = 100
 RETRY_MS_MAX: Final = 60_000
 ERROR_CHARACTERS_MAX: Final = 500
 
-# How long, and for how much of the log, a plug-in may hold retention back. An hour is some times
-# what all attempts take; 64 segments are less than a busy day, and more than any pause.
+# How long, and for how much of the log, a plug-in may hold retention back. An hour is several times
+# as long as all attempts. 64 segments are less than a busy day, and more than any pause.
 STALLED_MS_MAX: Final = 3_600_000
 HELD_BYTES_MAX: Final = 64 << 30
 
@@ -53,7 +54,7 @@ MakeDispatcher = Callable[[StoreConfig], Dispatcher]
 
 
 class Plugin(NamedTuple):
-    """A dispatcher that was found and how it is made, or why it cannot be used."""
+    """A dispatcher that was found, and how to make it or why it cannot be used."""
 
     name: str
     make: MakeDispatcher | None
@@ -76,9 +77,9 @@ class PluginStatistics(NamedTuple):
 
 
 def find_plugins(found: Iterable[EntryPoint] | None = None) -> list[Plugin]:
-    """Return what installed packages offer; nothing of it is imported here.
+    """Return what installed packages offer, without importing it.
 
-    found: instead of the entry points of the installed packages.
+    found: replaces the entry points of the installed packages.
     """
     points = entry_points(group=ENTRY_POINT_GROUP) if found is None else found
     plugins: list[Plugin] = []
@@ -93,26 +94,26 @@ def find_plugins(found: Iterable[EntryPoint] | None = None) -> list[Plugin]:
 
 
 def own_plugins(config: StoreConfig) -> list[Plugin]:
-    """Return the dispatchers of this package that run as plug-ins do, if they are wanted."""
+    """Return the enabled dispatchers of wakelog that run like plug-ins."""
     return [Plugin("parquet", partial(_make, _PARQUET))] if config.parquet_dispatcher else []
 
 
 class RetentionHold:
-    """Says whether a plug-in holds retention back; asked at every run of Retention."""
+    """Decides at every run of Retention whether a plug-in holds it back."""
 
     __slots__ = ("_floor", "_moved_ms", "left_behind")
 
     def __init__(self) -> None:
-        """Begin with a plug-in that holds."""
+        """Begin with a plug-in that holds it back."""
         self._floor = -1
         self._moved_ms = 0
         self.left_behind = False
 
-    def look(self, floor: int, readable: int, now_ms: int) -> bool:
-        """Return whether what lies above `floor` has to be kept for the plug-in.
+    def must_keep(self, floor: int, readable: int, now_ms: int) -> bool:
+        """Return whether the log above `floor` has to be kept for the plug-in.
 
-        floor: the first physical offset that it still needs. Once it moves again, and is not too
-            far behind, it holds again.
+        floor: the first physical offset that the plug-in still needs. If it moves again and is near
+            the log's end, the log is kept again.
         """
         if floor != self._floor or floor >= readable:
             self._floor, self._moved_ms = floor, now_ms
@@ -122,7 +123,7 @@ class RetentionHold:
 
 
 class PluginCursor:
-    """Runs one plug-in over the log. One thread; the shell gives each its own."""
+    """Runs one plug-in over the log, in a thread of its own."""
 
     def __init__(
         self,
@@ -138,8 +139,8 @@ class PluginCursor:
         """Make nothing and read nothing yet.
 
         log: not shared with another thread.
-        log_end: where the log ended when the broker recovered. What lay behind it once is gone,
-            however far the log has grown since.
+        log_end: where the log ended when the broker recovered. Anything later was cut then, even if
+            the log has grown since.
         """
         self.name = name
         self._log_end = log_end
@@ -160,7 +161,7 @@ class PluginCursor:
 
     @property
     def given_up(self) -> bool:
-        """Whether the plug-in failed too often in a row: it gets nothing more."""
+        """Whether the plug-in failed too often in a row, and gets nothing more."""
         return self._attempts_count >= ATTEMPTS_MAX
 
     @property
@@ -170,13 +171,14 @@ class PluginCursor:
 
     @property
     def retry_at_ms(self) -> int:
-        """When `step` does something again after a failure; 0 if the last one went well."""
+        """When `step` tries again after a failure; 0 if the last attempt succeeded."""
         return self._retry_at_ms
 
     def step(self, readable: int, bytes_max: int, now_ms: int) -> bool:
-        """Hand over up to about `bytes_max` bytes below `readable`; True if there is more.
+        """Dispatch up to about `bytes_max` bytes below `readable`; return whether there is more.
 
-        Never raises for the plug-in's sake. Raises: StoreFailed if the log cannot be read.
+        Errors of the plug-in are counted, not raised. Raises: StoreFailed if the log cannot be
+        read.
         """
         self._readable = readable
         if self.given_up or self._waits(now_ms):
@@ -186,7 +188,7 @@ class PluginCursor:
         return has_more
 
     def flush(self, now_ms: int) -> bool:
-        """Let the plug-in flush and keep its position; False if that failed."""
+        """Let the plug-in flush, and keep its position; return whether that succeeded."""
         if not self._started or self.given_up or self._waits(now_ms):
             return False
         if self._cursor.position == self._flushed:
@@ -196,9 +198,9 @@ class PluginCursor:
         return is_flushed
 
     def statistics(self, readable: int = 0) -> PluginStatistics:
-        """Return frozen counters; for any thread, and without a call of the plug-in.
+        """Return frozen counters, without a call of the plug-in; any thread may call this.
 
-        readable: how far the log may be read now, which a `step` that hangs has not been told.
+        readable: how far the log may be read now; a `step` that hangs has an older value.
         """
         position = self._cursor.position
         return PluginStatistics(
@@ -254,11 +256,11 @@ class PluginCursor:
         return self._made
 
     def _waits(self, now_ms: int) -> bool:
-        """Whether a retry is yet to come; one too far ahead is of a clock that was set back."""
+        """Return whether a retry comes later; one too far ahead means a clock that was set back."""
         return now_ms < self._retry_at_ms <= now_ms + RETRY_MS_MAX
 
     def _count(self) -> None:
-        """Take the plug-in's own counters now, where it may hang without holding anybody."""
+        """Copy the plug-in's counters here, in its own thread, where a hang delays no other."""
         if self._made is None:
             return
         try:
@@ -270,7 +272,7 @@ class PluginCursor:
     def _try(self, action: Callable[[], None], now_ms: int) -> bool:
         try:
             action()
-        except Exception as error:  # a stranger's code: whatever it raises concerns it alone
+        except Exception as error:  # foreign code: any error concerns only this plug-in
             self._failures_count += 1
             self._last_error = _describe(error)
             delay_ms = min(RETRY_MS_MIN << self._attempts_count, RETRY_MS_MAX)

@@ -1,14 +1,14 @@
-"""Which consume queues a batch's records have entries in, and in which order they are put there.
+"""Which consume queues get entries for a batch's records, and in which order.
 
-Prepared and rolled back messages get none (fact 7). A message for several queues gets one in each
-(`multi_dispatch.py`), behind the one of its own.
+Prepared and rolled back messages get no entry (fact 7). A message for several queues gets one in
+each (`multi_dispatch.py`), after the one in its own queue.
 
-With `enableConsumeQueueExt` each entry of a message's own queue has an extension unit, with the
-bitmap that `filter_bitmap.py` has set in the batch. Entries of further queues have none, as in
-4.9.3. Records are then taken one by one: properties have to be decoded for the filters anyhow.
+With `enableConsumeQueueExt` each entry in a message's own queue has an extension unit, with the
+bitmap from `filter_bitmap.py`. Entries in further queues have none, as in 4.9.3. Records are then
+placed one by one, because the filters need the decoded properties anyway.
 
-What a queue is here is the caller's: `consume_queue.py` has writers of files, a parallel rebuild
-has places to keep entries until the files of a queue are written.
+The caller defines what a queue is: `consume_queue.py` has writers of files, and a parallel rebuild
+keeps entries until it writes a queue's files.
 
 Invariants: entries of one queue are put in the order of the log.
 
@@ -45,7 +45,7 @@ _VISIBLE: Final = frozenset({TRANSACTION_NOT, TRANSACTION_COMMIT})
 
 
 class EntryQueue(Protocol):
-    """What takes the entries of one queue; see `storage/queue/consume_queue_writer.py`."""
+    """Consumes the entries of one queue; see `storage/queue/consume_queue_writer.py`."""
 
     def put(
         self,
@@ -56,7 +56,7 @@ class EntryQueue(Protocol):
         *,
         unit: tuple[int, bytes] | None = None,
     ) -> None:
-        """Take one entry; `unit` is store time and bitmap for an extension."""
+        """Put one entry; `unit` is store time and bitmap for an extension."""
         ...
 
     def put_run(
@@ -67,7 +67,7 @@ class EntryQueue(Protocol):
         physical_offset: int,
         physical_offset_end: int,
     ) -> bool:
-        """Take entries of successive queue offsets, or return False for `put_column`."""
+        """Put entries of successive queue offsets; return False to ask for `put_column`."""
         ...
 
     def put_column(
@@ -79,7 +79,7 @@ class EntryQueue(Protocol):
         tags_codes: Array,
         queue_offsets: Array,
     ) -> None:
-        """Take many entries in log order."""
+        """Put many entries in log order."""
         ...
 
 
@@ -87,7 +87,7 @@ Q = TypeVar("Q", bound=EntryQueue)
 
 
 class EntryPlacement(Generic[Q]):
-    """Puts the entries of batches; `open_queue` returns None for a name that is no path's."""
+    """Puts the entries of batches; `open_queue` returns None for a name that cannot be a path."""
 
     def __init__(self, config: StoreConfig, open_queue: Callable[[QueueKey], Q | None]) -> None:
         """Open nothing yet."""
@@ -99,7 +99,7 @@ class EntryPlacement(Generic[Q]):
         touched: dict[QueueKey, Q] = {}
         has_units = self._config.enable_consume_queue_extension
         if has_units or batch.columns is None or self._has_multi(batch.columns):
-            # A queue can get entries from several topics: only the plain way keeps log order.
+            # A queue can get entries from several topics, and only the plain way keeps log order.
             bitmaps = batch.bitmaps or [b""] * len(batch)
             for request, bitmap in zip(batch.requests, bitmaps, strict=True):
                 self._put(request, bitmap, touched)

@@ -1,14 +1,15 @@
-"""Reading and scanning the log, one stretch ahead of the dispatch if there is a worker for that.
+"""Reads and scans the log one stretch ahead of the dispatch, if there is a worker.
 
-A cursor that catches up spends half its time on reading and scanning, which need no Python, and
-half on queues and index. With a worker (a thread of the shell's) the next stretch is filled into a
-second set of columns while the one before is dispatched; without, everything happens in turn.
+Half of the time to catch up goes into reading and scanning, which need no Python, and half into
+queues and index. A worker (a thread of the shell) fills a second set of columns while the first set
+is dispatched. Without a worker everything runs in turn.
 
 Invariants:
-- At most one stretch is on its way, and two sets of columns exist: memory does not grow.
-- A stretch is filled ahead only where a whole buffer of it lies below the limit already: what was
-  found there does not depend on how far the log grew meanwhile.
-- Between `fill` and the next `fill` or `settle` the worker uses the log's reader: nobody else may.
+- At most one stretch is being filled, and there are two sets of columns, so that memory is bounded.
+- A stretch is filled ahead only if a whole buffer of it lies below the limit. So its content does
+  not depend on how far the log grows meanwhile.
+- Between `fill` and the next `fill` or `cancel` the worker uses the log's reader, and no one else
+  may.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Filled(NamedTuple):
-    """Columns with what the log holds in [begin, begin + length); no scan if that is nothing."""
+    """Columns of the log's records in [begin, begin + length); no scan if length is 0."""
 
     columns: Columns
     begin: int
@@ -33,10 +34,10 @@ class Filled(NamedTuple):
 
 
 class SpanReader(Protocol):
-    """What is needed of a log reader."""
+    """The part of `CommitLogReader` that filling columns needs."""
 
     def segment_end(self, physical_offset: int) -> int:
-        """Return the offset behind the segment that `physical_offset` falls into."""
+        """Return the end of the segment that `physical_offset` falls into."""
         ...
 
     def read_span_into(self, buffer: bytearray | memoryview, physical_offset: int) -> int:
@@ -45,37 +46,37 @@ class SpanReader(Protocol):
 
 
 class Pending(Protocol[T_co]):
-    """Work that goes on elsewhere."""
+    """Submitted work, as a `Future`."""
 
     def done(self) -> bool:
-        """Tell whether `result` would not wait."""
+        """Return whether `result` would not wait."""
         ...
 
     def result(self) -> T_co:
-        """Wait for the work; return what it returned or raise what it raised."""
+        """Wait for the work; return its result or raise its error."""
         ...
 
 
 class Worker(Protocol):
-    """Does one piece of work after the other elsewhere, as a `ThreadPoolExecutor` of one does."""
+    """Does one piece of work after another, as a `ThreadPoolExecutor` with one thread."""
 
     def submit(self, work: Callable[[], T], /) -> Pending[T]:
-        """Begin, or queue, a piece of work."""
+        """Begin or queue a piece of work."""
         ...
 
 
 class Ahead(Protocol):
-    """Where a cursor has its columns from: `ReadAhead`, or `audit/parallel/stretches.py`."""
+    """Fills columns for a cursor: `ReadAhead`, or `audit/stretches.py`."""
 
     def fill(self, begin: int, end: int) -> Filled:
-        """Return columns of some of [begin, end), all in one segment, good until the next call.
+        """Return columns of a part of [begin, end), all in one segment, valid until the next call.
 
         Raises: StoreFailed.
         """
         ...
 
-    def settle(self) -> None:
-        """Wait for what is on its way and drop it."""
+    def cancel(self) -> None:
+        """Wait for the stretch that is being filled, and drop it."""
         ...
 
 
@@ -85,7 +86,7 @@ class ReadAhead:
     def __init__(
         self, log: SpanReader, make_columns: Callable[[], Columns], worker: Worker | None = None
     ) -> None:
-        """Make the first columns; the second are made when there is something to read ahead."""
+        """Make the first columns; the second ones are made for the first reading ahead."""
         self._log = log
         self._make_columns = make_columns
         self._worker = worker
@@ -95,9 +96,9 @@ class ReadAhead:
         self._pending_span = (0, 0)
 
     def fill(self, begin: int, end: int) -> Filled:
-        """Return columns of as much of [begin, end), all in one segment, as the buffer holds.
+        """Return columns of [begin, end), all in one segment, up to the size of the buffer.
 
-        They hold until the next call. Raises: StoreFailed.
+        They are valid until the next call. Raises: StoreFailed.
         """
         ahead = self._taken(begin, end)
         if ahead is None:
@@ -108,8 +109,8 @@ class ReadAhead:
         self._begin_next(filled, end)
         return filled
 
-    def settle(self) -> None:
-        """Wait for what is on its way and drop it; what it raised will be raised by a `fill`."""
+    def cancel(self) -> None:
+        """Wait for the stretch that is being filled, and drop it, also if it failed."""
         self._taken(-1, -1)
 
     def _taken(self, begin: int, end: int) -> Filled | None:
@@ -120,7 +121,7 @@ class ReadAhead:
             return pending.result()
         try:
             pending.result()
-        except Exception:  # of a stretch that nobody wants any more
+        except Exception:  # the stretch is no longer needed
             return None
         return None
 

@@ -1,24 +1,24 @@
 """Reput: follows the log and hands each sound record to the dispatchers, once and in order.
 
-The Reput actor's core. `start` lets the dispatchers open their files and finds where to begin;
-`step` dispatches what is readable and says whom to wake; `flush` makes it durable.
+This is the core of the Reput actor. `start` lets the dispatchers open their files and finds where
+to begin. `step` dispatches what is readable and returns what to wake. `flush` makes it durable.
 
     rule                                                        counted as
     begins at the lowest position any dispatcher needs          -
     never below the log's begin: it moves up                    moved_up_count
-    never passes `readable`; with duplicationEnable not the     -
-    confirm offset either, which 4.9.3 leaves at -1: nothing
-    is dispatched then
-    a record is sound, ends a file, has a wrong size or is bad  see `log_cursor.py`
+    never passes `readable`; with duplicationEnable also not    -
+    the confirm offset, which 4.9.3 leaves at -1, so that
+    nothing is dispatched
+    sound records, ends of files, wrong sizes and bad bytes     see `log_cursor.py`
     a message that got a queue entry is an arrival, in each     arrivals_count
     of its queues; none on a slave
     a slave counts puts by topic as it dispatches               topic_puts of the decision
 
 Invariants:
-- `dispatched` covers a record only when every dispatcher has taken it in; it goes up, but for a
-  `start` that has to repeat something, where the word stays as it was.
-- After a dispatcher raised, the next step lets all of them open their files again first: what
-  one has half taken in is found there, not in its memory.
+- `dispatched` covers a record only after every dispatcher has consumed it. It never goes down,
+  except in a `start` that has to repeat records; the shared watermark stays as it was then.
+- After a dispatcher raised, the next step first lets all of them open their files again. A batch
+  that was half consumed is found in the files, not in memory.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore#start,
 DefaultMessageStore.ReputMessageService (4.9.3).
@@ -44,12 +44,12 @@ __all__ = ["Arrival", "DispatchDecision", "FlushJob", "Reput", "ReputStatistics"
 
 
 class DispatchDecision(NamedTuple):
-    """What a step did and what the shell has to do.
+    """The result of a step, and what the shell has to do.
 
-    dispatched: every dispatcher has everything below; publish it if it is above what was.
-    arrivals: whom to wake, after `dispatched` was published; empty on a slave.
-    topic_puts: by topic; on a slave only.
-    more: there is more to read right now; step again without waiting.
+    dispatched: every dispatcher has all records below; publish it if it is higher than before.
+    arrivals: the queues to wake, after `dispatched` is published; empty on a slave.
+    topic_puts: by topic; only on a slave.
+    more: more is readable now; step again without waiting.
     """
 
     dispatched: int
@@ -61,8 +61,8 @@ class DispatchDecision(NamedTuple):
 class FlushJob(NamedTuple):
     """Files and names to sync, in any thread, and what is durable after that.
 
-    The two times are what a checkpoint may state as logicsMsgTimestamp and indexMsgTimestamp; the
-    position and the index's end are for `storage/durability/dispatched.py`.
+    A checkpoint may state the two times as logicsMsgTimestamp and indexMsgTimestamp.
+    `storage/durability/dispatched.py` keeps the position and the index's end.
     """
 
     fs: FileSystem
@@ -74,7 +74,7 @@ class FlushJob(NamedTuple):
     index_end: IndexEnd
 
     def run(self) -> None:
-        """Sync. Raises: StoreFailed; then nothing of the job is durable: start Reput again."""
+        """Sync. Raises: StoreFailed; then nothing of the job is durable, and Reput starts again."""
         sync_files(self.fs, self.paths)
         sync_directories(self.fs, self.directories)
 
@@ -107,9 +107,9 @@ class Reput:
 
         kernels: `KernelLoader.kernels` of the shell's loader.
         skip_segment: `compat.skip_segment`, see `log_cursor.py`.
-        worker: a second core for catching up, see `read_ahead.py`; it has to be idle, or ended,
-            before the log is closed.
-        ahead: makes what the log is read through in bulk, instead of that.
+        worker: a thread that reads ahead, see `read_ahead.py`; it has to be idle or ended before
+            the log is closed.
+        ahead: makes the `Ahead` for compiled scans, instead of a `ReadAhead`.
         """
         self._fs = fs
         self._dispatchers = tuple(dispatchers)
@@ -133,12 +133,12 @@ class Reput:
 
     @property
     def position(self) -> int:
-        """How far everything is dispatched."""
+        """All records below are dispatched."""
         return self._cursor.position
 
     @property
     def is_broken(self) -> bool:
-        """Whether the next step begins anew; no flush job may run meanwhile: files are cut."""
+        """Whether the next step starts again; it cuts files, so that no flush job may run."""
         return self._broken
 
     def start(
@@ -152,14 +152,14 @@ class Reput:
         """Let the dispatchers open their files; return the position at which dispatch begins.
 
         max_physical_offset: the log's end.
-        clean_exit: the broker before stopped in order; else the dispatchers check their files.
-        dispatch_from: what recovery's report says; None where the Broker did not recover now.
-        dispatched: the word, where the Broker lives and only Reput is started again.
+        clean_exit: the last broker stopped cleanly; otherwise the dispatchers check their files.
+        dispatch_from: from recovery's report; None if the Broker did not recover now.
+        dispatched: the shared watermark, if only Reput starts again and the Broker lives.
         """
-        self._cursor.settle()
+        self._cursor.cancel_read_ahead()
         needed = [dispatcher.recover(max_physical_offset) for dispatcher in self._dispatchers]
         if not clean_exit:
-            # What was half written above the word is made anew: nobody has seen it.
+            # No reader has seen what was half written above the watermark: it is made again.
             end = (
                 max_physical_offset if dispatched is None else min(max_physical_offset, dispatched)
             )
@@ -180,8 +180,8 @@ class Reput:
     ) -> DispatchDecision:
         """Dispatch up to about `bytes_max` bytes below `readable`.
 
-        confirm_offset: asked for with duplicationEnable only.
-        Raises: whatever a dispatcher raises (StoreFull, StoreFailed); the next call begins anew.
+        confirm_offset: used only with duplicationEnable.
+        Raises: what a dispatcher raises (StoreFull, StoreFailed); the next call starts again.
         """
         if self._broken:
             self.start(max(readable, self._log_end), clean_exit=False, dispatched=self.position)
@@ -208,13 +208,13 @@ class Reput:
         return DispatchDecision(self._cursor.position, arrivals, topic_puts, more)
 
     def prepare_flush(self) -> FlushJob:
-        """Write what is in memory and return the job that makes it durable."""
+        """Write what is kept in memory, and return the job that makes it durable."""
         position, store_timestamp_ms = self._cursor.position, self._store_timestamp_ms
         index_timestamp_ms: int | None = None
         index_end = IndexEnd()
         for dispatcher in self._dispatchers:
             part = dispatcher.prepare_flush()
-            # Kept where a later dispatcher raises: the next job has to cover them.
+            # Kept if a later dispatcher raises: the next job has to cover them.
             self._unsynced += part.paths
             self._unsynced_directories += part.directories
             if part.index_timestamp_ms is not None:
@@ -232,9 +232,9 @@ class Reput:
         )
 
     def make_ahead(self) -> None:
-        """Make files that the next new queues need, in any thread that `start` does not run beside.
+        """Make files for the next new queues, in any thread, but not while `start` runs.
 
-        Raises: StoreError; what could not be made is made when it is needed.
+        Raises: StoreError; a file that could not be made is made when it is needed.
         """
         for dispatcher in self._dispatchers:
             dispatcher.make_ahead()
@@ -259,9 +259,9 @@ class Reput:
         """
         return sum(item.delete_topic(topic) for item in self._dispatchers)
 
-    def settle(self) -> None:
-        """Wait for what the worker reads ahead: then the log may be closed."""
-        self._cursor.settle()
+    def cancel_read_ahead(self) -> None:
+        """Wait for what the worker reads ahead, so that the log may be closed."""
+        self._cursor.cancel_read_ahead()
 
     def statistics(self) -> ReputStatistics:
         """Return frozen counters."""
@@ -287,7 +287,7 @@ class Reput:
         arrivals: list[Arrival],
         topic_puts: dict[str, TopicPuts],
     ) -> None:
-        """Note who has to be woken, or on a slave what was put."""
+        """Note the queues to wake, or on a slave what was put."""
         columns = batch.columns
         if columns is not None:
             self._store_timestamp_ms = int(columns.numbers[columns.count - 1, STORE_TIMESTAMP])

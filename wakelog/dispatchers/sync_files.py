@@ -1,7 +1,7 @@
-"""Make files, and then their names, durable through descriptors of one's own.
+"""Make files, and then their names, durable through separate descriptors.
 
-A sync writes back the file, not what one descriptor wrote, so that it may run beside the dispatch:
-in a thread, while the dispatcher opens and closes its own descriptors.
+A sync covers the whole file, whichever descriptor wrote it. So a thread can sync while the
+dispatcher opens and closes its own descriptors.
 """
 
 from __future__ import annotations
@@ -9,48 +9,45 @@ from __future__ import annotations
 from collections.abc import Iterable
 from posixpath import dirname, join
 
-from wakelog.storage.errors import store_failure
+from wakelog.storage.errors import store_errors
 from wakelog.storage.file_system import FileSystem
 
 
 def sync_files(fs: FileSystem, paths: Iterable[str]) -> None:
-    """Sync the data of each file; one that was removed since it was written needs none.
+    """Sync the data of each file, and leave out files that were removed.
 
-    Raises: StoreFailed; then none of them may be taken for durable.
+    Raises: StoreFailed; then none of them counts as durable.
     """
     for path in paths:
-        try:
-            fd = fs.open(path)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise store_failure(path, "open", error) from error
-        try:
-            fs.datasync(fd)
-        except OSError as error:
-            raise store_failure(path, "sync", error) from error
-        finally:
-            fs.close(fd)
+        with store_errors(path, "open"):
+            try:
+                fd = fs.open(path)
+            except FileNotFoundError:
+                continue
+        with store_errors(path, "sync"):
+            try:
+                fs.datasync(fd)
+            finally:
+                fs.close(fd)
 
 
 def sync_directories(fs: FileSystem, paths: Iterable[str]) -> None:
-    """Sync the names in each directory, once; one that was removed meanwhile needs none.
+    """Sync the names in each directory once, and leave out directories that were removed.
 
-    Raises: StoreFailed; then none of the names may be taken for durable.
+    Raises: StoreFailed; then none of the names counts as durable.
     """
     for path in dict.fromkeys(paths):
-        try:
-            fs.sync_directory(path)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise store_failure(path, "sync", error) from error
+        with store_errors(path, "sync"):
+            try:
+                fs.sync_directory(path)
+            except FileNotFoundError:
+                continue
 
 
 def sync_tree(fs: FileSystem, root: str) -> None:
     """Sync every file below a folder, then the names in it and below it, and its own.
 
-    Raises: StoreFailed, OSError; then nothing of it may be taken for durable.
+    Raises: StoreFailed, OSError; then nothing of it counts as durable.
     """
     directories: list[str] = [root]
     files: list[str] = []

@@ -113,7 +113,7 @@ def test_a_wrong_size_does_not_grow_the_buffer(
     assert len(any_walk.buffer) == before
 
 
-def test_a_body_that_holds_a_record_is_not_looked_into(
+def test_a_record_inside_a_body_is_no_record(
     any_walk: RecordWalk | BodilessWalk, tmp_path: Path
 ) -> None:
     inner = long_log(10)

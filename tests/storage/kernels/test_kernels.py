@@ -9,9 +9,9 @@ import pytest
 @pytest.mark.process
 @pytest.mark.slow
 def test_naming_the_kernels_brings_nothing_in() -> None:
-    look = (
+    imported = (
         "import sys, wakelog.storage.kernels.kernels; print(*{'numba', 'numpy'} & {*sys.modules})"
     )
-    command = [sys.executable, "-c", look]
+    command = [sys.executable, "-c", imported]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert found.stdout.split() == []

@@ -76,7 +76,7 @@ def test_lengths_below_zero_count_as_zero_but_for_the_topic() -> None:
     )
 
 
-def test_a_sound_record_tells_its_time() -> None:
+def test_a_sound_record_has_its_time() -> None:
     assert check_record(V6, 0, AT, len(V6)).store_timestamp_ms == STORE_MS
 
 

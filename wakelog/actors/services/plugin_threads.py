@@ -56,7 +56,7 @@ class PluginThread:
         if floor is None:
             return None
         was_left_behind = self._hold.left_behind
-        if self._hold.look(floor, self._readable, now_ms):
+        if self._hold.must_keep(floor, self._readable, now_ms):
             return floor
         if not was_left_behind:
             self._log.warning(
