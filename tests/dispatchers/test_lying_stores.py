@@ -1,9 +1,9 @@
 """Lengths, counts and offsets that lie, in files of the right length and the right name.
 
 Each case replaces one number of a sound store by a wrong one. A broker then starts on the store,
-dispatches and serves everything. It may refuse or leave out records. It may end only with an error of
-the store. It must serve no bytes that are not a record of the real broker's, and needs no more memory
-than some segments.
+dispatches and serves everything. It may refuse or leave out records. It may end only with an error
+of the store. It must serve no bytes that are not a record of the real broker's, and needs no more
+memory than some segments.
 """
 
 from __future__ import annotations
