@@ -33,7 +33,7 @@ def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for lost notifications ten times as often, so that what they cost is a tenth."""
     monkeypatch.setattr(ReputClient, "recheck_seconds", 0.1)
     monkeypatch.setattr(FlushClient, "stall_seconds", 0.05)
-    monkeypatch.setattr("wakelog.broker.housekeeping.LOOK_AFTER_HELD_MS", 100)
+    monkeypatch.setattr("wakelog.broker.housekeeping.CHECK_HELD_MS", 100)
     monkeypatch.setattr("wakelog.broker.housekeeping.ROUND_MS_MIN", 500)
 
 
