@@ -1,18 +1,272 @@
-"""The NameServer's actor: starts once, says why it does not, and stops."""
+"""A name server on a real loopback socket: routes end with connections, values are durable."""
 
+import asyncio
+import json
+import socket
+import threading
 from pathlib import Path
+from typing import Self
 
 import msgspec
 import pytest
 
 from tests.actors.bounded import run
 from tests.actors.client import Client
-from wakelog.actors import name_server as module
-from wakelog.actors.name_server import NameServerActor
-from wakelog.nameserver.config import NameServerConfig
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.nameserver.harness import Announced, topic
+from wakelog.actors import name_server
+from wakelog.actors.name_server import NameServerActor, NameServerService
+from wakelog.nameserver.config import NameServerConfig, read_name_server_conf
+from wakelog.network.errors import PortUnavailable
 from wakelog.protocol.codes import RequestCode, ResponseCode
+from wakelog.protocol.command import RemotingCommand, make_request
+from wakelog.protocol.frame import FrameDecoder, encode_frame
+from wakelog.storage.errors import DamagedStore
+from wakelog.storage.file_system import FileSystem
 
-pytestmark = pytest.mark.process
+HOST = "127.0.0.1"
+PATH = "/n/kvConfig.json"
+
+
+class Peer:
+    """A broker or client: one connection on which frames are sent and answers awaited."""
+
+    def __init__(self, service: NameServerService) -> None:
+        self._port = service.port
+        self._decoder = FrameDecoder()
+        self._answers: list[RemotingCommand] = []
+
+    async def __aenter__(self) -> Self:
+        self._reader, self._writer = await asyncio.open_connection(HOST, self._port)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
+    def send(self, *requests: RemotingCommand) -> None:
+        self._writer.write(b"".join(map(encode_frame, requests)))
+
+    async def receive(self) -> RemotingCommand | None:
+        """Return the next answer, None if the server closed the connection."""
+        while not self._answers:
+            received = await self._reader.read(65_536)
+            if not received:
+                return None
+            self._answers += self._decoder.feed(received)
+        return self._answers.pop(0)
+
+    async def ask(self, request: RemotingCommand) -> RemotingCommand:
+        self.send(request)
+        response = await self.receive()
+        assert response is not None
+        return response
+
+
+def make_service(path: str, fs: FileSystem | None = None, *, port: int = 0) -> NameServerService:
+    settings = read_name_server_conf("", overrides={"kvConfigPath": path, "listenPort": str(port)})
+    return NameServerService(settings, bind_host=HOST, fs=fs)
+
+
+def put(value: str, *, oneway: bool = False, opaque: int = 1) -> RemotingCommand:
+    fields = {"namespace": "n", "key": "k", "value": value}
+    return make_request(RequestCode.PUT_KV_CONFIG, fields, opaque=opaque, oneway=oneway)
+
+
+def get() -> RemotingCommand:
+    fields = {"namespace": "n", "key": "k"}
+    return make_request(RequestCode.GET_KV_CONFIG, fields, opaque=2)
+
+
+def route() -> RemotingCommand:
+    return make_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}, opaque=3)
+
+
+def saved_value(text: str) -> str:
+    return str(json.loads(text)["configTable"]["n"]["k"])
+
+
+def read_text(fs: MemoryFileSystem, path: str = PATH) -> str:
+    fd = fs.open(path, read_only=True)
+    try:
+        return fs.pread(fd, fs.size(fd), 0).decode()
+    finally:
+        fs.close(fd)
+
+
+def test_a_route_comes_with_a_registration_and_goes_with_its_connection() -> None:
+    async def main() -> None:
+        service = make_service(PATH, MemoryFileSystem())
+        await service.start()
+        async with Peer(service) as client:
+            async with Peer(service) as broker:
+                registered = await broker.ask(Announced(topics=(topic("T"),)).request())
+                assert registered.code == ResponseCode.SUCCESS
+                found = await client.ask(route())
+                assert found.code == ResponseCode.SUCCESS
+                assert b'"brokerAddrs":{0:"10.0.0.1:10911"}' in found.body
+            # The end of a connection and a request on another come in any order.
+            while (await client.ask(route())).code == ResponseCode.SUCCESS:
+                pass
+            assert (await client.ask(route())).code == ResponseCode.TOPIC_NOT_EXIST
+        statistics = service.statistics()
+        await service.stop()
+        service.name_server.validate()
+        assert json.loads(json.dumps(statistics)) == statistics
+        counted = statistics["name_server"]["routes"]["left_by_cause"]
+        assert counted["channel closed"] == 1
+
+    run(main)
+
+
+def test_the_connection_of_an_expired_broker_is_closed() -> None:
+    async def main() -> None:
+        service = make_service(PATH, MemoryFileSystem())
+        await service.start()
+        async with Peer(service) as broker, Peer(service) as client:
+            await broker.ask(Announced(topics=(topic("T"),)).request())
+            service.name_server.tick(1 << 62)
+            assert (await client.ask(route())).code == ResponseCode.TOPIC_NOT_EXIST
+            assert await broker.receive() is None
+        await service.stop()
+
+    run(main)
+
+
+def test_a_value_that_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "namesrv" / "kvConfig.json"
+
+    async def main() -> None:
+        service = make_service(str(path))
+        await service.start()
+        async with Peer(service) as client:
+            assert (await client.ask(put("v"))).code == ResponseCode.SUCCESS
+            assert saved_value(path.read_text()) == "v"
+        await service.stop()
+        again = make_service(str(path))
+        await again.start()
+        async with Peer(again) as client:
+            assert (await client.ask(get())).ext_fields == {"value": "v"}
+        await again.stop()
+
+    run(main)
+
+
+def test_changes_made_during_a_save_share_the_next() -> None:
+    async def main() -> None:
+        fs = MemoryFileSystem()
+        service = make_service(PATH, fs)
+        await service.start()
+        async with Peer(service) as client:
+            client.send(*(put(str(i), opaque=i) for i in range(10)))
+            answers = [await client.receive() for _ in range(10)]
+            assert [a and (a.opaque, a.code) for a in answers] == [(i, 0) for i in range(10)]
+            assert saved_value(read_text(fs)) == "9"
+        assert service.statistics()["saves_count"] == 2
+        await service.stop()
+        assert fs.descriptor_count == 0
+
+    run(main)
+
+
+def test_a_value_that_cannot_be_saved_is_not_acknowledged() -> None:
+    async def main() -> None:
+        fs = MemoryFileSystem()
+        service = make_service(PATH, fs)
+        await service.start()
+        async with Peer(service) as client:
+            await client.ask(put("old"))
+            fs.fail("sync")
+            refused = await client.ask(put("new"))
+            assert refused.code == ResponseCode.SYSTEM_ERROR
+            assert (refused.remark or "").startswith("not saved: ")
+            assert saved_value(read_text(fs)) == "old"
+            assert (await client.ask(put("newer"))).code == ResponseCode.SUCCESS
+            assert saved_value(read_text(fs)) == "newer"
+        assert service.statistics()["saves_failed_count"] == 1
+        await service.stop()
+
+    run(main)
+
+
+def test_a_oneway_change_is_saved_without_an_answer() -> None:
+    async def main() -> None:
+        fs = MemoryFileSystem()
+        service = make_service(PATH, fs)
+        await service.start()
+        async with Peer(service) as client:
+            client.send(put("v", oneway=True))
+            assert (await client.ask(get())).ext_fields == {"value": "v"}
+        await service.stop()
+        assert saved_value(read_text(fs)) == "v"
+
+    run(main)
+
+
+class SlowDisk(MemoryFileSystem):
+    """A disk whose syncs wait to be let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = threading.Event()
+        self.let_go = threading.Event()
+
+    def sync(self, fd: int) -> None:
+        self.reached.set()
+        assert self.let_go.wait(10)
+        super().sync(fd)
+
+
+def test_a_stop_answers_what_waits_for_the_disk() -> None:
+    async def main() -> None:
+        fs = SlowDisk()
+        service = make_service(PATH, fs)
+        await service.start()
+        async with Peer(service) as client:
+            client.send(put("v"))
+            await asyncio.to_thread(fs.reached.wait, 10)
+            stopping = asyncio.create_task(service.stop())
+            answering = asyncio.create_task(client.receive())
+            await asyncio.sleep(0)
+            assert not stopping.done()
+            assert not answering.done()
+            fs.let_go.set()
+            response = await answering
+            assert response is not None
+            assert response.code == ResponseCode.SUCCESS
+            assert await client.receive() is None
+            await stopping
+
+    run(main)
+
+
+def test_a_taken_port_is_refused_and_nothing_left_open() -> None:
+    async def main() -> None:
+        with socket.socket() as taken:
+            taken.bind((HOST, 0))
+            taken.listen()
+            service = make_service(PATH, MemoryFileSystem(), port=taken.getsockname()[1])
+            with pytest.raises(PortUnavailable):
+                await service.start()
+
+    run(main)
+
+
+def test_a_damaged_file_is_refused_and_the_port_given_back(tmp_path: Path) -> None:
+    path = tmp_path / "kvConfig.json"
+    path.write_text("{")
+
+    async def main() -> None:
+        service = make_service(str(path))
+        with pytest.raises(DamagedStore, match="kvConfig"):
+            await service.start()
+        path.unlink()
+        again = make_service(str(path), port=service.port)
+        await again.start()
+        assert again.port == service.port != 0
+        await again.stop()
+
+    run(main)
 
 
 def make_actor(directory: Path, port: int) -> NameServerActor:
@@ -22,9 +276,10 @@ def make_actor(directory: Path, port: int) -> NameServerActor:
 
 @pytest.fixture(autouse=True)
 def no_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "configure_logs", lambda *_, **__: None)
+    monkeypatch.setattr(name_server, "configure_logs", lambda *_, **__: None)
 
 
+@pytest.mark.process
 def test_it_starts_once_answers_and_stops(tmp_path: Path) -> None:
     async def main() -> None:
         actor = make_actor(tmp_path, 0)
@@ -41,6 +296,7 @@ def test_it_starts_once_answers_and_stops(tmp_path: Path) -> None:
     run(main)
 
 
+@pytest.mark.process
 def test_a_taken_port_is_a_value(tmp_path: Path) -> None:
     async def main() -> None:
         first = make_actor(tmp_path, 0)

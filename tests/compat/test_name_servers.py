@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.actors.test_name_server_service import make_service
+from tests.actors.test_name_server import make_service
 from tests.compat.driver import wait_until
 from tests.compat.frames import Frame, RawConnection
 from tests.compat.real_rocketmq import RealNameServer

@@ -1,22 +1,229 @@
-"""The NameServer actor: `name_server_service` on an actor's loop."""
+"""The name server without Ray (`NameServerService`), and the actor around it.
+
+The service decides nothing. A request goes from the server to the core; what the core instructs is
+done; the timer calls the core's tick.
+
+    start   bind the port; load kvConfig.json; accept
+    stop    accept no more; send the answers that wait for the file; close
+
+A thread loads and saves the file; everything else runs on the loop's thread.
+
+Invariants:
+    - no answer to a request that changed a value leaves before the file with that value is durable.
+    - at most one save is under way; changes made meanwhile share the next.
+
+Source: org.apache.rocketmq.namesrv.NamesrvController, NamesrvStartup (4.9.3).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from wakelog.actors.name_server_service import NameServerService
 from wakelog.actors.ray.options import own_node_id
 from wakelog.actors.start_outcome import describe_failure, started
+from wakelog.actors.transport.clocks import wall_ms
+from wakelog.actors.transport.timer import Timer
+from wakelog.broker.lane_table import NAME_SERVER_LANE, name_server_lanes
 from wakelog.nameserver.config import NameServerConfig, NameServerSettings
+from wakelog.nameserver.decision import BrokerJoined, BrokerLeft, CloseChannel, Persist
+from wakelog.nameserver.name_server import NameServer
+from wakelog.network.connection import Connection
 from wakelog.network.errors import PortUnavailable
+from wakelog.network.handler import Channel, Reply
+from wakelog.network.lanes import Lanes
+from wakelog.network.limits import ServerLimits
+from wakelog.network.server import Server
+from wakelog.protocol.codes import ResponseCode
+from wakelog.protocol.command import RemotingCommand, answer
+from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreError
-from wakelog.telemetry.logs import configure_logs
+from wakelog.storage.file_system import FileSystem, RealFileSystem
+from wakelog.telemetry.logs import Log, configure_logs, logger
+
+
+class AwaitSave(NamedTuple):
+    """An answer that may leave once the named table is durable; None for a one-way request."""
+
+    name: str
+    response: RemotingCommand | None
+
+
+class Waiter(NamedTuple):
+    """A request whose answer waits for a save."""
+
+    request: RemotingCommand
+    response: RemotingCommand | None
+    reply: Reply
+
+
+class OneFile(NamedTuple):
+    """The path of the name server's table, which is kvConfigPath (a ConfigPaths)."""
+
+    path: str
+
+    def config(self, name: str) -> str:
+        """Return the path."""
+        return self.path
+
+
+class NameServerService:
+    """One name server in this process."""
+
+    def __init__(
+        self, settings: NameServerSettings, *, bind_host: str, fs: FileSystem | None = None
+    ) -> None:
+        """Hold everything, open nothing."""
+        self._settings = settings
+        self._bind_host = bind_host
+        self._files = ConfigFiles(fs or RealFileSystem(), OneFile(settings.config.kv_config_path))
+        self._saver = ThreadPoolExecutor(1, thread_name_prefix="name-server-save")
+        self._waiters: dict[str, list[Waiter]] = {}
+        self._saving: set[str] = set()
+        self._save_ended = asyncio.Event()
+        self._timer = Timer(self._tick)
+        self._saves_count = 0
+        self._saves_failed_count = 0
+        self._log = logger(Log.NAME_SERVER)
+        self.name_server = NameServer(settings, wall_ms())
+        self.port = settings.config.listen_port
+
+    async def start(self) -> None:
+        """Return when the name server accepts; `port` is then the one that it has.
+
+        Raises: PortUnavailable, DamagedStore, StoreFailed; nothing is left open then.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._server = self._make_server()
+        try:
+            self.port = self._server.bind(self._bind_host, self._settings.config.listen_port)
+            await self._loop.run_in_executor(self._saver, self._load)
+            await self._server.start_listening()
+        except BaseException:
+            await self._server.close()
+            self._saver.shutdown()
+            raise
+        self._tick()
+
+    def _make_server(self) -> Server:
+        config = self._settings.config
+        limits = ServerLimits(
+            idle_seconds_max=config.server_channel_max_idle_time_seconds,
+            backlog=config.server_socket_backlog,
+        )
+        lanes: Lanes[Connection] = Lanes(
+            name_server_lanes(),
+            lane_of_code={},
+            default_lane=NAME_SERVER_LANE,
+            bytes_max=limits.lane_bytes_max,
+        )
+        return Server(self, lanes, limits=limits, on_deferred=self._on_deferred)
+
+    def _load(self) -> None:
+        for name in self.name_server.file_names():
+            self._files.load(f"{name}.json", partial(self.name_server.load, name))
+
+    # Handler: called by the server.
+    def process(
+        self, request: RemotingCommand, channel: Channel, now_ms: int
+    ) -> RemotingCommand | AwaitSave | None:
+        """Pass a request to the core; an answer to a change waits until the file is saved."""
+        response = self.name_server.process(request, channel, now_ms)
+        name = self._follow_instructions()
+        return response if name is None else AwaitSave(name, response)
+
+    def end_of_turn(self) -> None:
+        """Do nothing: each answer waits for its own save."""
+
+    def channel_closed(self, channel: Channel, now_ms: int) -> None:
+        """Report it to the core."""
+        self.name_server.channel_closed(channel, now_ms)
+        self._follow_instructions()
+
+    def _follow_instructions(self) -> str | None:
+        """Do what the core instructs; return the name of a table that must be saved."""
+        to_save = None
+        for instruction in self.name_server.take_instructions():
+            match instruction:
+                case Persist(name):
+                    to_save = name
+                case CloseChannel(channel_id):
+                    self._server.close_channel(channel_id)
+                case BrokerJoined():
+                    self._log.info("broker registered", **msgspec.to_builtins(instruction))
+                case BrokerLeft():
+                    self._log.warning("broker left", **msgspec.to_builtins(instruction))
+        return to_save
+
+    def _on_deferred(
+        self, outcome: AwaitSave, request: RemotingCommand, channel: Channel, reply: Reply
+    ) -> None:
+        waiter = Waiter(request, outcome.response, reply)
+        self._waiters.setdefault(outcome.name, []).append(waiter)
+        if outcome.name not in self._saving:
+            self._save(outcome.name)
+
+    def _save(self, name: str) -> None:
+        waiters = self._waiters.pop(name)
+        self._saving.add(name)
+        encode = self.name_server.snapshot(name)
+        future = self._loop.run_in_executor(
+            self._saver, lambda: self._files.save(f"{name}.json", encode())
+        )
+        future.add_done_callback(partial(self._saved, name, waiters))
+
+    def _saved(self, name: str, waiters: list[Waiter], done: asyncio.Future[None]) -> None:
+        error = done.exception()
+        self._saves_count += 1
+        if error is not None:
+            self._saves_failed_count += 1
+            self._log.error("table not saved", table=name, error=str(error))
+        for request, response, reply in waiters:
+            if error is not None and response is not None:
+                # 4.9.3 logs the failure and answers success.
+                remark = f"not saved: {error}"
+                response = answer(request, ResponseCode.SYSTEM_ERROR, remark)
+            reply(response)
+        self._saving.discard(name)
+        if name in self._waiters:
+            self._save(name)
+        self._save_ended.set()
+
+    def _tick(self) -> None:
+        now_ms = wall_ms()
+        self.name_server.tick(now_ms)
+        self._follow_instructions()
+        self._timer.start(max(0, self.name_server.next_tick_ms() - now_ms) / 1000)
+
+    def statistics(self) -> dict[str, Any]:
+        """Return everything this name server can be asked, as builtins."""
+        return {
+            "name_server": msgspec.to_builtins(self.name_server.statistics(), str_keys=True),
+            "server": msgspec.to_builtins(self._server.statistics(), str_keys=True),
+            "saves_count": self._saves_count,
+            "saves_failed_count": self._saves_failed_count,
+        }
+
+    async def stop(self) -> None:
+        """Send the answers that wait, then close every connection, which brokers notice."""
+        self._timer.cancel()
+        self._server.stop_listening()
+        await self._wait_saved()
+        await self._server.close()
+        # A request that still waited in the lane may have changed a value.
+        await self._wait_saved()
+        self._saver.shutdown()
+
+    async def _wait_saved(self) -> None:
+        while self._saving:
+            self._save_ended.clear()
+            await self._save_ended.wait()
 
 
 class NameServerActor:
@@ -35,11 +242,10 @@ class NameServerActor:
         return os.getpid()
 
     async def start(self) -> dict[str, Any]:
-        """Start unless started; return where that is, or what stands against it."""
+        """Start unless it runs; return its port and node, or why it cannot start."""
         async with self._starting:
             if self._service is None:
-                epoch = time.time_ns() // 1_000_000
-                configure_logs(Path(self._log_directory), actor="namesrv", epoch=epoch)
+                configure_logs(Path(self._log_directory), actor="namesrv", epoch=wall_ms())
                 config = msgspec.convert(self._config, NameServerConfig)
                 service = NameServerService(
                     NameServerSettings(config, {}, ()), bind_host=self._bind_host
@@ -59,7 +265,7 @@ class NameServerActor:
                 await service.stop()
 
     def statistics(self) -> dict[str, Any]:
-        """Return what the name server says of itself."""
+        """Return what the name server reports."""
         if self._service is None:
             return {}
         return {**self._service.statistics(), "process_id": os.getpid()}

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from tests.actors.bounded import run
-from tests.actors.test_name_server_service import HOST, PATH, Peer, make_service, route
+from tests.actors.test_name_server import HOST, PATH, Peer, make_service, route
 from tests.broker.harness import Harness
 from tests.fakes.memory_file_system import MemoryFileSystem
 from wakelog.actors.broker import name_servers

@@ -13,7 +13,7 @@ from wakelog.actors.deploy.deployment import Report
 from wakelog.actors.deploy.metrics_end import serve_metrics
 from wakelog.actors.deploy.plan import BrokerPlan, Plan
 from wakelog.actors.deploy.runtime_directory import RuntimeDirectory
-from wakelog.actors.name_server_service import NameServerService
+from wakelog.actors.name_server import NameServerService
 from wakelog.actors.services.table import load, services_of
 from wakelog.actors.transport.calls import LocalCalls
 from wakelog.actors.transport.service_plan import ServicePlan, memory_directory
