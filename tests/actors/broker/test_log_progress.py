@@ -62,12 +62,12 @@ class Dispatch:
 
 
 def progress_at(end: int, *, synchronous_flush: bool) -> tuple[LogProgress, Ends, Lines]:
-    ends, lines = Ends(end), Lines()
+    ends: Any = Ends(end)
+    lines = Lines()
+    clients: Any = Commit(lines), Flush(lines), Dispatch(lines)
     progress = LogProgress(
         ends,
-        Commit(lines),
-        Flush(lines),
-        Dispatch(lines),
+        *clients,
         synchronous_flush=synchronous_flush,
         call_soon=lines.soon.append,
     )

@@ -42,11 +42,15 @@ class Retention:
         return self.answer
 
 
+def snapshots_of(log: Any, retention: Any, store_id: str = "s") -> Snapshots:
+    return Snapshots(log, retention, log, store_id=store_id)
+
+
 def taken(
     log: Log, retention: Retention, after: dict[str, Any] | None = None, store_id: str = "s"
 ) -> dict[str, Any]:
     async def take() -> dict[str, Any]:
-        made = Snapshots(log, retention, log, store_id=store_id)
+        made = snapshots_of(log, retention, store_id)
 
         def flush_later() -> None:
             log.flushed += 100
@@ -108,7 +112,7 @@ def test_whatever_retention_refuses_is_a_failure(
     answer: dict[str, Any] | Exception, cause: str
 ) -> None:
     log, retention = Log(0, 0), Retention(answer)
-    made = Snapshots(log, retention, log, store_id="s")
+    made = snapshots_of(log, retention)
     for found in (
         taken(log, retention),
         asyncio.run(made.renew("a")),
@@ -119,7 +123,7 @@ def test_whatever_retention_refuses_is_a_failure(
 
 def test_a_lease_is_renewed_and_ended_by_its_id() -> None:
     log, retention = Log(0, 0), Retention({"expires_ms": 5})
-    made = Snapshots(log, retention, log, store_id="s")
+    made = snapshots_of(log, retention)
     assert asyncio.run(made.renew("a")) == {"expires_ms": 5}
     assert asyncio.run(made.end("a")) == {"expires_ms": 5}
     assert retention.asked == [("renew_lease", "a"), ("end_lease", "a")]

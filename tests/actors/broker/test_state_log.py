@@ -20,7 +20,7 @@ def every_level(caplog: pytest.LogCaptureFixture) -> None:
 
 def look(log: StateLog, now_ms: int, appended: int = 0, dispatched: int = 0, **counts: int) -> None:
     lanes = {"send": msgspec.structs.replace(QUIET, **counts), "pull": QUIET, "admin": QUIET}
-    log.look(now_ms, lanes, appended=appended, dispatched=dispatched)
+    log.write_due(now_ms, lanes, appended=appended, dispatched=dispatched)
 
 
 def values_of(record: logging.LogRecord) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def test_a_lane_that_had_requests_shows_its_mark(caplog: pytest.LogCaptureFixtur
 
 def test_the_wait_of_the_first_is_shown_in_milliseconds(caplog: pytest.LogCaptureFixture) -> None:
     lane = msgspec.structs.replace(QUIET, depth_count=1, head_wait_seconds=0.25)
-    StateLog(0).look(WATER_MARK_MS, {"pull": lane}, appended=0, dispatched=0)
+    StateLog(0).write_due(WATER_MARK_MS, {"pull": lane}, appended=0, dispatched=0)
     [(_, event)] = lines(caplog)
     assert event == "[WATERMARK] Pull Queue Size: 1 SlowTimeMills: 250"
 

@@ -1,4 +1,5 @@
-"""The Broker's shell: `service.py` ties store, core, server and links together; `actor.py` is its
-Ray actor. The other modules are what the service keeps for the core: answers that wait for the
-disk, work that waits for a thread, tables on their way to their files, name servers to be told.
+"""The Broker: the process that serves clients and writes the commit log.
+
+Read in this order: `service` (start, stop, and what service clients report), `requests` (the way of
+a request), `log_progress`, then what they use. `actor` is the Ray actor around the service.
 """

@@ -1,7 +1,7 @@
-"""The Broker actor: `broker_service` on an actor's loop, its neighbours behind actor calls.
+"""The Broker actor: `BrokerService` on an actor's loop, with services that are actors.
 
-Public methods take and return builtins. What can go wrong with a start comes back as a value: an
-exception of ours does not survive the way through Ray in one piece.
+Public methods take and return builtins. The reason why a start failed is a value: an exception of
+ours does not survive the way through Ray in one piece.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from wakelog.network.errors import PortUnavailable
 from wakelog.storage.errors import StoreError
 
 FIND_SECONDS = 0.05
-"""Between two looks for neighbours that are not made yet."""
+"""The pause before an actor that is not made yet is searched again."""
 
 
 class BrokerActor:
     """One broker; `start` after each construction, also after Ray started the process again."""
 
-    def __init__(self, plan: dict[str, Any], neighbours: Mapping[str, str]) -> None:
-        """Open nothing. `neighbours` are the names of actors by service."""
+    def __init__(self, plan: dict[str, Any], actor_names: Mapping[str, str]) -> None:
+        """Open nothing. `actor_names` are by service."""
         self._plan = read_plan(plan)
-        self._neighbours = neighbours
+        self._actor_names = actor_names
         self._service: BrokerService | None = None
         self._starting = asyncio.Lock()
 
@@ -39,16 +39,15 @@ class BrokerActor:
         return os.getpid()
 
     async def start(self, store_id: str | None = None) -> dict[str, Any]:
-        """Start unless started; return where that is and on which store, or what stands against
-        it.
+        """Start unless it runs; return its node and store, or why it cannot start.
 
-        store_id: of the store this broker ran on before; None if it may take any.
+        store_id: the store that this broker ran on before; None if any may be opened.
         """
         async with self._starting:
             if self._service is None:
                 calls_by_service = {
                     service: ActorCalls(await _find(name))
-                    for service, name in self._neighbours.items()
+                    for service, name in self._actor_names.items()
                 }
                 service = BrokerService(self._plan, calls_by_service)
                 try:
@@ -64,14 +63,14 @@ class BrokerActor:
             )
 
     async def register(self) -> None:
-        """Tell the name servers of this broker now, one of which has just started anew."""
+        """Register now: a name server has just started again."""
         if self._service is not None:
             self._service.register()
 
     async def stop(self) -> bool:
         """Stop in order; return whether the store was left as after a normal exit.
 
-        False also of a broker that was not up: how it left its store is not known here.
+        False also if the broker did not run: how its store was left is not known here.
         """
         async with self._starting:
             service, self._service = self._service, None
@@ -82,8 +81,8 @@ class BrokerActor:
     ) -> dict[str, Any]:
         """Return a snapshot of the log (`storage.retention.snapshot`), leased for ten minutes.
 
-        after: an earlier one, of which this is the continuation; None for all there is.
-        holder: who reads it, for people who look at what is kept.
+        after: an earlier snapshot that this one continues; None for the whole log.
+        holder: the reader's name, shown where leases are listed.
         """
         service = self._service
         return NOT_RUNNING if service is None else await service.snapshots.take(after, holder)
@@ -94,16 +93,16 @@ class BrokerActor:
         return NOT_RUNNING if service is None else await service.snapshots.renew(lease_id)
 
     async def end_snapshot(self, lease_id: str) -> dict[str, Any]:
-        """Keep a snapshot no more; return {"ended": whether it was kept} or a failure."""
+        """End a snapshot; return {"ended": whether it was kept until now} or a failure."""
         service = self._service
         return NOT_RUNNING if service is None else await service.snapshots.end(lease_id)
 
     async def queues(self) -> dict[str, Any]:
-        """Return where queues end and how far groups are behind; for a scrape, not for a watch."""
+        """Return the ends of queues and the lags of groups; for a scrape only."""
         return {} if self._service is None else await self._service.measure_queues()
 
     def statistics(self) -> dict[str, Any]:
-        """Return what the broker says of itself."""
+        """Return what the broker reports."""
         if self._service is None:
             return {}
         return {**self._service.statistics(), "process_id": os.getpid()}

@@ -1,14 +1,14 @@
-"""FilterPublisher: tells Reput of the filters by expression, through a file in the store's root.
+"""FilterPublisher: gives Reput the filters by expression, through a file in the store's root.
 
 Reput calculates bitmaps of the filters (`dispatchers/filter_bitmap.py`). A bitmap without the bits
 of a filter hides the message from its group, if it was stored after the filter was registered.
-So what was registered in a turn is in the file before anything that was put in it may be read.
+So filters that were registered in a turn are in the file before messages of that turn can be read.
 
     head    epoch of the Broker, and how often it has written: another head is another table
     body    the filters, see `filter/filter_table.py`
 
-The file is not made durable: whatever Broker comes next writes its own before it has anything
-dispatched. Where it cannot be written it is removed, and Reput calculates no bitmaps.
+The file is not made durable: the next Broker writes its own before it has anything dispatched. If
+the file cannot be written it is removed, and Reput calculates no bitmaps.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FilterPublisher:
         self.published_count = 0
 
     def publish(self, filters: ConsumerFilters) -> None:
-        """Write the filters if they have changed since they were written, or could not be."""
+        """Write the filters if they have changed since they were written."""
         if filters.change_count == self._seen:
             return
         self._seen = filters.change_count
@@ -49,7 +49,7 @@ class FilterPublisher:
             self._write(data)
             self._has_failed = False
         except OSError as error:
-            self._log.error("filters not told to dispatch: no bitmaps", cause=str(error))
+            self._log.error("filter file not written: no bitmaps", cause=str(error))
             self._has_failed = True
             self.remove()
 
@@ -60,13 +60,13 @@ class FilterPublisher:
             self.publish(filters)
 
     def remove(self) -> None:
-        """Take the file away: nobody tells of changes any more."""
+        """Remove the file: no process reports changes any more."""
         try:
             self._fs.unlink(self._path)
         except FileNotFoundError:
             pass
         except OSError as error:
-            self._log.error("filters of dispatch not removed", cause=str(error))
+            self._log.error("filter file not removed", cause=str(error))
 
     def _write(self, data: bytes) -> None:
         fd = self._fs.open(self._new_path, create=True)

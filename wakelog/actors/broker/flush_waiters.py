@@ -1,7 +1,7 @@
 """FlushWaiters: answers that are ready and wait for the disk (synchronous flush).
 
-Answers are added in the order in which their messages were put, so both what they wait for and when
-they give up only grow: looking at the first is enough.
+Answers are added in the order in which their messages were put. So their offsets and deadlines only
+grow, and checking the first answer is enough.
 
 Source: org.apache.rocketmq.store.CommitLog.GroupCommitService (4.9.3).
 """
@@ -21,12 +21,12 @@ class _Waiter(NamedTuple):
 
 
 class FlushWaiters:
-    """A queue of answers; whoever takes one out gives it."""
+    """A queue of answers."""
 
     __slots__ = ("_waiters", "timed_out_count")
 
     def __init__(self) -> None:
-        """Start with nobody waiting."""
+        """Begin with no answer."""
         self._waiters: deque[_Waiter] = deque()
         self.timed_out_count = 0
 
@@ -36,7 +36,7 @@ class FlushWaiters:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When the first gives up, None if nobody waits."""
+        """The deadline of the first answer, None if there is none."""
         return self._waiters[0].deferred.deadline_ms if self._waiters else None
 
     def add(self, deferred: AwaitFlush, reply: Reply) -> None:
@@ -44,29 +44,29 @@ class FlushWaiters:
         self._waiters.append(_Waiter(deferred, reply))
 
     def flushed(self, physical_offset: int) -> None:
-        """Give the answers to whatever is durable now."""
+        """Send the answers to what is durable now."""
         waiters = self._waiters
         while waiters and waiters[0].deferred.physical_offset_end <= physical_offset:
             waiter = waiters.popleft()
             waiter.reply(waiter.deferred.response)
 
     def unwritten(self, appended: int, cause: str) -> None:
-        """Tell whoever's message did not reach the file: no flush can make it durable."""
+        """Fail the answers whose message did not reach the file: no flush makes it durable."""
         waiters = self._waiters
         while waiters and waiters[-1].deferred.physical_offset_end > appended:
             waiter = waiters.pop()
             waiter.reply(waiter.deferred.flush_failed(cause))
 
     def failed(self, cause: str) -> None:
-        """Tell everybody that a sync failed."""
+        """Fail every answer: a sync failed."""
         while self._waiters:
             waiter = self._waiters.popleft()
             waiter.reply(waiter.deferred.flush_failed(cause))
 
     def expire(self, now_ms: int, timeout_ms: int) -> None:
-        """Tell whoever waited long enough.
+        """Time out the answers whose deadline has come.
 
-        timeout_ms: how long that is; who would wait for longer is of a clock set back since.
+        timeout_ms: how long an answer waits; a later deadline shows that the clock was set back.
         """
         waiters, end_ms = self._waiters, now_ms + timeout_ms
         while waiters and not now_ms < waiters[0].deferred.deadline_ms <= end_ms:

@@ -18,53 +18,14 @@ Source: org.apache.rocketmq.store.CommitLog.GroupCommitService, handleDiskFlush 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from wakelog.actors.broker.flush_waiters import FlushWaiters
+from wakelog.actors.services.commit import CommitClient
+from wakelog.actors.services.flush_client import FlushClient
+from wakelog.actors.services.reput import ReputClient
 from wakelog.broker.decision import AwaitFlush
 from wakelog.network.handler import Reply
-
-
-class LogEnds(Protocol):
-    """The ends of the log."""
-
-    @property
-    def max_physical_offset(self) -> int:
-        """Where the part in the segments ends."""
-        ...
-
-    @property
-    def last_store_timestamp_ms(self) -> int:
-        """The store time of the last record."""
-        ...
-
-
-class CommitProgress(Protocol):
-    """The client for Commit."""
-
-    def note_appended(self, physical_offset: int) -> None:
-        """Have what is below copied into the segments."""
-        ...
-
-
-class FlushProgress(Protocol):
-    """The client for Flush."""
-
-    def note_appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
-        """Have the log flushed in time."""
-        ...
-
-    def request_sync(self) -> None:
-        """Have the log flushed now."""
-        ...
-
-
-class DispatchProgress(Protocol):
-    """The client for Reput."""
-
-    def request_dispatch(self, physical_offset: int) -> None:
-        """Have what is below dispatched."""
-        ...
+from wakelog.storage.message_store import MessageStore
 
 
 class LogProgress:
@@ -72,10 +33,10 @@ class LogProgress:
 
     def __init__(
         self,
-        ends: LogEnds,
-        commit: CommitProgress | None,
-        flush: FlushProgress,
-        dispatch: DispatchProgress,
+        store: MessageStore,
+        commit: CommitClient | None,
+        flush: FlushClient,
+        dispatch: ReputClient,
         *,
         synchronous_flush: bool,
         call_soon: Callable[[Callable[[], None]], object],
@@ -85,9 +46,9 @@ class LogProgress:
         commit: None without a transient pool.
         call_soon: runs a function after the answers that are given now were written.
         """
-        self.appended = self.flushed = self.readable = ends.max_physical_offset
+        self.appended = self.flushed = self.readable = store.max_physical_offset
         self.waiters = FlushWaiters()
-        self._ends = ends
+        self._store = store
         self._commit = commit
         self._flush = flush
         self._dispatch = dispatch
@@ -115,8 +76,8 @@ class LogProgress:
         """Report what the segments hold."""
         self._flush.note_appended(
             appended=self.appended,
-            committed=self._ends.max_physical_offset,
-            stored_ms=self._ends.last_store_timestamp_ms,
+            committed=self._store.max_physical_offset,
+            stored_ms=self._store.last_store_timestamp_ms,
         )
         self._update_readable()
 
@@ -145,7 +106,7 @@ class LogProgress:
         self.note_committed()
 
     def _update_readable(self) -> None:
-        readable = self.flushed if self._synchronous_flush else self._ends.max_physical_offset
+        readable = self.flushed if self._synchronous_flush else self._store.max_physical_offset
         if readable > self.readable:
             self.readable = readable
             self._dispatch.request_dispatch(readable)

@@ -1,8 +1,8 @@
-"""NameServers: keeps one broker in the route of every name server it was told of.
+"""NameServers: keeps one broker in the routes of its name servers.
 
-Registrations of one moment are one registration: while one is under way the next is only
-remembered, and sends the topic table as it is then. A name server that does not answer holds nobody
-up: the others and the next period go on.
+Requests to register that come while a registration is under way become one more, with the topic
+table as it is then. A name server that does not answer delays neither the others nor the next
+period.
 
 Source: org.apache.rocketmq.broker.out.BrokerOuterAPI.registerBrokerAll, unregisterBrokerAll
 (4.9.3).
@@ -35,7 +35,7 @@ class NameServers:
     """The name servers of one broker."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        """Connect to nobody yet; namesrvAddr is `host:port;host:port`."""
+        """Connect to none yet; namesrvAddr is `host:port;host:port`."""
         self._addresses = [part.strip() for part in config.namesrv_addr.split(";") if part.strip()]
         self._timeout_ms = config.register_broker_timeout_mills
         self._client = RemotingClient()
@@ -59,16 +59,16 @@ class NameServers:
         return self._registered_count - before
 
     def register_soon(self, broker: Broker, *, oneway: bool) -> None:
-        """Register everywhere without being waited for."""
+        """Register with every name server; the caller does not wait."""
         self._broker = broker
         self._is_oneway = self._is_oneway and oneway
         self._worker.request()
 
     def after_registration(self, done: Callable[[], None], *, oneway: bool) -> None:
-        """Call `done` once a registration that begins from now on was answered, or failed.
+        """Call `done` when a registration that begins from now on was answered, or failed.
 
-        oneway: once it was sent, or could not be for `ONEWAY_SECONDS_MAX`: behind a name server
-            that hangs, registrations queue, and a send does not wait for them.
+        oneway: call when it was sent, and after `ONEWAY_SECONDS_MAX` at the latest: registrations
+            queue behind a name server that hangs, and a send must not wait for them.
         """
         if oneway:
             done = _once(done)
@@ -78,7 +78,7 @@ class NameServers:
         self._worker.request()
 
     async def unregister(self, broker: Broker) -> None:
-        """Leave every route; whoever does not answer finds out by itself."""
+        """Leave every route; a name server that does not answer notices the closed connection."""
         await self._worker.stop()
         await asyncio.gather(*(self._unregister_at(to, broker) for to in self._addresses))
 
@@ -107,13 +107,13 @@ class NameServers:
         return False
 
     async def _register(self, broker: Broker, *, oneway: bool) -> None:
-        # The table may have tens of thousands of topics: the loop is not for encoding them.
+        # In a thread: the table may have tens of thousands of topics to encode.
         encode = broker.registration()
         request = await asyncio.get_running_loop().run_in_executor(None, encode)
         if oneway:
             request.flag |= ONEWAY_FLAG
-        tell = self._tell if oneway else partial(self._register_at, broker)
-        await asyncio.gather(*(tell(to, request) for to in self._addresses))
+        register = self._register_oneway if oneway else partial(self._register_at, broker)
+        await asyncio.gather(*(register(to, request) for to in self._addresses))
 
     async def _register_at(self, broker: Broker, address: str, request: RemotingCommand) -> None:
         try:
@@ -127,7 +127,7 @@ class NameServers:
         else:
             self._failed(address, response.remark or f"code {response.code}")
 
-    async def _tell(self, address: str, request: RemotingCommand) -> None:
+    async def _register_oneway(self, address: str, request: RemotingCommand) -> None:
         try:
             await self._client.invoke_oneway(address, request)
         except RemotingError as error:

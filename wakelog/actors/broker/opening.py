@@ -1,6 +1,6 @@
-"""Opening the store of one broker: under whose name, with whose neighbours out of the way.
+"""Open the store of one broker: lock it, end earlier services, recover it, and claim it by name.
 
-Runs in a thread: a recovery may take its time.
+Runs in a thread, because a recovery may take long.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.load, start (4.9.3).
 """
@@ -39,8 +39,8 @@ def open_store(
 ) -> OpenedStore:
     """Lock and recover the store of a plan, and claim it for its broker.
 
-    segment_source: where the log gets its segments from; None makes them when they are needed.
-    expected_store_id: of the store this broker ran on before; None if it may take any.
+    segment_source: where the log gets its segments; None makes them when they are needed.
+    expected_store_id: the store that this broker ran on before; None if any may be opened.
 
     Raises: StoreError; nothing is left open then.
     """

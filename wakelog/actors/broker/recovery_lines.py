@@ -1,4 +1,4 @@
-"""What a recovery found, for the log and for the person who started the broker.
+"""What a recovery found, for the logs and for the user who started the broker.
 
 Source: the lines of org.apache.rocketmq.store.CommitLog.recoverNormally, recoverAbnormally and
 store.DefaultMessageStore.load (4.9.3), which go to its log only.
@@ -10,7 +10,7 @@ from wakelog.storage.recovery.steps import RecoveryReport
 from wakelog.telemetry.logs import Log, logger
 
 LINES_MAX = 4
-"""Lines a person is shown of one recovery; the log has the others."""
+"""Lines of one recovery that the user is shown; the log has the others."""
 
 
 def write_recovery(report: RecoveryReport) -> None:
@@ -27,13 +27,13 @@ def write_recovery(report: RecoveryReport) -> None:
         watermark=report.watermark,
     )
     if report.watermark_doubt is not None:
-        log.warning("watermark not believed", cause=report.watermark_doubt)
+        log.warning("watermark not trusted", cause=report.watermark_doubt)
     if report.positions_doubt is not None:
-        log.warning("more checked than what was not durable", cause=report.positions_doubt)
+        log.warning("more checked than the part that was not durable", cause=report.positions_doubt)
     if report.read_only is not None:
         errors.error("the log takes no messages", cause=report.read_only)
     for piece in report.quarantined:
-        errors.warning("bytes behind the log's end kept aside", **piece._asdict())
+        errors.warning("bytes after the log's end kept aside", **piece._asdict())
     for piece in report.unrestored:
         errors.warning("bytes of a transient pool kept aside", **piece._asdict())
     for stretch in report.damaged:
@@ -43,7 +43,7 @@ def write_recovery(report: RecoveryReport) -> None:
 
 
 def recovery_notices(report: RecoveryReport) -> list[str]:
-    """Return what a person has to know, a line each; nothing after a sound recovery."""
+    """Return what the user must know, a line each; nothing after a recovery without damage."""
     lines = [] if report.read_only is None else [f"no messages are taken: {report.read_only}"]
     lines += [
         f"{piece.size_bytes} bytes at {piece.physical_offset} of the log were no whole message "

@@ -1,11 +1,10 @@
-"""BrokerService: the Broker's shell: the life of one broker, and what its neighbours tell it.
+"""BrokerService: start and stop of one broker, and what its service clients report.
 
-It carries and does not decide; requests go their own way (`requests.py`).
+It decides nothing; requests go through `requests.py`.
 
-    start    bind the ports; open the store; load the tables; attach the neighbours; have
+    start    bind the ports; open the store; load the tables; attach the services; have
              everything dispatched; register; only then accept
     stop     accept no more; leave the route; have everything dispatched; save; close
-
 
 Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
 """
@@ -66,26 +65,28 @@ CATCH_UP_SECONDS_MAX = 30.0
 """How long a stop waits for Reput. A broker that stops earlier recovers as after a crash."""
 
 GUARD_SECONDS = 1.0
-"""How long a 4.9.3 broker that was refused leaves the door open; another takes as long to start."""
+"""A 4.9.3 broker that was refused leaves the guard open for so long; another takes as long to
+start.
+"""
 
 MEASURE_SECONDS_MAX = 1.0
 """How long the ends of queues are read for one scrape; half of what the Supervisor waits."""
 
 POLL_SECONDS = 0.00015
-"""A producer that sends one by one is back in 0.1 ms. A second processor has the rest to do."""
+"""A producer that sends one by one sends again within 0.1 ms. Needs a second processor."""
 
 SWITCH_SECONDS = 0.0005
 """How long the loop waits for a pool thread that has Python to run; Python's default is 5 ms."""
 
 REGISTER_SECONDS_MAX = 10.0
-"""How long a start waits for the name servers before it accepts without one."""
+"""How long a start waits for the name servers; then it accepts without one."""
 
 
 class BrokerService:
     """One broker; the `BrokerEvents` of its service clients."""
 
     def __init__(self, plan: ServicePlan, calls_by_service: Mapping[str, ServiceCalls]) -> None:
-        """Hold everything, open nothing."""
+        """Open nothing."""
         self._plan = plan
         self._settings = plan.settings
         self._fs = RealFileSystem()
@@ -93,7 +94,7 @@ class BrokerService:
         self._name_servers = NameServers(self._settings.broker)
         self._tables = TableFiles(self._fs, self._settings.store.paths)
         self._published: FilterPublisher | None = None
-        self._is_recovery_told = False
+        self._has_dispatched = False
         self._dispatched = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -102,23 +103,23 @@ class BrokerService:
 
     @property
     def notices(self) -> list[str]:
-        """What whoever started the broker has to know of its store."""
+        """What the user who started the broker must know of its store."""
         return recovery_notices(self.store.recovery)
 
     @property
     def epoch(self) -> int:
-        """The epoch of this incarnation, once it was started."""
+        """The epoch of this incarnation, after the start."""
         return self._epoch
 
     @property
     def store_id(self) -> str:
-        """The id of the store, once it was opened."""
+        """The id of the store, after the start."""
         return self._store_id
 
     async def start(self, expected_store_id: str | None = None) -> None:
-        """Return once the broker is in the route and accepts.
+        """Return when the broker is in the route and accepts.
 
-        expected_store_id: of the store this broker ran on before; None if it may take any.
+        expected_store_id: the store that this broker ran on before; None if any may be opened.
 
         Raises: PortUnavailable, StoreError; nothing is left open then.
         """
@@ -225,13 +226,13 @@ class BrokerService:
         )
 
     async def _wait_dispatched(self) -> None:
-        """Return once consumers can see everything that is in the log."""
+        """Return when consumers can see everything that is in the log."""
         while self.store.dispatched < self._progress.readable:
             self._dispatched.clear()
             await self._dispatched.wait()
 
     async def _abandon(self, opened: OpenedStore | None) -> None:
-        """Let go what a start that failed has taken."""
+        """Release what a start that failed has opened."""
         await self._server.close()
         if opened is not None:
             await self.services.stop()
@@ -241,7 +242,7 @@ class BrokerService:
         self._pool.close()
 
     def register(self) -> None:
-        """Tell the name servers now instead of when the period is over."""
+        """Register with the name servers now, instead of at the end of the period."""
         self._name_servers.register_soon(self.broker, oneway=False)
 
     async def stop(self) -> bool:
@@ -283,7 +284,7 @@ class BrokerService:
             dispatched=self.store.dispatched,
             delay_positions=self.broker.delay_offsets(),
             clean_exit=report.clean_exit,
-            dispatch_from=None if self._is_recovery_told else report.dispatch_from,
+            dispatch_from=None if self._has_dispatched else report.dispatch_from,
         )
 
     def is_awaited(self) -> bool:
@@ -295,19 +296,19 @@ class BrokerService:
         return self.broker.held()
 
     def dispatched(self, physical_offset: int) -> None:
-        """Let readers see what is in the queues now."""
-        self._is_recovery_told = True
+        """Let readers see what is in the queues now, and let Schedule check it."""
+        self._has_dispatched = True
         self.store.set_dispatched(physical_offset)
         self._schedule.note_dispatched(physical_offset)
         self._dispatched.set()
 
     def flushed(self, physical_offset: int) -> None:
-        """Give the answers that waited for the disk."""
+        """Send the answers that waited for the disk."""
         self._progress.note_flushed(physical_offset)
         self.snapshots.flushed()
 
     def flush_failed(self, cause: str) -> None:
-        """Acknowledge nothing that waits, and take no more messages."""
+        """Fail the answers that wait, and take no more messages."""
         self._store_errors.error("a sync failed: the log takes no more messages", cause=cause)
         self.store.log.fail(cause)
         self._progress.waiters.failed(cause)
@@ -328,7 +329,7 @@ class BrokerService:
         return positions
 
     def retained(self, *, begin_offset: int, disk_full: bool) -> None:
-        """Let go what retention removed, and take messages or do not."""
+        """Forget what retention removed, and take messages or refuse them."""
         self.store.forget_before(begin_offset)
         self.store.set_disk_full(disk_full)
         self._state_log.disk(full=disk_full)
@@ -344,7 +345,7 @@ class BrokerService:
             lanes = self._lanes.statistics(time.monotonic())
             dispatched = self.store.dispatched
             appended = self._progress.appended
-            self._state_log.look(logged_ms, lanes, appended=appended, dispatched=dispatched)
+            self._state_log.write_due(logged_ms, lanes, appended=appended, dispatched=dispatched)
         self._requests.end_of_turn_logged()
         self._set_timer()
 
@@ -361,9 +362,9 @@ class BrokerService:
         self._timer = self._loop.call_later(max(0, next_ms - wall_ms()) / 1000, self._tick)
 
     async def measure_queues(self) -> dict[str, Any]:
-        """Return where queues end and how far groups are behind, as builtins; read in the pool.
+        """Return the ends of queues and the lags of groups, as builtins; read in the pool.
 
-        Nothing if the disk refuses: the other metrics say why.
+        Nothing if the disk refuses: other metrics show why.
         """
         selection = self.broker.committed_offsets()
         end_seconds = time.monotonic() + MEASURE_SECONDS_MAX
@@ -380,7 +381,7 @@ class BrokerService:
         return dict(msgspec.to_builtins(progress, str_keys=True))
 
     def statistics(self) -> dict[str, Any]:
-        """Return everything this broker can be asked without waiting, as builtins."""
+        """Return everything that the broker reports without waiting, as builtins."""
         return {
             "broker": msgspec.to_builtins(self.broker.statistics(), str_keys=True),
             "server": msgspec.to_builtins(self._server.statistics(), str_keys=True),

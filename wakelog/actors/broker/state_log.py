@@ -1,13 +1,12 @@
-"""StateLog: the lines that 4.9.3's scheduled tasks print about a broker, with its words.
+"""StateLog: the lines that 4.9.3's scheduled tasks print about a broker, in its format.
 
     printWaterMark         each second, for the lanes that had a request in it
     protectBroker          each second in which requests were refused to protect the broker, and
                            when a full disk ends or lets in messages
     dispatchBehindBytes    each minute in which the log has grown
 
-It has no timer: it is asked at ticks that the broker has anyway, and an idle broker says nothing.
-4.9.3 also bars groups that fell far behind, if disableConsumeIfConsumerReadSlowly is set; see
-`docs/threads.md`.
+It has no timer: the broker's ticks call it, and an idle broker writes nothing. 4.9.3 also bars
+groups that fell far behind, if disableConsumeIfConsumerReadSlowly is set; see `docs/threads.md`.
 
 Source: org.apache.rocketmq.broker.BrokerController.printWaterMark, protectBroker, initialize (the
 tasks that print) (4.9.3).
@@ -49,10 +48,10 @@ class StateLog:
         self._disk_full = False
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether `look` has something to do."""
+        """Whether `write_due` has something to do."""
         return now_ms >= self._water_mark_at_ms
 
-    def look(
+    def write_due(
         self,
         now_ms: int,
         lanes: Mapping[str, LaneStatistics],
@@ -63,7 +62,7 @@ class StateLog:
         """Write the lines that are due."""
         self._water_mark_at_ms = now_ms + WATER_MARK_MS
         for name, now in lanes.items():
-            self._look_at_lane(name, now, self._seen.get(name))
+            self._write_lane(name, now, self._seen.get(name))
         self._seen = dict(lanes)
         if now_ms >= self._behind_at_ms:
             self._behind_at_ms = now_ms + BEHIND_MS
@@ -73,13 +72,13 @@ class StateLog:
             self._appended = appended
 
     def disk(self, *, full: bool) -> None:
-        """Note whether Retention says that the disk is too full for messages."""
+        """Note whether Retention reports that the disk is too full for messages."""
         if full != self._disk_full:
             self._disk_full = full
             words = "takes no more messages, the disk is full" if full else "takes messages again"
             self._protection.warning(f"[PROTECT_BROKER] the broker {words}")
 
-    def _look_at_lane(self, name: str, now: LaneStatistics, before: LaneStatistics | None) -> None:
+    def _write_lane(self, name: str, now: LaneStatistics, before: LaneStatistics | None) -> None:
         taken = now.taken_count - (before.taken_count if before else 0)
         refused = now.refused_count - (before.refused_count if before else 0)
         expired = now.expired_count - (before.expired_count if before else 0)

@@ -1,7 +1,7 @@
 """TableFiles: the broker's tables on disk; loaded at the start, saved in a thread while it runs.
 
-One save of a table is under way at a time; what is asked for meanwhile is one more, of the table as
-it is then.
+At most one save of a table is under way. Saves requested meanwhile are one more, of the table as it
+is then.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TableFiles:
             self._files.load(self._file_name(name), partial(broker.load, name))
 
     def save_soon(self, broker: Broker, name: str) -> None:
-        """Save a table without being waited for."""
+        """Save a table later; the caller does not wait."""
         if name in self._saving:
             self._saving[name] = True
             return
@@ -54,7 +54,7 @@ class TableFiles:
         future.add_done_callback(partial(self._saved, broker, name))
 
     def save_all(self, broker: Broker) -> None:
-        """Save every table and return once all are durable; whichever cannot be is logged."""
+        """Save every table and return when all are durable; failures are logged."""
         self.close()
         for persist in broker.files_to_write():
             try:
@@ -63,7 +63,7 @@ class TableFiles:
                 self._failed(persist.name, error)
 
     def close(self) -> None:
-        """End the thread once its saves are done."""
+        """End the thread after its saves."""
         self._closed = True
         self._thread.shutdown()
 

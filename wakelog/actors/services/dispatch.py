@@ -1,6 +1,6 @@
-"""Dispatch: Reput's core with its files, its checkpoint and the plug-ins beside it.
+"""Dispatch: Reput's core with its files, its checkpoint and the plug-ins.
 
-What the Reput service opens when it is attached and closes when it is released.
+The Reput service opens it when it is attached and closes it when it is released.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore (4.9.3), the parts that ReputMessageService
 and FlushConsumeQueueService work on.
@@ -40,15 +40,15 @@ STEP_BYTES_MAX = 8 << 20
 """A scan's buffer: some milliseconds of work; then notifications and calls are served."""
 
 LOAD_WAIT_BYTES_MIN = 128 << 20
-"""With so much to catch up with, waiting for the kernels is faster than beginning without them: the
-plain scan and the loading, both Python, would hold each other up."""
+"""With so much to dispatch, it is faster to wait for the compiled kernels. The plain scan and the
+loading are both Python and would slow each other."""
 
 LOAD_WAIT_SECONDS_MAX = 1.5
-"""Twice what the import takes; where numba's cache is empty the plain scan begins after it."""
+"""Twice the time of the import; if numba's cache is empty, the plain scan begins after it."""
 
 SWITCH_SECONDS = 0.0005
-"""How long the thread keeps the interpreter when the loop wants it. At Python's 5 ms each system
-call of the loop would cost as much, and a message needs some twenty."""
+"""How long the thread keeps the interpreter when the loop needs it. With Python's 5 ms each system
+call of the loop would take as long, and a message needs some twenty."""
 
 
 class KernelLoading:
@@ -64,7 +64,7 @@ class KernelLoading:
         return self._loader.kernels()
 
     def wait(self) -> None:
-        """Start the work, and wait for its end within the limit; at once the second time."""
+        """Start the work and wait for its end, within the limit; a second call returns at once."""
         self.kernels()
         self._is_over.wait(LOAD_WAIT_SECONDS_MAX)
         self._is_over.set()
@@ -83,7 +83,7 @@ class KernelLoading:
 
 
 _LOADING = KernelLoading()
-"""One for the process: what is compiled serves every attachment."""
+"""One for the process: compiled kernels serve every session."""
 
 
 class Dispatch:
@@ -121,7 +121,7 @@ class Dispatch:
         self._failed_sync = FailedSyncMark(fs, config.paths)
         is_doubtful = self._failed_sync.is_set()
         if is_doubtful:
-            # Also where the Broker recovered meanwhile: the flush below may have failed since.
+            # Also if the Broker recovered meanwhile: the flush below may have failed since.
             self._dispatched.lower(0)
             found = recover_derived(fs, config)
             dispatch_from = found if dispatch_from is None else min(found, dispatch_from)
@@ -131,7 +131,7 @@ class Dispatch:
             dispatch_from=dispatch_from,
             dispatched=None if recovered else known.dispatched,
         )
-        # What a process before left unsynced is durable before the mark of a failed sync goes.
+        # Make durable what an earlier process left unsynced, before the mark of a failed sync goes.
         self.run(self.core.prepare_flush())
         self._failed_sync.clear()
         self._puts: dict[str, tuple[int, int]] = {}
@@ -154,7 +154,7 @@ class Dispatch:
         return decision
 
     def statistics(self) -> dict[str, Any]:
-        """Return the core's counters, what a slave counted by topic, and times."""
+        """Return the core's counters, a slave's counts by topic, and times."""
         core = self.core.statistics()
         return {
             **msgspec.to_builtins(core._asdict()),
@@ -166,9 +166,9 @@ class Dispatch:
         }
 
     def run(self, job: FlushJob) -> None:
-        """Make what a job covers durable and say so in the checkpoint; for any thread.
+        """Make what a job covers durable and write that into the checkpoint; for any thread.
 
-        Raises: StoreError; then nothing of the job is durable, and Reput has to begin anew.
+        Raises: StoreError; then nothing of the job is durable, and Reput has to begin again.
         """
         try:
             job.run()
@@ -178,7 +178,7 @@ class Dispatch:
         if job.store_timestamp_ms:
             self._checkpoint.set_logics(job.store_timestamp_ms)
         if job.index_timestamp_ms is not None:
-            # It goes down where files were removed: it must not vouch for those made anew.
+            # It falls when files were removed: it must not cover files that are made again.
             self._checkpoint.set_index(job.index_timestamp_ms)
         self._checkpoint.sync()
         self._dispatched.note(job.position, job.index_end)
@@ -187,7 +187,7 @@ class Dispatch:
     def make_ahead(self) -> None:
         """Make files that new queues will need; for any thread.
 
-        Where that fails they are made when they are needed, and say then what is wrong.
+        If that fails they are made when they are needed, and the error is reported then.
         """
         with suppress(StoreError):
             self.core.make_ahead()

@@ -1,9 +1,9 @@
-"""Threads for the dispatchers of others: each runs at its own pace, and none holds Reput.
+"""Threads for the dispatchers of other packages: each runs at its own pace, and none delays Reput.
 
-A plug-in belongs to strangers. It may raise, which its cursor deals with, or hang, which costs this
-process one thread and nobody else anything: the thread is a daemon and is left behind. Should it go
-on, it ends the step it is in; so whoever runs the same plug-in for the same store next begins only
-behind that, since two would write the same files.
+A plug-in is foreign code. If it raises, its cursor handles that. If it hangs, that costs this
+process one thread: the thread is a daemon and is left behind. If it continues later, it ends its
+step. So the next thread of the same plug-in and store begins only after that, because two would
+write the same files.
 
 Source: none upstream.
 """
@@ -21,13 +21,13 @@ from wakelog.telemetry.logs import Log, logger
 
 STEP_BYTES_MAX = 8 << 20
 FLUSH_SECONDS = 1.0
-"""How often a plug-in flushes and its place is kept: so much is handed over again after a crash."""
+"""How often a plug-in flushes and its place is stored; a crash repeats so much."""
 
 JOIN_SECONDS_MAX = 1.0
-"""How long a plug-in may take to end; one that hangs is left behind."""
+"""How long a plug-in may take to end before it is left behind."""
 
 _left_behind: dict[tuple[str, str], threading.Thread] = {}
-"""The last thread of a store's root and a plug-in's name that did not end in time."""
+"""The last thread that did not end in time, by the store's root and the plug-in's name."""
 
 
 class PluginThread:
@@ -36,15 +36,15 @@ class PluginThread:
     def __init__(self, cursor: PluginCursor, after: threading.Thread | None = None) -> None:
         """Start the thread; it has nothing to read yet.
 
-        after: whose end it waits for before it does anything.
+        after: a thread whose end it waits for before it does anything.
         """
         self._cursor = cursor
         self._after = after
         self._readable = 0
-        self._rung = threading.Condition()
+        self._changed = threading.Condition()
         self._stopping = False
         self._hold = RetentionHold()
-        self._said_failures_count = 0
+        self._logged_failures_count = 0
         self._log = logger(Log.STORE)
         name = f"plugin-{cursor.name}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -69,15 +69,15 @@ class PluginThread:
 
     def readable(self, physical_offset: int) -> None:
         """Let the plug-in have the log up to here."""
-        with self._rung:
+        with self._changed:
             self._readable = physical_offset
-            self._rung.notify()
+            self._changed.notify()
 
     def begin_stop(self) -> None:
         """Ask the thread to flush and end."""
-        with self._rung:
+        with self._changed:
             self._stopping = True
-            self._rung.notify()
+            self._changed.notify()
 
     def join(self, seconds_max: float) -> threading.Thread | None:
         """Wait for the thread's end; return it if it hangs."""
@@ -95,9 +95,9 @@ class PluginThread:
         flushed_at = time.monotonic()
         seen = -1
         while True:
-            with self._rung:
+            with self._changed:
                 if self._readable == seen and not self._stopping:
-                    self._rung.wait(self._wait_seconds(flushed_at))
+                    self._changed.wait(self._wait_seconds(flushed_at))
                 seen, stopping = self._readable, self._stopping
             now_ms = time.time_ns() // 1_000_000
             try:
@@ -107,18 +107,18 @@ class PluginThread:
                     self._cursor.flush(now_ms)
                     flushed_at = time.monotonic()
             except Exception as error:
-                # The log could not be read: the disk, not the plug-in. Reput meets the same.
+                # The log could not be read: a fault of the disk, which Reput reports too.
                 self._log.error("plug-in stopped", plugin=self._cursor.name, exc_info=error)
                 return
-            self._say_failure()
+            self._log_failure()
             if stopping:
                 return
 
-    def _say_failure(self) -> None:
-        """Log what the plug-in raised since the last look; its attempts are few and far between."""
+    def _log_failure(self) -> None:
+        """Log what the plug-in raised since the last call; its attempts are rare."""
         found = self._cursor.statistics()
-        if found.failures_count > self._said_failures_count:
-            self._said_failures_count = found.failures_count
+        if found.failures_count > self._logged_failures_count:
+            self._logged_failures_count = found.failures_count
             self._log.warning(
                 "plug-in failed",
                 plugin=found.name,
@@ -153,13 +153,13 @@ class PluginThreads:
             thread.readable(physical_offset)
 
     def floor(self, dispatched: int) -> int:
-        """Return the first physical offset that anybody needs, at most `dispatched`."""
+        """Return the first physical offset that any dispatcher needs, at most `dispatched`."""
         now_ms = time.time_ns() // 1_000_000
         floors = [thread.retention_floor(now_ms) for thread in self._threads.values()]
         return min([dispatched, *(floor for floor in floors if floor is not None)])
 
     def stop(self) -> None:
-        """Let every plug-in flush and end; leave behind who hangs."""
+        """Let every plug-in flush and end; leave behind those that hang."""
         for thread in self._threads.values():
             thread.begin_stop()
         end = time.monotonic() + JOIN_SECONDS_MAX
@@ -170,6 +170,6 @@ class PluginThreads:
                 logger(Log.STORE).warning("plug-in hangs", plugin=name)
 
     def statistics(self) -> dict[str, Any]:
-        """Return the counters of each, and why others are not there."""
+        """Return the counters of each, and why others were not loaded."""
         running = {name: thread.statistics() for name, thread in self._threads.items()}
         return {"running": running, "failures": self._failures}

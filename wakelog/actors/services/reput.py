@@ -196,10 +196,9 @@ class ReputClient(ServiceClient):
     """Has the log dispatched, and reports how far the queues reach.
 
     By reference the next step is called when the result of the last one is there. With
-    notifications, while no pull is held, a notification is sent only every `pace_seconds`: one
-    message after the other would wake a process each, and no reader would see the queues earlier. A
-    request that waits for the queues, or a held pull, has the notification sent at once
-    (`dispatch_now`).
+    notifications and no held pull, one is sent only every `pace_seconds`. Otherwise each message
+    would wake a process, and no reader would see the queues earlier. A request that waits for the
+    queues, or a held pull, has the notification sent at once (`dispatch_now`).
 
     Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService.run (4.9.3), which
     sleeps 1 ms between two checks.

@@ -126,7 +126,7 @@ class RetentionService(Service):
         core, segments, book = self._core, self._segments, self._book
         try:
             book.expire(self._lease_clock.now_ms())
-            look = read_retention_input(
+            found = read_retention_input(
                 self.fs,
                 self.store,
                 segments,
@@ -135,7 +135,7 @@ class RetentionService(Service):
                 dispatched=dispatched,
                 leased_from=book.held_from,
             )
-            decision = core.step(look, self._age_clock.aging_ms(wall_ms(), steady_ms()))
+            decision = core.step(found, self._age_clock.aging_ms(wall_ms(), steady_ms()))
             self._end_leases(decision)
             removed = []
             for start_offset in decision.remove:
