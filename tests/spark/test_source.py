@@ -20,7 +20,6 @@ from tests.spark.logs import write_segments
 from wakelog.spark.columns import NULLABLE
 from wakelog.spark.errors import OptionError
 from wakelog.spark.source import (
-    DamageReader,
     LogReader,
     RocketMQSource,
 )
@@ -286,12 +285,10 @@ def test_a_schema_that_does_not_fit_is_refused(name: str) -> None:
         RocketMQSource({"path": "/s"}).reader(schema)
 
 
-def test_the_options_choose_the_reader_and_the_schema() -> None:
+def test_the_options_choose_the_schema() -> None:
     columns = StructType([StructField("topic", StringType())])
     path = {"path": "/s"}
     assert type(RocketMQSource(path).reader(columns)) is LogReader
-    damage = StructType([StructField("reason", StringType())])
-    assert type(RocketMQSource(path | {"table": "damage"}).reader(damage)) is DamageReader
     assert (
         RocketMQSource(path | {"columns": "Body,topic"}).schema() == "`body` binary, `topic` string"
     )

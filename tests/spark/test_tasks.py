@@ -15,8 +15,8 @@ from tests.golden_stores import open_golden
 from tests.spark.logs import write_segments
 from wakelog.spark.options import ReadOptions, read_options
 from wakelog.spark.query import PlannedTask, Query, row_options
-from wakelog.spark.source import DamageReader, LogReader
-from wakelog.spark.tasks import LogPartition, arrow_schema, damage_batches, read_messages
+from wakelog.spark.source import LogReader
+from wakelog.spark.tasks import LogPartition, arrow_schema, read_damage, read_messages
 from wakelog.storage.durability.sum_keeper import SumWriter
 from wakelog.storage.file_system import RealFileSystem
 
@@ -24,11 +24,12 @@ PLACES = StructType([StructField("commitLogOffset", LongType())])
 DAMAGE = StructType([StructField("beginOffset", LongType()), StructField("path", StringType())])
 
 
-def test_sparks_own_empty_partition_has_no_rows() -> None:
+def test_the_empty_partition_of_spark_has_no_rows() -> None:
     schema = StructType([StructField("topic", StringType(), False)])
     reader = LogReader(read_options({"path": "/s"}), schema)
     assert list(reader.read(InputPartition(None))) == []
-    assert list(DamageReader(read_options({"path": "/s"}), schema).read(InputPartition(None))) == []
+    damage = LogReader(read_options({"path": "/s", "table": "damage"}), schema)
+    assert list(damage.read(InputPartition(None))) == []
     assert not arrow_schema(schema).field("topic").nullable
 
 
@@ -45,19 +46,25 @@ def damaged(folder: Path, **values: str) -> tuple[LogBytes, ReadOptions, list[Pl
     return log, options, query.plan(views, query.select(views))
 
 
-def test_what_is_passed_over_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_names_the_parts_that_were_skipped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     log, options, [planned] = damaged(tmp_path)
     with caplog.at_level(logging.WARNING):
         batches = list(read_messages(options, PLACES, LogPartition(planned)))
     found = [place for batch in batches for place in batch.column(0).to_pylist()]
     assert found == [x for x in log.offsets if x != log.offsets[1] and not 512 <= x < 1024]
-    assert "hold no message that can be read: size" in caplog.text
+    assert "have no readable message: size" in caplog.text
     assert f"physical offsets {log.offsets[1]} to {log.offsets[2]}" in caplog.text
 
 
 def test_damage_and_gaps_are_rows(tmp_path: Path) -> None:
     log, options, [planned] = damaged(tmp_path, table="damage")
-    rows = [row for batch in damage_batches(options, DAMAGE, planned) for row in batch.to_pylist()]
+    rows = [
+        row
+        for batch in read_damage(options, DAMAGE, LogPartition(planned))
+        for row in batch.to_pylist()
+    ]
     assert rows == [
         {"beginOffset": 512, "path": ""},
         {"beginOffset": log.offsets[1], "path": str(tmp_path / f"{0:020d}")},
@@ -80,7 +87,7 @@ def test_rot_that_no_crc_covers_is_damage_by_the_sums(tmp_path: Path) -> None:
     plan = query.plan(views, query.select(views))
 
     def damage() -> list[int]:
-        found = [damage_batches(options, DAMAGE, planned) for planned in plan]
+        found = [read_damage(options, DAMAGE, LogPartition(planned)) for planned in plan]
         return [row["beginOffset"] for each in found for batch in each for row in batch.to_pylist()]
 
     assert damage() == []

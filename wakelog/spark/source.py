@@ -31,7 +31,7 @@ from wakelog.spark.columns import NULLABLE, check_type, chosen_columns
 from wakelog.spark.errors import OptionError
 from wakelog.spark.options import ReadOptions, check_use, read_options
 from wakelog.spark.query import Query
-from wakelog.spark.tasks import LogPartition, damage_batches, read_messages
+from wakelog.spark.tasks import LogPartition, read_damage, read_messages
 from wakelog.spark.worker_memory import freeze
 
 if TYPE_CHECKING:
@@ -60,8 +60,6 @@ class RocketMQSource(DataSource):
         options = read_options(self.options)
         check_use(self.options, stream=False)
         check_schema(options, schema)
-        if options.table == "damage":
-            return DamageReader(options, schema)
         return LogReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -91,7 +89,7 @@ class RocketMQSource(DataSource):
 
 
 class LogReader(DataSourceReader):
-    """Reads messages."""
+    """Reads messages, or the damage in a log."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         """Read nothing yet."""
@@ -119,17 +117,8 @@ class LogReader(DataSourceReader):
             from wakelog.spark.remote.reader import read_pulled
 
             return read_pulled(self._options, self._schema, partition)
-        return read_messages(self._options, self._schema, partition)
-
-
-class DamageReader(LogReader):
-    """Reads the damage in a log, of every topic."""
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the damage of one task. Raises: DataLost."""
-        if not isinstance(partition, LogPartition):
-            return iter(())
-        return damage_batches(self._options, self._schema, partition.planned)
+        read = read_damage if self._options.table == "damage" else read_messages
+        return read(self._options, self._schema, partition)
 
 
 def check_schema(options: ReadOptions, schema: StructType) -> None:

@@ -42,7 +42,8 @@ from wakelog.storage.kernels.layout import (
     TOPIC_BYTES,
 )
 from wakelog.storage.log.mapped_file import OpenFiles
-from wakelog.storage.log.record_check import CheckKind, check_record
+from wakelog.storage.log.record_check import CheckKind, RecordCheck
+from wakelog.storage.log.record_walk import check_at
 from wakelog.storage.paths import parse_offset_name, parse_queue_id
 from wakelog.storage.queue.consume_queue import ConsumeQueue
 from wakelog.storage.queue.entries import QueueEntry
@@ -319,19 +320,22 @@ class StoreView:
                 continue
             begin, end = entry.physical_offset, entry.physical_offset + entry.size_bytes
             for segment in self.store.segments:
-                is_inside = segment.begin <= begin and end <= segment.end
-                if is_inside and self._is_sound(segment, begin, entry.size_bytes):
-                    ends.append(end)
+                if segment.begin <= begin < end <= segment.end:
+                    check = self._sound_at(segment, begin, segment.end, check_body=True)
+                    if check is not None and check.size_bytes == entry.size_bytes:
+                        ends.append(end)
         return max(ends)
 
-    def _is_sound(self, segment: Segment, begin: int, size_bytes: int) -> bool:
+    def _sound_at(
+        self, segment: Segment, begin: int, end: int, *, check_body: bool = False
+    ) -> RecordCheck | None:
+        """Return the check of the sound record at `begin`, None if there is none up to `end`."""
         file = self._opened(segment)
         if file is None:
-            return False
+            return None
         with closing(file):
-            data = file.read(begin, size_bytes)
-        check = check_record(data, 0, begin, len(data), segment_end=segment.end, check_body=True)
-        return (check.kind, check.size_bytes) == (CheckKind.SOUND, size_bytes)
+            check = check_at(file.read, begin, end, segment_end=segment.end, check_body=check_body)
+        return check if check.kind is CheckKind.SOUND else None
 
     def _largest_queues(self) -> list[ConsumeQueue]:
         """Return the consume queues with the most entries among the first of the store."""
@@ -369,12 +373,8 @@ class StoreView:
 
     def _first_time(self, segment: Segment) -> int | None:
         """Return the store time of the first record of a segment, None if it is damaged."""
-        file = self._opened(segment)
-        if file is None:
-            return None
-        with closing(file):
-            is_sound = adds_up(file, segment.begin, min(segment.end, self.end))
-            return _head(file, segment.begin)[6] if is_sound else None
+        check = self._sound_at(segment, segment.begin, min(segment.end, self.end))
+        return None if check is None else check.store_timestamp_ms
 
     def _configured_topics(self) -> frozenset[str]:
         found: set[str] = set()

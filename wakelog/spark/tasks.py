@@ -72,7 +72,7 @@ def _warn(found: Found) -> None:
     """Log a skipped part; `table=damage` has all of them as rows."""
     damage = found.damage
     _LOGGER.warning(
-        "%s of %s: physical offsets %d to %d hold no message that can be read: %s",
+        "%s of %s: physical offsets %d to %d have no readable message: %s",
         found.path,
         found.broker,
         damage.begin,
@@ -81,16 +81,18 @@ def _warn(found: Found) -> None:
     )
 
 
-def damage_batches(
-    options: ReadOptions, schema: StructType, planned: PlannedTask
+def read_damage(
+    options: ReadOptions, schema: StructType, partition: InputPartition
 ) -> Iterator[pa.RecordBatch]:
     """Yield the damage of one task; the first task has the gaps of the plan. Raises: DataLost."""
+    if not isinstance(partition, LogPartition):
+        return
     import pyarrow as pa
 
     from wakelog.spark.reader import Found, TaskReader, changed_blocks
     from wakelog.storage.file_system import RealFileSystem
 
-    fs = RealFileSystem()
+    fs, planned, kind = RealFileSystem(), partition.planned, arrow_schema(schema)
     reader = TaskReader(fs, planned.selection, row_options(options), fail_on_data_loss=False)
     gaps = [Found(broker, "", damage) for broker, damage in planned.gaps]
     for found in (*gaps, *reader.damage(planned.task), *changed_blocks(fs, planned.task)):
@@ -101,5 +103,4 @@ def damage_batches(
             "endOffset": found.damage.end,
             "reason": found.damage.reason,
         }
-        kind = arrow_schema(schema)
         yield pa.RecordBatch.from_pylist([{name: row[name] for name in kind.names}], schema=kind)

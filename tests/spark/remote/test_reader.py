@@ -14,9 +14,8 @@ from tests.spark.logs import MESSAGES, query_rows, rows_of
 from tests.spark.remote.conftest import COUNT, TOPIC, numbered, send
 from wakelog.spark.errors import DataLost
 from wakelog.spark.options import ReadOptions, read_options
-from wakelog.spark.query import row_options
 from wakelog.spark.remote.query import PulledTask, plan_query
-from wakelog.spark.remote.reader import PulledReader
+from wakelog.spark.remote.reader import read_task
 from wakelog.spark.remote.stream import RemoteStreamReader
 
 BODY = StructType([StructField("body", BinaryType())])
@@ -33,10 +32,8 @@ def planned(cluster: Cluster, **given: str) -> tuple[ReadOptions, list[PulledTas
 
 def pulled(cluster: Cluster, **given: str) -> list[dict[str, Any]]:
     options, tasks = planned(cluster, **given)
-    reader = PulledReader(options, row_options(options))
-    rows = [
-        row for task in tasks for batch in reader.batches(task, MESSAGES) for row in rows_of(batch)
-    ]
+    batches = (batch for task in tasks for batch in read_task(options, MESSAGES, task))
+    rows = [row for batch in batches for row in rows_of(batch)]
     return sorted(rows, key=place)
 
 
@@ -77,7 +74,7 @@ def test_a_topic_that_is_not_there_any_more_is_data_lost(wire: Cluster) -> None:
     part = tasks[0].range
     gone = tasks[0]._replace(range=part._replace(queue=part.queue._replace(topic="gone")))
     with pytest.raises(DataLost, match="are gone with their topic, which was deleted"):
-        list(PulledReader(options, row_options(options)).batches(gone, MESSAGES))
+        list(read_task(options, MESSAGES, gone))
     with pytest.raises(DataLost, match="'gone' is at no broker that the name server knows"):
         planned(wire, topic="gone")
     assert planned(wire, topic="gone", failOnDataLoss="false")[1] == []

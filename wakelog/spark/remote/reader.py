@@ -17,13 +17,11 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from wakelog.client.broker_calls import BrokerCalls
-from wakelog.client.route import Connections
-from wakelog.network.client import RemotingClient, make_client
+from wakelog.network.client import make_client
 from wakelog.spark.options import ReadOptions
 from wakelog.spark.query import row_options
-from wakelog.spark.records.record_walk import Damage
-from wakelog.spark.records.rows import RowOptions, Rows
-from wakelog.spark.remote.pulled_walk import PulledWalk, ScanPulled
+from wakelog.spark.records.rows import Rows
+from wakelog.spark.remote.pulled_walk import PulledWalk
 from wakelog.spark.remote.puller import Puller, PullLimits
 from wakelog.spark.remote.query import PulledPartition, PulledTask, remote_options
 from wakelog.spark.tasks import arrow_schema
@@ -38,83 +36,45 @@ def read_pulled(
     """Yield the rows of one task, for a batch or a stream; none for Spark's own partition."""
     if not isinstance(partition, PulledPartition):
         return iter(())
-    reader = PulledReader(options, row_options(options))
-    return freeze_after(reader.batches(partition.planned, arrow_schema(schema)))
+    return freeze_after(read_task(options, arrow_schema(schema), partition.planned))
 
 
-class PulledReader:
-    """Reads tasks of one query."""
+def read_task(
+    options: ReadOptions, schema: pa.Schema, task: PulledTask
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one task; imports numba. Raises: DataLost, ClientError."""
+    from wakelog.spark.remote.pulled_kernel import scan_pulled
 
-    def __init__(
-        self, options: ReadOptions, rows: RowOptions, *, scan: ScanPulled | None = None
-    ) -> None:
-        """Keep the options; imports numba."""
-        from wakelog.spark.remote.pulled_kernel import scan_pulled
+    broker, topic, queue_id, _ = task.range.queue
+    name = f"queue {queue_id} of {topic} at {broker}"
 
-        self._options = options
-        self._rows = rows
-        self._scan = scan or scan_pulled
+    def warn(queue_offset: int, reason: str) -> None:
+        _LOGGER.warning("offset %d of %s has no readable message: %s", queue_offset, name, reason)
 
-    def batches(
-        self, task: PulledTask, schema: pa.Schema, client: RemotingClient | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task. Raises: DataLost, ClientError."""
-        with asyncio.Runner() as runner:
-            wire = remote_options(self._options)
-            own = client or make_client(wire.credentials, wire.tls)
-            try:
-                yield from self._batches(runner, own, task, schema)
-            finally:
-                runner.run(own.close())
-
-    def _batches(
-        self, runner: asyncio.Runner, client: Connections, task: PulledTask, schema: pa.Schema
-    ) -> Iterator[pa.RecordBatch]:
-        walk = PulledWalk(self._scan)
-        queue = task.range.queue
-        rows = Rows(walk, schema, task.selection, self._rows._replace(broker=queue.broker))
-        puller = self._puller(client, task)
+    walk = PulledWalk(scan_pulled)
+    rows = Rows(walk, schema, task.selection, row_options(options)._replace(broker=broker))
+    client_options = remote_options(options)
+    with asyncio.Runner() as runner:
+        connections = make_client(client_options.credentials, client_options.tls)
+        puller = Puller(
+            BrokerCalls(connections, client_options),
+            task.range,
+            PullLimits(options.batch_rows, options.batch_bytes, options.pull_count),
+            expression=" || ".join(options.tags) or "*",
+            fail_on_data_loss=options.fail_on_data_loss,
+            report=warn,
+        )
         try:
             while runner.run(puller.fill(walk)):
                 yield from rows.batches()
-                for damage in rows.taken_damage():
-                    _warn_of(task, damage)
+                for begin, end, reason in rows.taken_damage():
+                    _LOGGER.warning(
+                        "%s: physical offsets %d to %d have no readable message: %s",
+                        name,
+                        begin,
+                        end,
+                        reason,
+                    )
         finally:
             runner.run(puller.close())
-
-    def _puller(self, client: Connections, task: PulledTask) -> Puller:
-        wire = remote_options(self._options)
-
-        def warn(queue_offset: int, reason: str) -> None:
-            broker, topic, queue_id, _ = task.range.queue
-            _LOGGER.warning(
-                "offset %d of queue %d of %s at %s holds no message that can be read: %s",
-                queue_offset,
-                queue_id,
-                topic,
-                broker,
-                reason,
-            )
-
-        limits = PullLimits(self._rows.batch_rows, self._rows.batch_bytes, self._options.pull_count)
-        return Puller(
-            BrokerCalls(client, wire),
-            task.range,
-            limits,
-            expression=" || ".join(self._options.tags) or "*",
-            fail_on_data_loss=self._options.fail_on_data_loss,
-            report=warn,
-        )
-
-
-def _warn_of(task: PulledTask, damage: Damage) -> None:
-    broker, topic, queue_id, _ = task.range.queue
-    _LOGGER.warning(
-        "queue %d of %s at %s: physical offsets %d to %d hold no message that can be read: %s",
-        queue_id,
-        topic,
-        broker,
-        damage.begin,
-        damage.end,
-        damage.reason,
-    )
+            runner.run(connections.close())
