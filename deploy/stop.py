@@ -18,14 +18,14 @@ STOP_SECONDS_MAX = 120.0
 """As long as the Supervisor gives a broker and the name server together."""
 
 GONE_SECONDS_MAX = 30.0
-LOOK_SECONDS = 0.1
+CHECK_SECONDS = 0.1
 
 
 def wait_gone() -> list[str]:
     """Return the names of the actors that are still there after GONE_SECONDS_MAX."""
     end = time.monotonic() + GONE_SECONDS_MAX
     while (names := list_named_actors()) and time.monotonic() < end:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(CHECK_SECONDS)
     return list(names)
 
 

@@ -18,7 +18,7 @@ from wakelog.actors.transport.service_plan import Transport
 T = TypeVar("T")
 
 WAIT_SECONDS_MAX = 20.0
-LOOK_SECONDS = 0.02
+CHECK_SECONDS = 0.02
 
 
 def small_plan(
@@ -66,17 +66,17 @@ async def running(plan: Plan) -> AsyncIterator[tuple[Deployment, Client]]:
 
 
 async def wait_until(
-    look: Callable[[], Any], what: str, seconds_max: float = WAIT_SECONDS_MAX
+    probe: Callable[[], Any], what: str, seconds_max: float = WAIT_SECONDS_MAX
 ) -> Any:
-    """Return what `look` returns once that is true; it may be a coroutine function."""
+    """Return the result of `probe` once it is true; `probe` may be a coroutine function."""
     try:
         async with asyncio.timeout(seconds_max):
             while True:
-                found = look()
+                found = probe()
                 if asyncio.iscoroutine(found):
                     found = await found
                 if found:
                     return found
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(CHECK_SECONDS)
     except TimeoutError:
         raise AssertionError(f"not within {seconds_max} s: {what}") from None

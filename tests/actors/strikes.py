@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 
 from benchmarks.kills import Incident
-from tests.actors.deployments import LOOK_SECONDS, WAIT_SECONDS_MAX, wait_until
+from tests.actors.deployments import CHECK_SECONDS, WAIT_SECONDS_MAX, wait_until
 from tests.actors.load import Account, Load, doubled_count, pull_all
 from tests.actors.supervised_brokers import SupervisedBroker
 from tests.compat.name_server_probe import serves
@@ -97,7 +97,7 @@ async def read_back(address: str, topic: str, account: Account) -> dict[int, lis
         queues = await pull_all(address, topic)
         if not account.lost(queues) or time.monotonic() >= end:
             return queues
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(CHECK_SECONDS)
 
 
 class Victim:

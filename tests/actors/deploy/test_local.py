@@ -40,7 +40,7 @@ def broker_of(deployment: LocalDeployment) -> LocalBroker:
 async def bodies(client: Client, topic: str, count: int) -> list[bytes]:
     """Return the bodies of a queue once it has `count` messages."""
 
-    async def look() -> list[bytes]:
+    async def pull_all() -> list[bytes]:
         found: list[bytes] = []
         while True:
             answer = await client.pull(topic, len(found))
@@ -48,7 +48,7 @@ async def bodies(client: Client, topic: str, count: int) -> list[bytes]:
                 return found if len(found) >= count else []
             found += [record.body for record in records(answer)]
 
-    return list(await wait_until(look, f"{count} messages of {topic}"))
+    return list(await wait_until(pull_all, f"{count} messages of {topic}"))
 
 
 def test_what_was_sent_is_pulled_and_a_held_pull_is_woken(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_its_ports_accept_once_it_is_in_the_route_and_no_sooner(
     start_listening = Server.start_listening
     seen: list[set[str]] = []
 
-    async def look_and_listen(server: Server) -> None:
+    async def check_and_listen(server: Server) -> None:
         if len(server._bound) == BROKER_PORTS_COUNT:
             seen.append(brokers_in(await route_of(plan.name_server_address, "TBW102")))
             client = Client(address)
@@ -268,7 +268,7 @@ def test_its_ports_accept_once_it_is_in_the_route_and_no_sooner(
         await start_listening(server)
 
     async def whole() -> None:
-        monkeypatch.setattr(Server, "start_listening", look_and_listen)
+        monkeypatch.setattr(Server, "start_listening", check_and_listen)
         async with running(plan) as (_, client):
             assert (await client.send("t", b"x")).code == ResponseCode.SUCCESS
 

@@ -123,7 +123,7 @@ def test_the_names_of_several_brokers_follow_the_first(name: str, names: list[st
 
 
 @pytest.mark.parametrize(
-    ("bind", "advertise", "told"),
+    ("bind", "advertise", "advertised"),
     [
         ("127.0.0.1", None, "127.0.0.1"),
         ("localhost", None, "127.0.0.1"),
@@ -133,14 +133,18 @@ def test_the_names_of_several_brokers_follow_the_first(name: str, names: list[st
         ("0.0.0.0", "far", "10.9.9.9"),
     ],
 )
-def test_clients_are_told_the_advertised_address(
-    bind: str, advertise: str | None, told: str
+def test_clients_get_the_advertised_address(
+    bind: str, advertise: str | None, advertised: str
 ) -> None:
     found = plan(bind=bind, advertise=advertise)
     broker = found.brokers[0].settings.broker
-    assert (broker.broker_ip1, broker.broker_ip2, found.advertised_host) == (told, told, told)
-    assert found.name_server is not None and found.name_server.address == f"{told}:9876"
-    is_name = advertise is not None and advertise != told
+    assert (broker.broker_ip1, broker.broker_ip2, found.advertised_host) == (
+        advertised,
+        advertised,
+        advertised,
+    )
+    assert found.name_server is not None and found.name_server.address == f"{advertised}:9876"
+    is_name = advertise is not None and advertise != advertised
     assert len(found.warnings) == is_name
 
 

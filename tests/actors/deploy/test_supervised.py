@@ -96,7 +96,7 @@ def test_actors_are_found_by_name_and_answer_with_plain_parts(
     assert find_actor("nobody") is None
 
 
-def test_a_taken_port_is_told_with_a_remedy(
+def test_a_taken_port_is_reported_with_a_remedy(
     supervised: SupervisedBroker, ray_cluster: RayCluster, tmp_path: Path
 ) -> None:
     port = supervised.plan.brokers[0].listen_port
@@ -123,6 +123,6 @@ def test_an_interrupt_while_ray_starts_is_an_ordered_stop(tmp_path: Path) -> Non
     assert not (tmp_path / "store" / "abort").exists()
 
 
-def test_actors_that_were_never_started_are_stopped_without_a_word(tmp_path: Path) -> None:
+def test_actors_that_were_never_started_are_stopped_in_silence(tmp_path: Path) -> None:
     plan = deployment_plan(small_plan(tmp_path, is_local=False), tmp_path)
     assert not asyncio.run(SupervisedActors(plan).stop())

@@ -55,12 +55,12 @@ def test_ray_is_changed_for_its_start_only() -> None:
         drawn.append((host, exclude_list))
         return 9000
 
-    looks = iter([False, False, True])
+    checks = iter([False, False, True])
     ray = SimpleNamespace(
         _RAY_HEAD_STARTUP_TIMEOUT=20,
         _RAY_CLUSTER_STARTUP_PROGRESS_CHECKING_INTERVAL=3,
         _RAY_WORKER_NODE_STARTUP_INTERVAL=10,
-        is_port_in_use=lambda host, port: next(looks),
+        is_port_in_use=lambda host, port: next(checks),
         get_random_unused_port=draw,
     )
     before = dict(vars(ray))

@@ -1,4 +1,4 @@
-"""A Ray of one's own: beside others, closed to strangers, and gone without a trace."""
+"""A private Ray: beside others, on loopback only, and gone without a trace."""
 
 import asyncio
 import os
@@ -38,8 +38,8 @@ def listening(process_ids: list[int]) -> set[str]:
 
 
 WAIT_SECONDS_MAX = 20.0
-TOLD_COUNT = 3
-TOLD_SECONDS_MAX = 0.9
+FAILURES_COUNT = 3
+FAILURE_SECONDS_MAX = 0.9
 """It takes 0.1 s, and with Ray's own settings never less than a second."""
 
 LOOPBACKS = {
@@ -91,7 +91,7 @@ sys.stdin.read()
 """
 
 
-def test_a_ray_ends_with_whoever_started_it(ray_cluster: RayCluster) -> None:
+def test_a_ray_ends_with_the_process_that_started_it(ray_cluster: RayCluster) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as host:
@@ -104,7 +104,7 @@ def test_a_ray_ends_with_whoever_started_it(ray_cluster: RayCluster) -> None:
         time.sleep(0.05)
 
 
-def test_who_calls_an_actor_that_has_just_died_is_told_soon(ray_cluster: RayCluster) -> None:
+def test_a_call_to_an_actor_that_has_just_died_fails_soon(ray_cluster: RayCluster) -> None:
     import ray
     from ray.exceptions import ActorUnavailableError
 
@@ -122,17 +122,17 @@ def test_who_calls_an_actor_that_has_just_died_is_told_soon(ray_cluster: RayClus
 
     actor: Any = ray.remote(num_cpus=0, max_restarts=-1)(Mortal)
     mortal = actor.remote()
-    told_after = []
-    for _ in range(TOLD_COUNT):
+    failed_after = []
+    for _ in range(FAILURES_COUNT):
         process_id = living()
         call = mortal.wait.remote()
         os.kill(process_id, signal.SIGKILL)
         killed_at = time.monotonic()
         with pytest.raises(ActorUnavailableError):
             ray.get(call)
-        told_after.append(time.monotonic() - killed_at)
+        failed_after.append(time.monotonic() - killed_at)
     ray.kill(mortal)
-    assert min(told_after) < TOLD_SECONDS_MAX
+    assert min(failed_after) < FAILURE_SECONDS_MAX
 
 
 def test_a_ray_that_cannot_start_says_why_and_leaves_nothing() -> None:

@@ -1,8 +1,8 @@
-"""Layers: what flags, `--set key=value` and broker.conf say of the settings, the stronger first.
+"""Settings from flags, `--set key=value` and broker.conf, laid over each other.
 
-A flag beats `--set`, which beats the file. Saying one thing by a flag and by `--set` is refused:
-one of the two would be ignored in silence. All keys are spelled as in broker.conf. Relative paths
-start at the working directory, as they do for a 4.9.3 broker.
+A flag beats `--set`, which beats the file. One setting by a flag and by `--set` is refused: one of
+the two would be ignored in silence. All keys are spelled as in broker.conf. Relative paths start at
+the working directory, as they do for a 4.9.3 broker.
 
 Source: org.apache.rocketmq.broker.BrokerStartup.createBrokerController (4.9.3): file, then flags.
 """
@@ -28,7 +28,7 @@ CONFIG_BYTES_MAX = 1024 * 1024
 
 
 class Source(StrEnum):
-    """Where a setting was said."""
+    """Where a setting was given."""
 
     FLAG = "flag"
     SET = "--set"
@@ -36,25 +36,25 @@ class Source(StrEnum):
 
 
 class Layers:
-    """The settings as they were said, with where."""
+    """The settings, and where each was given."""
 
     def __init__(
         self, *, flags: Mapping[str, str], sets: Mapping[str, str], file: Mapping[str, str]
     ) -> None:
-        """Lay them over each other; `flags` by the key that each stands for."""
+        """Lay them over each other; `flags` by their keys of broker.conf."""
         self._layers = {Source.FLAG: flags, Source.SET: sets, Source.FILE: dict(file)}
 
     def get(self, key: str) -> str | None:
-        """Return the strongest word on a key."""
+        """Return the value of a key, None if it was not given."""
         source = self.source(key)
         return None if source is None else self._layers[source][key]
 
     def source(self, key: str) -> Source | None:
-        """Return where the strongest word on a key was said."""
+        """Return where the value of a key was given."""
         return next((source for source, layer in self._layers.items() if key in layer), None)
 
     def drop_from_file(self, key: str) -> bool:
-        """Forget what the file says of a key; tell whether it said anything."""
+        """Remove a key of the file; return whether it was there."""
         file = self._layers[Source.FILE]
         assert isinstance(file, dict)
         return file.pop(key, None) is not None
@@ -68,7 +68,7 @@ class Layers:
 def read_layers(
     config_path: str | None, settings: Iterable[str], flags: Mapping[str, tuple[str, str | None]]
 ) -> Layers:
-    """Read the file, part the settings, and hold them against the flags.
+    """Read the file, split the settings, and compare them with the flags.
 
     flags: key of broker.conf and value by flag, None where the flag was not given.
 
@@ -112,7 +112,7 @@ def _read_file(path: str) -> dict[str, str]:
     try:
         return parse_properties(data.decode("utf-8"))
     except UnicodeDecodeError:
-        # As Java reads every such file. It matters to comments in an encoding of the writer's.
+        # As Java reads every such file: a comment may be in another encoding.
         return parse_properties(data.decode("latin-1"))
 
 

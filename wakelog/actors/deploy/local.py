@@ -1,7 +1,7 @@
 """A deployment in one process, without Ray: the same services, each called in a thread of its own.
 
 `wakelog up --local` and most tests use it. The brokers and the name server run on the caller's
-loop; a neighbour of a broker is an object behind a `LocalCalls`.
+loop. A service of a broker is an object behind a `LocalCalls`.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Any
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.deployment import Report
 from wakelog.actors.deploy.metrics_end import serve_metrics
-from wakelog.actors.deploy.plan import BrokerPlan, Plan
+from wakelog.actors.deploy.plan import Plan, service_plan
 from wakelog.actors.deploy.runtime_directory import RuntimeDirectory
 from wakelog.actors.name_server import NameServerService
 from wakelog.actors.services.table import load, services_of
 from wakelog.actors.transport.calls import LocalCalls
-from wakelog.actors.transport.service_plan import ServicePlan, memory_directory
+from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.nameserver.config import NameServerSettings
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
 
 
 class LocalBroker:
-    """A broker with its neighbours."""
+    """A broker with its services."""
 
     def __init__(self, plan: ServicePlan) -> None:
         """Make every service; nothing is opened."""
@@ -37,7 +37,7 @@ class LocalBroker:
         self.service = BrokerService(plan, self._calls_by_service)
 
     def statistics(self) -> dict[str, Any]:
-        """Return what the broker and each of its neighbours say."""
+        """Return the statistics of the broker and of its services."""
         found = {name: service.statistics() for name, service in self._services.items()}
         return {**self.service.statistics(), "services": found}
 
@@ -48,7 +48,7 @@ class LocalBroker:
         return is_clean
 
     def close(self) -> None:
-        """End the neighbours' threads."""
+        """End the threads of the services."""
         for calls in self._calls_by_service.values():
             calls.close()
 
@@ -76,7 +76,9 @@ class LocalDeployment:
             self._name_server = service
         for broker_plan in self._plan.brokers:
             report(broker_plan.name)
-            broker = LocalBroker(self._service_plan(broker_plan))
+            broker = LocalBroker(
+                service_plan(self._plan, broker_plan, self._runtime.path, in_one_process=True)
+            )
             try:
                 await broker.service.start()
             except BaseException:
@@ -90,14 +92,14 @@ class LocalDeployment:
             )
 
     async def metrics(self) -> dict[str, Any]:
-        """Return the statistics, and what is measured for a scrape only."""
+        """Return the statistics, and the ends of queues, which only a scrape has measured."""
         found = await self.statistics()
         for broker in self._brokers:
             found["brokers"][broker.plan.name]["queues"] = await broker.service.measure_queues()
         return found
 
     async def statistics(self) -> dict[str, Any]:
-        """Return what every service says."""
+        """Return the statistics of every service."""
         name_server = self._name_server
         return {
             "build": build_facts(),
@@ -127,18 +129,3 @@ class LocalDeployment:
             await self._name_server.stop()
         self._runtime.remove()
         return is_clean
-
-    def _service_plan(self, broker: BrokerPlan) -> ServicePlan:
-        directory = self._runtime.path / broker.name
-        directory.mkdir()
-        return ServicePlan(
-            settings=broker.settings,
-            bind_host=self._plan.bind_host,
-            transport=self._plan.transport,
-            runtime_directory=str(directory),
-            log_directory=broker.log_directory,
-            memory_directory=memory_directory(),
-            log_level=self._plan.log_level,
-            log_format=self._plan.log_format,
-            in_one_process=True,
-        )

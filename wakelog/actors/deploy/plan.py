@@ -1,8 +1,7 @@
-"""Plan: everything a deployment needs to know, settled before anything is started.
+"""The plan of a deployment: everything that it needs to know, settled before anything is started.
 
-`planning.make_plan` works it out from `UpOptions`, which is what the command line said; a
-deployment reads it and asks nobody else. Values only: whether the ports are free and the store is
-ours is for `cli/preflight.py`.
+`planning.make_plan` makes it from `UpOptions`, the values of the command line. These are values
+only: `cli/preflight.py` checks whether ports are free and the store belongs to the broker.
 
 Invariants:
     - there is at least one broker, and no two users of one port.
@@ -11,9 +10,18 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import msgspec
 
-from wakelog.actors.transport.service_plan import Transport
+from wakelog.actors.transport.notifications import NO_FAULTS, NotificationFaults
+from wakelog.actors.transport.service_plan import (
+    ServicePlan,
+    ServiceRow,
+    Transport,
+    memory_directory,
+)
 from wakelog.broker.config import PORTS_ABOVE, PORTS_BELOW
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.nameserver.config import NameServerConfig
@@ -21,7 +29,7 @@ from wakelog.telemetry.logs import LogFormat, LogLevel
 
 
 class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line said; None where it said nothing."""
+    """The values of the command line; None where it has none."""
 
     store: str | None = None
     name_server_port: int | None = None
@@ -46,7 +54,7 @@ class PortUse(msgspec.Struct, frozen=True):
 
 
 class NameServerPlan(msgspec.Struct, frozen=True):
-    """A name server of ours; `address` is what clients are told."""
+    """A name server of this deployment; clients get `address`."""
 
     port: int
     address: str
@@ -71,12 +79,12 @@ class BrokerPlan(msgspec.Struct, frozen=True):
 
     @property
     def listen_port(self) -> int:
-        """The port that clients are told."""
+        """The port that clients get."""
         return self.settings.broker.listen_port
 
     @property
     def address(self) -> str:
-        """What clients are told, `host:port`."""
+        """What clients get, `host:port`."""
         return self.settings.broker.broker_addr
 
     @property
@@ -89,8 +97,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """A deployment that fits together.
 
     store_root: what --store named; the brokers' stores are in it when there are several.
-    metrics_port: where the deployment serves /metrics on `bind_host`, 0 for nowhere. If nobody
-        asked for it, a taken one is no reason not to start.
+    metrics_port: where the deployment serves /metrics on `bind_host`, 0 for nowhere. If no option
+        asked for it, a taken one does not prevent the start.
     """
 
     bind_host: str
@@ -111,7 +119,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name_server_address(self) -> str:
-        """A name server for clients to ask: ours, or the first of those that were named."""
+        """A name server for clients: of this deployment, or the first of the others."""
         if self.name_server is not None:
             return self.name_server.address
         return self.brokers[0].settings.broker.namesrv_addr.split(";")[0]
@@ -133,3 +141,33 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if self.metrics_port:
             found.append(PortUse(self.metrics_port, "the metrics", "--metrics-port"))
         return tuple(found)
+
+
+def service_plan(
+    plan: Plan,
+    broker: BrokerPlan,
+    shared_directory: Path,
+    *,
+    in_one_process: bool = False,
+    faults: NotificationFaults = NO_FAULTS,
+    added_services: Mapping[str, ServiceRow] | None = None,
+) -> ServicePlan:
+    """Return what the services of a broker are started with; make their directory.
+
+    shared_directory: for sockets and shared pages, with a directory for each broker.
+    """
+    directory = shared_directory / broker.name
+    directory.mkdir(mode=0o700, exist_ok=True)
+    return ServicePlan(
+        settings=broker.settings,
+        bind_host=plan.bind_host,
+        transport=plan.transport,
+        runtime_directory=str(directory),
+        log_directory=broker.log_directory,
+        memory_directory=memory_directory(),
+        log_level=plan.log_level,
+        log_format=plan.log_format,
+        in_one_process=in_one_process,
+        faults=faults,
+        added_services=dict(added_services or {}),
+    )

@@ -1,8 +1,8 @@
-"""RuntimeDirectory: sockets and pages of a deployment in one process, and no trace of dead ones.
+"""The directory for sockets and shared pages of a deployment in one process.
 
-A process that is killed leaves its directory behind. Whoever starts next removes it: each one holds
-a lock in its own, which the kernel frees with the process, also where several containers share the
-temporary directory and process ids mean nothing.
+A process that is killed leaves its directory behind, and the next start removes it. Each process
+holds a lock in its own directory, which the kernel frees with the process. Process ids would mean
+nothing where several containers share the temporary directory.
 
 Source: no counterpart in 4.9.3, whose threads share a process.
 """
@@ -21,14 +21,14 @@ PREFIX = "wakelog-local-"
 LOCK_NAME = "owner"
 
 YOUNG_SECONDS = 60.0
-"""A directory that was made so lately may be about to be locked, and is left alone."""
+"""A younger directory may be about to be locked, and is kept."""
 
 
 class RuntimeDirectory:
     """A directory that lives as long as this object, or its process."""
 
     def __init__(self, parent: Path | None = None) -> None:
-        """Remove what dead processes left in `parent` (the system's temporary one), make ours."""
+        """Make a directory in `parent`, and remove those of dead processes there."""
         parent = parent or Path(tempfile.gettempdir())
         _sweep(parent, time.time())
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
@@ -42,7 +42,7 @@ class RuntimeDirectory:
 
 
 def _sweep(parent: Path, now_seconds: float) -> None:
-    """Remove the directories whose process is gone; what cannot be removed is another user's."""
+    """Remove the directories of dead processes; those of other users stay."""
     for path in parent.glob(f"{PREFIX}*"):
         with suppress(OSError):
             if now_seconds - path.stat().st_mtime >= YOUNG_SECONDS and not _is_held(path):

@@ -1,8 +1,8 @@
-"""A deployment of Ray actors: what `wakelog up` runs, in a Ray of its own.
+"""A deployment of Ray actors.
 
-`SupervisedActors` is the deployment in whatever Ray this process is connected to; a test puts
-several into one, and a job into a cluster. `RayDeployment` adds the private Ray, whose driver is
-the process that holds this object: its end is Ray's end.
+`SupervisedActors` is a deployment in the Ray that this process is connected to. A job starts one in
+a cluster, and a test several in one Ray. `RayDeployment`, for `wakelog up`, adds a private Ray that
+ends with this process. `hosted_brokers` is a deployment in a Ray that a Spark session hosts.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from wakelog.actors.deploy.deployment import Report
 from wakelog.actors.deploy.group import DeploymentPlan, GroupPlan, actors_count, make_supervisor
-from wakelog.actors.deploy.plan import BrokerPlan, Plan
+from wakelog.actors.deploy.plan import Plan, service_plan
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.hosted_ray import HostedRay
 from wakelog.actors.ray.options import ANYWHERE, Placement, end_actor
@@ -25,7 +23,6 @@ from wakelog.actors.ray.private_ray import RayCluster, RayFailed, leave
 from wakelog.actors.services.added_services import offered_services
 from wakelog.actors.start_outcome import raise_failure
 from wakelog.actors.transport.notifications import NO_FAULTS, NotificationFaults
-from wakelog.actors.transport.service_plan import ServicePlan, memory_directory
 
 READY_SECONDS_MAX = 600.0
 """A recovery of a store of terabytes after a crash may take minutes; it shows its progress."""
@@ -37,9 +34,8 @@ WORKERS_SPARE_COUNT = 4
 """Ports for a job or a shell beside the actors, and for an actor's next process."""
 
 DEATHS_A_MINUTE_MAX = 60
-"""The system keeps the port of a process that died for a minute. One that dies each time that it is
-attached is attached again a second later: it must not take the ports that the others come back
-with."""
+"""The system keeps the port of a process that died for a minute. A service that dies at each attach
+is attached again a second later: it must leave ports for the other services."""
 
 
 class SupervisedActors:
@@ -61,7 +57,7 @@ class SupervisedActors:
             try:
                 state = await self._supervisor.wait_ready.remote(PROGRESS_SECONDS)
             except Exception as error:
-                tries_left -= 1  # it died, and the next one goes on where it was
+                tries_left -= 1  # it died, and the next one continues
                 if not tries_left:
                     raise DeploymentFailed(
                         f"Ray does not answer: {error}", "See its logs."
@@ -75,7 +71,7 @@ class SupervisedActors:
         raise DeploymentFailed(f"not ready within {READY_SECONDS_MAX:.0f} s", "See the logs.")
 
     async def statistics(self) -> dict[str, Any]:
-        """Ask the Supervisor; nothing while that is being started again."""
+        """Ask the Supervisor; {} while Ray starts it again."""
         if self._supervisor is None:
             return {}
         try:
@@ -89,7 +85,7 @@ class SupervisedActors:
             try:
                 is_clean = bool(await self._supervisor.stop.remote())
             except Exception:
-                continue  # it died meanwhile: the next one finds the actors by name
+                continue  # it died: the next one finds the actors by name
             end_actor(self._supervisor)
             return is_clean
         return False
@@ -99,7 +95,7 @@ class RayDeployment:
     """See `deployment.Deployment`."""
 
     def __init__(self, plan: Plan, faults: NotificationFaults = NO_FAULTS) -> None:
-        """Start nothing. `faults` are what a test wants to go wrong with the notifications."""
+        """Start nothing. `faults` of notifications are for tests."""
         self._plan = plan
         self._faults = faults
         self._cluster: RayCluster | None = None
@@ -122,13 +118,15 @@ class RayDeployment:
             await loop.run_in_executor(None, self._cluster.wait_ready)
             self._cluster.connect()
         except RayFailed as error:
-            raise DeploymentFailed(str(error), "Look at Ray's message, or try --local.") from error
+            raise DeploymentFailed(
+                str(error), "See Ray's message, or try --plain-ray or --local."
+            ) from error
         plan = deployment_plan(self._plan, self._cluster.shared_directory, faults=self._faults)
         self._actors = SupervisedActors(plan)
         await self._actors.start(report)
 
     async def statistics(self) -> dict[str, Any]:
-        """Return what every actor says."""
+        """Return the statistics of every actor."""
         return {} if self._actors is None else await self._actors.statistics()
 
     def notices(self) -> list[str]:
@@ -184,16 +182,13 @@ def deployment_plan(
 ) -> DeploymentPlan:
     """Return what the actors of a plan are started with.
 
-    shared_directory: for words and notifications; in memory, and removed by the caller afterwards.
+    shared_directory: for watermarks and notifications; in memory, removed by the caller.
     placements: where brokers have to live, by name; the name server lives beside the first.
     """
     places = [(placements or {}).get(broker.name, ANYWHERE) for broker in plan.brokers]
+    added = offered_services()
     services = [
-        msgspec.structs.replace(
-            _service_plan(plan, one, shared_directory),
-            faults=faults,
-            added_services=offered_services(),
-        )
+        service_plan(plan, one, shared_directory, faults=faults, added_services=added)
         for one in plan.brokers
     ]
     return DeploymentPlan(
@@ -203,19 +198,4 @@ def deployment_plan(
         groups=tuple(map(GroupPlan, services, places)),
         metrics_port=plan.metrics_port,
         placement=places[0],
-    )
-
-
-def _service_plan(plan: Plan, broker: BrokerPlan, shared_directory: Path) -> ServicePlan:
-    directory = shared_directory / broker.name
-    directory.mkdir(mode=0o700, exist_ok=True)
-    return ServicePlan(
-        settings=broker.settings,
-        bind_host=plan.bind_host,
-        transport=plan.transport,
-        runtime_directory=str(directory),
-        log_directory=broker.log_directory,
-        memory_directory=memory_directory(),
-        log_level=plan.log_level,
-        log_format=plan.log_format,
     )

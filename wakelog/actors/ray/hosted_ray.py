@@ -3,19 +3,19 @@
     with hosted_ray(worker_nodes=1) as cluster:             this process is connected to it
         with hosted_brokers(cluster, plan): ...             see `deploy.supervised`
 
-`ray.util.spark.setup_ray_cluster` does the work. What is added to it here:
+`ray.util.spark.setup_ray_cluster` does the work. Some things are changed for it:
 
-    token      every process of this Ray gets one by its environment, whatever Spark's executors
-               were started with: without it Ray's nodes do not find each other. It is the user's
-               (`RAY_AUTH_TOKEN`, `RAY_AUTH_TOKEN_PATH`), or else a new one
-    PATH       a node is started by `ray`, which lies beside this Python
-    head       is waited for; Ray itself looks once, after 20 s. What outlives it is ended
-    nodes      are looked for five times a second; Ray itself looks every 3 s
-    ports      the head takes none of RocketMQ's: Ray draws them from a range that holds 9876
+    token      every process gets one by its environment, however Spark's executors were started:
+               without it Ray's nodes do not find each other. It is the user's (`RAY_AUTH_TOKEN`,
+               `RAY_AUTH_TOKEN_PATH`), else a new one
+    PATH       a node is started by the command `ray`, which is beside this Python
+    head       awaited by polling; Ray checks once, after 20 s. What outlives the head is killed
+    nodes      polled five times a second; Ray polls every 3 s
+    ports      none of RocketMQ's: Ray draws the head's from a range that holds 9876
     dashboard  none: it would listen on every interface
 
-Brokers live at the head, since a task of Spark's may end at any moment and they stay with their
-store. Ray's nodes take slots of Spark's for as long as they live: leave one for Spark's own tasks.
+Brokers live at the head: they stay with their store, and a task of Spark's may end at any moment.
+Ray's nodes take slots of Spark's for as long as they live: leave one for Spark's own tasks.
 
 Ray keeps two files of its own in /tmp, `ray_on_spark_*`, which every such cluster shares.
 
@@ -49,18 +49,17 @@ from wakelog.actors.ray.private_ray import (
 )
 
 HEAD_SECONDS_MAX: Final = 60.0
-HEAD_LOOK_SECONDS: Final = 0.1
-NODES_LOOK_SECONDS: Final = 0.2
-"""How often it is looked whether the nodes are there; Ray's own 3 s."""
+HEAD_POLL_SECONDS: Final = 0.1
+NODES_POLL_SECONDS: Final = 0.2
 END_SECONDS_MAX: Final = 20.0
 """The head ends its processes within 1 s, removes its files, and waits a little before each."""
 
 NODE_MEMORY_BYTES: Final = 512 << 20
 OBJECT_STORE_BYTES: Final = 80 << 20
-"""Of a node; blocks of Ray Data need more, which is for the caller to say."""
+"""Of a node; a caller with blocks of Ray Data needs more."""
 
 PORT_HOLD_SECONDS: Final = 1
-"""How long the head keeps others on this machine from choosing ports; Ray's 10 s delay them all."""
+"""How long the head locks the choice of ports on this machine; Ray's 10 s delay every node."""
 
 ROCKETMQ_PORTS: Final = (9876, 10909, 10911, 10912)
 _HOOK: Final = "RAY_ON_SPARK_START_HOOK"
@@ -72,7 +71,7 @@ class HostedRay(NamedTuple):
     address: where Ray is reached.
     node_id: the head's.
     environment: what another process needs to join it.
-    shared_directory: for words and notifications; in memory, and removed at the end.
+    shared_directory: for watermarks and notifications; in memory, removed at the end.
     """
 
     address: str
@@ -82,10 +81,10 @@ class HostedRay(NamedTuple):
 
 
 class StartHook:
-    """What Ray asks while it starts nodes in Spark's tasks; it makes one of these by its name."""
+    """Hooks that Ray calls while it starts nodes in Spark's tasks; Ray imports it by name."""
 
     def get_default_temp_root_dir(self) -> str:
-        """Return where nodes keep their files, unless they are told."""
+        """Return the default directory for the files of nodes."""
         return tempfile.gettempdir()
 
     def custom_environment_variables(self) -> dict[str, str]:
@@ -118,7 +117,7 @@ def node_environment() -> dict[str, str]:
 
 @functools.cache
 def token() -> str:
-    """Return the token of this process's clusters: Ray reads it once."""
+    """Return the token of all clusters of this process: Ray reads it once."""
     given = os.environ.get("RAY_AUTH_TOKEN")
     if given:
         return given
@@ -188,10 +187,10 @@ def hosted_ray(
 
 @contextlib.contextmanager
 def _patched(cluster_init: Any) -> Iterator[None]:
-    """Change what Ray's arguments do not reach; see the module."""
+    """Change constants and functions of Ray for its start; see the module."""
     values = {
         "_RAY_HEAD_STARTUP_TIMEOUT": 0,
-        "_RAY_CLUSTER_STARTUP_PROGRESS_CHECKING_INTERVAL": NODES_LOOK_SECONDS,
+        "_RAY_CLUSTER_STARTUP_PROGRESS_CHECKING_INTERVAL": NODES_POLL_SECONDS,
         "_RAY_WORKER_NODE_STARTUP_INTERVAL": PORT_HOLD_SECONDS,
         "is_port_in_use": functools.partial(_wait_port, cluster_init.is_port_in_use),
         "get_random_unused_port": functools.partial(
@@ -211,7 +210,7 @@ def _patched(cluster_init: Any) -> Iterator[None]:
 def _wait_port(is_in_use: Callable[[str, int], bool], host: str, port: int) -> bool:
     end = time.monotonic() + HEAD_SECONDS_MAX
     while not (found := is_in_use(host, port)) and time.monotonic() < end:
-        time.sleep(HEAD_LOOK_SECONDS)
+        time.sleep(HEAD_POLL_SECONDS)
     return found
 
 
@@ -237,10 +236,7 @@ def _wait_end(head: subprocess.Popen[str]) -> None:
 
 
 def _processes_of(head: subprocess.Popen[str]) -> list[Any]:
-    """Return what the head has started, as Ray's own psutil has it.
-
-    Once the head has ended it has other parents.
-    """
+    """Return the processes that the head has started, while they are still its children."""
     psutil: Any = importlib.import_module("psutil")
     try:
         found: list[Any] = psutil.Process(head.pid).children(recursive=True)
@@ -250,9 +246,9 @@ def _processes_of(head: subprocess.Popen[str]) -> list[Any]:
 
 
 def _end_left(processes: list[Any]) -> None:
-    """End what outlives its head: a node's agents wait a minute for one that is gone."""
+    """Kill what outlives the head: a node's agents wait a minute for a head that is gone."""
     psutil: Any = importlib.import_module("psutil")
-    # It takes no process for another that has its number by now.
+    # psutil recognises a process id that another process has by now.
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()

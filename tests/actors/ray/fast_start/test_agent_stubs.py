@@ -1,4 +1,4 @@
-"""Ray's agents are stood in for by next to nothing, until one of them is asked for."""
+"""Stubs replace Ray's agents until one of them is needed."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from wakelog.actors.ray.fast_start import agent_stubs
-from wakelog.actors.ray.fast_start.agent_stubs import PORT_OF_ENVIRONMENTS, PORTS_OF_NOBODY, option
+from wakelog.actors.ray.fast_start.agent_stubs import ENVIRONMENT_PORT, UNUSED_PORTS, option
 
 WAIT_SECONDS_MAX = 20.0
 NODE = "ab" * 28
@@ -25,10 +25,10 @@ def test_an_option_is_found_by_its_whole_name() -> None:
         option("node", arguments)
 
 
-def start_stand_in(
+def start_stub(
     script: Path, directory: Path, standard_input: int = subprocess.PIPE
 ) -> "subprocess.Popen[bytes]":
-    """Run the stand-in of an agent as Ray does."""
+    """Run the stub of an agent as Ray does."""
     options = [f"--session-dir={directory}", f"--node-id={NODE}", "--node-ip-address=127.0.0.1"]
     options.append("--runtime-env-agent-port=0")
     command = [sys.executable, "-S", agent_stubs.__file__, str(script), *options]
@@ -45,9 +45,9 @@ def wait_port(name: str, directory: Path) -> int:
     return int(path.read_text())
 
 
-def wait_command(stand_in: "subprocess.Popen[bytes]", name: bytes) -> None:
+def wait_command(stub: "subprocess.Popen[bytes]", name: bytes) -> None:
     """Return once the process runs that program."""
-    command = Path(f"/proc/{stand_in.pid}/cmdline")
+    command = Path(f"/proc/{stub.pid}/cmdline")
     end = time.monotonic() + WAIT_SECONDS_MAX
     while not command.read_bytes().startswith(name + b"\0"):
         assert time.monotonic() < end
@@ -56,46 +56,46 @@ def wait_command(stand_in: "subprocess.Popen[bytes]", name: bytes) -> None:
 
 @pytest.mark.process
 def test_the_dashboard_s_agent_has_no_port_and_does_nothing(tmp_path: Path) -> None:
-    with start_stand_in(DASHBOARD_AGENT, tmp_path) as stand_in:
-        assert [wait_port(name, tmp_path) for name in PORTS_OF_NOBODY] == [-1, -1, -1]
-        wait_command(stand_in, b"cat")
-        assert stand_in.poll() is None
-        stand_in.kill()
+    with start_stub(DASHBOARD_AGENT, tmp_path) as stub:
+        assert [wait_port(name, tmp_path) for name in UNUSED_PORTS] == [-1, -1, -1]
+        wait_command(stub, b"cat")
+        assert stub.poll() is None
+        stub.kill()
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("script", [DASHBOARD_AGENT, ENVIRONMENT_AGENT])
-def test_the_end_of_the_raylet_is_that_of_its_agents(tmp_path: Path, script: Path) -> None:
-    with start_stand_in(script, tmp_path) as stand_in:
-        name = PORT_OF_ENVIRONMENTS if script == ENVIRONMENT_AGENT else PORTS_OF_NOBODY[-1]
+def test_agents_end_with_the_raylet(tmp_path: Path, script: Path) -> None:
+    with start_stub(script, tmp_path) as stub:
+        name = ENVIRONMENT_PORT if script == ENVIRONMENT_AGENT else UNUSED_PORTS[-1]
         wait_port(name, tmp_path)
-        assert stand_in.poll() is None
-        assert stand_in.stdin is not None
-        stand_in.stdin.close()  # as the kernel does with what a killed process had open
-        assert stand_in.wait(WAIT_SECONDS_MAX) == 0
+        assert stub.poll() is None
+        assert stub.stdin is not None
+        stub.stdin.close()  # as the kernel does with what a killed process had open
+        assert stub.wait(WAIT_SECONDS_MAX) == 0
 
 
 @pytest.mark.process
-def test_an_agent_whose_input_says_nothing_of_the_raylet_stays(tmp_path: Path) -> None:
-    with start_stand_in(DASHBOARD_AGENT, tmp_path, subprocess.DEVNULL) as stand_in:
-        wait_command(stand_in, b"sleep")
-        stand_in.kill()
+def test_an_agent_whose_input_is_no_pipe_stays(tmp_path: Path) -> None:
+    with start_stub(DASHBOARD_AGENT, tmp_path, subprocess.DEVNULL) as stub:
+        wait_command(stub, b"sleep")
+        stub.kill()
 
 
 @pytest.mark.process
-def test_the_agent_of_environments_starts_when_somebody_connects(tmp_path: Path) -> None:
+def test_the_agent_of_environments_starts_at_the_first_connection(tmp_path: Path) -> None:
     script = tmp_path / "main.py"
     script.write_text("import sys; print(*sys.argv[1:], sep='\\n')")
-    with start_stand_in(script, tmp_path) as stand_in:
-        port = wait_port(PORT_OF_ENVIRONMENTS, tmp_path)
-        assert stand_in.poll() is None
+    with start_stub(script, tmp_path) as stub:
+        port = wait_port(ENVIRONMENT_PORT, tmp_path)
+        assert stub.poll() is None
         with socket.create_connection(("127.0.0.1", port)) as asking:
             assert asking.recv(1) == b""
-        output, _ = stand_in.communicate(timeout=WAIT_SECONDS_MAX)
+        output, _ = stub.communicate(timeout=WAIT_SECONDS_MAX)
     assert output.decode().splitlines() == [
         f"--session-dir={tmp_path}",
         f"--node-id={NODE}",
         "--node-ip-address=127.0.0.1",
         f"--runtime-env-agent-port={port}",
     ]
-    assert os.listdir(tmp_path).count(f"{PORT_OF_ENVIRONMENTS}_{NODE}") == 1
+    assert os.listdir(tmp_path).count(f"{ENVIRONMENT_PORT}_{NODE}") == 1

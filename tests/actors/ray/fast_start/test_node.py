@@ -20,14 +20,14 @@ def commands(cluster: RayCluster) -> str:
     return "\n".join(found)
 
 
-def test_what_a_broker_has_no_use_for_is_not_started(ray_cluster: RayCluster) -> None:
+def test_processes_that_a_broker_does_not_need_are_not_started(ray_cluster: RayCluster) -> None:
     running = commands(ray_cluster)
     assert "gcs_server" in running and "raylet" in running
     for absent in ("ray::DashboardAgent", "dashboard.py", "monitor.py", "log_monitor.py"):
         assert absent not in running, absent
 
 
-def test_an_environment_of_a_task_s_own_is_made_when_it_comes(ray_cluster: RayCluster) -> None:
+def test_the_environment_of_a_task_is_made_when_the_task_comes(ray_cluster: RayCluster) -> None:
     import os
 
     import ray

@@ -1,11 +1,11 @@
-"""Ray is imported without pydantic, which stays there for whoever wants it."""
+"""Ray is imported without pydantic, which stays available."""
 
 import subprocess
 import sys
 
 import pytest
 
-_LOOK = """
+_PROGRAM = """
 import sys
 {before}
 from wakelog.actors.ray.fast_start.ray_import import import_ray
@@ -23,7 +23,7 @@ print(PYDANTIC_INSTALLED)
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize(("before", "is_seen"), [("", False), ("import pydantic", True)])
-def test_ray_sees_pydantic_only_where_somebody_has_it_or_asks(before: str, is_seen: bool) -> None:
-    command = [sys.executable, "-c", _LOOK.format(before=before)]
+def test_ray_sees_pydantic_only_where_it_is_imported_or_needed(before: str, is_seen: bool) -> None:
+    command = [sys.executable, "-c", _PROGRAM.format(before=before)]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert found.stdout == f"{is_seen} True\nTrue\n"

@@ -24,7 +24,7 @@ def test_two_rays_never_share_a_port() -> None:
     second.close()
 
 
-def test_blocks_are_given_back() -> None:
+def test_blocks_are_released() -> None:
     first = PortBlocks(1)
     first.close()
     second = PortBlocks(1)
@@ -32,7 +32,7 @@ def test_blocks_are_given_back() -> None:
     second.close()
 
 
-def test_when_every_port_is_taken_that_is_said_and_nothing_kept() -> None:
+def test_when_every_port_is_taken_an_error_says_so_and_no_claim_is_kept() -> None:
     free = PortBlocks(1)
     with pytest.raises(NoFreePorts, match="stop another wakelog or Ray"):
         PortBlocks(WORKER_PORTS_END)
@@ -40,7 +40,7 @@ def test_when_every_port_is_taken_that_is_said_and_nothing_kept() -> None:
     PortBlocks(1).close()
 
 
-def test_a_port_that_somebody_listens_on_is_left_out() -> None:
+def test_a_port_with_a_listener_is_left_out() -> None:
     with socket.socket() as listening:
         listening.bind((LOOPBACK, 0))
         listening.listen()

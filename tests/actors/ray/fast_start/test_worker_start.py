@@ -1,4 +1,4 @@
-"""What the raylet runs for each worker; what becomes of it is tested with the template."""
+"""What the raylet runs for each worker; the fork itself is tested with the template."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from wakelog.actors.ray.fast_start.worker_start import FORKED, ask_template
 
 
 @pytest.mark.parametrize(("answer", "is_forked"), [(FORKED, True), (b"", False), (b"?", False)])
-def test_only_the_template_s_word_counts(short_path: Path, answer: bytes, is_forked: bool) -> None:
+def test_only_the_answer_forked_counts(short_path: Path, answer: bytes, is_forked: bool) -> None:
     path = str(short_path / "socket")
     asked: list[bytes] = []
 
@@ -40,5 +40,5 @@ def test_only_the_template_s_word_counts(short_path: Path, answer: bytes, is_for
     assert request["environment"] == dict(os.environ) and request["directory"] == os.getcwd()
 
 
-def test_nobody_there_is_no_template(tmp_path: Path) -> None:
-    assert not ask_template(str(tmp_path / "nobody"))
+def test_without_a_listener_there_is_no_template(tmp_path: Path) -> None:
+    assert not ask_template(str(tmp_path / "absent"))

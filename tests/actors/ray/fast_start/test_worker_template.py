@@ -48,7 +48,7 @@ def test_another_python_is_not_forked() -> None:
     assert not is_fork_enough("/usr/bin/python2", TEMPLATE, TEMPLATE)
 
 
-def test_what_only_a_worker_has_is_there_while_importing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variables_of_a_worker_are_set_while_importing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "ray", raising=False)
     with prepare_import(42):
         assert os.environ["RAY_JOB_ID"] == NO_JOB_ID
@@ -112,7 +112,7 @@ def test_a_fork_takes_over_arguments_environment_and_streams(
 
 
 @pytest.mark.process
-def test_a_template_goes_on_after_a_request_that_is_none(template: Path, tmp_path: Path) -> None:
+def test_a_template_serves_after_a_malformed_request(template: Path, tmp_path: Path) -> None:
     for nonsense in (b"", b"nonsense", b"{}"):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(template))
@@ -125,10 +125,10 @@ def test_a_template_goes_on_after_a_request_that_is_none(template: Path, tmp_pat
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_a_worker_that_cannot_be_forked_is_started_as_ray_does(
+def test_a_worker_that_cannot_be_forked_is_started_by_rays_own_script(
     template: Path, tmp_path: Path
 ) -> None:
-    for path, change in ((template, {"RAY_COLOUR": "red"}), (tmp_path / "nobody", {})):
+    for path, change in ((template, {"RAY_COLOUR": "red"}), (tmp_path / "absent", {})):
         with start_worker(path, tmp_path, COLOUR="red", **change) as starter:
             assert b"--node-manager-port" in starter.communicate(timeout=60)[0]
 
@@ -138,14 +138,14 @@ def test_a_worker_that_cannot_be_forked_is_started_as_ray_does(
 def test_the_workers_of_a_private_ray_are_forks_of_one_process(ray_cluster: RayCluster) -> None:
     import ray
 
-    class Anybody:
-        def who(self) -> tuple[int, int, str, float]:
+    class Anyone:
+        def identify(self) -> tuple[int, int, str, float]:
             worker_id = ray.get_runtime_context().get_worker_id()
             return os.getpid(), os.getppid(), worker_id, time.process_time()
 
-    make: Any = ray.remote(num_cpus=0)(Anybody)
+    make: Any = ray.remote(num_cpus=0)(Anyone)
     two = [make.remote() for _ in range(2)]
-    said = ray.get([one.who.remote() for one in two])
+    said = ray.get([one.identify.remote() for one in two])
     (one_id, parent_id, one_worker, _), (two_id, other_parent_id, two_worker, _) = said
     assert parent_id == other_parent_id != ray_cluster.process_id
     assert os.getsid(parent_id) == ray_cluster.process_id

@@ -1,7 +1,7 @@
-"""What the raylet runs for each worker: has the template fork it, or becomes it.
+"""What the raylet runs for each worker: it has the template fork it, or becomes the worker.
 
-Run as a script, with the arguments of Ray's own; it imports nothing of wakelog and little else. If
-the template forks, this process ends: a worker tells the raylet itself which process it is.
+Run as a script, with the arguments of Ray's own script; it imports nothing of wakelog and little
+else. If the template forks, this process ends: a worker reports its process id to the raylet.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def ask_template(path: str) -> bool:
 
 
 def become_worker() -> None:
-    """Go on as Ray's own script."""
+    """Run Ray's own script in this process."""
     ray = find_spec("ray")
     assert ray is not None and ray.origin is not None
     script = Path(ray.origin).parent / "_private" / "workers" / "default_worker.py"
@@ -51,7 +51,7 @@ def become_worker() -> None:
 
 
 def main() -> None:
-    """Start a worker the cheapest way."""
+    """Have the template fork a worker, or become one."""
     path = os.environ.get(SOCKET_VARIABLE)
     if path is None or not ask_template(path):
         become_worker()

@@ -1,24 +1,24 @@
 """The template of workers: a process that has imported what every actor needs, and forks.
 
-A Python process that imports Ray and wakelog takes 1.5 s of CPU and 60 MB, and a broker has ten.
-So this private Ray imports once: its head forks the template, Ray's daemons start `worker_start`
-for each worker, and that has the template fork, which takes some milliseconds and shares the
-memory. A service that died is back sooner for the same reason.
+A Python process that imports Ray and wakelog takes 1.5 s of CPU and 60 MB, and a broker has ten. So
+the head of this Ray forks a template, which imports once. Ray's daemons run `worker_start` for each
+worker, and `worker_start` has the template fork. A fork takes some milliseconds and shares the
+memory. For the same reason a service that died is back sooner.
 
     raylet -> worker_start --- arguments, environment, descriptors ---> template -> fork = worker
                            <-- FORKED, or the end of the connection ---
 
-A worker is started as Ray does it, from nothing, whenever the template cannot stand in for that: it
-is gone, it runs threads, the Python or a variable that is read while importing is another one.
+A worker is started by Ray's own script whenever a fork would differ from it. That is so when the
+template is gone or runs threads, with another Python, or when a variable differs that is read while
+importing.
 
-Ray reads its configuration from the environment when it is imported, and takes two variables for
-such that only a worker has. `prepare_import` sets them beforehand: the job is none, as in a worker
-that Ray starts ahead, so that it takes whatever job it is given; the process with which a worker
-ends is the head, which ends with the raylet.
+Ray reads its configuration from the environment when it is imported. Two variables of it belong to
+a worker. `prepare_import` sets them for the import: no job, so that the worker takes any job, and
+the head as the process with which a worker ends. The head ends with the raylet.
 
 Invariants:
-- whoever imports for others runs one thread: a fork copies no other.
-- a worker has no descriptor of the head's or of the template's, standard error excepted.
+- the template runs one thread: a fork copies no other.
+- a worker has no descriptor of the head or of the template except standard error.
 
 Source: ray/_private/workers/default_worker.py, ray/core_worker/core_worker.cc (2.60).
 """
@@ -48,7 +48,7 @@ NO_JOB_ID = "ffffffff"
 """What Ray calls the job of a worker that it starts ahead."""
 
 REQUEST_SECONDS_MAX = 5.0
-"""The other side writes its request at once; one that was stopped must not stop the others."""
+"""The client writes its request at once; one that was stopped must not block the others."""
 
 REQUEST_BYTES_MAX = 1 << 20
 BACKLOG_MAX = 128
@@ -61,7 +61,7 @@ _READ_WHILE_IMPORTING = ("RAY_", "PYTHON", "LD_")
 
 @contextlib.contextmanager
 def prepare_import(head_process_id: int) -> Iterator[None]:
-    """Have what is imported inside read the environment of a worker."""
+    """Set the environment of a worker while Ray is imported."""
     assert "ray" not in sys.modules, "too late: Ray has read its environment"
     preset = {"RAY_JOB_ID": NO_JOB_ID, "RAY_RAYLET_PID": str(head_process_id)}
     os.environ.update(preset)
@@ -73,7 +73,7 @@ def prepare_import(head_process_id: int) -> Iterator[None]:
 
 
 def listen(directory: str) -> socket.socket:
-    """Return the template's end of the socket; name it to the workers of this environment."""
+    """Return the template's end of the socket, and set the variable by which workers find it."""
     path = os.path.join(directory, "worker_template")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
@@ -122,12 +122,12 @@ def serve(listener: socket.socket, lifeline: int) -> bool:
     """
     import_actors()
     if thread_count() > 1:
-        sys.stderr.write("something imported has started a thread, so that no worker is forked\n")
+        sys.stderr.write("a module has started a thread while imported: no worker is forked\n")
         return False
     environment = dict(os.environ)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for workers: no zombies
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for workers: no zombies
     gc.collect()
-    gc.freeze()  # collections in the workers leave the pages alone that they share
+    gc.freeze()  # so that collections in the workers do not copy the shared pages
     while lifeline not in select.select([listener.fileno(), lifeline], [], [])[0]:
         connection, _ = listener.accept()
         with connection:
@@ -135,7 +135,7 @@ def serve(listener: socket.socket, lifeline: int) -> bool:
         if taken is not None:
             listener.close()
             os.close(lifeline)
-            take_over(*taken)
+            become_worker(*taken)
             return True
     return False
 
@@ -143,7 +143,7 @@ def serve(listener: socket.socket, lifeline: int) -> bool:
 def fork_for(
     connection: socket.socket, environment: Mapping[str, str]
 ) -> tuple[WorkerRequest, list[int]] | None:
-    """Return, in the worker that was forked for it, what a request says; None everywhere else."""
+    """Fork a worker. Return its request in the worker, None in the template."""
     descriptors: list[int] = []
     try:
         request, descriptors = receive(connection)
@@ -152,13 +152,13 @@ def fork_for(
                 return request, descriptors
             connection.send(FORKED)
     except (OSError, ValueError):
-        pass  # whoever asked goes its own way
+        pass  # the client runs Ray's own script
     close_all(descriptors)
     return None
 
 
 class WorkerRequest(msgspec.Struct, frozen=True):
-    """What a worker is started with: Ray's arguments, and the surroundings of the process."""
+    """What a worker is started with: Ray's arguments, and the environment of the process."""
 
     arguments: list[str]
     executable: str
@@ -168,9 +168,9 @@ class WorkerRequest(msgspec.Struct, frozen=True):
 
 
 def receive(connection: socket.socket) -> tuple[WorkerRequest, list[int]]:
-    """Return a request and the standard streams that come with it, which the caller closes.
+    """Return a request and its standard streams, which the caller closes.
 
-    Raises: OSError or ValueError if it is none.
+    Raises: OSError, ValueError if there is no request.
     """
     connection.settimeout(REQUEST_SECONDS_MAX)
     data, descriptors, _, _ = socket.recv_fds(connection, REQUEST_BYTES_MAX, 3)
@@ -196,8 +196,8 @@ def close_all(descriptors: list[int]) -> None:
         os.close(descriptor)
 
 
-def take_over(request: WorkerRequest, descriptors: list[int]) -> None:
-    """Turn this process, a fork, into what `worker_start` would have become."""
+def become_worker(request: WorkerRequest, descriptors: list[int]) -> None:
+    """Give this process, a fork, the streams, the environment and the arguments of the worker."""
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -215,7 +215,7 @@ def take_over(request: WorkerRequest, descriptors: list[int]) -> None:
 def is_fork_enough(
     executable: str, environment: Mapping[str, str], template: Mapping[str, str]
 ) -> bool:
-    """Tell whether a fork of the template is what a new process in `environment` would be."""
+    """Return whether a fork of the template equals a new process in `environment`."""
     if executable != sys.executable:
         return False
     names = {
@@ -227,12 +227,12 @@ def is_fork_enough(
 
 
 def thread_count() -> int:
-    """Return how many threads this process runs, those of libraries included."""
+    """Return how many threads this process runs, including threads of libraries."""
     return len(os.listdir("/proc/self/task"))
 
 
 def run_worker() -> None:
-    """Be a worker, in a process that `serve` has returned True in, until Ray ends it."""
+    """Run Ray's own script in a process in which `serve` has returned True."""
     import ray
 
     path = Path(ray.__file__).parent / "_private" / "workers" / "default_worker.py"
