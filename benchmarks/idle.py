@@ -59,12 +59,12 @@ class Use(NamedTuple):
         )
 
     def since(self, earlier: "Use") -> "Use":
-        """Return what was used since a look; memory and threads are those of now."""
+        """Return what was used since a reading; memory and threads are those of now."""
         spent = self.cpu_seconds - earlier.cpu_seconds
         return self._replace(cpu_seconds=spent, wake_ups=self.wake_ups - earlier.wake_ups)
 
 
-def look(mark: str) -> dict[str, Use]:
+def read_use(mark: str) -> dict[str, Use]:
     """Return what the processes of a side used since each began, by role."""
     found: dict[str, Use] = {}
     for folder in processes_of(mark):
@@ -118,11 +118,11 @@ def measure(command: Sequence[str], seconds: float) -> Measured:
             while READY not in (line := process.stdout.readline()):
                 assert line, "ended before it was ready"
             ready_seconds = time.monotonic() - began
-            start = look(mark)
+            start = read_use(mark)
             time.sleep(SETTLE_SECONDS)
-            before = look(mark)
+            before = read_use(mark)
             time.sleep(seconds)
-            after = look(mark)
+            after = read_use(mark)
         finally:
             process.send_signal(signal.SIGTERM)
     idle = {role: use.since(before.get(role, Use())) for role, use in after.items()}

@@ -35,7 +35,7 @@ CASES = {
     "kill": Case(
         "Killed",
         "SIGKILL at a seeded random moment under load. One that is killed again within a second of"
-        " its return, as most are here, is attached anew a second later, and else after 0.3 s.",
+        " its return, as most are here, is attached again a second later, and else after 0.3 s.",
     ),
     "stop": Case(
         "Stopped for 10 s",
@@ -44,9 +44,9 @@ CASES = {
     "creation": Case(
         "Killed while making a file",
         "SIGKILL between a file's first appearance, under an unfinished name, and its last. Half"
-        " made are those that the dead process left under that name. Once in ten, everybody was"
-        " stopped while the store was copied, which counts as a stall and is not held to a limit;"
-        " a real 4.9.3 broker opened the copy and served all that had been acknowledged.",
+        " made are those that the dead process left under that name. Once in ten kills, every process"
+        " was stopped while the store was copied. That counts as a stall and has no limit. A real"
+        " 4.9.3 broker opened the copy and served all that had been acknowledged.",
     ),
     "long log, warm": Case(
         "Broker of a log of 1 GiB killed",

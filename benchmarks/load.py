@@ -124,7 +124,7 @@ def measure_load(row: Row, side: Side, drivers: Drivers) -> Run:
     """Run the row's driver once, after what it needs is there."""
     before: list[Cost] = []
 
-    def look() -> None:
+    def measure_warm() -> None:
         before.append(side.cost())
 
     if row.mode == "consume":
@@ -135,10 +135,15 @@ def measure_load(row: Row, side: Side, drivers: Drivers) -> Run:
     if row.kind is Kind.CLIENT:
         numbers = {"warmup": row.warmup, "count": row.messages}
         run = drivers.client(
-            side, row.mode, row.workers, **numbers, when_warm=look, options=row.driver_options
+            side,
+            row.mode,
+            row.workers,
+            **numbers,
+            when_warm=measure_warm,
+            options=row.driver_options,
         )
     else:
-        run = drivers.frames(side, row, look)
+        run = drivers.frames(side, row, measure_warm)
     # Consuming has no pause behind its warm-up: all that was consumed is counted.
     counted = run["messages"] + (row.warmup if row.mode == "consume" else 0)
     return run | costs(before[-1], side.cost(), run, counted)

@@ -84,7 +84,7 @@ class Owner:
     """What Broker, Flush and Reput do with a store, in one process and one thread."""
 
     def __init__(self, config: StoreConfig) -> None:
-        """Recover, and dispatch to the log's end; `told` says what that took."""
+        """Recover, and dispatch to the log's end; `report` says what that took."""
         fs = RealFileSystem()
         began_seconds = time.perf_counter()
         memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -106,7 +106,7 @@ class Owner:
         self._dispatch = Dispatch(fs, config, known)
         begin = self._dispatch.core.position
         self._catch_up()
-        self.told = {
+        self.report = {
             "log_bytes": end - report.log_begin,
             "open_ms": round((opened_seconds - began_seconds) * 1000),
             "dispatch_ms": round((time.perf_counter() - opened_seconds) * 1000),
@@ -180,7 +180,7 @@ class Owner:
 def own(root: Path, log_bytes: int) -> None:
     """Open a store, say how long that took, and write it until somebody kills this process."""
     owner = Owner(StoreConfig(store_path_root=str(root)))
-    print(json.dumps(owner.told), flush=True)
+    print(json.dumps(owner.report), flush=True)
     was_full = False
     flush_seconds = derived_seconds = time.monotonic()
     while True:
@@ -204,19 +204,19 @@ def _now_ms() -> int:
 
 
 def killed_owner(root: Path, log_bytes: int, live_seconds: float) -> dict[str, int]:
-    """Run an owner, kill it a time after the log has its size; return what it told."""
+    """Run an owner, kill it a time after the log has its size; return what it report."""
     command = [sys.executable, "-m", "benchmarks.recovery", "--own", str(root), str(log_bytes)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        told: dict[str, int] = json.loads(process.stdout.readline())
+        report: dict[str, int] = json.loads(process.stdout.readline())
         if process.stdout.readline() != "full\n":
             raise RuntimeError("the owner of the store ended")
         time.sleep(live_seconds)
     finally:
         process.send_signal(signal.SIGKILL)
         process.communicate()
-    return told
+    return report
 
 
 def forget_pages(root: Path) -> None:
@@ -240,8 +240,8 @@ def measure(root: Path, gigabytes: int, rounds: int) -> Iterator[Recovery]:
         cold = number % 2 == 1
         if cold:
             forget_pages(root)
-        told = killed_owner(root, log_bytes, chance.uniform(*LIVE_SECONDS))
-        yield Recovery(gigabytes=gigabytes, cold=cold, **told)
+        report = killed_owner(root, log_bytes, chance.uniform(*LIVE_SECONDS))
+        yield Recovery(gigabytes=gigabytes, cold=cold, **report)
 
 
 def described(results: Sequence[Recovery]) -> str:
@@ -294,8 +294,8 @@ def save(results: Sequence[Recovery]) -> None:
         "kernel": platform.release(),
         "python": platform.python_version(),
     }
-    told = {"host": host, "rounds": [one._asdict() for one in rounds]}
-    path.write_text(row_lines(told) + "\n")
+    report = {"host": host, "rounds": [one._asdict() for one in rounds]}
+    path.write_text(row_lines(report) + "\n")
     path.with_suffix(".md").write_text(described(rounds))
 
 

@@ -63,7 +63,7 @@ def _section(row: Row, result: Result) -> list[str]:
     lines = [
         f"## {row.name}",
         "",
-        f"Driven by {row.kind.value}; pairs: {sound}, void: {void}; {result['measured']}, "
+        f"Driven by {row.kind.value}. Pairs: {sound}, void: {void}. {result['measured']}, "
         f"{machine['cores']} cores of {machine['processor']}, {machine['file_system']}, "
         f"Linux {machine['kernel']}, Python {machine['python']}, Ray {machine['ray']}, "
         f"{machine['java']}.",

@@ -2,8 +2,8 @@
 
     python examples/broker_in_spark.py ./store
 
-Spark sends messages to the broker, as anybody could, and reads them back from the broker's files by
-a snapshot that the broker hands over; Ray Data counts the same ones in a node beside.
+Spark sends messages to the broker, as any client could. It reads them back from the broker's files,
+by a snapshot that the broker hands over. Ray Data counts the same messages on another node.
 """
 
 import sys

@@ -77,9 +77,9 @@ UNANSWERED: Final[dict[str, tuple[Code, ...]]] = {
 
 HEADS: Final = ("code", "name", "answered by", "or why not")
 INTRODUCTION: Final = """\
-The request codes of 4.9.3 and who answers them here. A code that is not answered, or not known,
-gets code 3, REQUEST_CODE_NOT_SUPPORTED, from broker and name server alike; of a code that belongs
-to the other of the two, the remark says so."""
+The request codes of 4.9.3, and which program answers them here. A code that is not answered, or not
+known, gets code 3, REQUEST_CODE_NOT_SUPPORTED. The remark says when the code belongs to the name
+server, or to the broker."""
 
 
 class Row(NamedTuple):

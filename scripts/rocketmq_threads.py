@@ -3,8 +3,8 @@
 One row a thread or task, in the order of a message's way. `docs/threads.md` is drawn from it; a
 test holds that the modules, metrics and tests that it names exist and that no cell is empty.
 
-A thread of RocketMQ is not one of ours: what a pool of threads did takes turns on the Broker's
-loop, and what a scheduled thread did is done by an actor when it is due.
+A thread of RocketMQ is no thread here. The work of a pool of threads takes turns on the Broker's
+loop. The work of a scheduled thread is done by an actor when it is due.
 
 Source: org.apache.rocketmq.broker.BrokerController, namesrv.NamesrvController,
 store.DefaultMessageStore, store.CommitLog, remoting.netty.NettyRemotingServer (4.9.3), and whatever

@@ -133,7 +133,7 @@ class Leftovers:
         self._sockets = listening_sockets()
         self._files = shared_files()
 
-    def look(self) -> list[str]:
+    def find(self) -> list[str]:
         """Say what is left right now, one line each."""
         processes = session_processes(self._session)
         found = [f"process {number}: {line}" for number, line in sorted(processes.items())]
@@ -146,7 +146,7 @@ class Leftovers:
     def wait_none(self, grace_ms: int = GRACE_MS_MAX) -> list[str]:
         """Look until nothing is left or the grace is over; return what is left then."""
         end = time.monotonic() + grace_ms / 1000
-        while (found := self.look()) and time.monotonic() < end:
+        while (found := self.find()) and time.monotonic() < end:
             time.sleep(0.1)  # processes end when they do; there is nothing to wait on for them all
         return found
 

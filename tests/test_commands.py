@@ -57,7 +57,7 @@ def test_a_python_that_does_not_fit_is_one_message(tmp_path: Path) -> None:
         (["--without"], {""}, []),
     ],
 )
-def test_kinds_left_out_are_told_from_arguments_for_pytest(
+def test_kinds_left_out_are_parted_from_arguments_for_pytest(
     arguments: Sequence[str], without: set[str], rest: list[str]
 ) -> None:
     assert split_without(arguments) == (without, rest)
@@ -72,7 +72,7 @@ def test_kinds_left_out_are_told_from_arguments_for_pytest(
         (["--role"], "", []),
     ],
 )
-def test_the_role_of_a_long_run_is_told_from_arguments_for_pytest(
+def test_the_role_of_a_long_run_is_parted_from_arguments_for_pytest(
     arguments: Sequence[str], role: str, rest: list[str]
 ) -> None:
     assert split_role(arguments) == (role, rest)

@@ -47,11 +47,11 @@ def selectors_of(expression: str) -> list[promql_parser.VectorSelector]:
     """Return every selector of an expression. Raises: ValueError if it does not parse."""
     found: list[promql_parser.VectorSelector] = []
 
-    def look(node: promql_parser.Expr) -> None:
+    def visit(node: promql_parser.Expr) -> None:
         if isinstance(node, promql_parser.VectorSelector):
             found.append(node)
 
-    promql_parser.walk(promql_parser.parse(expanded(expression)), look)
+    promql_parser.walk(promql_parser.parse(expanded(expression)), visit)
     return found
 
 

@@ -70,7 +70,7 @@ def test_a_change_installs_what_depends_on_it_once(
     assert installer_calls == steps
 
 
-def test_an_environment_that_was_moved_is_made_anew(
+def test_an_environment_that_was_moved_is_made_again(
     root: Path, installer_calls: list[tuple[str, ...]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     moved = root.rename(tmp_path_factory.mktemp("elsewhere") / "tree")
@@ -78,7 +78,7 @@ def test_an_environment_that_was_moved_is_made_anew(
     assert [step[0] for step in installer_calls] == ["create", *LOCKED, *EDITABLE, *COMPILED]
 
 
-def test_an_environment_whose_python_is_gone_is_made_anew(
+def test_an_environment_whose_python_is_gone_is_made_again(
     root: Path, installer_calls: list[tuple[str, ...]]
 ) -> None:
     python = root / ".venv" / "bin" / "python"

@@ -42,7 +42,7 @@ SERVICES = {
 @pytest.mark.slow
 @pytest.mark.parametrize(("module", "absent"), [*ABSENT.items(), *SERVICES.items()])
 def test_a_module_comes_without_what_it_does_not_need(module: str, absent: set[str]) -> None:
-    look = f"import sys, {module}; print(*sorted(set(sys.modules) & {absent!r}))"
-    command = [sys.executable, "-c", look]
+    program = f"import sys, {module}; print(*sorted(set(sys.modules) & {absent!r}))"
+    command = [sys.executable, "-c", program]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert found.stdout.split() == []

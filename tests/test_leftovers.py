@@ -63,7 +63,7 @@ def test_a_listening_socket_is_found_and_a_silent_one_is_not(
 
 
 @pytest.mark.parametrize("name", ["wakelog", "psm"])
-def test_a_file_in_shared_memory_is_found_once_nobody_has_it_open(
+def test_a_file_in_shared_memory_is_found_when_no_process_has_it_open(
     tmp_path: Path, name: str
 ) -> None:
     word = uuid.uuid4().hex
@@ -72,8 +72,8 @@ def test_a_file_in_shared_memory_is_found_once_nobody_has_it_open(
     try:
         with path.open("wb"):
             assert in_use([str(path)]) == {str(path)}
-            assert f"file: {path}" not in leftovers.look()
-        assert f"file: {path}" in leftovers.look()
+            assert f"file: {path}" not in leftovers.find()
+        assert f"file: {path}" in leftovers.find()
     finally:
         path.unlink()
 
@@ -97,6 +97,6 @@ def test_a_file_that_another_session_may_have_made_is_not_ours(tmp_path: Path) -
 
 def test_a_temporary_file_is_found(tmp_path: Path) -> None:
     leftovers = Leftovers(uuid.uuid4().hex, tmp_path)
-    assert leftovers.look() == []
+    assert leftovers.find() == []
     (tmp_path / "forgotten").touch()
-    assert leftovers.look() == [f"temporary file: {tmp_path / 'forgotten'}"]
+    assert leftovers.find() == [f"temporary file: {tmp_path / 'forgotten'}"]

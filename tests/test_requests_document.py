@@ -21,7 +21,7 @@ def test_every_code_is_answered_or_has_one_reason() -> None:
 
 
 @pytest.mark.parametrize("row", list(request_rows()), ids=lambda row: row.name)
-def test_a_row_says_who_or_why_not(row: Row) -> None:
+def test_a_row_names_the_processor_or_the_reason(row: Row) -> None:
     assert (row.answered_by == "-") is not (row.why_not == "-")
 
 

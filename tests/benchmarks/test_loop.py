@@ -54,7 +54,7 @@ def test_a_broker_that_holds_up_its_sender_misses_the_bound() -> None:
     assert any(is_missed({"dispatch": {"first_ms": [1.0, 51.0]}}))
 
 
-def test_what_is_in_the_page_cache_is_told_page_by_page(tmp_path: Path) -> None:
+def test_the_page_cache_is_reported_page_by_page(tmp_path: Path) -> None:
     paths = [tmp_path / kind / "file" for kind in ("commitlog", "consumequeue")]
     for path in paths:
         path.parent.mkdir()

@@ -1,4 +1,4 @@
-"""Recovery is measured over a store that a killed owner left, and told by size and page cache."""
+"""Recovery is measured over a store that a killed owner left, and report by size and page cache."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_an_owner_leaves_is_recovered_by_the_next(tmp_path: Path) -> None:
         index_entry_count=10_000,
     )
     first = Owner(config)
-    assert first.told["log_bytes"] == 0
+    assert first.report["log_bytes"] == 0
     for _ in range(4):
         first.write()
         first.flush_derived()
@@ -63,8 +63,8 @@ def test_what_an_owner_leaves_is_recovered_by_the_next(tmp_path: Path) -> None:
     first.abandon()
     forget_pages(tmp_path)
     second = Owner(config)
-    assert second.told["log_bytes"] == second.log_bytes == written
+    assert second.report["log_bytes"] == second.log_bytes == written
     # What was made durable is not looked at again.
-    assert second.told["records_checked"] == recovery.BATCH_COUNT
-    assert 0 < second.told["dispatched_bytes"] < written / 3
+    assert second.report["records_checked"] == recovery.BATCH_COUNT
+    assert 0 < second.report["dispatched_bytes"] < written / 3
     second.abandon()

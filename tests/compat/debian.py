@@ -1,7 +1,7 @@
 """Debian packages unpacked into a folder of the project: nothing is installed, root is not needed.
 
-`apt-get` fetches the packages and those of their dependencies that this machine lacks (a simulated
-installation names them), `dpkg -x` unpacks them, and links that lead outside are bent: packages
+`apt-get` fetches the packages, and those of their dependencies that this machine lacks: a simulated
+installation names them. `dpkg -x` unpacks them. Links that lead outside are bent, because packages
 link their configuration to `/etc` and their libraries to each other, and neither is there when
 nothing is installed.
 

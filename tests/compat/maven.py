@@ -1,7 +1,7 @@
 """The jars that `artifacts.lock` lists, fetched by Maven and checked by us.
 
-Maven gets a project that names each artifact without its dependencies, so that what is fetched is
-what is listed, and a local repository in the project's cache, so that the user's own is left alone.
+Maven gets a project that names each artifact without its dependencies, so that it fetches just what
+is listed. Its local repository is in the project's cache, so that the user's own is left alone.
 """
 
 import hashlib

@@ -118,7 +118,7 @@ def states_of(process_id: int) -> set[str]:
     return states
 
 
-def free_port(*neighbours: int) -> int:
+def free_port(*distances: int) -> int:
     """Return an odd port that is free on the loopback, as are those at these distances from it.
 
     None of them is given away again: whoever asked first may not have bound it yet.
@@ -126,7 +126,7 @@ def free_port(*neighbours: int) -> int:
     candidates = list(range(FIRST_PORT, LAST_PORT, 2))
     random.shuffle(candidates)  # sessions side by side do not try the same ones
     for port in candidates:
-        wanted = {port + distance for distance in (0, *neighbours)}
+        wanted = {port + distance for distance in (0, *distances)}
         if all(map(_is_free, wanted)) and _gives_away(wanted):
             return port
     raise ProcessFailed("no free port on the loopback")

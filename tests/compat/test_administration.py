@@ -28,13 +28,13 @@ def test_a_created_topic_is_in_the_route(cluster: Cluster, driver: JavaDriver, t
     ]
 
 
-def test_a_topic_that_nobody_knows_has_no_route(driver: JavaDriver) -> None:
+def test_an_unknown_topic_has_no_route(driver: JavaDriver) -> None:
     with pytest.raises(DriverError) as caught:
         driver("route", topic="nobody_knows_it")
     assert caught.value.code == 17  # TOPIC_NOT_EXIST
 
 
-def test_an_offset_told_to_the_broker_is_what_it_answers(
+def test_a_committed_offset_is_what_the_broker_answers(
     cluster: Cluster, driver: JavaDriver, topic: str
 ) -> None:
     queue = {"topic": topic, "broker": cluster.broker_name, "queueId": 3}

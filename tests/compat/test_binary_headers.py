@@ -1,7 +1,7 @@
 """The Java client with its headers in RocketMQ's binary form instead of JSON.
 
-What depends on that form: fields with and without a value, text that is not ASCII, remarks, answers
-without a body, one-way requests, and the broker's own requests to a consumer.
+These depend on that form: fields with and without a value, text that is not ASCII, remarks,
+responses without a body, one-way requests, and the broker's requests to a consumer.
 """
 
 from collections.abc import Iterator

@@ -253,7 +253,7 @@ ADMINISTRATION = [
     Request(9999),
     Request(302),
 ]
-LOOK_UPS = [
+QUERIES = [
     Request(QUERY, {"topic": "batched", "key": "k", **WINDOW}),
     Request(QUERY, {"topic": "batched", "key": "k", **WINDOW, "maxNum": 1}),
     Request(QUERY, {"topic": "batched", "key": "absent", **WINDOW}),
@@ -266,7 +266,7 @@ LOOK_UPS = [
     Request(SEND_BACK, SENT_BACK | {"delayLevel": -1, "group": DOTTED}),
 ]
 AFTER = [pull(topic="%DLQ%cg"), pull(topic=f"%DLQ%{DOTTED}"), pull(topic="OFFSET_MOVED_EVENT")]
-ACTS = [SENDS, OFFSETS, PULLS, MEMBERS, ADMINISTRATION, LOOK_UPS, AFTER]
+ACTS = [SENDS, OFFSETS, PULLS, MEMBERS, ADMINISTRATION, QUERIES, AFTER]
 
 # Of bodies and header fields: times, and what a client's own port is in.
 MASKED = {

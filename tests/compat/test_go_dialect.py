@@ -281,7 +281,7 @@ def test_a_group_without_an_offset_may_commit_minus_one(go: RawConnection, name:
     assert go.ask(QUERY_OFFSET, place).fields == {"offset": "0"}
 
 
-def test_a_closed_connection_is_told_to_the_others_of_the_group(
+def test_others_of_the_group_are_notified_of_a_closed_connection(
     cluster: Cluster, go: RawConnection, name: str
 ) -> None:
     send(go, name, b"x")
@@ -292,9 +292,9 @@ def test_a_closed_connection_is_told_to_the_others_of_the_group(
         assert sorted(consumers(go, name)) == ["leaves", "stays"]
         go.pushed.clear()
     # No UNREGISTER_CLIENT: the end of the connection is all there is.
-    told = go.wait_pushed(CONSUMERS_CHANGED)
-    assert told.fields == {"consumerGroup": name}
-    assert told.header["flag"] & ONEWAY
+    notification = go.wait_pushed(CONSUMERS_CHANGED)
+    assert notification.fields == {"consumerGroup": name}
+    assert notification.header["flag"] & ONEWAY
     assert consumers(go, name) == ["stays"]
 
 

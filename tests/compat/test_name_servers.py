@@ -1,9 +1,9 @@
 """The same requests to 4.9.3's name server and to ours, one after the other, and the same answers.
 
-Compared are response codes, header fields and bodies. Not compared are remarks, in which ours say
-more; the order of lists and maps, which in 4.9.3 is that of a HashMap; and which broker's address
-comes with the system's topics, where any would do. What has no counterpart is left out: to a code
-that it does not know a real name server gives no answer, ours gives code 3.
+Compared are response codes, header fields and bodies. Three things are not compared. Remarks here
+say more. The order of lists and maps in 4.9.3 is that of a HashMap. With the system's topics comes
+the address of any broker. What has no counterpart is left out: to a code that it does not know a
+real name server gives no answer, ours gives code 3.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ def identity(name: str, host: int, broker_id: int = 0, cluster: str = "c1") -> d
 
 
 def register(
-    who: dict[str, Any],
+    broker: dict[str, Any],
     *topics: dict[str, Any],
     version: dict[str, int] = VERSION,
     filters: tuple[str, ...] = (),
@@ -72,8 +72,13 @@ def register(
     table = {each["topicName"]: each for each in topics}
     wrapper = {"topicConfigTable": table, "dataVersion": version}
     body = {"topicConfigSerializeWrapper": wrapper, "filterServerList": list(filters)}
-    fields = {**who, "haServerAddr": f"{who['brokerAddr']}2", "compressed": "false", **changes}
-    return Request(103, fields, json.dumps(body).encode(), who["brokerAddr"])
+    fields = {
+        **broker,
+        "haServerAddr": f"{broker['brokerAddr']}2",
+        "compressed": "false",
+        **changes,
+    }
+    return Request(103, fields, json.dumps(body).encode(), broker["brokerAddr"])
 
 
 MASTER = identity("broker-a", 1)
@@ -87,21 +92,21 @@ TOPICS = (
     topic("both", 2, sys_flag=3),
 )
 
-LOOK = [
+READS = [
     *(Request(105, {"topic": name}) for name in ("T", "U", "absent")),
     *(Request(code) for code in (106, 206, 304, 311, 312, 313)),
     *(Request(224, {"cluster": name}) for name in ("c1", "c2", "absent")),
 ]
 
 PLAY = [
-    *LOOK,
+    *READS,
     register(MASTER, *TOPICS),
     register(SLAVE, filters=("10.0.0.9:1",)),
-    *LOOK,
+    *READS,
     register(MASTER, *TOPICS),  # nothing new
     register(OTHER, topic("T", 2)),
     register(MASTER, *TOPICS, bodyCrc32=5),  # and that is not its checksum
-    *LOOK,
+    *READS,
     Request(100, {"namespace": ORDER, "key": "T", "value": "broker-a:4"}),
     Request(101, {"namespace": ORDER, "key": "T"}),
     Request(101, {"namespace": "absent", "key": "T"}),
@@ -129,10 +134,10 @@ PLAY = [
     register(MASTER, *TOPICS, version=LATER),
     Request(105, {"topic": "T"}),
     Request(104, MASTER),
-    *LOOK,
+    *READS,
     register(MASTER, *TOPICS),
     Request(104, OTHER),
-    *LOOK,
+    *READS,
 ]
 
 
@@ -185,7 +190,7 @@ def play(address: str) -> list[tuple[int, Any, Any]]:
         client = connections["client"]
         route = Request(105, {"topic": "T"})
         wait_until(lambda: client.ask(*route[:3]).code == 17, what="left with their connections")
-        found += [answered(x, client.ask(x.code, x.fields, x.body)) for x in LOOK]
+        found += [answered(x, client.ask(x.code, x.fields, x.body)) for x in READS]
     return found
 
 
@@ -197,5 +202,5 @@ def test_both_name_servers_give_the_same_answers(tmp_path: Path) -> None:
         real.kill()
     with wakelog_name_server(tmp_path) as address:
         ours = play(address)
-    for request, said, expected in zip([*PLAY, *LOOK], ours, theirs, strict=True):
+    for request, said, expected in zip([*PLAY, *READS], ours, theirs, strict=True):
         assert said == expected, request

@@ -74,9 +74,7 @@ def test_a_large_body_is_compressed_on_the_way_and_whole_on_arrival(
     assert got["sizeBytes"] < 1000
 
 
-def test_a_topic_nobody_created_is_created_by_the_first_send(
-    cluster: Cluster, driver: JavaDriver
-) -> None:
+def test_the_first_send_creates_its_topic(cluster: Cluster, driver: JavaDriver) -> None:
     [sent] = driver("send", group="g", messages=[message("created_by_a_send")])
     assert sent["status"] == "SEND_OK"
     # 4.9.3 registers such a topic one-way: 17, TOPIC_NOT_EXIST, until the name server has it.

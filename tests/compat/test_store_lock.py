@@ -41,7 +41,7 @@ WRITTEN_BY_REFUSED_REAL = {
 }
 OWN_LOGS = "wakelog.logs"
 
-NOBODY = "127.0.0.1:1"  # a name server that need not be there
+UNUSED_NAME_SERVER = "127.0.0.1:1"  # a name server that need not be there
 
 
 def listing(store: Path) -> dict[str, tuple[int, int, str]]:
@@ -77,7 +77,9 @@ def test_a_real_broker_is_refused_where_wakelog_runs(tmp_path: Path) -> None:
                 hold([wakelog.process.process_id])
                 before = listing(cluster.store)
                 place = tmp_path / f"real-{number}"
-                second = RealBroker(place, cluster.store, name_server=NOBODY, settings=SETTINGS)
+                second = RealBroker(
+                    place, cluster.store, name_server=UNUSED_NAME_SERVER, settings=SETTINGS
+                )
                 assert second.wait_refused() != 0
                 assert changed(before, listing(cluster.store)) <= WRITTEN_BY_REFUSED_REAL
                 os.kill(wakelog.process.process_id, signal.SIGCONT)

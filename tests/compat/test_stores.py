@@ -28,5 +28,5 @@ def test_a_golden_store_is_served_as_its_manifest_says(
     ):
         for queue in manifest["queues"]:
             answers = pull_all(driver, cluster, queue["topic"], queue["queueId"])
-            told = [{key: pull[key] for key in summary(answers[0])} for pull in queue["pulls"]]
-            assert [summary(answer) for answer in answers] == told
+            expected = [{key: pull[key] for key in summary(answers[0])} for pull in queue["pulls"]]
+            assert [summary(answer) for answer in answers] == expected

@@ -28,7 +28,7 @@ def test_a_bitmap_holds_what_was_put_in() -> None:
     assert bloom.bitmap([BloomPositions((0, 9, 111), 112)]) == b"\x01\x02" + bytes(11) + b"\x80"
 
 
-def test_positions_of_another_filter_are_told_apart() -> None:
+def test_positions_of_another_filter_are_recognised() -> None:
     bloom = BloomFilter(error_percent=20, names_count=32)
     assert bloom.made(bloom.positions("g#t"))
     assert not bloom.made(BloomFilter(error_percent=20, names_count=64).positions("g#t"))

@@ -3,6 +3,6 @@
 from wakelog.filter.errors import EvaluationFailed, FilterError, IllegalExpression
 
 
-def test_an_illegal_expression_carries_what_a_client_is_told() -> None:
+def test_an_illegal_expression_carries_code_and_remark() -> None:
     assert IllegalExpression("a remark").remark == str(IllegalExpression("a remark")) == "a remark"
     assert issubclass(IllegalExpression, FilterError) and issubclass(EvaluationFailed, FilterError)

@@ -48,5 +48,5 @@ def test_an_expression_knows_its_depth_and_has_a_greatest() -> None:
         Expression(expression.evaluate, expression.text, expression)
 
 
-def test_a_refusal_is_told_as_javas() -> None:
+def test_a_refusal_has_the_text_of_javas() -> None:
     assert refused("so").remark == "java.lang.RuntimeException: so"

@@ -69,7 +69,7 @@ def test_a_wrong_word_is_reported_as_upstream_does(text: str, found: str, expect
         ("('x' > 5 b", "RuntimeException: Value ''x'' cannot be compared."),
     ],
 )
-def test_of_two_errors_upstreams_first_is_told(text: str, error: str) -> None:
+def test_of_two_errors_the_first_of_upstream_is_reported(text: str, error: str) -> None:
     with pytest.raises(IllegalExpression) as caught:
         parse(text)
     assert error in caught.value.remark

@@ -46,9 +46,7 @@ def test_the_properties_of_the_record_decide(properties: str, passes: bool) -> N
         (6, "gh", True),
     ],
 )
-def test_a_bitmap_says_who_does_not_want_a_message(
-    store_timestamp_ms: int, groups: str, passes: bool
-) -> None:
+def test_a_bitmap_rules_a_message_out(store_timestamp_ms: int, groups: str, passes: bool) -> None:
     bloom = BloomFilter(error_percent=20, names_count=32)
     filters = ConsumerFilters(bloom, 1, dead_ms_max=1)
     filters.register("g", [Wanted("T", "a > 1", "SQL92", 1)], 5)

@@ -9,7 +9,7 @@ import pytest
 from tests.actors.deployments import running, small_plan, wait_until
 from tests.telemetry.traffic import make_traffic, settled
 
-LOOK_OFTEN = "cleanResourceInterval=200"
+RETENTION_SOON = "cleanResourceInterval=200"
 """Retention is asked again before long, should its first look have come before any file."""
 
 POOL = ("transientStorePoolEnable=true", "transientStorePoolSize=2")
@@ -22,7 +22,7 @@ def statistics(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     store: Path = tmp_path_factory.mktemp("metrics")
 
     async def main() -> dict[str, Any]:
-        async with running(small_plan(store, LOOK_OFTEN, *POOL)) as (deployment, client):
+        async with running(small_plan(store, RETENTION_SOON, *POOL)) as (deployment, client):
             await make_traffic(client)
             found = await wait_until(lambda: settled(deployment), "services that caught up")
             return dict(found)

@@ -133,12 +133,12 @@ def test_too_many_scrapes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         asked, answered = asyncio.Event(), asyncio.Event()
 
-        async def read_when_told() -> Mapping[str, Any]:
+        async def read_when_set() -> Mapping[str, Any]:
             asked.set()
             await answered.wait()
             return VALUES
 
-        server = MetricsServer(read_when_told, SPECS)
+        server = MetricsServer(read_when_set, SPECS)
         port = await server.start("127.0.0.1", 0)
         first = asyncio.create_task(exchange(port, get()))
         await asked.wait()

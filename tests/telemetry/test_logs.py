@@ -55,7 +55,7 @@ def test_every_appender_writes_its_own_file(tmp_path: Path) -> None:
         assert f"log={log.name}" in line
 
 
-def test_a_text_line_says_who_when_and_what(tmp_path: Path) -> None:
+def test_a_text_line_has_time_actor_and_event(tmp_path: Path) -> None:
     configure_logs(tmp_path, actor="broker", epoch=3)
     logger(Log.STORE).warning("segment made", path="/store/a b", size_bytes=7)
     (line,) = lines(tmp_path / "store.log")
@@ -145,7 +145,7 @@ def test_levels_below_the_chosen_one_are_left_out(tmp_path: Path) -> None:
     assert len(lines(tmp_path / "broker.log")) == 1
 
 
-def test_lines_of_stdlib_loggers_look_the_same(tmp_path: Path) -> None:
+def test_lines_of_stdlib_loggers_have_the_same_form(tmp_path: Path) -> None:
     configure_logs(tmp_path, actor="broker", epoch=4)
     logging.getLogger("RocketmqBroker").warning("from %s", "elsewhere")
     (line,) = lines(tmp_path / "broker.log")

@@ -76,6 +76,6 @@ def test_segments_are_made_ahead(statistics: dict[str, Any]) -> None:
     assert value_of(statistics, "rocketmq_segment_failures") == 0
 
 
-def test_the_disk_is_looked_at(statistics: dict[str, Any]) -> None:
+def test_the_disk_is_measured(statistics: dict[str, Any]) -> None:
     assert 0 <= value_of(statistics, "rocketmq_disk_used_ratio", path="commitlog") <= 1
     assert value_of(statistics, "rocketmq_disk_full") == 0
