@@ -44,9 +44,9 @@ CASES = {
     "creation": Case(
         "Killed while making a file",
         "SIGKILL between a file's first appearance, under an unfinished name, and its last. Half"
-        " made are those that the dead process left under that name. Once in ten kills, every process"
-        " was stopped while the store was copied. That counts as a stall and has no limit. A real"
-        " 4.9.3 broker opened the copy and served all that had been acknowledged.",
+        " made are those that the dead process left under that name. Once in ten kills, every"
+        " process was stopped while the store was copied. That counts as a stall and has no limit."
+        " A real 4.9.3 broker opened the copy and served all that had been acknowledged.",
     ),
     "long log, warm": Case(
         "Broker of a log of 1 GiB killed",
