@@ -1,4 +1,4 @@
-"""What tests of this folder share: a Spark session, clusters, compiled code over small buffers."""
+"""Fixtures of this folder: a Spark session, clusters, compiled code over small buffers."""
 
 from __future__ import annotations
 

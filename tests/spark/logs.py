@@ -1,4 +1,4 @@
-"""What tests of this folder share: schemas, stores on the disk, and reading them without Spark."""
+"""Schemas, stores on the disk, and reads of them without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plain way from a log's bytes to rows and damage: what the compiled way is held against.
+"""Rows and damage of a log in plain Python, to compare the compiled code with.
 
 Slow and obvious: every record is decoded by `protocol.record`, and after damage every
 place is tried.

@@ -1,4 +1,4 @@
-"""The names of the columns, and what is said about one that there is not."""
+"""The names of the columns, and the error for an unknown one."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def test_a_type_has_to_be_the_columns_own() -> None:
         check_type(MESSAGE_COLUMNS, "queueId", "string")
 
 
-def test_what_may_be_null_is_a_column() -> None:
+def test_nullable_columns_are_columns_of_a_table() -> None:
     assert {*MESSAGE_COLUMNS, *KAFKA_COLUMNS} >= NULLABLE
 
 
-def test_a_near_name_is_told_and_a_far_one_not() -> None:
+def test_the_hint_has_a_similar_name_only() -> None:
     assert nearest("tpoic", MESSAGE_COLUMNS) == ", did you mean 'topic'?"
     assert nearest("timestamp", MESSAGE_COLUMNS) == ", did you mean 'bornTimestamp'?"
     assert nearest("stamp", MESSAGE_COLUMNS) == ", did you mean 'bornTimestamp'?"

@@ -24,7 +24,7 @@ BLOCKS = sorted(
 )
 """Those that write first: others read the topic."""
 SEGMENT_BYTES = 1 << 30
-"""As a real broker has them; what is not written of it takes no room."""
+"""The size of a real broker's files; the unwritten part uses no disk."""
 
 
 @pytest.fixture(scope="module")

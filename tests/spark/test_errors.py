@@ -1,4 +1,4 @@
-"""Errors are one tree, and lost data says how to go on."""
+"""Errors are one tree, and the error of lost data says how to continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handing over, with a broker that answers at once: renewals, failures, texts."""
+"""Snapshots from a fake broker: renewals, failures, texts."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_snapshot_is_given_back_whatever_happened(parts: dict[str, Any]) -> No
     assert broker.end_snapshot.calls == [("a",)]
 
 
-def test_a_lease_that_is_lost_is_said_and_the_reading_goes_on(
+def test_a_lost_lease_is_logged_and_the_read_continues(
     parts: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     lost = {"failure": {"cause": "a disk of the store was 91 % full", "remedy": ""}}
@@ -93,7 +93,7 @@ def test_a_lease_that_is_lost_is_said_and_the_reading_goes_on(
     assert "was not renewed: a disk of the store was 91 % full" in caplog.text
 
 
-def test_a_ray_that_is_gone_takes_nothing_with_it(
+def test_a_read_continues_after_ray_is_gone(
     parts: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     class Gone(Method):
@@ -113,7 +113,7 @@ def test_a_ray_that_is_gone_takes_nothing_with_it(
     ("answer", "message"),
     [(FAILURE, r"too many leases hold\. End some\."), ({"version": 1}, "is no snapshot: .*broker")],
 )
-def test_what_is_no_snapshot_is_an_error(answer: dict[str, Any], message: str) -> None:
+def test_an_answer_that_is_no_snapshot_is_an_error(answer: dict[str, Any], message: str) -> None:
     with pytest.raises(HandoffFailed, match=message):
         take_snapshot(Broker(answer))
 

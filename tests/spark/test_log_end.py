@@ -1,4 +1,4 @@
-"""The end of a log: stopped, growing, torn, and far behind what is known."""
+"""The end of a log that is stopped, grows, is torn, or lies far after the known place."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def rewrite(folder: Path, log: LogBytes) -> Path:
     return write_segments(folder, log)
 
 
-def test_a_log_ends_behind_its_last_record(tmp_path: Path) -> None:
+def test_a_log_ends_after_its_last_record(tmp_path: Path) -> None:
     log = log_of(3)
     assert end_of(write_segments(tmp_path, log)) == log.end
 
 
-def test_an_empty_segment_behind_the_log_is_not_its_end(tmp_path: Path) -> None:
+def test_an_empty_segment_after_the_log_is_not_its_end(tmp_path: Path) -> None:
     log = log_of(3)
     end = log.end
     log.roll()
@@ -86,7 +86,7 @@ def test_damage_in_front_of_a_sound_record_does_not_end_the_log(tmp_path: Path) 
     assert end_of(folder) == end_of(folder, known=log.offsets[2]) == log.end
 
 
-def test_a_look_at_a_log_that_grew(tmp_path: Path) -> None:
+def test_a_search_in_a_log_that_grew(tmp_path: Path) -> None:
     log = log_of(2)
     write_segments(tmp_path, log)
     known = end_of(tmp_path)
@@ -99,7 +99,7 @@ def test_a_look_at_a_log_that_grew(tmp_path: Path) -> None:
     assert end_of(tmp_path, log.end) == log.end
 
 
-def test_records_behind_a_hole_are_found_by_a_first_look(tmp_path: Path) -> None:
+def test_records_after_a_hole_are_found_by_a_first_search(tmp_path: Path) -> None:
     log = LogBytes(segment_bytes=1 << 20)
     for size in (10, 300_000, 10):
         log.add(body=bytes(size))
@@ -129,9 +129,7 @@ def test_records_larger_than_what_is_read_at_once(
     assert end_of(rewrite(folder, log)) == log.offsets[4]
 
 
-def test_what_is_far_behind_is_left_to_compiled_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_search_uses_compiled_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_end, "PIECE_BYTES", 200)
     monkeypatch.setattr(log_end, "PLAIN_BYTES_MAX", 500)
     log = log_of(20)
@@ -164,7 +162,7 @@ def test_a_tail_ends_at_its_place_and_stays_in_its_segment(tmp_path: Path) -> No
         assert not has_tail(FS, store, place, {"b": expected ^ 1})
 
 
-def test_nobody_knows_what_no_file_has(tmp_path: Path) -> None:
+def test_a_place_without_a_file_has_no_tail(tmp_path: Path) -> None:
     log = log_of_three_segments()
     folder = write_segments(tmp_path / "b", log)
     store = open_store(FS, str(folder))
@@ -204,7 +202,7 @@ def test_a_blank_is_no_tail_and_noise_in_the_next_segment_is(tmp_path: Path) -> 
     assert damage_after(rewrite(tmp_path, log)) == (1 << 16, (1 << 16) + 5)
 
 
-def test_what_a_log_has_grown_by_is_no_tail(tmp_path: Path) -> None:
+def test_new_records_of_a_log_are_no_tail(tmp_path: Path) -> None:
     log = log_of(3)
     store = open_store(FS, str(write_segments(tmp_path, log)))
     assert tail_damage(FS, store, log.offsets[1]) is None

@@ -1,4 +1,4 @@
-"""Queries without Spark: any way to cut a log into tasks gives each message once."""
+"""Queries without Spark: however a log is divided into tasks, each message is a row once."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_log_without_queues_is_cut_while_it_is_short(walk: RecordWalk, tmp_pat
     assert places(tasks, walk, path=path) == log.offsets
 
 
-def test_records_of_a_partition_are_as_many_as_told(walk: RecordWalk, tmp_path: Path) -> None:
+def test_a_partition_has_at_most_so_many_records(walk: RecordWalk, tmp_path: Path) -> None:
     log = LogBytes(segment_bytes=1 << 15)
     for _ in range(45):
         log.add()

@@ -93,7 +93,7 @@ def test_tasks_are_as_many_as_ray_asks_for_and_give_each_message_once(folder: st
     assert bodies(reads, 6) == ALL
 
 
-def test_a_log_that_grows_is_one_table_for_all_who_ask(log: LogBytes, tmp_path: Path) -> None:
+def test_a_log_that_grows_is_one_table_for_all_calls(log: LogBytes, tmp_path: Path) -> None:
     folder = str(write_segments(tmp_path / "log", log))
     reads = prepare_read("T", store_path=folder)
     reads.plan()
@@ -167,7 +167,7 @@ def test_a_dataset_is_read_once(folder: str) -> None:
         read_wakelog("T", store_path=folder, trigger="continuous")  # type: ignore[arg-type]
 
 
-def test_without_ray_data_it_is_said_what_to_install(
+def test_without_ray_data_the_error_says_what_to_install(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray.data", None)

@@ -46,7 +46,7 @@ def spark_home(folder: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS_MAX + 30)
 @pytest.mark.usefixtures("_rays_own_files")
-def test_spark_reads_what_actors_hand_over_and_hosts_a_broker_itself(tmp_path: Path) -> None:
+def test_spark_reads_a_snapshot_of_actors_and_hosts_a_broker(tmp_path: Path) -> None:
     lines = [f"{name} {value}" for name, value in CONFIG.items()]
     (tmp_path / "spark-defaults.conf").write_text("\n".join(lines))
     environment = {

@@ -1,4 +1,4 @@
-"""A task over files that change while it reads: an error, or what is left, never wrong rows."""
+"""A task over files that change meanwhile: an error or the rows left, and never wrong rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session's needs: what is said where Java or PySpark is missing."""
+"""Opening a session, and the errors without Java or PySpark."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_an_old_java_is_named(said: str, tmp_path: Path) -> None:
         check_java({"PATH": str(folder)})
 
 
-def test_no_java_says_what_to_do(tmp_path: Path) -> None:
+def test_the_error_without_java_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(SparkMissing, match="put one on PATH or name it in JAVA_HOME; there is no"):
         check_java({"PATH": str(tmp_path)})
     with pytest.raises(SparkMissing, match=f"there is none at {tmp_path}"):
@@ -92,13 +92,13 @@ def test_an_interrupted_job_asks_java_nothing(
     assert seen == done
 
 
-def test_no_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with pytest.raises(SparkMissing, match=r"pip install 'wakelog\[spark\]'"):
         open_session()
 
 
-def test_what_spark_does_not_start_with_is_not_our_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_spark_refuses_are_no_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(builder: object) -> None:
         raise RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited.\nat some place")
 

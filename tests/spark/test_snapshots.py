@@ -1,4 +1,4 @@
-"""Snapshots are read to the byte, without Spark; what is gone is an error that says why."""
+"""Snapshots are read to the byte, without Spark; the error of a lost file says why."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_exactly_the_snapshots_messages_are_read(
         assert places(walk, snapshot, readMode="ray") == log.offsets[first:last]
 
 
-def test_what_came_later_is_the_next_snapshots(
+def test_later_messages_belong_to_the_next_snapshot(
     log: LogBytes, walk: RecordWalk, tmp_path: Path
 ) -> None:
     root = write_store(tmp_path, log)

@@ -103,7 +103,7 @@ def as_in_manifest(row: Row) -> dict[str, Any]:
 
 
 def comparable(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a manifest's message with what a table has: the digest stands for the body."""
+    """Return a manifest's message as a row; the digest is in the place of the body."""
     lacking = ("recordSha256", "storedBodyLength", "bodyLength", "bodyBase64", "bodySha256")
     body = message.get("bodySha256") or sha256(b64decode(message["bodyBase64"])).hexdigest()
     return {name: x for name, x in message.items() if name not in lacking} | {"body": body}
@@ -120,9 +120,7 @@ def test_a_schema_of_the_users_is_a_projection(spark: SparkSession, tmp_path: Pa
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_column_that_is_never_null_may_be_said_to_be_so(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_schema_may_declare_a_column_without_nulls(spark: SparkSession, tmp_path: Path) -> None:
     write_segments(tmp_path / "log", log_of_two_topics())
     schema = StructType([StructField("topic", StringType(), nullable=False)])
     table = spark.read.format("rocketmq").schema(schema).load(str(tmp_path / "log"))
@@ -204,7 +202,7 @@ def test_damage_is_passed_over_and_is_a_table(spark: SparkSession, tmp_path: Pat
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_what_expired_or_was_deleted_is_an_error_unless_it_may_be_lost(
+def test_expired_offsets_and_deleted_topics_are_errors_unless_loss_is_allowed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log = LogBytes()

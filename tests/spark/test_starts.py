@@ -194,7 +194,7 @@ def test_expired_offsets_of_a_store(store: Path) -> None:
 
 
 @pytest.mark.golden
-def test_a_queue_that_lies_about_its_records_does_not_narrow(store: Path) -> None:
+def test_a_queue_with_wrong_entries_does_not_narrow_the_read(store: Path) -> None:
     folder = store / "consumequeue" / "G" / "0"
     first = sorted(folder.iterdir())[0]
     data = bytearray(first.read_bytes())

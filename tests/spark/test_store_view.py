@@ -1,4 +1,4 @@
-"""What a store answers about itself, from its queues or, without them, from its log."""
+"""Answers about a store from its queues, or from its log if there are no queues."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def test_queues_and_their_ends(name: str, tmp_path: Path) -> None:
     assert view.queue_range("Nobody", 0, 0) is None
 
 
-def test_the_end_of_a_log_is_looked_for_behind_its_queues(
+def test_the_search_for_the_end_begins_after_the_queues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, manifest = open_golden("basic", tmp_path)
     last = max(manifest["messages"], key=lambda message: int(message["commitLogOffset"]))
     known: list[int] = []
 
-    def look(*args: object, known_end: list[int] = known, **values: int) -> int:
+    def find_end(*args: object, known_end: list[int] = known, **values: int) -> int:
         known_end.append(values["known"])
         return values["known"]
 
-    monkeypatch.setattr("wakelog.spark.store_view.find_log_end", look)
+    monkeypatch.setattr("wakelog.spark.store_view.find_log_end", find_end)
     view_of(store)
     end = last["commitLogOffset"] + last["storeSize"]
     assert 0 < known[0] <= end
@@ -120,7 +120,7 @@ def stepping(*times: int, folder: Path) -> tuple[StoreView, LogBytes]:
     return view_of(write_segments(folder, log), walks=True), log
 
 
-def test_a_time_is_looked_for_from_so_much_earlier_as_clocks_step_back(tmp_path: Path) -> None:
+def test_the_search_for_a_time_begins_earlier_by_the_step_of_a_clock(tmp_path: Path) -> None:
     view, log = stepping(0, 70, 50, 60, 90, 95, folder=tmp_path)
     assert len(view.store.segments) == 3
     assert view.place_of_time(STORE_MS + 65, 20) == log.offsets[1]
@@ -186,7 +186,7 @@ def _target(descriptor: str) -> str:
         return ""
 
 
-def test_a_configuration_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_the_error_names_an_unreadable_configuration(tmp_path: Path) -> None:
     store, _ = open_golden("basic", tmp_path)
     (store / "config").mkdir(exist_ok=True)
     for name in ("topics.json", "consumerOffset.json"):

@@ -1,4 +1,4 @@
-"""Which stores a text names, and what is no store."""
+"""The stores that a text names, and paths without a store."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_other_files_are_passed_over(tmp_path: Path) -> None:
     ("name", "message"),
     [("absent", "no directory"), ("empty", "holds neither"), ("*no*", "no path matches")],
 )
-def test_what_is_no_store(name: str, message: str, tmp_path: Path) -> None:
+def test_the_error_of_a_path_without_a_store(name: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(StoreUnreadable, match=message):
         find_stores(FS, str(tmp_path / name))

@@ -69,7 +69,7 @@ def offset_at(log: LogBytes) -> dict[str, Any]:
     return {"v": 1, "log": {"b": log.end}, "tails": {"b": tail}}
 
 
-def test_a_stream_reads_what_is_there_and_then_what_came(tmp_path: Path) -> None:
+def test_a_stream_reads_old_messages_and_then_new_ones(tmp_path: Path) -> None:
     log = log_of(5)
     write_segments(tmp_path / "b", log)
     stream = reader(tmp_path / "b")
@@ -91,7 +91,7 @@ def test_a_stream_reads_what_is_there_and_then_what_came(tmp_path: Path) -> None
     stream.stop()
 
 
-def test_a_stream_begins_at_the_latest_unless_told(tmp_path: Path) -> None:
+def test_a_stream_begins_at_the_latest_by_default(tmp_path: Path) -> None:
     log = log_of(5)
     path = str(write_segments(tmp_path / "b", log))
     stream = LogStreamReader(read_options({"path": path}), SCHEMA)
@@ -131,7 +131,7 @@ def test_both_limits_hold_and_none_if_all_is_prepare_read(tmp_path: Path) -> Non
     assert len(rows(stream, start, stream.latestOffset(start, ALL))) == 20
 
 
-def test_several_stores_share_a_limit_by_what_waits(tmp_path: Path) -> None:
+def test_several_stores_share_a_limit_by_their_waiting_messages(tmp_path: Path) -> None:
     logs = {"a": log_of(30), "b": log_of(10)}
     for name, log in logs.items():
         write_segments(tmp_path / name, log)
@@ -213,7 +213,7 @@ def test_a_time_is_where_a_stream_begins(tmp_path: Path) -> None:
     assert stream.initialOffset()["log"] == {"b": log.offsets[7]}
 
 
-def test_what_expired_before_it_was_read(tmp_path: Path) -> None:
+def test_messages_that_expired_before_they_were_read(tmp_path: Path) -> None:
     log = log_of(20)
     folder = write_segments(tmp_path / "b", log)
     stream = reader(folder)

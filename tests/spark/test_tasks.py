@@ -1,4 +1,4 @@
-"""A task's part of a plan: its rows, its damage, and what its log says."""
+"""A task's part of a plan: its rows, its damage, and the lines that it logs."""
 
 from __future__ import annotations
 

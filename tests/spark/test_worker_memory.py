@@ -1,4 +1,4 @@
-"""What garbage collections look at after a task."""
+"""Objects that garbage collections skip after a task."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def frozen_count(number: int) -> int:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_worker_does_not_look_again_at_what_it_has_imported(spark: SparkSession) -> None:
+def test_a_worker_does_not_collect_imported_modules_again(spark: SparkSession) -> None:
     first, *later = spark.sparkContext.parallelize(range(4), 1).map(frozen_count).collect()
     assert first > 1000
     assert max(later) <= first  # once: nothing is added, some of it goes
 
 
-def test_who_plans_does_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_planner_does_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     log = LogBytes(segment_bytes=1 << 14)
     log.add()
     options = {"path": str(write_segments(tmp_path, log))}

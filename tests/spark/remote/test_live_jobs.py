@@ -41,7 +41,7 @@ def test_a_copy_is_compared_with_the_brokers_that_went_on(
 
 
 def received(driver: JavaDriver, group: str, count: int) -> list[tuple[str, bytes]]:
-    """Return topic and body of what a group's consumer got so far."""
+    """Return topic and body of the messages that a group's consumer has received."""
     got = driver("consumed", name=group, count=count, timeoutMs=1000 * SECONDS_MAX)
     return sorted(zip((each["topic"] for each in got), bodies(got), strict=True))
 

@@ -28,7 +28,7 @@ def scan(data: bytes, records_max: int = 10) -> tuple[np.ndarray, int]:
     return numbers[:count], end
 
 
-def test_records_lie_behind_one_another_wherever_they_were() -> None:
+def test_records_follow_one_another_wherever_they_were_in_the_log() -> None:
     found = [record(9000, queue_offset=3), record(77, queue_offset=4, sys_flag=4), record(5000)]
     numbers, end = scan(b"".join(found))
     assert end == sum(map(len, found))
@@ -40,7 +40,7 @@ def test_records_lie_behind_one_another_wherever_they_were() -> None:
 
 
 @pytest.mark.parametrize("values", [{"topic": "U"}, {"topic": "TT"}, {"queue_id": 1}])
-def test_what_belongs_to_another_queue_is_in_none(values: dict[str, Any]) -> None:
+def test_a_record_of_another_queue_is_in_no_group(values: dict[str, Any]) -> None:
     numbers, _ = scan(record(0) + record(500, **values))
     assert numbers[:, GROUP].tolist() == [0, NO_GROUP]
 

@@ -1,4 +1,4 @@
-"""Answers as columns, and rows of them."""
+"""Pulled records as columns, and their rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_rows_are_those_of_the_records() -> None:
     assert rows_of(batch) == [expected[1]]
 
 
-def test_what_is_damaged_or_of_no_queue() -> None:
+def test_damaged_records_and_records_of_other_queues() -> None:
     walk = PulledWalk(scan_pulled)
     assert not walk.scan([record(0), b"x" * 100], "T", 0, 5)
     assert walk.count == 1

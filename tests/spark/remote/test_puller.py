@@ -25,7 +25,7 @@ SMALL = PullLimits(batch_rows=50, batch_bytes=1 << 20, pull_count=1024)
 
 
 class Reading:
-    """What a range gave: offsets by batch, and the offsets that were reported."""
+    """The result of a range: offsets by batch, and the reported offsets."""
 
     def __init__(
         self,

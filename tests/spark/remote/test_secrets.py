@@ -1,4 +1,4 @@
-"""What Spark shows of a read has no secrets of a broker with access control in it."""
+"""The plans that Spark shows contain no secrets of a read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream's offsets over the wire: where it begins, how far a micro-batch goes, what is lost."""
+"""Offsets of a stream over the wire: its begin, its micro-batches, and lost messages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_offsets_are_json_and_back() -> None:
     assert places_of(text) == places
 
 
-def test_a_micro_batch_is_what_came_between_two_looks() -> None:
+def test_a_micro_batch_has_the_messages_between_two_offsets() -> None:
     found = cluster()
     stream = reader(found)
     start = stream.initialOffset()
@@ -75,7 +75,7 @@ def test_a_micro_batch_is_what_came_between_two_looks() -> None:
     assert places_of(newest.initialOffset()) == {A0: 35, A1: 12, B0: 3}
 
 
-def test_a_limit_is_shared_by_what_waits() -> None:
+def test_a_limit_is_shared_by_waiting_messages() -> None:
     stream = reader(cluster(), maxOffsetsPerTrigger="8")
     limit = stream.getDefaultReadLimit()
     assert isinstance(limit, ReadMaxRows) and limit.max_rows == 8
@@ -116,7 +116,7 @@ def test_available_now_ends_where_the_queues_ended_at_its_start() -> None:
     assert stream.latestOffset(end, ALL) is end
 
 
-def test_what_expired_or_is_gone_is_data_lost() -> None:
+def test_expired_offsets_and_missing_queues_are_data_lost() -> None:
     found = cluster()
     stream, lenient = reader(found), reader(found, failOnDataLoss="false")
     start = stream.initialOffset()
@@ -131,7 +131,7 @@ def test_what_expired_or_is_gone_is_data_lost() -> None:
     assert spans(lenient, start, lenient.latestOffset(start, ALL)) == [(A0, 5, 35)]
 
 
-def test_a_group_is_told_how_far_the_stream_is() -> None:
+def test_the_offsets_of_a_group_follow_the_stream() -> None:
     found = cluster()
     stream = reader(found, commitOffsetsToGroup="dashboards")
     end = stream.latestOffset(stream.initialOffset(), ALL)

@@ -1,4 +1,4 @@
-"""How far the files of a range and a log surely agree."""
+"""The place up to which files and log agree."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_log_that_is_shorter_agrees_with_nothing(fs: MemoryFileSystem) -> None
     assert agreed(fs, log_of(A, B), now) is None
 
 
-def test_what_lies_behind_the_last_message_proves_nothing(fs: MemoryFileSystem) -> None:
+def test_bytes_after_the_last_message_prove_nothing(fs: MemoryFileSystem) -> None:
     log = log_of(A, B, SYSTEM)
     assert agreed(fs, log, log_of(A, B, SYSTEM)) == log.offsets[2]
 

@@ -116,7 +116,7 @@ def test_files_come_by_rows(fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatc
     assert run.made.statistics()["rows"] >= 40
 
 
-def test_a_restart_goes_on_behind_the_last_whole_file(fs: MemoryFileSystem) -> None:
+def test_a_restart_continues_after_the_last_complete_file(fs: MemoryFileSystem) -> None:
     log = log_of()
     log.write(fs, CONFIG)
     first = Run(fs, log)
@@ -129,7 +129,7 @@ def test_a_restart_goes_on_behind_the_last_whole_file(fs: MemoryFileSystem) -> N
     assert places(fs, CONFIG) == once(log.offsets)
 
 
-def test_a_cut_takes_along_what_lies_behind(fs: MemoryFileSystem) -> None:
+def test_a_truncation_removes_the_files_after_it(fs: MemoryFileSystem) -> None:
     log = log_of()
     log.write(fs, CONFIG)
     Run(fs, log).finish()
@@ -142,7 +142,9 @@ def test_a_cut_takes_along_what_lies_behind(fs: MemoryFileSystem) -> None:
     assert places(fs, CONFIG) == once(log.offsets)
 
 
-def test_a_log_that_another_broker_cut_and_continued_is_read_anew(fs: MemoryFileSystem) -> None:
+def test_a_log_that_another_broker_continued_is_read_again(
+    fs: MemoryFileSystem,
+) -> None:
     log = log_of()
     log.write(fs, CONFIG)
     Run(fs, log).follow(log.offsets[50])
@@ -159,7 +161,7 @@ def test_a_log_that_another_broker_cut_and_continued_is_read_anew(fs: MemoryFile
     )
 
 
-def grown_anew(log: LogBytes, first: int) -> LogBytes:
+def grown_again(log: LogBytes, first: int) -> LogBytes:
     """Return a log that was cut at a message and continued with others of equal length."""
     other = LogBytes()
     for i in range(len(log.offsets)):
@@ -181,7 +183,7 @@ def test_a_log_that_happens_to_have_a_record_where_files_end(
     log = log_of()
     log.write(fs, CONFIG)
     Run(fs, log).finish()
-    other = grown_anew(log, first)
+    other = grown_again(log, first)
     other.write(fs, CONFIG)
     run = Run(fs, other)
     run.finish()
@@ -230,7 +232,7 @@ def test_files_of_a_removed_log_go(fs: MemoryFileSystem) -> None:
     assert places(fs, CONFIG) == once(other.offsets)
 
 
-def test_files_that_cannot_be_read_are_made_anew(fs: MemoryFileSystem) -> None:
+def test_unreadable_files_are_made_again(fs: MemoryFileSystem) -> None:
     log = log_of()
     log.write(fs, CONFIG)
     Run(fs, log).finish()
@@ -261,7 +263,7 @@ def test_files_go_with_their_log(fs: MemoryFileSystem) -> None:
 
 
 @pytest.mark.parametrize("operation", ["pwrite", "sync", "rename", "sync_directory", "unlink"])
-def test_what_fails_is_done_again(fs: MemoryFileSystem, operation: str) -> None:
+def test_a_failed_write_is_repeated(fs: MemoryFileSystem, operation: str) -> None:
     log = log_of()
     log.write(fs, CONFIG)
     run = Run(fs, log)
@@ -277,7 +279,7 @@ def test_what_fails_is_done_again(fs: MemoryFileSystem, operation: str) -> None:
 
 
 def crashed(disk: SimulatedDisk, model: Model, rng: Random) -> list[Image]:
-    """Return what a crash anywhere may leave of a disk."""
+    """Return the disks that a crash at any operation may leave."""
     platter = Platter(disk.origin, model)
     found = {}
     for operation in disk.journal:
@@ -312,7 +314,7 @@ def test_a_crash_anywhere_loses_and_doubles_nothing(model: Model) -> None:
 
 
 def assert_whole(fs: SimulatedFileSystem, log: LogBytes, end: int) -> None:
-    """Start anew on what a crash left: then every message is in one file."""
+    """Start again after a crash: then every message is in one file."""
     run = Run(fs, log, end=end)
     run.finish()
     assert run.failures_count == 0

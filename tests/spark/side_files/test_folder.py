@@ -1,4 +1,4 @@
-"""Files are there whole or not at all, and only as long as their range counts."""
+"""Files are complete or absent, and are removed with their range."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_cut_removes_whole_files_and_empty_folders(fs: MemoryFileSystem) -> No
 
 @pytest.mark.parametrize("operation", ["pwrite", "sync", "rename", "sync_directory"])
 @pytest.mark.parametrize("nth", [1, 2])
-def test_what_failed_leaves_nothing_behind(fs: MemoryFileSystem, operation: str, nth: int) -> None:
+def test_a_failed_write_leaves_no_files(fs: MemoryFileSystem, operation: str, nth: int) -> None:
     folder = folder_of(fs)
     folder.add(Span(0, 10), {"a": TABLE, "b": TABLE})
     fs.fail(operation, nth=nth, number=errno.ENOSPC)
@@ -70,7 +70,7 @@ def test_what_failed_leaves_nothing_behind(fs: MemoryFileSystem, operation: str,
     assert names(fs, "b") == [Span(0, 10).file_name, Span(10, 30).file_name]
 
 
-def test_what_a_crash_left_unfinished_goes_and_strange_names_stay(fs: MemoryFileSystem) -> None:
+def test_unfinished_files_are_removed_and_unknown_names_stay(fs: MemoryFileSystem) -> None:
     folder_of(fs).add(Span(0, 10), {"a": TABLE})
     for name in (f"a/{UNFINISHED}", "a/mine.parquet", "not.a.topic/x"):
         fs.make_directories(f"{ROOT}/{name}".rsplit("/", 1)[0])

@@ -49,7 +49,7 @@ def test_rows_are_those_of_the_source(fs: MemoryFileSystem, tmp_path: Path) -> N
     assert found[2:] == (61, 0, 0, 0)
 
 
-def test_what_is_too_much_comes_later(
+def test_rows_above_the_limit_come_with_the_next_call(
     fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = stores.log_of(40)
@@ -66,7 +66,7 @@ def test_what_is_too_much_comes_later(
     assert gatherer(fs, log).gather(0, log.end).end < log.end
 
 
-def test_what_holds_no_message_is_counted(fs: MemoryFileSystem) -> None:
+def test_parts_without_a_message_are_counted(fs: MemoryFileSystem) -> None:
     log = stores.log_of(20)
     log.add(topic="a/../../b")
     log.damage(log.offsets[3] + 4, b"\0\0\0\0")
@@ -86,7 +86,7 @@ def test_a_log_that_retention_shortened_begins_later(fs: MemoryFileSystem) -> No
     ]
 
 
-def test_a_log_that_is_shorter_than_was_said_is_an_error(fs: MemoryFileSystem) -> None:
+def test_a_log_below_its_known_end_is_an_error(fs: MemoryFileSystem) -> None:
     log = stores.log_of()
     reader = gatherer(fs, log)
     with pytest.raises(LogShort, match="below its known end"):

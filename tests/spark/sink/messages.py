@@ -1,4 +1,4 @@
-"""What tests of the sink share: messages, and a cluster that keeps what it was asked."""
+"""Messages for tests of the sink, and a cluster that records its requests."""
 
 from __future__ import annotations
 

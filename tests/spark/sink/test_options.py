@@ -1,4 +1,4 @@
-"""Options and columns of a write: what is taken, and what is said of what is not."""
+"""Options and columns of a write, and the errors for wrong ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rows become messages as 4.9.3's producer would make them, or say why they cannot."""
+"""Rows become messages as 4.9.3's producer makes them, and errors of rows that cannot."""
 
 from __future__ import annotations
 

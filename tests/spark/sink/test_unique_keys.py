@@ -17,5 +17,5 @@ def test_a_key_depends_on_query_batch_partition_and_row_and_on_nothing_else() ->
     assert all(bytes.fromhex(key).hex().upper() == key for key in keys)
 
 
-def test_a_key_stays_what_it_was_in_earlier_releases() -> None:
+def test_a_key_is_the_same_as_in_earlier_releases() -> None:
     assert UniqueKeys(WrittenPart("q", 3, 1)).key(258) == "A04EC28AE36745FF46E898FE00000102"
