@@ -48,7 +48,7 @@ class JavaDriver:
 
     A client looks every `rebalance_ms` which queues it should have, besides when the broker says
     so, and whether it got their locks. RocketMQ's own 20 s are long for a test that waits for it.
-    `header_form` is JSON or ROCKETMQ.
+    `header_form` is JSON or ROCKETMQ; `properties` are more of the system's.
     """
 
     def __init__(
@@ -57,9 +57,10 @@ class JavaDriver:
         *,
         rebalance_ms: int = 200,
         header_form: str = "JSON",
+        properties: dict[str, str] | None = None,
     ) -> None:
         self._process, self._log_path = _SPARES.take()
-        properties = {"rocketmq.serialize.type": header_form}
+        properties = {"rocketmq.serialize.type": header_form, **(properties or {})}
         for name in ("waitInterval", "lockInterval"):
             properties[f"rocketmq.client.rebalance.{name}"] = str(rebalance_ms)
         self._write({"nameServer": name_server, "properties": properties})

@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.compat.driver import DriverError, JavaDriver
 from tests.network.fakes import FakeClock, FakeHandler
 from tests.network.test_server import HOST, Peer, Run, make_server, run, serving
 from tests.network.test_tls import (
     CLIENT,
     CLIENT_KEY,
+    FILES,
     KNOWN,
     SERVER,
     SERVER_KEY,
@@ -25,11 +27,14 @@ from wakelog.network.limits import ServerLimits
 from wakelog.network.server import Server
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import ClientAuth, ServerTls, Tls, TlsMode
+from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import encode_frame
 
 __all__ = ["run"]
 
+# Netty reads no key with a password of this kind.
+KNOWN_TO_JAVA = Tls(SIGNER, CLIENT, str(FILES / "client_without_password.key"))
 PERMISSIVE = ServerTls(TlsMode.PERMISSIVE, SERVER, SERVER_KEY)
 ENFORCING = PERMISSIVE._replace(mode=TlsMode.ENFORCING)
 
@@ -340,3 +345,50 @@ def test_calls_over_tls_end_when_the_server_closes(run: Run) -> None:
             await client.close()
 
     run(main)
+
+
+def no_route(request: RemotingCommand) -> RemotingCommand:
+    return answer(request, ResponseCode.TOPIC_NOT_EXIST, "no route")
+
+
+def java_code(port: int, tls: Tls | None) -> int | None:
+    """Return the code that RocketMQ's own client gets for a route; None if it gets no response."""
+    properties = {}
+    if tls is not None:
+        properties = {
+            "tls.enable": "true",
+            "tls.test.mode.enable": "false",
+            "tls.client.authServer": "true",
+            "tls.client.trustCertPath": tls.trust_path,
+            "tls.client.certPath": tls.cert_path,
+            "tls.client.keyPath": tls.key_path,
+        }
+    with JavaDriver(f"{HOST}:{port}", properties=properties) as driver:
+        try:
+            driver("route", topic="secret")
+        except DriverError as error:
+            return error.code
+    raise AssertionError("there is a route")
+
+
+@pytest.mark.java
+@pytest.mark.process
+@pytest.mark.slow
+def test_rocketmqs_own_clients_use_one_port_with_and_without_tls() -> None:
+    async def main() -> None:
+        settings = ServerTls(
+            TlsMode.PERMISSIVE,
+            SERVER,
+            SERVER_KEY,
+            trust_path=SIGNER,
+            client_auth=ClientAuth.REQUIRE,
+        )
+        async with serving(FakeHandler(no_route), tls=settings) as (server, port):
+            assert await asyncio.to_thread(java_code, port, None) == 17
+            assert await asyncio.to_thread(java_code, port, KNOWN_TO_JAVA) == 17
+            server.use_tls(settings._replace(mode=TlsMode.ENFORCING))
+            assert await asyncio.to_thread(java_code, port, KNOWN_TO_JAVA) == 17
+            assert await asyncio.to_thread(java_code, port, None) != 17
+            assert closed_count(server, "noTls") > 0
+
+    asyncio.run(main())
