@@ -76,7 +76,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _measure(store: Path, into: Path, whole: Path) -> Alone:
-    compile_kernels(windows=True)
+    compile_kernels()
     config = StoreConfig(store_path_root=str(store))
     rebuilds, syncs, verifies, copies = [], [], [], []
     log_bytes = 0

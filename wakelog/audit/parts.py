@@ -50,7 +50,7 @@ class _Part(NamedTuple):
 def _kernels() -> Kernels:
     from wakelog.storage.kernels.loader import compile_kernels
 
-    return compile_kernels(windows=True)
+    return compile_kernels()
 
 
 def scan_segment(job: ScanJob, begin: int) -> None:

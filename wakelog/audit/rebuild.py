@@ -243,7 +243,7 @@ def open_rebuild(
             return None
         if not loaded:
             with operator.uninterrupted():  # an interrupted numba fails with errors of its own
-                loaded.append(compile_kernels(windows=True))
+                loaded.append(compile_kernels())
             gc.freeze()  # each collection would go through all objects of numba
         return loaded[0]
 

@@ -63,9 +63,9 @@ def make_walk(*, buffer_bytes: int = BUFFER_BYTES, records_max: int = RECORDS_MA
 
 def make_bodiless_walk() -> BodilessWalk:
     """Return a walk that skips bodies, with compiled code; imports numba."""
-    from wakelog.spark.records.walk_kernel import find_records, keep_records
+    from wakelog.spark.records.walk_kernel import keep_records, walk_records
 
-    return BodilessWalk(find_records, keep_records)
+    return BodilessWalk(walk_records, keep_records)
 
 
 class TaskReader:

@@ -26,7 +26,7 @@ from wakelog.protocol.record import CHECKED_HEADS, HOST_FLAGS, HOST_FLAGS_OFFSET
 from wakelog.spark.errors import StoreUnreadable
 from wakelog.spark.log_end import find_log_end
 from wakelog.spark.plan import ReadRange
-from wakelog.spark.records.record_walk import RecordWalk, Sound, adds_up
+from wakelog.spark.records.record_walk import RecordWalk, Sound, adds_up, last_sound_end
 from wakelog.spark.stores import OpenSegment, Segment, StoreLog, is_being_written
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.durability.watermark import read_mark
@@ -254,8 +254,6 @@ class StoreView:
 
     def _walk_end(self, file: OpenSegment, begin: int, end: int) -> int | None:
         """Return the end of the last record with a sound body; for `find_log_end`."""
-        from wakelog.spark.records.end_kernel import last_sound_end
-
         if self._walk is None:
             self._walk = self._make_walk()
         return last_sound_end(self._walk, file, begin, end)

@@ -19,9 +19,7 @@ from wakelog.storage.errors import StoreFailed
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.kernels.kernels import Kernels
 
-KERNELS = Kernels(
-    lambda: (0, 0, 0), lambda: (0, 0, 0, 0, 0), lambda: None, lambda: 0, lambda: 0, lambda: 0
-)
+KERNELS = Kernels(lambda: (0, 0, 0, 0, 0), lambda: None, lambda: 0, lambda: 0, lambda: 0)
 
 
 def test_what_was_dispatched_is_durable_and_noted_when_it_is_closed(tmp_path: Path) -> None:

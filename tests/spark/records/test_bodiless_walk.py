@@ -11,7 +11,7 @@ from tests.spark.logs import FS, write_segments
 from wakelog.spark.reader import make_bodiless_walk
 from wakelog.spark.records.bodiless_walk import BodilessWalk
 from wakelog.spark.records.record_walk import Sound
-from wakelog.spark.records.walk_kernel import find_records, keep_records
+from wakelog.spark.records.walk_kernel import keep_records, walk_records
 from wakelog.spark.stores import OpenSegment, open_store
 from wakelog.storage.kernels.layout import PHYSICAL_OFFSET, PROPERTIES_BEGIN, PROPERTIES_BYTES
 
@@ -39,7 +39,7 @@ def test_a_step_ends_where_there_is_no_room(
     texts = [properties(KEYS=f"{i}", x="x" * text_bytes) for i in range(6)]
     for text in texts:
         log.add(text, body=bytes(5000))
-    walk = BodilessWalk(find_records, keep_records, kept_bytes=40_000, records_max=4)
+    walk = BodilessWalk(walk_records, keep_records, kept_bytes=40_000, records_max=4)
     found = walked(tmp_path, log, walk)
     assert len(found) == steps_count
     assert [text for _, step in found for text in step] == texts

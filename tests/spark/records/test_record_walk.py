@@ -15,9 +15,10 @@ from wakelog.spark.records.record_walk import (
     RecordWalk,
     Sound,
     adds_up,
+    last_sound_end,
     next_sound_begin,
 )
-from wakelog.spark.records.walk_kernel import find_records, keep_records
+from wakelog.spark.records.walk_kernel import keep_records, walk_records
 from wakelog.spark.stores import OpenSegment, open_store
 from wakelog.storage.kernels.layout import PHYSICAL_OFFSET
 
@@ -35,7 +36,7 @@ def any_walk(request: pytest.FixtureRequest, walk: RecordWalk) -> RecordWalk | B
         return walk
     # Room for 16 records, or for one with the longest texts.
     return BodilessWalk(
-        find_records,
+        walk_records,
         keep_records,
         window_bytes=1 << 12,
         window_records_max=8,
@@ -157,4 +158,21 @@ def test_a_search_meets_a_magic_between_two_reads(
         monkeypatch.setattr("wakelog.storage.log.record_walk.SEARCH_BYTES", read_bytes)
         assert next_sound_begin(file, 1, log.end) == log.offsets[1]
         assert next_sound_begin(file, log.offsets[1] + 1, log.end) == log.end
+    file.close()
+
+
+@pytest.mark.parametrize(("damaged", "expected"), [((), 40), ((39,), 39), ((3, 38, 39), 38)])
+def test_the_last_record_with_a_sound_body(
+    damaged: tuple[int, ...], expected: int, walk: RecordWalk, tmp_path: Path
+) -> None:
+    log = LogBytes(segment_bytes=1 << 16)
+    for _ in range(40):
+        log.add(body=b"x" * 200)
+    ends = [*log.offsets, log.end]
+    for number in damaged:
+        log.damage(log.offsets[number] + 150, b"y")
+    store = open_store(FS, str(write_segments(tmp_path, log)))
+    file = OpenSegment(FS, store.segments[0])
+    assert last_sound_end(walk, file, 0, file.end) == ends[expected]
+    assert last_sound_end(walk, file, log.end, file.end) is None
     file.close()

@@ -20,7 +20,7 @@ from wakelog.spark.reader import EVERY_MESSAGE, make_walk
 from wakelog.spark.records.bodiless_walk import BodilessWalk
 from wakelog.spark.records.record_walk import Damage, RecordWalk
 from wakelog.spark.records.rows import RowOptions, Rows, needs_bodies
-from wakelog.spark.records.walk_kernel import find_records, keep_records
+from wakelog.spark.records.walk_kernel import keep_records, walk_records
 
 SEGMENT_BYTES = 1 << 14
 BODILESS = pa.schema([field for field in MESSAGES if field.name != "body"])
@@ -62,7 +62,7 @@ def walk() -> RecordWalk:
 @pytest.fixture(scope="module")
 def bodiless() -> BodilessWalk:
     return BodilessWalk(
-        find_records,
+        walk_records,
         keep_records,
         window_bytes=1 << 10,
         window_records_max=4,

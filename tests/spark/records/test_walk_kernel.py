@@ -25,7 +25,7 @@ NOT_FILLED = [TAGS_CODE, REFINE]
 
 def columns(records_max: int) -> tuple[Array, Array, Array]:
     numbers = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
-    table = np.full(2 << records_max.bit_length(), -1, dtype=np.int32)
+    table = np.zeros((2, 2 << records_max.bit_length()), dtype=np.int32)
     return numbers, table, np.zeros(records_max + 1, dtype=np.int32)
 
 
@@ -48,12 +48,24 @@ def test_columns_are_those_of_the_scan(records_max: int) -> None:
     buffer = np.frombuffer(bytearray(log.data) + bytes(100), dtype=np.uint8)
     begin = log.offsets[3]
     numbers, table, firsts = columns(records_max)
-    count, stop = walk_records(buffer, begin, len(buffer), begin, numbers, table, firsts)
+    count, stop = walk_records(buffer, begin, len(buffer), begin, numbers, table, firsts, True)
     scanned, _, scan_firsts = columns(records_max)
-    scan_table = np.zeros((2, len(table)), dtype=np.int32)
+    scan_table = np.zeros_like(table)
     keys = np.zeros((KEY_ROWS, 4096), dtype=np.int32)
     expected = scan_records(
-        buffer, begin, len(buffer), begin, scanned, keys, scan_table, scan_firsts
+        buffer,
+        begin,
+        len(buffer),
+        begin,
+        scanned,
+        keys,
+        scan_table,
+        scan_firsts,
+        buffer,
+        scan_firsts,
+        0,
+        0,
+        -1,
     )
     assert (count, stop) == (expected[0], expected[2])
     scanned[:, NOT_FILLED] = 0

@@ -43,10 +43,6 @@ def test_code_that_reads_otherwise_is_refused(
 
 AGREEMENTS = {
     "scan_records": ("tests/storage/kernels/test_columns.py", "test_agrees_with_the_plain_scan"),
-    "scan_window": (
-        "tests/storage/kernels/test_window_columns.py",
-        "test_agrees_with_columns_of_all_bytes",
-    ),
     "check_bodies": (
         "tests/storage/kernels/test_crc_kernel.py",
         "test_bodies_are_judged_as_the_plain_way_does",

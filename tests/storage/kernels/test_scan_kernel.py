@@ -16,16 +16,24 @@ BODY_LENGTH_AT, TOPIC_LENGTH_AT = 84, 98
 def scan(kernels: Kernels, data: bytes, *, begin: int = 0) -> tuple[int, int, int]:
     # Arrays that end where the data ends: a read behind it would meet other memory.
     records_max = 4
-    return kernels.scan_records(
-        np.frombuffer(bytearray(data), dtype=np.uint8),
+    buffer = np.frombuffer(bytearray(data), dtype=np.uint8)
+    firsts = np.zeros(records_max + 1, dtype=np.int32)
+    count, key_count, stop, _, _ = kernels.scan_records(
+        buffer,
         begin,
         len(data),
         begin,
         np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64),
         np.zeros((KEY_ROWS, 4 * RECORD_KEYS_MAX), dtype=np.int32),
         np.zeros((2, 16), dtype=np.int32),
-        np.zeros(records_max + 1, dtype=np.int32),
+        firsts,
+        buffer,
+        firsts,
+        0,
+        0,
+        -1,
     )
+    return count, key_count, stop
 
 
 def test_counts_records_and_keys(kernels: Kernels) -> None:

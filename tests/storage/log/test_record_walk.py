@@ -101,15 +101,22 @@ def compiled_ends(kernels: Kernels, data: bytes, at: int = AT) -> list[int]:
     """Scan bytes that end where their array ends: a read after it would meet other memory."""
     records_max = 8
     numbers = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
-    count, _, stop = kernels.scan_records(
-        np.frombuffer(bytearray(data), dtype=np.uint8),
+    buffer = np.frombuffer(bytearray(data), dtype=np.uint8)
+    firsts = np.zeros(records_max + 1, dtype=np.int32)
+    count, _, stop, _, _ = kernels.scan_records(
+        buffer,
         0,
         len(data),
         at,
         numbers,
         np.zeros((KEY_ROWS, (records_max + 1) * RECORD_KEYS_MAX), dtype=np.int32),
         np.zeros((2, 32), dtype=np.int32),
-        np.zeros(records_max + 1, dtype=np.int32),
+        firsts,
+        buffer,
+        firsts,
+        0,
+        0,
+        -1,
     )
     ends: list[int] = (numbers[:count, 0] + numbers[:count, 1] - at).tolist()
     assert stop == (ends[-1] if ends else 0)

@@ -50,7 +50,7 @@ class BodilessWalk:
 
     def __init__(
         self,
-        find_records: WalkRecords,
+        walk_records: WalkRecords,
         keep_records: KeepRecords,
         *,
         window_bytes: int = WINDOW_BYTES,
@@ -60,14 +60,17 @@ class BodilessWalk:
     ) -> None:
         """Allocate everything once; both functions are those of `walk_kernel`."""
         self._window = RecordWalk(
-            find_records, buffer_bytes=window_bytes, records_max=window_records_max
+            walk_records,
+            buffer_bytes=window_bytes,
+            records_max=window_records_max,
+            takes_groups=False,
         )
         self._keep_records = keep_records
         self.buffer = bytearray(max(kept_bytes, HEAD_BYTES_MAX + TAIL_BYTES_MAX))
         self.bytes: Array = np.frombuffer(self.buffer, dtype=np.uint8)
         self.numbers: Array = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
         self.group_firsts: Array = np.zeros(records_max + 1, dtype=np.int32)
-        self._table: Array = np.zeros(2 << records_max.bit_length(), dtype=np.int32)
+        self._table: Array = np.zeros((2, 2 << records_max.bit_length()), dtype=np.int32)
         self._kept_end = 0
         self.count = 0
 
@@ -100,7 +103,7 @@ class BodilessWalk:
 
     def _clear(self) -> None:
         self.count = self._kept_end = 0
-        self._table.fill(-1)
+        self._table[0].fill(0)
         self.group_firsts[-1] = 0
 
     def _keep(self, begin: int) -> int:

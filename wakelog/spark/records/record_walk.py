@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from wakelog.protocol.record import HEAD_BYTES_MAX
-from wakelog.storage.kernels.layout import NUMBER_FIELDS
+from wakelog.storage.kernels.layout import NUMBER_FIELDS, PHYSICAL_OFFSET, SIZE
 from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
 from wakelog.storage.log.record_walk import check_at, next_sound
 
@@ -111,13 +111,15 @@ class RecordWalk:
         *,
         buffer_bytes: int = BUFFER_BYTES,
         records_max: int = RECORDS_MAX,
+        takes_groups: bool = True,
     ) -> None:
         """Allocate everything once; `walk_records` is `walk_kernel.walk_records`."""
         self._walk_records = walk_records
+        self._takes_groups = takes_groups
         self._set_buffer(buffer_bytes)
         self.numbers: Array = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
         self.group_firsts: Array = np.zeros(records_max + 1, dtype=np.int32)
-        self._table: Array = np.zeros(2 << records_max.bit_length(), dtype=np.int32)
+        self._table: Array = np.zeros((2, 2 << records_max.bit_length()), dtype=np.int32)
         self.count = 0
         self.shift = 0
 
@@ -162,7 +164,7 @@ class RecordWalk:
             position = damage.end
 
     def _scan(self, begin: int, end: int) -> int:
-        self._table.fill(-1)
+        self._table[0].fill(0)
         self.group_firsts[-1] = 0
         self.count, stop = self._walk_records(
             self.bytes,
@@ -172,6 +174,7 @@ class RecordWalk:
             self.numbers,
             self._table,
             self.group_firsts,
+            self._takes_groups,
         )
         return stop
 
@@ -225,3 +228,18 @@ def next_sound_begin(file: SegmentFile, begin: int, end: int) -> int:
 def _record_or_blank(file: SegmentFile, physical_offset: int, end: int) -> bool:
     check = check_at(file.read, physical_offset, end, segment_end=file.end)
     return check.kind in (CheckKind.SOUND, CheckKind.END_OF_FILE)
+
+
+def last_sound_end(walk: RecordWalk, file: SegmentFile, begin: int, end: int) -> int | None:
+    """Return the end of the last sound record of [begin, end) with a correct CRC; imports numba."""
+    from wakelog.storage.kernels.crc_kernel import check_bodies
+
+    found = None
+    damaged = np.empty(1, dtype=np.int32)
+    for step in walk.steps(file, begin, end):
+        # From the last record backwards: mostly one body is enough.
+        for row in range(walk.count - 1 if isinstance(step, Sound) else -1, -1, -1):
+            if not check_bodies(walk.bytes, walk.numbers, row, row + 1, damaged):
+                found = int(walk.numbers[row, PHYSICAL_OFFSET] + walk.numbers[row, SIZE])
+                break
+    return found

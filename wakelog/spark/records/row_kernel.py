@@ -30,25 +30,7 @@ from wakelog.protocol.record import (
     STORE_HOST_OFFSET_V4,
     V6_EXTRA_BYTES,
 )
-from wakelog.spark.records.fields import (
-    BODY_BEGIN,
-    BODY_CRC,
-    BODY_END,
-    BORN_HOST,
-    BORN_TIMESTAMP,
-    FLAG,
-    KEYS_BEGIN,
-    KEYS_END,
-    RECONSUME_TIMES,
-    RECORD,
-    STORE_HOST,
-    TAGS_BEGIN,
-    TAGS_END,
-    UNIQ_BEGIN,
-    UNIQ_END,
-)
 from wakelog.storage.kernels.compilation import inlined, kernel, making
-from wakelog.storage.kernels.crc_kernel import CRC_MASK, crc_of
 from wakelog.storage.kernels.integers import Array, Int, i32_at, i64_at, same_bytes
 from wakelog.storage.kernels.layout import (
     PROPERTIES_BEGIN,
@@ -60,7 +42,18 @@ from wakelog.storage.kernels.layout import (
 from wakelog.storage.kernels.record_kernel import born_extra_bytes, hosts_extra_bytes
 from wakelog.storage.kernels.text_kernel import PLACES_COUNT, find_properties, next_property
 
-_INT32_MASK: Final = 0xFFFFFFFF
+# Fields of a row of `fields` (int64), one row for a record. Begins and ends are positions in the
+# walk's buffer. A property that a record lacks has an empty span.
+RECORD, FLAG, BODY_CRC, BORN_TIMESTAMP, BORN_HOST, STORE_HOST = 0, 1, 2, 3, 4, 5
+RECONSUME_TIMES, BODY_BEGIN, BODY_END = 6, 7, 8
+KEYS_BEGIN, KEYS_END, TAGS_BEGIN, TAGS_END, UNIQ_BEGIN, UNIQ_END = 9, 10, 11, 12, 13, 14
+FIELDS: Final = 15
+
+HOST_TEXT_MAX: Final = 56
+"""Characters of a host: a v6 address in brackets and a signed port."""
+PAIR_BYTES_MIN: Final = 4
+"""Of the properties string for one pair: a name, a value and two separators, but for the last."""
+
 _DIGITS: Final = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
 _PAIRS_TABLE: Final = 1 << 14  # a power of two above twice the pairs of 32 KiB of properties
 
@@ -315,12 +308,3 @@ def format_ids(
             to = _put_hex(out, to, np.int64(buffer[fields[i, RECORD] + PHYSICAL_OFFSET_OFFSET + k]))
     offsets[len(fields)] = to
     return seen
-
-
-@kernel
-def check_bodies(buffer: Array, fields: Array, sound: Array) -> None:
-    """Say of each record whether its body has the CRC-32 that the record states."""
-    for i in range(len(fields)):
-        begin, end = fields[i, BODY_BEGIN], fields[i, BODY_END]
-        stated = fields[i, BODY_CRC] & _INT32_MASK
-        sound[i] = begin == end or crc_of(buffer, begin, end) & CRC_MASK == stated

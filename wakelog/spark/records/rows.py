@@ -34,7 +34,14 @@ from wakelog.protocol.sys_flag import (
 )
 from wakelog.spark.bounds import Selection
 from wakelog.spark.records import row_kernel
-from wakelog.spark.records.fields import (
+from wakelog.spark.records.record_walk import (
+    BATCH_BYTES,
+    BATCH_ROWS,
+    Array,
+    Damage,
+    Scanned,
+)
+from wakelog.spark.records.row_kernel import (
     BODY_BEGIN,
     BODY_CRC,
     BODY_END,
@@ -54,14 +61,8 @@ from wakelog.spark.records.fields import (
     UNIQ_BEGIN,
     UNIQ_END,
 )
-from wakelog.spark.records.record_walk import (
-    BATCH_BYTES,
-    BATCH_ROWS,
-    Array,
-    Damage,
-    Scanned,
-)
 from wakelog.spark.records.wanted import Wanted
+from wakelog.storage.kernels.crc_kernel import check_bodies
 from wakelog.storage.kernels.layout import (
     PHYSICAL_OFFSET,
     PREPARED_OFFSET,
@@ -168,7 +169,9 @@ class Rows:
             keep[keep] = [self._passes(self._properties(row)) for row in rows[keep].tolist()]
         if self._options.verify_crc:
             sound = np.ones(len(rows), dtype=np.bool_)
-            row_kernel.check_bodies(buffer, fields, sound)
+            damaged: Array = np.empty(len(rows), dtype=np.int32)
+            numbers = _taken(self._walk.numbers, rows)
+            sound[damaged[: check_bodies(buffer, numbers, 0, len(rows), damaged)]] = False
             for row in rows[keep & ~sound].tolist():
                 self._note(row, "the body's CRC differs")
             keep &= sound

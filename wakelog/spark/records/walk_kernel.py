@@ -20,7 +20,7 @@ import numpy as np
 from wakelog.protocol.java import LONG_MAX
 from wakelog.protocol.record import HEAD_BYTES_V4
 from wakelog.storage.kernels.compilation import inlined, kernel, making
-from wakelog.storage.kernels.integers import Array, Int, byte_at, same_bytes
+from wakelog.storage.kernels.integers import Array, Int
 from wakelog.storage.kernels.layout import (
     GROUP,
     NO_GROUP,
@@ -28,7 +28,6 @@ from wakelog.storage.kernels.layout import (
     PHYSICAL_OFFSET,
     PROPERTIES_BEGIN,
     PROPERTIES_BYTES,
-    QUEUE_ID,
     QUEUE_OFFSET,
     SIZE,
     SYS_FLAG,
@@ -38,9 +37,11 @@ from wakelog.storage.kernels.layout import (
 from wakelog.storage.kernels.record_kernel import (
     PARTS_COUNT,
     copy_numbers,
+    group_of,
     hosts_extra_bytes,
     sound_size,
 )
+from wakelog.storage.kernels.text_kernel import java_hash
 
 _TRANSACTION: Final = 12  # of the flags; 0 and 8, a committed one, are seen by consumers
 
@@ -54,30 +55,16 @@ def walk_records(
     numbers: Array,
     table: Array,
     firsts: Array,
+    takes_groups: bool,
 ) -> tuple[Int, Int]:
-    """Walk sound records; return how many, and where it stopped.
+    """Walk sound records; return how many, and where the walk stopped.
 
     numbers: int64[records_max, NUMBER_FIELDS]; TAGS_CODE and REFINE are not filled.
-    table: int32, a power of two above twice records_max, filled with -1.
-    firsts: int32[records_max + 1]: first record of each group, and their count at the end, 0.
+    table, firsts: see `record_kernel.group_of`.
+    takes_groups: fill in the records' queues.
     """
     parts = np.zeros(PARTS_COUNT, dtype=np.int64)
-    return _walk(buffer, begin, end, physical_offset, numbers, table, firsts, parts, True)
-
-
-@making
-def find_records(
-    buffer: Array,
-    begin: Int,
-    end: Int,
-    physical_offset: Int,
-    numbers: Array,
-    table: Array,
-    firsts: Array,
-) -> tuple[Int, Int]:
-    """Walk sound records as `walk_records` does; of which queues they are is left to others."""
-    parts = np.zeros(PARTS_COUNT, dtype=np.int64)
-    return _walk(buffer, begin, end, physical_offset, numbers, table, firsts, parts, False)
+    return _walk(buffer, begin, end, physical_offset, numbers, table, firsts, parts, takes_groups)
 
 
 @inlined
@@ -92,7 +79,6 @@ def _walk(
     parts: Array,
     takes_groups: bool,
 ) -> tuple[Int, Int]:
-    # Inlined, so that the constant it is called with costs nothing in the loop.
     row = 0
     at = begin
     while at < end and row < numbers.shape[0]:
@@ -150,37 +136,14 @@ def keep_records(
 
 @inlined
 def _take_group(buffer: Array, numbers: Array, row: Int, table: Array, firsts: Array) -> None:
-    """Fill in of which queue a record is, if it is one that consumers see."""
+    """Fill in the queue of a record that consumers see."""
     transaction = numbers[row, SYS_FLAG] & _TRANSACTION
+    numbers[row, GROUP] = NO_GROUP
     if transaction == 0 or transaction == 8:
-        numbers[row, GROUP] = _group_of(buffer, numbers, row, table, firsts)
-    else:
-        numbers[row, GROUP] = NO_GROUP
-
-
-@inlined
-def _group_of(buffer: Array, numbers: Array, row: Int, table: Array, firsts: Array) -> Int:
-    """Return the number of a record's (topic, queue id); firsts[-1] counts those seen."""
-    mask = len(table) - 1
-    begin = numbers[row, TOPIC_BEGIN]
-    length = numbers[row, TOPIC_BYTES]
-    queue_id = numbers[row, QUEUE_ID]
-    value = length + queue_id * 0x85EBCA6B
-    for at in range(begin, begin + length):
-        value = value * 31 + byte_at(buffer, at)
-    place = (value * 0x9E3779B1) >> 7 & mask
-    while table[place] >= 0:
-        group = np.int64(table[place])
-        other = firsts[group]
-        same = numbers[other, QUEUE_ID] == queue_id and numbers[other, TOPIC_BYTES] == length
-        if same and same_bytes(buffer, numbers[other, TOPIC_BEGIN], buffer, begin, length):
-            return group
-        place = (place + 1) & mask
-    group = np.int64(firsts[-1])
-    table[place] = group
-    firsts[group] = row
-    firsts[-1] += 1
-    return group
+        begin = numbers[row, TOPIC_BEGIN]
+        value, _ = java_hash(buffer, begin, begin + numbers[row, TOPIC_BYTES], 0)
+        group, _ = group_of(buffer, numbers, row, value, table, firsts, buffer, firsts, -1)
+        numbers[row, GROUP] = group
 
 
 @kernel

@@ -125,15 +125,13 @@ class Columns:
         self.count = 0
         self.key_count = 0
         self.refined: list[int] = []
-        self._scanned = 0, 0
         self._groups: list[QueueGroup] | None = None
 
     def scan(self, *, begin: int, end: int, physical_offset: int, segment_end: int) -> ColumnScan:
         """Scan `buffer[begin:end]`, as `scan.scan_plain` does, and replace the columns."""
         self._clear_groups()
         self.refined = []
-        self._scanned = begin, physical_offset
-        self.count, self.key_count, stop = self._kernels.scan_records(
+        self.count, self.key_count, stop, _, _ = self._kernels.scan_records(
             self._bytes,
             begin,
             end,
@@ -142,6 +140,11 @@ class Columns:
             self.keys,
             self._table,
             self._group_firsts,
+            self._bytes,
+            self._group_firsts,
+            0,
+            0,
+            -1,
         )
         self._refine()
         stopped_by = None
@@ -162,12 +165,12 @@ class Columns:
 
     def damaged_bodies(self) -> list[DispatchRequest]:
         """Return the records that state another CRC than their body has."""
-        return [self.request(row) for row in self._damaged_rows(0, *self._scanned)]
+        return [self.request(row) for row in self._damaged_rows(0)]
 
-    def _damaged_rows(self, first: int, begin: int, physical_offset: int) -> list[int]:
+    def _damaged_rows(self, first: int) -> list[int]:
         damaged: Array = np.empty(self.count - first, dtype=np.int32)
         damaged_count = self._kernels.check_bodies(
-            self._bytes, begin, physical_offset, self.numbers, first, self.count, damaged
+            self._bytes, self.numbers, first, self.count, damaged
         )
         rows: list[int] = damaged[:damaged_count].tolist()
         return rows

@@ -19,7 +19,13 @@ from wakelog.protocol.record import BODY_CRC_OFFSET, HEAD_BYTES_V4
 from wakelog.storage.kernels.compilation import inlined, kernel
 from wakelog.storage.kernels.instructions import BLOCK_BYTES, CAN_FOLD, LANE_BYTES, fold_blocks
 from wakelog.storage.kernels.integers import Array, Int, byte_at, i32_at
-from wakelog.storage.kernels.layout import PHYSICAL_OFFSET, SYS_FLAG, TOPIC_BEGIN
+from wakelog.storage.kernels.layout import (
+    PROPERTIES_BEGIN,
+    PROPERTIES_BYTES,
+    SIZE,
+    SYS_FLAG,
+    TOPIC_BEGIN,
+)
 from wakelog.storage.kernels.record_kernel import hosts_extra_bytes
 
 _POLYNOMIAL_REVERSED: Final = 0xEDB88320
@@ -122,8 +128,6 @@ def crc_of_all(buffer: Array) -> Int:
 @kernel
 def check_bodies(
     buffer: Array,
-    begin: Int,
-    physical_offset: Int,
     numbers: Array,
     first: Int,
     count: Int,
@@ -131,12 +135,13 @@ def check_bodies(
 ) -> Int:
     """Return how many records of [first, count) have a body with another CRC than they state.
 
-    buffer[begin] lies at `physical_offset`; `numbers` comes from a scan of that buffer.
+    numbers: from a scan of that buffer, or some rows of them.
     damaged: int32, gets their rows.
     """
     damaged_count = 0
     for row in range(first, count):
-        head = numbers[row, PHYSICAL_OFFSET] - physical_offset + begin
+        record_end = numbers[row, PROPERTIES_BEGIN] + numbers[row, PROPERTIES_BYTES]
+        head = record_end - numbers[row, SIZE]
         body_begin = head + HEAD_BYTES_V4 + hosts_extra_bytes(numbers[row, SYS_FLAG])
         body_end = numbers[row, TOPIC_BEGIN] - 1
         if body_end > body_begin:

@@ -11,31 +11,25 @@ writable cache, an unknown processor) the plain scan stays; `failure` has the re
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 import numpy as np
 
 from wakelog.protocol.record import encode_record
-from wakelog.storage.kernels.columns import Columns, QueueGroup
+from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.kernels.window_columns import WindowColumns
 from wakelog.storage.log.scan import ScanSpan, scan_plain
 
-_OTHER_VERSION: Final = "compiled code from another version: remove numba's cache"
 
-
-def compile_kernels(*, windows: bool = False) -> Kernels:
+def compile_kernels() -> Kernels:
     """Import and compile now, wait for it, and try the result on one record.
-
-    windows: also compile what `window_columns.py` needs; otherwise its first use does.
 
     Raises: RuntimeError if the compiled scan and the plain one read that record differently.
     """
     from wakelog.storage.kernels.crc_kernel import check_bodies, crc_of_all
     from wakelog.storage.kernels.entry_kernel import encode_groups, link_keys
-    from wakelog.storage.kernels.scan_kernel import scan_records, scan_window
+    from wakelog.storage.kernels.scan_kernel import scan_records
 
-    kernels = Kernels(scan_records, scan_window, encode_groups, link_keys, check_bodies, crc_of_all)
+    kernels = Kernels(scan_records, encode_groups, link_keys, check_bodies, crc_of_all)
     record = _record()
     columns = Columns(kernels, buffer_bytes=len(record), records_max=1)
     columns.buffer[:] = record
@@ -49,23 +43,10 @@ def compile_kernels(*, windows: bool = False) -> Kernels:
         end=columns.key_count,
     )
     span = ScanSpan(record, 0, len(record), 0, len(record))
-    if columns.requests() != scan_plain(span, ()).requests or columns.key_count != 2:
-        raise RuntimeError(_OTHER_VERSION)
-    if windows:
-        _try_windows(kernels, record, columns.groups())
+    agrees = columns.requests() == scan_plain(span, ()).requests and columns.key_count == 2
+    if not agrees or columns.damaged_bodies():
+        raise RuntimeError("compiled code from another version: remove numba's cache")
     return kernels
-
-
-def _try_windows(kernels: Kernels, record: bytes, groups: list[QueueGroup]) -> None:
-    window = WindowColumns(kernels, records_max=1, check_bodies=True)
-
-    def read(buffer: memoryview, physical_offset: int) -> int:
-        buffer[:] = record[physical_offset:]
-        return len(buffer)
-
-    window.scan_stretch(read, begin=0, end=len(record), segment_end=len(record))
-    if window.groups() != groups or window.damaged_bodies():
-        raise RuntimeError(_OTHER_VERSION)
 
 
 def _record() -> bytes:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from wakelog.protocol.record import (
     BODY_SIZE_OFFSET_V4,
     HEAD_BYTES_V4,
@@ -35,7 +37,7 @@ from wakelog.protocol.record import (
 )
 from wakelog.protocol.sys_flag import MESSAGE_BORN_HOST_V6, MESSAGE_STORE_HOST_V6
 from wakelog.storage.kernels.compilation import inlined
-from wakelog.storage.kernels.integers import Array, Int, byte_at, i32_at, i64_at, u32_at
+from wakelog.storage.kernels.integers import Array, Int, byte_at, i32_at, i64_at, same_bytes, u32_at
 from wakelog.storage.kernels.layout import (
     PHYSICAL_OFFSET,
     PREPARED_OFFSET,
@@ -120,3 +122,49 @@ def copy_numbers(buffer: Array, at: Int, size: Int, parts: Array, numbers: Array
     numbers[row, TOPIC_BYTES] = parts[3] - parts[2]
     numbers[row, PROPERTIES_BEGIN] = parts[3] + PROPERTIES_LENGTH_BYTES
     numbers[row, PROPERTIES_BYTES] = at + size - parts[3] - PROPERTIES_LENGTH_BYTES
+
+
+@inlined
+def group_of(
+    buffer: Array,
+    numbers: Array,
+    row: Int,
+    topic_hash: Int,
+    table: Array,
+    firsts: Array,
+    names: Array,
+    name_begins: Array,
+    names_end: Int,
+) -> tuple[Int, Int]:
+    """Return the group number of a record's (topic, queue id), and the new end of `names`.
+
+    table: int32[2, a power of two above twice the records]: by place, a group's number plus 1, or
+        0; by group, its place.
+    firsts: int32[records + 1]: first record of each group; the last element counts groups.
+    names, name_begins: the groups' topics, which outlive the buffer, and where each begins. With
+        names_end -1 nothing is copied: `names` is the buffer, and has the topics of all rows.
+    """
+    mask = table.shape[1] - 1
+    begin = numbers[row, TOPIC_BEGIN]
+    length = numbers[row, TOPIC_BYTES]
+    queue_id = numbers[row, QUEUE_ID]
+    place = (topic_hash * 0x9E3779B1 + queue_id * 0x85EBCA6B) >> 7 & mask
+    while table[0, place] > 0:
+        group = np.int64(table[0, place]) - 1
+        other = firsts[group]
+        if numbers[other, QUEUE_ID] == queue_id and numbers[other, TOPIC_BYTES] == length:
+            there = np.int64(name_begins[group]) if names_end >= 0 else numbers[other, TOPIC_BEGIN]
+            if same_bytes(names, there, buffer, begin, length):
+                return group, names_end
+        place = (place + 1) & mask
+    group = np.int64(firsts[-1])
+    table[0, place] = group + 1
+    table[1, group] = place
+    firsts[group] = row
+    firsts[-1] += 1
+    if names_end >= 0:
+        name_begins[group] = names_end
+        for i in range(length):
+            names[names_end + i] = buffer[begin + i]
+        names_end += length
+    return group, names_end

@@ -25,14 +25,12 @@ from wakelog.storage.kernels.compilation import inlined, making
 from wakelog.storage.kernels.integers import (
     Array,
     Int,
-    same_bytes,
 )
 from wakelog.storage.kernels.layout import (
     GROUP,
     KEY_HASH,
     KEY_RECORD,
     NO_GROUP,
-    QUEUE_ID,
     RECORD_KEYS_MAX,
     REFINE,
     REFINE_DELAY,
@@ -41,10 +39,8 @@ from wakelog.storage.kernels.layout import (
     REFINE_TEXT,
     SYS_FLAG,
     TAGS_CODE,
-    TOPIC_BEGIN,
-    TOPIC_BYTES,
 )
-from wakelog.storage.kernels.record_kernel import PARTS_COUNT, copy_numbers, sound_size
+from wakelog.storage.kernels.record_kernel import PARTS_COUNT, copy_numbers, group_of, sound_size
 from wakelog.storage.kernels.text_kernel import (
     PLACES_COUNT,
     equals,
@@ -95,49 +91,6 @@ def _hash_keys(
 
 
 @inlined
-def _group_of(
-    buffer: Array,
-    numbers: Array,
-    row: Int,
-    topic_hash: Int,
-    table: Array,
-    firsts: Array,
-    names: Array,
-    name_begins: Array,
-    names_end: Int,
-) -> tuple[Int, Int]:
-    """Return the group number of a record's (topic, queue id), and the new end of `names`.
-
-    firsts[-1] counts the groups. A new topic is copied into `names`. With names_end -1 nothing is
-    copied: `names` is the buffer then, and has the topics of all rows.
-    """
-    mask = table.shape[1] - 1
-    begin = numbers[row, TOPIC_BEGIN]
-    length = numbers[row, TOPIC_BYTES]
-    queue_id = numbers[row, QUEUE_ID]
-    place = (topic_hash * 0x9E3779B1 + queue_id * 0x85EBCA6B) >> 7 & mask
-    while table[0, place] > 0:
-        group = np.int64(table[0, place]) - 1
-        other = firsts[group]
-        if numbers[other, QUEUE_ID] == queue_id and numbers[other, TOPIC_BYTES] == length:
-            there = np.int64(name_begins[group]) if names_end >= 0 else numbers[other, TOPIC_BEGIN]
-            if same_bytes(names, there, buffer, begin, length):
-                return group, names_end
-        place = (place + 1) & mask
-    group = np.int64(firsts[-1])
-    table[0, place] = group + 1
-    table[1, group] = place
-    firsts[group] = row
-    firsts[-1] += 1
-    if names_end >= 0:
-        name_begins[group] = names_end
-        for i in range(length):
-            names[names_end + i] = buffer[begin + i]
-        names_end += length
-    return group, names_end
-
-
-@inlined
 def _scan(
     buffer: Array,
     begin: Int,
@@ -155,7 +108,7 @@ def _scan(
     parts: Array,
     found: Array,
 ) -> tuple[Int, Int, Int, Int, Int]:
-    """Scan for `scan_records` and `scan_window`; also return the or of all REFINE bits."""
+    """Do the work of `scan_records`, with two small arrays as room."""
     refined = 0
     names_room = max(len(names) - TOPIC_BYTES_MAX, 0)
     at = begin
@@ -186,7 +139,7 @@ def _scan(
         refined |= refine
         numbers[row, GROUP] = NO_GROUP
         if transaction == 0 or transaction == 8:
-            numbers[row, GROUP], names_end = _group_of(
+            numbers[row, GROUP], names_end = group_of(
                 buffer, numbers, row, topic_hash, table, firsts, names, name_begins, names_end
             )
         row += 1
@@ -204,59 +157,26 @@ def scan_records(
     keys: Array,
     table: Array,
     firsts: Array,
-) -> tuple[Int, Int, Int]:
-    """Scan sound records; return the counts of records and keys, and where the scan stopped.
-
-    numbers: int64[records_max, NUMBER_FIELDS].
-    keys: int32[2, keys_max]: hash and record number of each index key.
-    table: int32[2, a power of two above twice records_max]: by place, a group's number plus 1, or
-        0; by group, its place.
-    firsts: int32[records_max + 1]: first record of each group; the last element counts groups.
-    """
-    row, key_count, at, _, _ = _scan(
-        buffer,
-        begin,
-        end,
-        physical_offset,
-        numbers,
-        keys,
-        table,
-        firsts,
-        buffer,
-        firsts,
-        0,
-        0,
-        -1,
-        np.zeros(PARTS_COUNT, dtype=np.int64),
-        np.zeros(PLACES_COUNT, dtype=np.int64),
-    )
-    return row, key_count, at
-
-
-@making
-def scan_window(
-    buffer: Array,
-    end: Int,
-    physical_offset: Int,
-    numbers: Array,
-    keys: Array,
-    table: Array,
-    firsts: Array,
     names: Array,
     name_begins: Array,
     row: Int,
     key_count: Int,
     names_end: Int,
 ) -> tuple[Int, Int, Int, Int, Int]:
-    """Scan a buffer that was filled again, and append to what the columns hold.
+    """Scan sound records of buffer[begin:end], and append to what the columns hold.
 
-    names, name_begins: the groups' topics, which outlive the buffer, and where each begins.
+    numbers: int64[records_max, NUMBER_FIELDS].
+    keys: int32[2, keys_max]: hash and record number of each index key.
+    table, firsts, names, name_begins, names_end: see `record_kernel.group_of`.
+    row, key_count: what the columns hold.
     Returns: the new counts of records and keys, where the scan stopped, the new end of `names`, and
         the or of all REFINE bits of the new records.
     """
+    parts = np.zeros(PARTS_COUNT, dtype=np.int64)
+    found = np.zeros(PLACES_COUNT, dtype=np.int64)
     return _scan(
         buffer,
-        0,
+        begin,
         end,
         physical_offset,
         numbers,
@@ -268,6 +188,6 @@ def scan_window(
         row,
         key_count,
         names_end,
-        np.zeros(PARTS_COUNT, dtype=np.int64),
-        np.zeros(PLACES_COUNT, dtype=np.int64),
+        parts,
+        found,
     )

@@ -143,8 +143,9 @@ class WindowColumns(Columns):
 
     def _scan_window(self, length: int, physical_offset: int) -> int:
         first = self.count
-        self.count, self.key_count, stop, self._names_end, refined = self._kernels.scan_window(
+        self.count, self.key_count, stop, self._names_end, refined = self._kernels.scan_records(
             self._bytes,
+            0,
             length,
             physical_offset,
             self.numbers,
@@ -161,7 +162,7 @@ class WindowColumns(Columns):
             for row in self._refine(first):
                 self._kept[row] = super().request(row)
         if self._check_bodies:
-            for row in self._damaged_rows(first, 0, physical_offset):
+            for row in self._damaged_rows(first):
                 self._kept[row] = super().request(row)
                 self._damaged.append(self._kept[row])
         return stop
