@@ -2,12 +2,13 @@
 
     kind                      severity         found by
     those of `log verify`     damage, notice   `audit/verify.py`, its scan of the log by tasks
-    place                     damage           the offsets of each queue: left out, or used twice
+    place                     notice           the offsets of each queue: left out, or used twice
     duplicate                 notice           a unique key of several messages of a user's topic
 
-So a store is sound here exactly if `wakelog log verify` finds it sound and its queue offsets are
-whole. A producer that sends again after a lost response repeats the unique key; consumers have to
-handle that, so a duplicate is no damage. A copied log without queues is audited without them.
+So a store is sound here exactly if `wakelog log verify` finds it sound. A message for several
+queues takes an offset in each of them, which only its own queue shows. A producer that sends again
+after a lost response repeats the unique key, and consumers have to handle that. A copied log
+without queues is audited without them.
 
 Invariants: the store is only read; the rebuild lies in a temporary folder.
 """
@@ -130,7 +131,7 @@ def _places(messages: DataFrame) -> DataFrame:
         )
         .where("before is not null and distance != 0")
         .selectExpr(
-            "'damage' as severity",
+            "'notice' as severity",
             "'place' as kind",
             "brokerName as place",
             "topic",

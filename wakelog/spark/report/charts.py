@@ -22,6 +22,8 @@ COLOURS: Final = (
     *("#7b61c9", "#a08c00", "#a65628", "#4c9900", "#b5485d", "#00808a"),
 )
 GREY: Final = "#8a8f98"  # readable on light and dark
+GRID: Final = "rgba(128,128,128,0.25)"
+TICKS_MAX: Final = 6
 PAUSE_INTERVALS_MIN: Final = 4
 """So many empty intervals in a row are cut out."""
 
@@ -157,6 +159,9 @@ def _timed_chart(
         if begin - end >= PAUSE_INTERVALS_MIN * every_ms
     ]
     chart.figure.update_xaxes(type="date", rangebreaks=breaks)
+    if breaks:  # plotly would choose ticks for the whole span, most of which is cut out
+        ticks = [moment(begin) for begin in begins[:: -(-len(begins) // TICKS_MAX)]]
+        chart.figure.update_xaxes(tickvals=ticks, tickformat="%H:%M:%S<br>%Y-%m-%d")
     return chart
 
 
@@ -189,7 +194,9 @@ def _chart(
                 marker_size=4,
             )
         else:
-            figure.add_bar(x=texts, y=values, name=shown, marker_color=each.colour)
+            figure.add_bar(
+                x=texts, y=values, name=shown, marker={"color": each.colour, "line_width": 0}
+            )
     figure.update_layout(
         barmode="stack",
         height=280,
@@ -202,7 +209,7 @@ def _chart(
     )
     figure.update_xaxes(showgrid=False, automargin=True)
     figure.update_yaxes(
-        rangemode="tozero", gridcolor="rgba(128,128,128,0.25)", title=unit, automargin=True
+        rangemode="tozero", gridcolor=GRID, zerolinecolor=GRID, title=unit, automargin=True
     )
     rows = []
     for place, text in zip(places, texts, strict=True):
