@@ -28,6 +28,8 @@ class FakeChannel:
     """A connection that is only a number."""
 
     id: int
+    remote_host: str = "10.0.0.9"
+    remote_port: int = 40_001
 
 
 class Announced(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,10 +26,10 @@ def test_the_nearest_name(name: str, nearest: str | None) -> None:
     assert nearest_name(name, KNOWN) == nearest
 
 
-def test_only_so_many_names_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(absent_topic, "NAMES_LOOKED_AT_MAX", 3)
+def test_a_bounded_number_of_names_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(absent_topic, "NAMES_CHECKED_MAX", 3)
     assert nearest_name("order", [*KNOWN, "order"]) is None
-    monkeypatch.setattr(absent_topic, "NAMES_LOOKED_AT_MAX", 4)
+    monkeypatch.setattr(absent_topic, "NAMES_CHECKED_MAX", 4)
     assert nearest_name("order", [*KNOWN, "order"]) == "orders"
 
 

@@ -193,7 +193,7 @@ def test_a_broker_before_3_0_11_sends_the_topics_alone(harness: Harness) -> None
     assert route["filterServerTable"] == {MASTER.address: ["f:1"]}
 
 
-def test_a_broker_is_told_which_topics_are_ordered(harness: Harness) -> None:
+def test_a_registration_returns_the_ordered_topics(harness: Harness) -> None:
     # Specification 4.4: the register response carries the table, if the namespace is there.
     assert harness.register(MASTER).body == b""
     order = {"namespace": "ORDER_TOPIC_CONFIG", "key": "T"}
@@ -207,7 +207,7 @@ def test_a_broker_is_told_which_topics_are_ordered(harness: Harness) -> None:
     ("enabled", "name", "expected"),
     [("true", "T", "broker-a:4"), ("true", "U", None), ("false", "T", None)],
 )
-def test_clients_are_told_the_order_only_if_enabled(
+def test_a_route_has_the_order_only_if_enabled(
     make_harness: Callable[..., Harness], enabled: str, name: str, expected: str | None
 ) -> None:
     # Specification 4.4: route.orderTopicConf only if orderMessageEnable.

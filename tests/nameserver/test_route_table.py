@@ -83,7 +83,7 @@ B = {"broker-b": {0: OTHER.address}}
 A_IS_READ_ONLY = {"broker-a": {1: SLAVE.address}}
 NOBODYS = changed(MASTER, address="10.9.9.9:10911")
 OTHERS = changed(MASTER, address=OTHER.address)
-REGISTERED_ANEW = changed(OTHER, channel=33)
+REGISTERED_AGAIN = changed(OTHER, channel=33)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ REGISTERED_ANEW = changed(OTHER, channel=33)
             id="a client's connection closes",
         ),
         pytest.param(
-            [("register", REGISTERED_ANEW), ("close", OTHER.channel)],
+            [("register", REGISTERED_AGAIN), ("close", OTHER.channel)],
             A | B,
             {"broker-a": 4, "broker-b": 8},
             id="a connection closes that is not the last it registered over",
@@ -216,7 +216,7 @@ def test_a_name_belongs_to_the_cluster_registered_last(harness: Harness) -> None
     assert harness.route("T")["brokerDatas"][0]["cluster"] == "c2"
 
 
-def test_a_slave_is_told_its_master(harness: Harness) -> None:
+def test_a_slave_gets_the_address_of_its_master(harness: Harness) -> None:
     # Specification 1.2, code 103: response header haServerAddr, masterAddr.
     assert harness.register(SLAVE).ext_fields == {}
     assert harness.register(MASTER).ext_fields == {}

@@ -1,7 +1,7 @@
-"""Why a topic has no route, in words for whoever reads the remark of code 17.
+"""The remark of code 17: the reason why a topic has no route.
 
-Producers and consumers log the remark, so it starts as 4.9.3's does and people search for that.
-4.9.3 says the same whether no broker is up, the topic is misspelled or simply is not there.
+Producers and consumers log the remark. It starts like 4.9.3's, which is what people search for.
+4.9.3 has one text for three causes: no broker is up, the topic is misspelled, or it does not exist.
 
 Source: org.apache.rocketmq.namesrv.processor.DefaultRequestProcessor.getRouteInfoByTopic,
 org.apache.rocketmq.common.help.FAQUrl (4.9.3).
@@ -13,18 +13,18 @@ from itertools import islice
 
 FAQ_HINT = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
-NAMES_LOOKED_AT_MAX = 1_000
-"""A producer's first message to each new topic comes here: this keeps the look near 0.1 ms."""
+NAMES_CHECKED_MAX = 1_000
+"""A producer's first message to each new topic gets here: the bound keeps a search near 0.1 ms."""
 
 CANDIDATES_MAX = 20
-"""Of those, how many are compared letter by letter."""
+"""How many of those are compared letter by letter."""
 
 LENGTH_DIFFERENCE_MAX = 2
 NEAR_ENOUGH = 0.8  # in a name of ten letters, one is wrong or two are swapped
 
 
 def absent_topic_remark(topic: str, topics: Iterable[str], *, broker_count: int) -> str:
-    """Return the remark for a topic that nobody has; ``topics`` are those that somebody has."""
+    """Return the remark for a topic without a route; ``topics`` are those that have one."""
     remark = f"No topic route info in name server for the topic: {topic}"
     if not broker_count:
         return f"{remark}, no broker is registered here{FAQ_HINT}"
@@ -34,10 +34,10 @@ def absent_topic_remark(topic: str, topics: Iterable[str], *, broker_count: int)
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str | None:
-    """Return the name that was probably meant, None if none is near."""
+    """Return the name that was probably meant, None if none is similar."""
     folded = name.casefold()
     candidates: list[str] = []
-    for known in islice(names, NAMES_LOOKED_AT_MAX):
+    for known in islice(names, NAMES_CHECKED_MAX):
         if known.casefold() == folded:
             return known
         near_in_length = abs(len(known) - len(name)) <= LENGTH_DIFFERENCE_MAX

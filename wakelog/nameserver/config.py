@@ -1,9 +1,9 @@
 """NameServerConfig: the settings of 4.9.3's NamesrvConfig that wakelog obeys, and their change.
 
-Fields are in snake case; on the outside (namesrv.conf, codes 318 and 319) they have 4.9.3's names
-and defaults. Code 318 changes a running name server: only LIVE_KEYS, only with values of one line,
-and only until it stops. 4.9.3 took any key and wrote the file at configStorePath, itself one of the
-keys, so that whoever reached the port could write any file anywhere (CVE-2023-37582).
+Fields are in snake case. namesrv.conf and codes 318 and 319 use 4.9.3's names and defaults. Code
+318 changes a running name server: only LIVE_KEYS, only with values of one line, and only until it
+stops. 4.9.3 takes any key and writes the file at configStorePath, which is one of the keys. So
+every client that reaches its port can write any file (CVE-2023-37582).
 
 Source: org.apache.rocketmq.common.namesrv.NamesrvConfig,
 org.apache.rocketmq.namesrv.NamesrvStartup, org.apache.rocketmq.common.Configuration (4.9.3).
@@ -43,7 +43,7 @@ class NameServerConfig(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class NameServerSettings(msgspec.Struct, frozen=True):
-    """What a name server starts with, and what there is to say about it."""
+    """The settings of a name server, with unknown keys and warnings."""
 
     config: NameServerConfig
     unknown: dict[str, str]
@@ -51,7 +51,7 @@ class NameServerSettings(msgspec.Struct, frozen=True):
 
 
 class ConfigUpdate(msgspec.Struct, frozen=True):
-    """What became of the keys of one update."""
+    """The keys of one update, by what happened to them."""
 
     applied: tuple[str, ...]
     ignored: tuple[str, ...]
@@ -75,7 +75,7 @@ _KEYS_WITHOUT_EFFECT = """
 """
 
 KEYS_WITHOUT_EFFECT = frozenset(_KEYS_WITHOUT_EFFECT.split())
-"""Keys of 4.9.3 that are accepted and have nothing to act on here."""
+"""Keys of 4.9.3 that are accepted and have no effect here."""
 
 _FIELDS = {field.encode_name: field for field in msgspec.structs.fields(NameServerConfig)}
 
@@ -90,7 +90,7 @@ def read_name_server_conf(
 ) -> NameServerSettings:
     """Make the settings of a name server from the text of a namesrv.conf.
 
-    defaults: what holds where the file is silent; kvConfigPath has to be in one of the three.
+    defaults: values of keys that the file does not have. One of the three must have kvConfigPath.
 
     Raises: IllegalConfiguration for a value that cannot be used.
     """
@@ -130,7 +130,7 @@ def update_config(config: NameServerConfig, text: str) -> ConfigUpdate:
 
 
 def settings_text(settings: NameServerSettings) -> str:
-    """Write every key with its value as code 319 answers them: one ``key=value`` a line."""
+    """Write every key with its value, one ``key=value`` a line, as in the response to code 319."""
     shown = dict(settings.unknown)
     for key, field in _FIELDS.items():
         value = getattr(settings.config, field.name)

@@ -1,29 +1,20 @@
-"""What the name server's core needs of a connection, and what it asks its shell to do.
+"""The instructions of a name server's core to its shell.
 
-The core appends to one list, which the shell drains after each request and tick. Persist is about
-durability: the answer to the request that caused it must not leave before the file is written.
+The core appends to one list, which the shell takes after each request and tick. Persist is about
+durability: the response to the request that caused it must not leave before the file is written.
 BrokerJoined and BrokerLeft are for the log.
 
 Source: org.apache.rocketmq.namesrv.NamesrvController and its services (4.9.3), turned into values.
 """
 
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 
-class Channel(Protocol):
-    """One connection, as much of it as the core may know."""
-
-    @property
-    def id(self) -> int:
-        """Number of the connection, never used twice by one server."""
-        ...
-
-
 class Persist(msgspec.Struct, frozen=True):
-    """Write what ``NameServer.snapshot(name)`` makes to the file of that name: kvConfig."""
+    """Write the text of ``NameServer.snapshot(name)`` to the file of that name: kvConfig."""
 
     name: str
 
@@ -54,7 +45,7 @@ class Cause(StrEnum):
 
 
 class BrokerLeft(msgspec.Struct, frozen=True):
-    """An address is out of the route; with a name's last address its topics are too."""
+    """An address has left the route; the topics of its name leave with the last address."""
 
     broker_name: str
     broker_id: int

@@ -1,12 +1,12 @@
-"""KvConfig: values by namespace and key, and kvConfig.json in which they live on.
+"""KvConfig: values by namespace and key, kept in kvConfig.json.
 
-The one namespace with a meaning is ORDER_TOPIC_CONFIG: a topic's value says which brokers have how
-many queues of an ordered topic, `broker:4;other:8`. Every registering broker is told its topics,
-and clients are told a topic's value if orderMessageEnable is on.
+The one namespace with a meaning is ORDER_TOPIC_CONFIG. A topic's value there lists the brokers of
+an ordered topic with their queue counts, `broker:4;other:8`. Every broker that registers gets the
+list of its topics. Clients get a topic's value if orderMessageEnable is on.
 
 Invariants:
-    - the texts of all names and values together have at most TEXT_BYTES_MAX bytes.
-    - every change asks for the file to be written; nothing else does.
+    - all names and values together have at most TEXT_BYTES_MAX bytes.
+    - every change appends Persist; nothing else does.
 
 Source: org.apache.rocketmq.namesrv.kvconfig.KVConfigManager (4.9.3).
 """
@@ -26,8 +26,8 @@ FILE_NAME = "kvConfig"
 ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
 
 TEXT_BYTES_MAX = 2 * 1024 * 1024
-"""A namespace is answered in one frame of at most 16 MiB, and JSON may need six bytes for one.
-4.9.3 has no bound, and anyone may put a value."""
+"""A namespace travels in one frame of at most 16 MiB, and JSON may need six bytes for one.
+4.9.3 has no limit, and any client may put a value."""
 
 
 class KvConfigStatistics(msgspec.Struct, frozen=True):
@@ -79,18 +79,18 @@ class KvConfig:
             self._changed()
 
     def namespace(self, namespace: str) -> dict[str, str] | None:
-        """Return the values of a namespace, None if there never was a value; not to be changed."""
+        """Return the values of a namespace, None if it never had one; not to be changed."""
         return self._table.get(namespace)
 
     def snapshot(self) -> Callable[[], str]:
-        """Copy the table and return what encodes the copy as kvConfig.json."""
+        """Copy the table; return a function that encodes the copy as kvConfig.json."""
         copy = {namespace: dict(values) for namespace, values in self._table.items()}
         return lambda: encode_body(KVConfigSerializeWrapper(copy)).decode()
 
     def load(self, text: str) -> None:
-        """Take over the contents of a file.
+        """Read the contents of a file.
 
-        Raises: ValueError if the text is no configuration, or more than is kept.
+        Raises: ValueError if the text is not a configuration, or too long.
         """
         try:
             table = decode_body(KVConfigSerializeWrapper, text.encode()).config_table
@@ -119,7 +119,7 @@ class KvConfig:
 
 
 def _size(text: str) -> int:
-    # A lone surrogate comes from a peer's JSON; it is counted, and no reason to fail.
+    # A peer's JSON may have a lone surrogate; it is counted like any other text.
     return len(text.encode("utf-8", "surrogatepass"))
 
 

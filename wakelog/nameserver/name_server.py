@@ -1,14 +1,13 @@
-"""NameServer: the object a shell drives; every request, tick and closed connection goes through it.
+"""NameServer: the object that a shell drives; all requests and ticks go through it.
 
-The shell owns the clock, the sockets and the file. It calls one of the methods below on one
-thread, acts on what came back and drains ``take_instructions``. Requests are dispatched by the
-table in ``processors``.
+The shell owns the clock, the sockets and the file. It calls the methods below on one thread, acts
+on what they return, and takes the instructions. The table in ``processors`` dispatches requests.
 
     at start      load(kvConfig), then process requests
     each request  process(...), take_instructions()
     by time       tick(now_ms) at next_tick_ms()
 
-Nothing of the route is kept over a restart: within 30 s every broker has registered again.
+A restart loses the route. Within 30 s every broker has registered again.
 
 Source: org.apache.rocketmq.namesrv.NamesrvController (4.9.3).
 """
@@ -19,24 +18,27 @@ from collections.abc import Callable
 import msgspec
 
 from wakelog.nameserver.config import NameServerSettings
-from wakelog.nameserver.decision import Channel, Instruction
+from wakelog.nameserver.decision import Instruction
 from wakelog.nameserver.kv_config import FILE_NAME, KvConfig, KvConfigStatistics
 from wakelog.nameserver.processors import PROCESSORS, NameServerState, unsupported
 from wakelog.nameserver.route_table import RouteStatistics, RouteTable
+from wakelog.network.handler import Channel
+from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.errors import RemoteProtocolError
+from wakelog.protocol.ext_fields import read_header
 from wakelog.storage.errors import IllegalConfiguration
 
 FIRST_SCAN_MS = 5_000
 SCAN_MS = 10_000
 
 UNKNOWN_CODE = -1
-"""Under which requests without a processor are counted: made-up codes must not grow a table."""
+"""Counts requests without a processor: made-up codes must not grow a table."""
 
 
 class NameServerStatistics(msgspec.Struct, frozen=True):
-    """What a name server can say about itself."""
+    """The counters of a name server and of its tables."""
 
     requests_by_code: dict[int, int]
     routes: RouteStatistics
@@ -56,35 +58,39 @@ class NameServer:
         self._scan_due_ms = now_ms + FIRST_SCAN_MS
 
     def take_instructions(self) -> list[Instruction]:
-        """Return what the shell has to do, in order, and forget it."""
+        """Return the instructions in order, and clear the list."""
         taken = list(self._instructions)
         self._instructions.clear()
         return taken
 
     def process(
-        self, request: RemotingCommand, channel: Channel, now_ms: int
+        self, command: RemotingCommand, channel: Channel, now_ms: int
     ) -> RemotingCommand | None:
-        """Answer one request; None if it is one-way."""
-        processor = PROCESSORS.get(request.code)
-        self._request_counts[UNKNOWN_CODE if processor is None else request.code] += 1
+        """Handle one request; return None if it is one-way."""
+        processor = PROCESSORS.get(command.code)
+        self._request_counts[UNKNOWN_CODE if processor is None else command.code] += 1
         try:
             if processor is None:
-                response = unsupported(self._state, request)
+                response = unsupported(self._state, command)
             else:
-                response = processor(self._state, request, channel, now_ms)
+                header = None
+                if processor.header is not None:
+                    header = read_header(processor.header, command.ext_fields)
+                request = Request(command, header, channel, now_ms)
+                response = processor.handle(self._state, request)
         except RemoteProtocolError as error:
-            response = answer(request, error.code, error.remark)
+            response = answer(command, error.code, error.remark)
         except IllegalConfiguration as error:
-            response = answer(request, ResponseCode.SYSTEM_ERROR, str(error))
-        return None if request.is_oneway else response
+            response = answer(command, ResponseCode.SYSTEM_ERROR, str(error))
+        return None if command.is_oneway else response
 
     def channel_closed(self, channel: Channel, now_ms: int) -> None:
-        """Take the brokers of a closed connection out of the route."""
+        """Remove the brokers of a closed connection from the route."""
         self._state.routes.channel_closed(channel.id)
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due by time: take out the brokers that were not heard of."""
-        # What is due in more than the time between two is of a clock that was set back since.
+        """Do what is due by time: remove the brokers that stopped registering."""
+        # A due time further ahead than one period means that the clock was set back.
         if not now_ms < self._scan_due_ms <= now_ms + SCAN_MS:
             self._scan_due_ms = now_ms + SCAN_MS
             self._state.routes.expire(now_ms)
@@ -98,15 +104,15 @@ class NameServer:
         return [FILE_NAME]
 
     def load(self, name: str, text: str) -> None:
-        """Take over the contents of a file.
+        """Read the contents of a file.
 
-        Raises: ValueError if the text is not what 4.9.3 or we would have written.
+        Raises: ValueError if neither 4.9.3 nor wakelog writes such a text.
         """
         assert name == FILE_NAME
         self._state.kv_config.load(text)
 
     def snapshot(self, name: str) -> Callable[[], str]:
-        """Copy a table and return what makes the text of its file; any thread may call that."""
+        """Copy a table; return a function that encodes it as its file, on any thread."""
         assert name == FILE_NAME
         return self._state.kv_config.snapshot()
 

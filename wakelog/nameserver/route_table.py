@@ -1,24 +1,26 @@
-"""RouteTable: which addresses and topics each broker name has, and until when that is believed.
+"""RouteTable: the addresses and topics of each broker name, and when they expire.
 
 A broker registers at start, every 30 s and when a topic changes. Its address leaves the route when
-it says so, when the connection over which it registered last is closed, or when it was not heard of
-for 120 s. Its topics leave when the last address of its name does: consumers go on reading from
-a slave.
+it unregisters, when the connection of its last registration closes, or 120 s after its last
+registration. Its topics leave with the last address of its name: consumers go on reading from a
+slave.
 
-What topics a broker has is taken from its master (broker id 0) only, and only if its DataVersion is
-not the one we know or the address is new; so a write permission that was wiped here stays wiped
+The topics of a broker come from its master (broker id 0) only. They are updated only if the
+DataVersion is another or the address is new. So a write permission that was wiped here stays wiped
 until a topic changes at the broker.
 
 Invariants:
     - an address belongs to one broker name and id, and is in the route exactly if it is live.
     - only names with an address have topics.
-    - an encoded route is what encoding anew would give.
+    - an encoded route equals a fresh encoding of its route.
 
-Differences from 4.9.3, all in cases where it leaves entries behind: a connection that closes takes
-every address that registered over it, not one; an address that comes under another name leaves its
-old one; an address that replaces another of its name and id takes its place in every table; a
-broker leaves by its own address, not with whatever address its id has by then; a name belongs to
-the cluster that was registered last.
+Differences from 4.9.3, all in cases where it leaves stale entries:
+
+    - a closed connection removes every address that registered over it, not one;
+    - an address that registers under another name leaves its old name;
+    - an address that replaces another of its name and id takes its place in every table;
+    - a broker is removed by its own address, not by the present address of its id;
+    - a name belongs to the cluster that was registered last.
 
 Source: org.apache.rocketmq.namesrv.routeinfo.RouteInfoManager (4.9.3).
 """
@@ -49,20 +51,20 @@ from wakelog.protocol.java import hash_map_order
 MASTER_ID = 0
 
 LIVE_MS = 120_000
-"""How long a broker that registers every 30 s is believed."""
+"""How long a registration counts; a broker registers every 30 s."""
 
 ADDRESSES_MAX = 10_000
-"""Brokers of the largest clusters number hundreds; 4.9.3 has no bound, and anyone may register."""
+"""The largest clusters have hundreds of brokers. 4.9.3 has no limit for its clients."""
 
 TOPICS_MAX = 1_000_000
-"""One registration's frame has room for about 100,000."""
+"""The frame of one registration has room for about 100,000."""
 
 NAME_LENGTH_MAX = 255
-"""Of brokers, clusters, addresses and topics; a topic's is 127, a host's 253."""
+"""Of brokers, clusters, addresses and topics. A topic has at most 127, a host 253."""
 
 
 class LiveBroker(msgspec.Struct):
-    """One address: whose it is, what it said last, when, and over which connection."""
+    """One address: its broker, its last registration, and the connection of that."""
 
     broker_name: str
     broker_id: int
@@ -73,7 +75,7 @@ class LiveBroker(msgspec.Struct):
 
 
 class RouteStatistics(msgspec.Struct, frozen=True):
-    """Sizes of the route, and how addresses left it."""
+    """Sizes of the route, and counts of addresses that left it, by cause."""
 
     broker_count: int
     address_count: int
@@ -83,10 +85,10 @@ class RouteStatistics(msgspec.Struct, frozen=True):
 
 
 class RouteTable:
-    """Brokers, clusters and topics as the registrations of brokers tell."""
+    """Brokers, clusters and topics, from the registrations of brokers."""
 
     def __init__(self, instructions: list[Instruction]) -> None:
-        """Know no broker; what the shell has to do is appended to ``instructions``."""
+        """Start empty; changes append to ``instructions``."""
         self._instructions = instructions
         self._brokers: dict[str, BrokerData] = {}
         self._live: dict[str, LiveBroker] = {}
@@ -104,11 +106,11 @@ class RouteTable:
         channel_id: int,
         now_ms: int,
     ) -> RegisterBrokerResponseHeader:
-        """Take over what a broker says of itself; tell a slave where its master is.
+        """Register an address with its topics; return the master's address to a slave.
 
-        filter_servers: None if the broker is too old to have any, and then nothing changes.
+        filter_servers: None if the broker is too old to have any; the known ones stay.
 
-        Raises: RemoteProtocolError if there is no room for it; nothing has changed then.
+        Raises: RemoteProtocolError if a table is full; nothing has changed then.
         """
         self._check_room(header, wrapper)
         known = self._live.get(header.broker_addr)
@@ -153,10 +155,10 @@ class RouteTable:
                 raise _refusal(f"there would be {grown} topics, at most {TOPICS_MAX}")
 
     def _place(self, header: RegisterBrokerRequestHeader, known: LiveBroker | None) -> bool:
-        """Give the address its only place; return whether its name and id had none."""
+        """Give the address its only place; return whether its name and id had no address."""
         address, name = header.broker_addr, header.broker_name
         if known is not None and known.broker_id != header.broker_id:
-            # A slave became master. Its name keeps its topics, so this is no leaving.
+            # A slave became master. Its name keeps its topics: no address leaves.
             del self._brokers[name].broker_addrs[known.broker_id]
         data = self._brokers.setdefault(name, BrokerData(header.cluster_name, name, {}))
         previous = data.broker_addrs.get(header.broker_id)
@@ -186,28 +188,28 @@ class RouteTable:
         )
 
     def data_version(self, address: str) -> DataVersion | None:
-        """Return what version of its topics a broker registered last, None if it is not here."""
+        """Return the topic version that a broker registered last, None if it is not registered."""
         live = self._live.get(address)
         return None if live is None else live.data_version
 
     def touch(self, address: str, now_ms: int) -> None:
-        """Believe a broker for another while: it asked and has nothing new."""
+        """Renew a registration whose topics have not changed."""
         self._live[address].seen_ms = now_ms
 
     def unregister(self, broker_name: str, address: str) -> None:
-        """Take out an address, if it is this broker's."""
+        """Remove an address, if it is this broker's."""
         live = self._live.get(address)
         if live is not None and live.broker_name == broker_name:
             self._remove(address, Cause.UNREGISTERED)
 
     def channel_closed(self, channel_id: int) -> None:
-        """Take out every address that registered last over this connection."""
+        """Remove every address whose last registration came over this connection."""
         gone = [a for a, live in self._live.items() if live.channel_id == channel_id]
         for address in gone:
             self._remove(address, Cause.CHANNEL_CLOSED)
 
     def expire(self, now_ms: int) -> None:
-        """Take out every address that was not heard of in time, and close its connection."""
+        """Remove every address whose registration has expired, and close its connection."""
         gone = [a for a, live in self._live.items() if live.seen_ms + LIVE_MS < now_ms]
         for address in gone:
             self._instructions.append(CloseChannel(self._live[address].channel_id))
@@ -235,17 +237,17 @@ class RouteTable:
         self._encoded_routes.clear()
 
     def wipe_write_perm(self, broker_name: str) -> int:
-        """Make producers avoid a broker; return the number of its topics."""
+        """Take the write permission from a broker's topics; return their number."""
         self._encoded_routes.clear()
         return self.topics.wipe_write_perm(broker_name)
 
     def add_write_perm(self, broker_name: str) -> int:
-        """Let producers choose a broker again; return the number of its topics."""
+        """Give the write permission back to a broker's topics; return their number."""
         self._encoded_routes.clear()
         return self.topics.add_write_perm(broker_name)
 
     def route(self, topic: str) -> TopicRouteData | None:
-        """Return where a topic's queues are, None if nobody has it; not to be changed."""
+        """Return the brokers and queues of a topic, None if no broker has it; not to be changed."""
         queues = self.topics.of(topic)
         if not queues:
             return None
@@ -259,7 +261,7 @@ class RouteTable:
         return TopicRouteData(None, queues, brokers, filter_servers)
 
     def encoded_route(self, topic: str) -> bytes | None:
-        """Return the body of ``route``, encoded once while nothing changes: every client asks."""
+        """Return the encoded body of ``route``, kept until something changes: every client asks."""
         encoded = self._encoded_routes.get(topic)
         if encoded is None:
             route = self.route(topic)
@@ -281,12 +283,12 @@ class RouteTable:
         return TopicList(self.topics.at_brokers(names))
 
     def system_topics(self) -> TopicList:
-        """Return the topics that are named after clusters and brokers, and any broker's address."""
+        """Return the topics named after clusters and brokers, and the address of any broker."""
         clusters = {data.cluster for data in self._brokers.values()}
         return TopicList(clusters | self._brokers.keys(), self.any_address())
 
     def any_address(self) -> str | None:
-        """Return the address of some broker, a master if there is one, None if there is none."""
+        """Return the address of a broker, a master if possible; None if there is none."""
         masters = (a for a, live in self._live.items() if live.broker_id == MASTER_ID)
         return next(masters, next(iter(self._live), None))
 

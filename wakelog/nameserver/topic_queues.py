@@ -1,7 +1,7 @@
 """TopicQueues: for each topic, the queues that each broker name has of it.
 
-Order matters and is 4.9.3's: a broker name that is new to a topic, or whose numbers changed, goes
-to the end of the topic's list; the unit flags of a topic are those of the first in its list.
+The order is that of 4.9.3. A broker name that is new to a topic, or whose numbers changed, goes to
+the end of the topic's list. The unit flags of a topic are those of the first entry.
 
 Invariants:
     - a topic has at least one entry, and at most one a broker name.
@@ -31,17 +31,17 @@ class TopicQueues:
         return iter(self._queues)
 
     def __contains__(self, topic: str) -> bool:
-        """Tell whether any broker has the topic."""
+        """Return whether any broker has the topic."""
         return topic in self._queues
 
     def of(self, topic: str) -> list[QueueData]:
-        """Return the queues of a topic, none if nobody has it; not to be changed."""
+        """Return the queues of a topic, none if no broker has it; not to be changed."""
         return self._queues.get(topic, [])
 
     def put(self, broker_name: str, topics: Iterable[TopicConfig]) -> None:
-        """Take over what a broker says of these topics; it keeps the others it has.
+        """Update these topics of a broker; its other topics stay.
 
-        4.9.3's brokers also send single topics as increments, so absence says nothing.
+        4.9.3's brokers also send single topics as increments, so an absent topic is not removed.
         """
         for topic in topics:
             registered = QueueData(
@@ -61,7 +61,7 @@ class TopicQueues:
         self._queues.pop(topic, None)
 
     def remove_broker(self, broker_name: str) -> None:
-        """Forget a broker at every topic, and topics that nobody else has."""
+        """Forget a broker at every topic, and the topics of no other broker."""
         for topic in list(self._queues):
             left = [q for q in self._queues[topic] if q.broker_name != broker_name]
             if left:
@@ -70,11 +70,11 @@ class TopicQueues:
                 del self._queues[topic]
 
     def wipe_write_perm(self, broker_name: str) -> int:
-        """Take the right to write from every topic of a broker; return how many there are."""
+        """Take the write permission from every topic of a broker; return their number."""
         return self._set_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
 
     def add_write_perm(self, broker_name: str) -> int:
-        """Make every topic of a broker readable and writeable, and nothing more (fact 59)."""
+        """Set exactly the read and write permissions of every topic of a broker (fact 59)."""
         return self._set_perm(broker_name, lambda perm: PERM_READ | PERM_WRITE)
 
     def at_brokers(self, broker_names: Collection[str]) -> set[str]:
