@@ -25,12 +25,12 @@ def entries(*deliver_ms: int) -> list[tuple[int, int, int]]:
 def look(
     schedule: Schedule, level: int, *deliver_ms: int, now_ms: int = 10_000
 ) -> list[DueMessage]:
-    return schedule.look(level, entries(*deliver_ms), now_ms, idle_ms=IDLE_MS)
+    return schedule.take_due(level, entries(*deliver_ms), now_ms, idle_ms=IDLE_MS)
 
 
 def test_it_starts_where_the_broker_stands(schedule: Schedule) -> None:
     assert (schedule.position(1), schedule.position(2)) == (5, 0)
-    assert schedule.levels_to_look_at(0) == [1, 2]
+    assert schedule.levels_to_read(0) == [1, 2]
 
 
 def test_messages_are_due_at_their_moment_in_order(schedule: Schedule) -> None:
@@ -43,9 +43,9 @@ def test_messages_are_due_at_their_moment_in_order(schedule: Schedule) -> None:
 def test_a_queue_is_looked_at_again_when_its_first_message_is_due(schedule: Schedule) -> None:
     assert look(schedule, 1, 10_500) == []
     assert look(schedule, 2) == []
-    assert schedule.next_look_ms() == 10_500
-    assert schedule.levels_to_look_at(10_499) == []
-    assert schedule.levels_to_look_at(10_500) == [1]
+    assert schedule.next_read_ms() == 10_500
+    assert schedule.levels_to_read(10_499) == []
+    assert schedule.levels_to_read(10_500) == [1]
 
 
 def test_a_moment_beyond_the_levels_delay_is_due_now(schedule: Schedule) -> None:
@@ -55,25 +55,25 @@ def test_a_moment_beyond_the_levels_delay_is_due_now(schedule: Schedule) -> None
 
 
 def test_a_clock_that_is_set_back_has_all_levels_looked_at(schedule: Schedule) -> None:
-    assert schedule.levels_to_look_at(10_000) == [1, 2]
+    assert schedule.levels_to_read(10_000) == [1, 2]
     assert look(schedule, 1, 10_900) == look(schedule, 2) == []
-    assert schedule.levels_to_look_at(10_001) == []
-    assert schedule.levels_to_look_at(9_000) == [1, 2]
+    assert schedule.levels_to_read(10_001) == []
+    assert schedule.levels_to_read(9_000) == [1, 2]
     assert len(look(schedule, 1, 10_900, now_ms=9_000)) == 1
 
 
 def test_no_more_than_a_batch_is_under_way(schedule: Schedule) -> None:
-    due = schedule.look(1, entries(*[0] * 10), 10_000, idle_ms=IDLE_MS, batch_max=3)
+    due = schedule.take_due(1, entries(*[0] * 10), 10_000, idle_ms=IDLE_MS, batch_max=3)
     assert [message.queue_offset for message in due] == [5, 6, 7]
-    assert 1 not in schedule.levels_to_look_at(10_000)
+    assert 1 not in schedule.levels_to_read(10_000)
     schedule.delivered(1, 8, 10_000)
     assert schedule.position(1) == 8
-    assert 1 in schedule.levels_to_look_at(10_000)
+    assert 1 in schedule.levels_to_read(10_000)
 
 
 def test_an_answer_that_never_comes_is_prepare_read_again(schedule: Schedule) -> None:
     look(schedule, 1, 0)
-    assert 1 in schedule.levels_to_look_at(10_000 + ANSWER_MS)
+    assert 1 in schedule.levels_to_read(10_000 + ANSWER_MS)
     assert look(schedule, 1, 0, now_ms=10_000 + ANSWER_MS) == [DueMessage(1, 5, 1_000, 100)]
 
 
@@ -85,7 +85,7 @@ def test_a_position_never_goes_back(schedule: Schedule) -> None:
 def test_an_arrival_ends_the_sleep_of_an_empty_queue(schedule: Schedule) -> None:
     look(schedule, 2)
     schedule.arrived(2, 10_001)
-    assert schedule.levels_to_look_at(10_001) == [1, 2]
+    assert schedule.levels_to_read(10_001) == [1, 2]
     schedule.arrived(99, 10_001)
 
 

@@ -233,8 +233,8 @@ class Broker:
 
     def read_due(self, due: Sequence[DueMessage]) -> list[MessageRecord | None]:
         """Read due messages from the log; may block, and may run on any thread."""
-        look = self._state.store.message_at
-        return [look(message.physical_offset, message.size_bytes) for message in due]
+        read = self._state.store.message_at
+        return [read(message.physical_offset, message.size_bytes) for message in due]
 
     def deliver_due(
         self, due: Sequence[DueMessage], records: Sequence[MessageRecord | None], now_ms: int

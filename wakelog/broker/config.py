@@ -1,12 +1,11 @@
 """BrokerConfig: the settings of 4.9.3's BrokerConfig and NettyServerConfig that wakelog obeys.
 
-Fields are in snake case; on the outside (broker.conf, codes 25 and 26) they have 4.9.3's names
-and defaults. Keys of 4.9.3 that mean nothing here (sizes of thread pools that do not exist,
-Netty switches) stand in ``KEYS_WITHOUT_EFFECT``, so that a file which sets one is not suspected
-of a typing mistake, and code 26 shows them with 4.9.3's defaults; of sizes that 4.9.3 takes from
-the number of cores with those of one core, since one loop does that work here. Reading a file is in
-``config_file``. Changing a running broker is in ``config_update``, the only place that assigns to
-these fields.
+Fields are in snake case. broker.conf and codes 25 and 26 use 4.9.3's names and defaults. Keys of
+4.9.3 without a meaning here (sizes of thread pools, Netty switches) are in ``KEYS_WITHOUT_EFFECT``,
+so that a file which sets one gets no warning about an unknown key. Code 26 shows them with 4.9.3's
+defaults. Where a default depends on the number of cores it shows that of one core, because one loop
+does the work here. ``config_file`` reads a file. ``config_update`` changes a running broker; no
+other module assigns to these fields.
 
 Source: org.apache.rocketmq.common.BrokerConfig, remoting.netty.NettyServerConfig, and what a broker
 answers to code 26 (4.9.3).
@@ -35,7 +34,7 @@ def java_key(name: str) -> str:
 class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     """Settings of one broker; every ``mills``, ``interval``, ``period`` is in milliseconds."""
 
-    # Who this broker is and how others reach it.
+    # The broker's name and addresses.
     namesrv_addr: str = ""
     broker_name: str = "broker-a"
     broker_cluster_name: str = "DefaultCluster"
@@ -74,7 +73,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
     expect_consumer_num_use_filter: int = 32
     enable_calc_filter_bit_map: bool = False
 
-    # What is written and registered, and how often.
+    # Periods of writing and registering.
     flush_consumer_offset_interval: int = 5_000
     register_name_server_period: int = 30_000
     register_broker_timeout_mills: int = 6_000
@@ -107,7 +106,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True, rename=java_key):
 
     @property
     def broker_addr(self) -> str:
-        """Address that clients are told, ``brokerIP1:listenPort``."""
+        """The address that clients get, ``brokerIP1:listenPort``."""
         return f"{self.broker_ip1}:{self.listen_port}"
 
 
@@ -129,12 +128,12 @@ RANGES = {
 }
 """Ranges of numbers by key; every other number of BrokerConfig has to be a positive Java int.
 
-Those up to 2^63 are Java longs in 4.9.3.
+Numbers up to 2^63 are Java longs in 4.9.3.
 """
 
 
 def check_range(key: str, value: object) -> None:
-    """Refuse a value no broker could work with.
+    """Refuse a value that no broker can work with.
 
     Raises: IllegalConfiguration naming the key, the value and what is accepted.
     """
@@ -215,7 +214,7 @@ _DEFAULTS_WITHOUT_EFFECT = """
 DEFAULTS_WITHOUT_EFFECT = dict(
     line.strip().split("=", 1) for line in _DEFAULTS_WITHOUT_EFFECT.strip().splitlines()
 )
-"""What 4.9.3 shows where the file is silent."""
+"""What 4.9.3 shows for keys that the file does not have."""
 
 _WITHOUT_DEFAULT = """
     rmqAddressServerDomain rmqAddressServerSubGroup dLegerGroup
@@ -230,4 +229,4 @@ KEYS_REFUSED_WHEN_TRUE = {
     "aclEnable": "access control is not there yet, and a broker without it would be open",
     "enableDLegerCommitLog": "a replicated commit log has another format",
 }
-"""Keys of 4.9.3 that promise what is not there; why a broker does not start with them."""
+"""Keys of 4.9.3 for features that are missing; the reason why a broker does not start."""

@@ -1,10 +1,9 @@
 """Reading RocketMQ's broker.conf: java.util.Properties text into BrokerConfig and StoreConfig.
 
-One file feeds both, as in 4.9.3. Three layers are laid over each other, all spelled with
-4.9.3's keys: defaults that only the machine knows (host name, address, home directory), the
-file, and what the command line says. A key nobody knows is kept, shown by code 26, and warned
-about with the nearest known name. A value that cannot be used is an error that names key, value
-and accepted form, where 4.9.3 goes on with its default.
+One file feeds both, as in 4.9.3. Three layers override each other, all with 4.9.3's keys: defaults
+of the machine (host name, address, home directory), the file, and the command line. An unknown key
+is kept and shown by code 26; the warning has the nearest known name. An unusable value is an error
+that names key, value and accepted form. 4.9.3 goes on with its default.
 
 Source: org.apache.rocketmq.broker.BrokerStartup.createBrokerController and MixAll.properties2Object
 (4.9.3).
@@ -37,7 +36,7 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class BrokerSettings(msgspec.Struct, frozen=True):
-    """What a broker starts with, and what there is to say about it."""
+    """The settings of a broker, with unknown keys and warnings."""
 
     broker: BrokerConfig
     store: StoreConfig
@@ -53,7 +52,8 @@ def read_broker_conf(
 ) -> BrokerSettings:
     """Make the settings of a broker from the text of a broker.conf.
 
-    defaults: what holds where the file is silent; storePathRootDir has to be in one of the three.
+    defaults: values of keys that the file does not have. One of the three must have
+    storePathRootDir.
 
     Raises: IllegalConfiguration for a value that cannot be used.
     """
@@ -72,7 +72,7 @@ def read_broker_conf(
     store_values = {key: layers[key] for key in store_keys if key in layers}
     broker_values = {key: layers[key] for key in broker_keys if key in layers}
     broker = _build(BrokerConfig, broker_values)
-    # BrokerStartup overwrites haListenPort, so a file that sets it is not believed either.
+    # BrokerStartup overwrites haListenPort, so the file's value is ignored here too.
     store_values["haListenPort"] = str(broker.listen_port + 1)
     store_values.setdefault("storePathRootDir", "")
     store = _build(StoreConfig, store_values)
@@ -82,7 +82,7 @@ def read_broker_conf(
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Read java.util.Properties text, blanks around values removed as MixAll does not.
+    """Read java.util.Properties text. Blanks around values are removed; MixAll keeps them.
 
     Raises: IllegalConfiguration for an escape that Java would refuse.
     """
@@ -121,7 +121,7 @@ def convert_value(key: str, text: str, annotation: Any) -> Any:
 
 
 def to_text(value: Any) -> str:
-    """Write one setting as 4.9.3 prints it."""
+    """Write one setting in the form of 4.9.3."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, enum.Enum):
@@ -130,7 +130,7 @@ def to_text(value: Any) -> str:
 
 
 def all_settings(settings: BrokerSettings) -> dict[str, str]:
-    """Return every key of 4.9.3 with its value, ours, and the unknown ones of the file."""
+    """Return every key of 4.9.3 and of wakelog with its value, and the file's unknown keys."""
     found = {**DEFAULTS_WITHOUT_EFFECT, **dict.fromkeys(KEYS_REFUSED_WHEN_TRUE, "false")}
     found |= settings.unknown
     for config in (settings.store, settings.broker):

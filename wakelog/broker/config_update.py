@@ -1,10 +1,10 @@
-"""Changing a running broker: which keys of code 25 are taken, and what code 26 shows.
+"""Changing a running broker: the keys that code 25 may change, and the text of code 26.
 
-Only keys that are read anew at every use and that can harm nobody but this broker's clients are
-taken. No key that is a path, a command, an address or a name is among them: 4.9.3 took any, and
-that was CVE-2023-33246 (a start script run from a changed home) and CVE-2023-37582 (a file
-written to a changed path). A change holds until the broker stops; 4.9.3 rewrites the file it
-was started with, which is what made the second hole.
+Code 25 changes only keys that are read again at every use and that affect this broker's clients
+only. No path, command, address or name is among them. 4.9.3 accepts any key: hence CVE-2023-33246
+(a start script run from a changed home) and CVE-2023-37582 (a file written to a changed path). A
+change lasts until the broker stops. 4.9.3 rewrites its configuration file, which opened the second
+hole.
 
 Source: org.apache.rocketmq.common.Configuration, AdminBrokerProcessor.updateBrokerConfig (4.9.3).
 """
@@ -32,7 +32,7 @@ BODY_BYTES_MAX = 65_536  # all 191 keys of 4.9.3 with long values are under 16 K
 
 
 class ConfigUpdate(msgspec.Struct, frozen=True):
-    """What became of the keys of one update."""
+    """The keys of one update, by what happened to them."""
 
     applied: tuple[str, ...]
     ignored: tuple[str, ...]
@@ -53,7 +53,7 @@ def update_config(config: BrokerConfig, text: str) -> ConfigUpdate:
 
 
 def properties_text(settings: Mapping[str, str]) -> str:
-    """Write settings as code 26 answers them: one ``key=value`` a line."""
+    """Write settings, one ``key=value`` a line, as in the response to code 26."""
     return "".join(f"{key}={value}\n" for key, value in sorted(settings.items()))
 
 

@@ -1,15 +1,15 @@
-"""ConsumerOffsets: how far each group has consumed each queue, and the file that keeps it.
+"""ConsumerOffsets: how far each group has consumed each queue, and the file of that.
 
     consumerOffset.json     {"offsetTable":{"topic@group":{queueId:offset}}}
-    lmqConsumerOffset.json  the same with "lmqOffsetTable":{"topic@group":offset}; used in place
-                            of the first when enableLmq is set
+    lmqConsumerOffset.json  the same with "lmqOffsetTable":{"topic@group":offset}; replaces the
+                            first when enableLmq is set
 
-The last writer wins: a smaller offset is taken like any other, since that is how a reset works.
-There is no DataVersion. Topic and group are kept apart here and joined only in the file, where
-the last ``@`` splits them, because a group name cannot hold one.
+The last commit wins. A smaller offset counts like any other, because a reset commits one. There is
+no DataVersion. Topic and group are joined only in the file. There the last ``@`` splits them,
+because a group name cannot have one.
 
-Invariants: queue ids are not negative; an offset of -1 is stored like any other, because the Go
-client commits it, and means "none" to whoever asks.
+Invariants: queue ids are not negative. An offset of -1 is stored like any other, because the Go
+client commits it; a query takes it for "none".
 
 Source: org.apache.rocketmq.broker.offset.{ConsumerOffsetManager, LmqConsumerOffsetManager} (4.9.3).
 """
@@ -30,7 +30,7 @@ _NO_QUEUES: Mapping[int, int] = MappingProxyType({})
 
 
 class ConsumerOffsetStatistics(msgspec.Struct, frozen=True):
-    """Sizes of the table and how often it moved."""
+    """Sizes of the table, and counts of commits."""
 
     group_topic_count: int
     queue_count: int
@@ -43,7 +43,7 @@ class ConsumerOffsets:
     """Committed offsets by topic, group and queue."""
 
     def __init__(self, *, lmq: bool = False) -> None:
-        """Start empty; ``lmq`` keeps one offset, not one a queue, for groups of light queues."""
+        """Start empty; with ``lmq``, a group of light queues has one offset for all its queues."""
         self._lmq = lmq
         self._table: dict[tuple[str, str], dict[int, int]] = {}
         self._lmq_table: dict[tuple[str, str], int] = {}
@@ -93,17 +93,17 @@ class ConsumerOffsets:
         return dict(self._table.get((topic, group), {}))
 
     def committed(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
-        """Yield group, topic and offset by queue id; not those of light queues."""
+        """Yield group, topic and offset by queue id, without light queues."""
         for (topic, group), queues in self._table.items():
             yield group, topic, queues
 
     @property
     def queue_count(self) -> int:
-        """How many offsets `committed` yields in all."""
+        """The number of offsets that `committed` yields."""
         return self._queue_count
 
     def snapshot(self) -> Callable[[], str]:
-        """Copy the table and return what encodes the copy; any thread may call that."""
+        """Copy the table; return a function that encodes the copy, on any thread."""
         self.dirty = False
         table = {f"{topic}@{group}": dict(queues) for (topic, group), queues in self._table.items()}
         content: dict[str, object] = {"offsetTable": table}
@@ -114,7 +114,7 @@ class ConsumerOffsets:
         return lambda: dumps(content, pretty=True).decode()
 
     def load(self, text: str) -> None:
-        """Take over a file, ours or 4.9.3's, in place of what was there."""
+        """Replace the table by the contents of a file of wakelog or 4.9.3."""
         content = loads(text)
         self._table = {
             _split(name): {int(queue_id): to_long(offset) for queue_id, offset in queues.items()}

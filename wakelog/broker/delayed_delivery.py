@@ -1,12 +1,11 @@
 """DelayedDelivery: the Broker's side of delay levels, and the table behind delayOffset.json.
 
-Schedule says what is due; here it becomes messages of their real topics, each once: a message
-below its level's offset was delivered already and is skipped, so that a Schedule which starts
-anew, or asks twice, changes nothing. The offset of a level is the queue offset of the next
-message to deliver.
+Schedule returns the messages that are due. Here each is put into its real topic, once. A message
+below its level's offset was delivered before and is skipped. So a Schedule that restarts, or asks
+twice, changes nothing. The offset of a level is the queue offset of the next message to deliver.
 
-4.9.3 stores the start of the delivered batch plus one and so delivers the rest of the batch again
-after a clean restart. We store the true next offset, which 4.9.3 reads as such.
+4.9.3 stores the start of the delivered batch plus one. After a clean restart it delivers the rest
+of the batch again. wakelog stores the true next offset, and 4.9.3 reads it as such.
 
 Invariants: a level's offset grows by one for each message that was put or found undeliverable,
 and is never moved past a message whose put the store refused.
@@ -32,11 +31,11 @@ _NEVER_ACCEPTED = frozenset(
         PutStatus.PROPERTIES_SIZE_EXCEEDED,
     }
 )
-"""A message the store will refuse whenever it is asked; 4.9.3 would block its level for good."""
+"""Refusals that repeat for ever for the same message. In 4.9.3 they block the level for good."""
 
 
 class DelayedDeliveryStatistics(msgspec.Struct, frozen=True):
-    """Next offset by level, and what became of the messages before it."""
+    """Next offset by level, and counts of the messages before it by outcome."""
 
     offsets: dict[int, int]
     delivered_count: int
@@ -50,7 +49,7 @@ class DelayedDelivery:
     """How far each level has been delivered."""
 
     def __init__(self) -> None:
-        """Start at the begin of every level."""
+        """Start every level at 0."""
         self._offsets: dict[int, int] = {}
         self.dirty = False
         self._delivered_count = 0
@@ -76,7 +75,7 @@ class DelayedDelivery:
     ) -> dict[int, int]:
         """Put due messages into their real topics; return the next offset of each level named.
 
-        records: one for each of ``due``, None where the log has no such record any more.
+        records: one for each of ``due``, None if the log no longer has the record.
         put: appends a message to the store.
         """
         stopped: set[int] = set()
@@ -93,10 +92,10 @@ class DelayedDelivery:
         return {message.level: self._offsets.get(message.level, 0) for message in due}
 
     def correct(self, queue_end: Callable[[int], int]) -> None:
-        """Bring offsets beyond the end of their queue back to it.
+        """Lower offsets beyond the end of their queue to the end.
 
-        A crash can cut the log shorter than the offsets say. The same offsets are then given to
-        other messages, which would be taken for messages that were delivered already.
+        A crash can cut the log below the offsets. Other messages then get the same offsets, and
+        would count as delivered.
 
         queue_end: the end of a queue of the schedule topic, by queue id.
         """
@@ -108,13 +107,13 @@ class DelayedDelivery:
                 self.dirty = True
 
     def snapshot(self) -> Callable[[], str]:
-        """Copy the table and return what encodes the copy as delayOffset.json."""
+        """Copy the table; return a function that encodes the copy as delayOffset.json."""
         self.dirty = False
         content = {"offsetTable": dict(sorted(self._offsets.items()))}
         return lambda: dumps(content, pretty=True).decode()
 
     def load(self, text: str) -> None:
-        """Take over delayOffset.json, ours or 4.9.3's."""
+        """Read a delayOffset.json of wakelog or 4.9.3."""
         table = loads(text).get("offsetTable") or {}
         self._offsets.update({int(level): to_long(offset) for level, offset in table.items()})
 

@@ -1,14 +1,13 @@
 """The lanes of a broker and of a name server, as data: names, capacities, weights, waits.
 
-Names and capacities are those of 4.9.3's executors and their queues, read from the same keys of
-``broker.conf``. Weights say how many requests of a lane are taken in one round when all lanes wait:
-sends and pulls share the loop evenly, and no heartbeat waits behind more than one round of them,
-so that an overloaded broker does not also lose its consumers (4.9.3 has heartbeats in a pool of
-their own for the same reason).
+Names and capacities are those of 4.9.3's executors and their queues, from the same keys of
+``broker.conf``. A weight is the number of requests of a lane in one round when all lanes wait.
+Sends and pulls share the loop evenly. A heartbeat waits for one round of them at most, so that an
+overloaded broker does not also lose its consumers; 4.9.3 gives heartbeats their own pool for that.
 
-A lane is crowded, and its connections are not read, long before it is full: a one-way sender learns
-of nothing, so for it a paused socket is better than a refused message. What a round of the crowd
-costs is tens of milliseconds, well below waitTimeMillsInSendQueue.
+The connections of a crowded lane are not read. A lane is crowded long before it is full: a one-way
+sender gets no refusal, so a paused socket is better than a refused message. A round of a crowded
+lane costs tens of milliseconds, well below waitTimeMillsInSendQueue.
 
 Source: org.apache.rocketmq.broker.BrokerController, BrokerFastFailure (4.9.3).
 """
@@ -19,13 +18,13 @@ from wakelog.network.lanes import LaneSpec
 from wakelog.network.limits import ServerLimits
 
 ADMIN_CAPACITY_COUNT = 10_000
-"""4.9.3's admin pool has no bound; operators send tens of requests, so this is never met by one."""
+"""4.9.3's admin pool has no limit. Operators send tens of requests."""
 
 NAME_SERVER_LANE = "default"
 """4.9.3's RemotingExecutorThread pool."""
 
 NAME_SERVER_CAPACITY_COUNT = 100_000
-"""4.9.3's has no bound; 100,000 clients may ask for a route at once."""
+"""4.9.3's has no limit. 100,000 clients may ask for a route at once."""
 
 
 def broker_lanes(config: BrokerConfig) -> tuple[LaneSpec, ...]:
@@ -99,7 +98,7 @@ def broker_lanes(config: BrokerConfig) -> tuple[LaneSpec, ...]:
 
 
 def broker_limits(config: BrokerConfig) -> ServerLimits:
-    """Return the limits of a broker's server, those that 4.9.3 has a key for from its keys."""
+    """Return the limits of a broker's server, with 4.9.3's keys where it has one."""
     return ServerLimits(
         idle_seconds_max=config.server_channel_max_idle_time_seconds,
         backlog=config.server_socket_backlog,

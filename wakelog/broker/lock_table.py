@@ -1,14 +1,14 @@
 """LockTable: which client of a group may consume a queue in order (codes 41 and 42).
 
-A client asks for its queues every 20 s and treats its own lock as lost after 30 s; the broker
-gives a lock to another client only after 60 s without renewal. So two clients can believe that
-they own a queue only if their clocks run at different speeds.
+A client renews its locks every 20 s and takes a lock for lost after 30 s. The broker gives a lock
+to another client only after 60 s without renewal. So two clients can both own a queue only if their
+clocks run at different speeds.
 
-Bounds: a group keeps at most ``QUEUES_MAX`` entries. Expired entries are dropped when a group
-asks and when ``expire`` sweeps, which 4.9.3 never does.
+Limit: a group has at most ``QUEUES_MAX`` entries. ``expire`` drops expired entries; 4.9.3 never
+does.
 
 Invariants:
-    - an entry's renewal time never lies in the future of the ``now_ms`` it was given.
+    - the renewal time of an entry is at most the ``now_ms`` of its call.
     - no group is kept without entries.
 
 Source: org.apache.rocketmq.broker.client.rebalance.RebalanceLockManager (4.9.3).
@@ -22,7 +22,7 @@ import msgspec
 from wakelog.broker.error_answer import LimitReached
 
 LOCK_LIVE_MS_MAX = 60_000  # rocketmq.broker.rebalance.lockMaxLiveTime
-QUEUES_MAX = 65_536  # per group; 1,024 queues is the largest topic 4.9.3 makes by itself
+QUEUES_MAX = 65_536  # for each group; the largest topic that 4.9.3 creates itself has 1,024
 
 LockedQueue: TypeAlias = tuple[str, str, int]
 """Topic, broker name, queue id: the identity of a MessageQueue."""
@@ -65,12 +65,12 @@ class LockTable:
         return locked
 
     def is_held(self, group: str, client_id: str, queue: LockedQueue) -> bool:
-        """Say whether a client has the lock of a queue, expired or not."""
+        """Return whether a client has the lock of a queue, expired or not."""
         entry = self._groups.get(group, {}).get(queue)
         return entry is not None and entry[0] == client_id
 
     def unlock(self, group: str, client_id: str, queues: Iterable[LockedQueue]) -> None:
-        """Release the queues that this client holds; others' locks stay."""
+        """Release the locks of this client; locks of others stay."""
         entries = self._groups.get(group)
         if entries is None:
             return
@@ -82,7 +82,7 @@ class LockTable:
             del self._groups[group]
 
     def expire(self, now_ms: int) -> None:
-        """Drop the locks that anyone could take."""
+        """Drop the expired locks."""
         for group, entries in list(self._groups.items()):
             for queue in [q for q, entry in entries.items() if _is_expired(entry, now_ms)]:
                 del entries[queue]

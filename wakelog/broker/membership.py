@@ -1,15 +1,13 @@
-"""Producers and Consumers: which connections belong to which groups, and what consumers
-subscribe to.
+"""Producers and Consumers: the connections of each group, and the subscriptions of consumers.
 
-A client says what it is in a heartbeat every 30 s. It is gone when it says so (code 35), when
-its connection closes, or after 120 s without a heartbeat. The subscription of a group is that
-of its last heartbeat, whoever sent it: RocketMQ expects all consumers of a group to subscribe
-alike.
+A client sends a heartbeat every 30 s. It leaves with code 35, when its connection closes, or after
+120 s without a heartbeat. The subscription of a group is that of its last heartbeat, from any
+client: RocketMQ expects all consumers of a group to subscribe alike.
 
-Methods that change who is in a consumer group return the connections to tell (code 40), so that
-the others share the queues out anew: at a new connection, at a topic that joined or left the
-subscription, at an unregistration and at a closed connection; not when only the expression of a
-topic changed.
+Methods that change the members of a consumer group return the connections to notify (code 40), so
+that they rebalance the queues. That happens at a new connection, at a topic that joined or left the
+subscription, at an unregistration and at a closed connection. A changed expression alone does not
+count.
 
 Invariants:
     - no consumer group is kept without a client, no producer group without a connection.
@@ -34,11 +32,11 @@ from wakelog.protocol.bodies import (
 )
 
 CLIENT_EXPIRED_MS = 120_000
-GROUPS_PER_CHANNEL_MAX = 4_096  # a client has a handful; a proxy of many has hundreds
+GROUPS_PER_CHANNEL_MAX = 4_096  # a client has a few, a proxy for many clients has hundreds
 
 
 class Client(msgspec.Struct):
-    """One connection's client, as the heartbeat named it."""
+    """The client of one connection, from its heartbeat."""
 
     channel: Channel
     client_id: str
@@ -48,7 +46,7 @@ class Client(msgspec.Struct):
 
 
 class ConsumerGroup(msgspec.Struct):
-    """The clients of a group and what the last heartbeat said of it."""
+    """The clients of a group, and its properties in the last heartbeat."""
 
     consume_type: str = CONSUME_PASSIVELY
     message_model: str = MODEL_CLUSTERING
@@ -73,7 +71,7 @@ class MembershipStatistics(msgspec.Struct, frozen=True):
 
 
 class GroupChange(msgspec.Struct, frozen=True):
-    """A consumer group whose members changed, and the connections to tell."""
+    """A consumer group whose members changed, and the connections to notify."""
 
     group: str
     channel_ids: tuple[int, ...]
@@ -83,16 +81,16 @@ class Consumers:
     """Consumer groups with at least one client."""
 
     def __init__(self) -> None:
-        """Start with nobody."""
+        """Start empty."""
         self._groups: dict[str, ConsumerGroup] = {}
         self._groups_of: dict[int, set[str]] = {}
 
     def get(self, group: str) -> ConsumerGroup | None:
-        """Return an online group, None if nobody of it is connected."""
+        """Return a group with clients, None if it has none."""
         return self._groups.get(group)
 
     def subscription(self, group: str, topic: str) -> SubscriptionData | None:
-        """Return what an online group wants of a topic."""
+        """Return the subscription of an online group to a topic."""
         found = self._groups.get(group)
         return None if found is None else found.subscriptions.get(topic)
 
@@ -117,7 +115,7 @@ class Consumers:
         return GroupChange(data.group_name, tuple(group.channel_ids()))
 
     def unregister(self, group: str, channel_id: int) -> GroupChange | None:
-        """Take a connection out of a group; return who is left to be told."""
+        """Take a connection out of a group; return the change for those that are left."""
         found = self._groups.get(group)
         if found is None:
             return None
@@ -131,9 +129,9 @@ class Consumers:
         return [change for change in changes if change is not None]
 
     def expire(self, now_ms: int) -> list[int]:
-        """Return the connections of clients without a heartbeat, which are to be closed.
+        """Return the connections to close: those of clients without a heartbeat.
 
-        They leave their groups when they are: one way out, and the others are told once.
+        The clients leave their groups when the connections close, so the others are notified once.
         """
         expired = {
             channel_id
@@ -173,7 +171,7 @@ class Producers:
     """Producer groups with at least one connection."""
 
     def __init__(self) -> None:
-        """Start with nobody."""
+        """Start empty."""
         self._groups: dict[str, dict[int, Client]] = {}
         self._groups_of: dict[int, set[str]] = {}
 
@@ -210,7 +208,7 @@ class Producers:
         return list(self._groups.get(group, {}).values())
 
     def expire(self, now_ms: int) -> list[int]:
-        """Return the connections of clients without a heartbeat, which are to be closed."""
+        """Return the connections to close: those of clients without a heartbeat."""
         expired = {
             channel_id
             for clients in self._groups.values()

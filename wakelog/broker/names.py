@@ -1,13 +1,13 @@
-"""Names of topics and groups: which are legal, which are the system's, and how others derive.
+"""Names of topics and groups: the legal ones, the system's, and those made from others.
 
-Every name that a request brings passes one of the checks here before it enters a table; storage
-checks again before it makes a path of it. Refusals carry 4.9.3's remarks, which operators
-search for.
+Every name in a request passes one of the checks here before it enters a table. Storage checks it
+again before it makes a path of it. Refusals have 4.9.3's remarks, because operators search for
+them.
 
-The Java and Go clients let groups be named as topics are. Others do not look, and names such as
-`com.example.orders` are usual with them: a group may be any printable ASCII that can be a part of a
-path (%RETRY%group) and of a key in a file (topic@group). Nobody but a group's heartbeats and
-send-backs makes a topic of such a name.
+The Java and Go clients apply the rules for topics to groups. Other clients have no check, and names
+such as `com.example.orders` are usual there. So a group may be any printable ASCII that fits into a
+path (%RETRY%group) and into a key of a file (topic@group). Only heartbeats and send-backs of a
+group create a topic with such a name.
 
 Source: org.apache.rocketmq.common.topic.TopicValidator and MixAll (4.9.3), which checks no groups.
 """
@@ -56,17 +56,17 @@ SYSTEM_GROUPS = (
     "CID_ONSAPI_PERMISSION",
     "CID_ONSAPI_OWNER",
 )
-"""Groups every broker knows from the start."""
+"""The groups of every new broker."""
 
 FAQ_HINT = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
-"""What 4.9.3 appends to the remarks of errors that have a page in its manual."""
+"""4.9.3 appends it to the remarks of errors that its manual explains."""
 
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+", re.ASCII)
 _LEGAL_GROUP = re.compile(r"[!-.0-?A-~]+", re.ASCII)  # printable but for blank, "/" and "@"
 
 
 def check_topic(topic: str) -> None:
-    """Refuse a name for a new topic as TopicValidator.validateTopic does.
+    """Refuse a name for a new topic by the rules of TopicValidator.validateTopic.
 
     Raises: RemoteProtocolError with code 1 and 4.9.3's remark.
     """
@@ -84,7 +84,7 @@ def check_topic(topic: str) -> None:
 
 
 def check_any_topic(topic: str) -> None:
-    """Refuse a name that no topic has, be it one that only the broker makes.
+    """Refuse a name that no topic can have, retry and dead letter topics included.
 
     Raises: RemoteProtocolError with code 1 and 4.9.3's remark.
     """
@@ -108,12 +108,12 @@ def check_group(group: str) -> None:
 
 
 def is_legal_group(group: str) -> bool:
-    """Return whether ``check_group`` would let the name pass."""
+    """Return whether ``check_group`` accepts the name."""
     return 0 < len(group) <= GROUP_LENGTH_MAX and _LEGAL_GROUP.fullmatch(group) is not None
 
 
 def is_legal_topic(topic: str) -> bool:
-    """Return whether ``check_topic`` would let the name pass."""
+    """Return whether ``check_topic`` accepts the name."""
     return 0 < len(topic) <= NAME_LENGTH_MAX and _LEGAL.fullmatch(topic) is not None
 
 
@@ -130,12 +130,12 @@ def is_lmq(name: str) -> bool:
 
 
 def retry_topic(group: str) -> str:
-    """Return the topic in which a group's failed messages come again."""
+    """Return the topic of a group's failed messages."""
     return RETRY_PREFIX + group
 
 
 def dlq_topic(group: str) -> str:
-    """Return the topic in which a group's given-up messages end."""
+    """Return the topic of the messages that a group has given up."""
     return DLQ_PREFIX + group
 
 

@@ -1,27 +1,25 @@
-"""PullHold: who waits for which queue, and whom an arrival or a deadline wakes.
+"""PullHold: the pulls that wait for each queue, and those that an arrival or a deadline wakes.
 
-It knows hold ids and nothing of requests, connections or messages, so that it can live in an
-actor of its own: the Broker keeps the requests and runs them again when it is told to. Whatever
-it forgets, by a restart or at its bound, costs latency only, since the Broker looks at its held
-requests by itself.
+It has hold ids, but no requests, connections or messages, so that it can run in an actor of its
+own. The Broker keeps the requests and runs them again after a wake. A note that is lost, in a
+restart or at the limit, costs latency only, because the Broker checks its held requests by itself.
 
-How a wake cannot be lost. A pull that found nothing at queue offset N is on its way here while the
-message N arrives: the arrival finds nobody, so its queue's reach is remembered and the note that
-comes later is woken at once. Reaches are forgotten, oldest first, when there are too many queues.
+No wake is lost. A pull that found nothing at queue offset N is on its way here while message N
+arrives. The arrival finds no note, so the end of its queue is remembered, and the note is woken at
+once when it comes. The oldest ends are forgotten when there are too many queues.
 
-A note's tag hashes spare wakes and decide nothing: an arrival of several messages, or of unknown
-tags, wakes everybody behind it.
+The tag hashes of a note save wakes and decide nothing: an arrival of several messages, or of
+unknown tags, wakes every note before it.
 
 Invariants:
     - a hold id is in ``_holds`` exactly if it is in the queue that its note names.
-    - every hold has an entry in ``_deadlines``; entries of holds that are gone are skipped
-      later, and there are never more than ``STALE_FACTOR`` times as many as holds (once there
-      are enough of both).
+    - every hold has an entry in ``_deadlines``. Entries of removed holds are skipped later. Above
+      ``STALE_COUNT_MIN``, there are at most ``STALE_FACTOR`` times as many entries as holds.
 
 Source: org.apache.rocketmq.broker.longpolling.PullRequestHoldService, LmqPullRequestHoldService
-and NotifyMessageArrivingListener (4.9.3). Upstream looks at deadlines every 5 s; here each has
-its moment. Queues are keyed by (topic, queue id) and not by ``topic@queueId``, so no name can
-be split wrongly.
+and NotifyMessageArrivingListener (4.9.3). It checks deadlines every 5 s; here each
+wakes at its time. Queues are keyed by (topic, queue id) and not by ``topic@queueId``, so no name
+can be split wrongly.
 """
 
 import heapq
@@ -33,10 +31,8 @@ import msgspec
 from wakelog.broker.decision import HoldPull
 from wakelog.dispatchers.reput import Arrival
 
-HOLDS_MAX = 100_000  # pullThreadPoolQueueCapacity: what 4.9.3 lets wait before a pull is refused
-REACHES_MAX = (
-    65_536  # queues; a note is in flight for milliseconds, so an old reach is worth nothing
-)
+HOLDS_MAX = 100_000  # pullThreadPoolQueueCapacity: the pulls that wait in 4.9.3
+REACHES_MAX = 65_536  # queues; a note is in flight for milliseconds, so an old end is useless
 STALE_FACTOR = 2
 STALE_COUNT_MIN = 1_024
 
@@ -44,7 +40,7 @@ Queue: TypeAlias = tuple[str, int]
 
 
 class PullHoldStatistics(msgspec.Struct, frozen=True):
-    """How many holds there are and what became of those before them."""
+    """The number of holds, and counts of the earlier ones by outcome."""
 
     hold_count: int
     queue_count: int
@@ -57,7 +53,7 @@ class PullHold:
     """The table of held pulls of one broker."""
 
     def __init__(self, holds_max: int = HOLDS_MAX) -> None:
-        """Start with nobody waiting; ``holds_max`` bounds the notes that are kept."""
+        """Start empty; ``holds_max`` limits the notes."""
         self._holds_max = holds_max
         self._holds: dict[int, HoldPull] = {}
         self._queues: dict[Queue, dict[int, HoldPull]] = {}
@@ -68,9 +64,9 @@ class PullHold:
         self._woken_by_deadline_count = 0
 
     def hold(self, notes: Iterable[HoldPull]) -> list[int]:
-        """Keep notes; return the ids of those whose message has come already.
+        """Keep notes; return the ids of those whose message has arrived.
 
-        A note beyond the bound is dropped: the Broker answers its request at the deadline.
+        A note above the limit is dropped: the Broker responds to its request at the deadline.
         """
         woken = []
         for note in notes:
@@ -114,7 +110,7 @@ class PullHold:
         return woken
 
     def next_deadline_ms(self) -> int | None:
-        """Return when ``expire`` next has something to do, None if nobody waits."""
+        """Return when ``expire`` next has something to do, None without notes."""
         while self._deadlines:
             deadline_ms, hold_id = self._deadlines[0]
             note = self._holds.get(hold_id)
@@ -124,13 +120,13 @@ class PullHold:
         return None
 
     def forget(self, hold_ids: Sequence[int]) -> None:
-        """Drop holds whose connection is gone or whose request was answered."""
+        """Drop holds whose connection is closed."""
         for hold_id in hold_ids:
             self._remove(hold_id)
         self._drop_stale_deadlines()
 
     def clear(self) -> None:
-        """Drop everything: another Broker incarnation registers its own holds."""
+        """Drop everything: a restarted Broker registers its own holds."""
         self._holds.clear()
         self._queues.clear()
         self._deadlines.clear()

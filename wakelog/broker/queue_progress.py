@@ -1,19 +1,19 @@
-"""How far each queue reaches, and how far each group is behind: measured when somebody asks.
+"""How far each queue reaches and how far each group lags, measured at a scrape.
 
-Nothing is counted on the way of a message. `select` copies a bounded piece of the offset table, on
-the Broker's thread; `measure` then reads queue ends and store times, on any thread, since that may
-wait for the disk.
+Nothing is counted for each message. `select` copies a bounded part of the offset table, on the
+Broker's thread. `measure` then reads queue ends and store times, on any thread, because it may wait
+for the disk.
 
     max offset    where a queue ends for consumers now
-    lag           from the offset that a group committed to there; of a queue in which it committed
-                  nothing, everything that is there, if it committed in another queue of the topic
-    oldest        how long the oldest message that a group has not consumed has been stored
+    lag           from the committed offset of a group to that end; the whole queue if the group
+                  has committed in other queues of the topic only
+    oldest        the age of the oldest message that a group has not consumed
 
-Above QUEUES_MAX, or when `has_time` says that the time is over, the rest is left out and counted:
-a scrape that says less is worth more than one that comes too late.
+Above QUEUES_MAX, or once `has_time` returns False, the rest is left out and counted: a partial
+scrape is better than a late one.
 
 Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.getConsumeStats (4.9.3), which
-takes 0 for an offset that was never committed, also where the queue's begin has been deleted.
+takes 0 for an offset that was never committed, even if the queue no longer begins there.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +38,7 @@ class GroupOffsets(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """What is measured, and of how many queues of groups there was no room."""
+    """The queues to measure, and the number of those above the limit."""
 
     groups: list[GroupOffsets]
     left_out_count: int
@@ -54,7 +54,7 @@ class QueueProgress(msgspec.Struct):
 
 
 def select(offsets: ConsumerOffsets, queues_max: int = QUEUES_MAX) -> Selection:
-    """Copy as much of the table as is measured; of a group's topic all queues or none."""
+    """Copy the part of the table to measure; of a group's topic all queues or none."""
     groups: list[GroupOffsets] = []
     count = 0
     for group, topic, queues in offsets.committed():
@@ -72,7 +72,7 @@ def measure(
     has_time: Callable[[], bool],
     queues_max: int = QUEUES_MAX,
 ) -> QueueProgress:
-    """Read where the queues end and how old what waits in them is. Raises: StoreFailed."""
+    """Read the ends of the queues and the ages of their oldest messages. Raises: StoreFailed."""
     progress = QueueProgress()
     queues = store.queues()
     left_out = progress.left_out
@@ -86,7 +86,7 @@ def measure(
     room_count = queues_max
     for group in selection.groups:
         if group.topic not in queues:
-            continue  # deleted, and its offsets are still there
+            continue  # the topic is deleted, its offsets are still stored
         ends = progress.max_offset.get(group.topic, {})
         room_count -= len(ends)
         if len(ends) < len(queues[group.topic]) or room_count < 0 or not has_time():
@@ -97,7 +97,7 @@ def measure(
 
 
 def _queues(queues: Mapping[str, list[int]]) -> Iterator[tuple[str, int]]:
-    """Return every queue by name, so that the same ones are left out each time."""
+    """Yield every queue by name, so that the same ones are left out each time."""
     for topic in sorted(queues):
         for queue_id in sorted(queues[topic]):
             yield topic, queue_id
@@ -119,7 +119,7 @@ def _measure_group(
         lags[queue_id] = max(0, end - begin)
         if begin < end:
             stored_ms = store.store_time_at(group.topic, queue_id, begin)
-            if stored_ms < 0:  # deleted meanwhile: the oldest that is still there
+            if stored_ms < 0:  # deleted by now: take the oldest that is left
                 stored_ms = store.earliest_store_time(group.topic, queue_id)
             oldest_ms = min(oldest_ms, stored_ms if stored_ms >= 0 else now_ms)
     ages = progress.oldest_seconds.setdefault(group.group, {})

@@ -1,7 +1,7 @@
-"""What a broker tells the name servers: that it is there, with which topics, and that it leaves.
+"""The requests of a broker to name servers: registration with its topics, and unregistration.
 
 A broker that may not be read or written (brokerPermission) registers every topic with that
-permission, so that clients turn to others without any topic being changed.
+permission. Clients then turn to other brokers, and no topic is changed.
 
 Source: org.apache.rocketmq.broker.BrokerController.registerBrokerAll,
 org.apache.rocketmq.broker.out.BrokerOuterAPI (4.9.3).
@@ -29,7 +29,7 @@ from wakelog.protocol.sys_flag import is_readable, is_writeable
 
 
 def registration(state: BrokerState) -> Callable[[], RemotingCommand]:
-    """Copy the topic table and return what makes the request of it; any thread may call that."""
+    """Copy the topic table; return a function that makes the request, on any thread."""
     config = state.config
     wrapper = _registered_topics(state)
     compressed = config.compressed_register
@@ -52,7 +52,7 @@ def registration(state: BrokerState) -> Callable[[], RemotingCommand]:
 
 
 def unregistration(state: BrokerState) -> RemotingCommand:
-    """Return the request that takes this broker out of every route."""
+    """Return the request that removes this broker from every route."""
     config = state.config
     header = BrokerIdentityRequestHeader(
         broker_name=config.broker_name,
@@ -64,9 +64,9 @@ def unregistration(state: BrokerState) -> RemotingCommand:
 
 
 def registered(state: BrokerState, response: RemotingCommand, now_ms: int) -> None:
-    """Take over which topics are ordered, which a name server says in its answer.
+    """Mark the topics that a name server lists as ordered in its response.
 
-    Raises: RemoteProtocolError if its body is no table.
+    Raises: RemoteProtocolError if the body is not a table.
     """
     if response.code == ResponseCode.SUCCESS and response.body:
         table = decode_body(KVTable, response.body).table

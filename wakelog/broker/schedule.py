@@ -1,22 +1,21 @@
-"""Schedule: which delayed messages are due, from the entries of the schedule topic's queues.
+"""Schedule: the delayed messages that are due, from the entries of the schedule topic's queues.
 
-The core of the actor that watches the 18 queues. It is given consume queue entries in order,
-from ``position(level)`` on, and says which of them the Broker has to deliver now; the Broker
-answers with how far it came (``delivered``), which alone moves a position. So nothing is due
-twice from one Schedule, and what a new Schedule repeats the Broker drops by level and queue
-offset.
+The core of the service that watches the 18 queues. It gets consume queue entries in order, from
+``position(level)`` on, and returns those that the Broker has to deliver now. The Broker reports how
+far it came (``delivered``); only that moves a position. So one Schedule returns no entry twice.
+What a new Schedule repeats, the Broker drops by level and queue offset.
 
-An entry's tags code is its moment of delivery. One that lies further ahead than the level's whole
-delay comes from a clock that was set back, and is due at once, as in 4.9.3. Moments of looking
-are forgotten then: they were of the clock as it was.
+An entry's tags code is its time of delivery. A time further ahead than the level's whole delay
+means that the clock was set back: the entry is due at once, as in 4.9.3. The times of the next
+reads are dropped then, because they belong to the old clock.
 
 Invariants:
-    - a position never goes back, but by ``correct`` when the queue itself is shorter.
-    - at most ``batch_max`` messages of a level are under way: the Broker's loop does not stand
-      still for a queue that has an hour of messages due at the same moment.
+    - a position never goes back, except by ``correct`` when the queue itself is shorter.
+    - at most ``batch_max`` messages of a level are in flight: the Broker's loop does not stall for
+      a queue with an hour of messages due at the same time.
 
 Source: org.apache.rocketmq.store.schedule.ScheduleMessageService.DeliverDelayedMessageTimerTask and
-correctDelayOffset (4.9.3). Upstream polls each queue every 100 ms; here ``next_look_ms`` says when.
+correctDelayOffset (4.9.3). 4.9.3 polls each queue every 100 ms; here ``next_read_ms`` decides.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,13 +24,13 @@ import msgspec
 
 from wakelog.broker.delay_level import DelayLevels
 
-BATCH_MAX = 64  # a step of the Broker: about 2 ms at 30 us a message
+BATCH_MAX = 64  # about 2 ms of the Broker's loop, at 30 us a message
 ANSWER_MS = 1_000
-"""How long the Broker has for saying how far it came, before the same is due again."""
+"""How long the Broker may take to report its progress before the same entries are due again."""
 
 
 class DueMessage(msgspec.Struct, frozen=True):
-    """One entry of a schedule queue whose moment has come."""
+    """One entry of a schedule queue that is due."""
 
     level: int
     queue_offset: int
@@ -40,41 +39,41 @@ class DueMessage(msgspec.Struct, frozen=True):
 
 
 class ScheduleStatistics(msgspec.Struct, frozen=True):
-    """Positions by level and how often they had to be corrected."""
+    """Positions by level, and the number of corrections."""
 
     positions: dict[int, int]
     corrected_count: int
 
 
 class Schedule:
-    """Positions of all levels, and when each is to be looked at again."""
+    """Positions of all levels, and the time of the next read of each."""
 
     def __init__(self, levels: DelayLevels, positions: Mapping[int, int]) -> None:
-        """Start at the Broker's ``delay_offsets``; a level that is not there starts at 0."""
+        """Start at the Broker's ``delay_offsets``; a level without one starts at 0."""
         self._levels = levels
         self._positions = {
             level: max(0, positions.get(level, 0)) for level in range(1, levels.level_max + 1)
         }
-        self._next_look_ms: dict[int, int] = dict.fromkeys(self._positions, 0)
+        self._next_read_ms: dict[int, int] = dict.fromkeys(self._positions, 0)
         self._asked_ms = 0
         self._corrected_count = 0
 
     def position(self, level: int) -> int:
-        """Return the queue offset from which entries of this level are wanted."""
+        """Return the queue offset of the next entry to read."""
         return self._positions[level]
 
-    def levels_to_look_at(self, now_ms: int) -> list[int]:
-        """Return the levels whose first entry may be due by now; all of them if now was before."""
+    def levels_to_read(self, now_ms: int) -> list[int]:
+        """Return the levels whose first entry may be due; all levels if the clock was set back."""
         if now_ms < self._asked_ms:
-            self._next_look_ms = dict.fromkeys(self._positions, now_ms)
+            self._next_read_ms = dict.fromkeys(self._positions, now_ms)
         self._asked_ms = now_ms
-        return [level for level, look_ms in self._next_look_ms.items() if look_ms <= now_ms]
+        return [level for level, read_ms in self._next_read_ms.items() if read_ms <= now_ms]
 
-    def next_look_ms(self) -> int:
-        """Return the earliest moment at which ``levels_to_look_at`` is not empty."""
-        return min(self._next_look_ms.values())
+    def next_read_ms(self) -> int:
+        """Return the earliest time at which ``levels_to_read`` is not empty."""
+        return min(self._next_read_ms.values())
 
-    def look(
+    def take_due(
         self,
         level: int,
         entries: Iterable[tuple[int, int, int]],
@@ -84,43 +83,43 @@ class Schedule:
         answer_ms: int = ANSWER_MS,
         batch_max: int = BATCH_MAX,
     ) -> list[DueMessage]:
-        """Return what is due of this level.
+        """Return the entries of this level that are due.
 
         entries: (physical offset, size, deliver timestamp) from ``position(level)`` on, in
-        order. idle_ms: when to look again at a queue without entries; an arrival comes earlier
+        order. idle_ms: when to read a queue without entries again; an arrival comes earlier
         (``arrived``).
         """
         due: list[DueMessage] = []
         latest_ms = now_ms + self._levels.delay_ms(level)
-        self._next_look_ms[level] = now_ms + idle_ms
+        self._next_read_ms[level] = now_ms + idle_ms
         queue_offset = self._positions[level]
         for physical_offset, size_bytes, deliver_ms in entries:
             if now_ms < deliver_ms <= latest_ms:
-                self._next_look_ms[level] = deliver_ms
+                self._next_read_ms[level] = deliver_ms
                 break
             if len(due) == batch_max:
-                self._next_look_ms[level] = now_ms
+                self._next_read_ms[level] = now_ms
                 break
             due.append(DueMessage(level, queue_offset, physical_offset, size_bytes))
             queue_offset += 1
         if due:
-            # Not before the Broker said how far it came, unless that answer never comes.
-            self._next_look_ms[level] = now_ms + answer_ms
+            # Wait for the report of the Broker, or until it is late.
+            self._next_read_ms[level] = now_ms + answer_ms
         return due
 
     def delivered(self, level: int, next_queue_offset: int, now_ms: int) -> None:
-        """Take over how far the Broker came; the level is looked at again at once if it moved."""
+        """Apply the Broker's progress; a level that moved is read again at once."""
         if next_queue_offset > self._positions[level]:
             self._positions[level] = next_queue_offset
-            self._next_look_ms[level] = now_ms
+            self._next_read_ms[level] = now_ms
 
     def arrived(self, level: int, now_ms: int) -> None:
-        """Look at a level whose queue has grown, if it was believed to be empty."""
-        if level in self._next_look_ms:
-            self._next_look_ms[level] = min(self._next_look_ms[level], now_ms)
+        """Read a level at once whose queue has grown."""
+        if level in self._next_read_ms:
+            self._next_read_ms[level] = min(self._next_read_ms[level], now_ms)
 
     def correct(self, level: int, *, queue_offset_min: int, queue_offset_max: int) -> None:
-        """Bring a position back into its queue: retention or a truncation moved an end."""
+        """Move a position back into its queue after retention or a truncation moved an end."""
         position = self._positions[level]
         corrected = min(max(position, queue_offset_min), max(queue_offset_max, queue_offset_min))
         if corrected != position:
@@ -133,6 +132,6 @@ class Schedule:
 
     def validate(self) -> None:
         """Assert the invariants of the module."""
-        assert self._positions.keys() == self._next_look_ms.keys()
+        assert self._positions.keys() == self._next_read_ms.keys()
         assert set(self._positions) == set(range(1, self._levels.level_max + 1))
         assert all(position >= 0 for position in self._positions.values())

@@ -1,14 +1,14 @@
-"""SubscriptionGroups: what each consumer group may do, and subscriptionGroup.json.
+"""SubscriptionGroups: the configuration of each consumer group, and subscriptionGroup.json.
 
-The system's groups are there from the start; any other is made when it is first asked for, if
+The system's groups exist from the start. Any other is created at its first use, if
 autoCreateSubscriptionGroup allows it. Groups of light queues (%LMQ%...) have an implicit
 configuration and never enter the table.
 
 Invariants: every name in the table is legal; the DataVersion changes whenever the table does.
 
 Source: org.apache.rocketmq.broker.subscription.{SubscriptionGroupManager,
-LmqSubscriptionGroupManager} (4.9.3). Upstream makes a new version at every look at an unknown
-group, also when nothing was made.
+LmqSubscriptionGroupManager} (4.9.3). 4.9.3 makes a new version at every read of an unknown
+group, even if it creates none.
 """
 
 from collections.abc import Callable
@@ -64,7 +64,7 @@ class SubscriptionGroups:
         self.data_version = DataVersion(now_ms, 0)
 
     def find(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
-        """Return a group's configuration, made if that is allowed; None if there is none."""
+        """Return a group's configuration, created if that is allowed; None without one."""
         found = self._table.get(group)
         if found is not None or not is_legal_group(group):
             return found
@@ -78,7 +78,7 @@ class SubscriptionGroups:
         return self._table[group]
 
     def update(self, config: SubscriptionGroupConfig, now_ms: int) -> None:
-        """Define a group anew.
+        """Define or replace a group.
 
         Raises: RemoteProtocolError if the name or the number of retry queues is not legal.
         """
@@ -95,25 +95,25 @@ class SubscriptionGroups:
             self._instructions.append(persist)
 
     def wrapper(self) -> SubscriptionGroupWrapper:
-        """Return a copy of the table, as code 201 answers it."""
+        """Return a copy of the table, the body of code 201's response."""
         return SubscriptionGroupWrapper(dict(self._table), self.data_version)
 
     def snapshot(self) -> Callable[[], str]:
-        """Copy the table and return what encodes the copy as subscriptionGroup.json."""
+        """Copy the table; return a function that encodes the copy as subscriptionGroup.json."""
         content = self.wrapper()
         return lambda: dumps(content, pretty=True).decode()
 
     def load(self, text: str) -> None:
-        """Lay the groups of a file over the system's own.
+        """Add the groups of a file to the system's own.
 
-        Raises: RemoteProtocolError if the text is no table of groups.
+        Raises: RemoteProtocolError if the text is not a table of groups.
         """
         content = decode_body(SubscriptionGroupWrapper, text.encode())
         for name, group in content.subscription_group_table.items():
             if is_legal_group(name):
                 self._table[name] = group
                 group.group_name = name
-                # 4.9.3 takes any number; none above 0 means that retries are dropped.
+                # 4.9.3 accepts any number; 0 or less means that retries are dropped.
                 group.retry_queue_nums = min(max(group.retry_queue_nums, 0), QUEUE_COUNT_MAX)
             else:
                 self._dropped_name_count += 1

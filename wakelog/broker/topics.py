@@ -1,15 +1,15 @@
-"""Topics: the table of topics of this broker, who may make new ones, and topics.json.
+"""Topics: the topics of this broker, the ways to create one, and topics.json.
 
-The system's topics are there from the start. Others come by code 17, by a send to a topic that
-is not there yet (made after the default topic it names, if that one may be inherited from), by
-a heartbeat or a send-back (retry and dead letter topics). Each change makes a new DataVersion,
-has the file written and the broker registered again.
+The system's topics exist from the start. Code 17 defines others. A send creates a missing topic
+from the default topic that it names, if that one may be inherited. Heartbeats and send-backs create
+retry and dead letter topics. Each change makes a new DataVersion, writes the file and registers the
+broker again.
 
 A topic of a light queue (%LMQ%...) has an implicit configuration and never enters the table.
 
 Invariants:
-    - every name in the table is legal, but for those of the cluster and of the broker themselves;
-      other names in a file are dropped, so that no table can carry one to the file system.
+    - every name in the table is legal, except the names of the cluster and of the broker. Illegal
+      names in a file are dropped, so that none gets to the file system.
     - the DataVersion changes whenever the table does.
 
 Source: org.apache.rocketmq.broker.topic.{TopicConfigManager, LmqTopicConfigManager} (4.9.3).
@@ -41,7 +41,7 @@ from wakelog.protocol.sys_flag import PERM_INHERIT, PERM_READ, PERM_WRITE, is_in
 
 SCHEDULE_QUEUE_COUNT = 18
 BENCHMARK_QUEUE_COUNT = 1_024
-QUEUE_COUNT_MAX = 65_535  # each queue is a directory; 4.9.3 has no bound
+QUEUE_COUNT_MAX = 65_535  # each queue is a directory; 4.9.3 has no limit
 READ_WRITE = PERM_READ | PERM_WRITE
 
 
@@ -82,7 +82,7 @@ class Topics:
         return found
 
     def is_system(self, topic: str) -> bool:
-        """Say whether a topic belongs to the system, so that nobody may define it."""
+        """Return whether a topic belongs to the system and may not be defined."""
         return topic in self._system or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
     def names(self) -> list[str]:
@@ -98,9 +98,9 @@ class Topics:
         *,
         topic_sys_flag: int = 0,
     ) -> TopicConfig | None:
-        """Return a topic, made after ``default_topic`` if need be; None if that may not be.
+        """Return a topic, created from ``default_topic`` if need be; None if that is not allowed.
 
-        The new topic has what the client asked for, but not more queues than the default topic.
+        The new topic has the client's queue count, but not more than the default topic.
         """
         found = self.get(topic)
         if found is not None:
@@ -123,9 +123,9 @@ class Topics:
     def create(
         self, topic: str, queue_count: int, now_ms: int, *, topic_sys_flag: int = 0
     ) -> TopicConfig:
-        """Return a retry or dead letter topic, made readable and writeable if need be.
+        """Return a retry or dead letter topic, created readable and writeable if need be.
 
-        Raises: RemoteProtocolError if the name is not legal, as that of a long group's topic.
+        Raises: RemoteProtocolError if the name is not legal, such as that of a long group.
         """
         found = self.get(topic)
         if found is None:
@@ -137,17 +137,17 @@ class Topics:
         return found
 
     def update(self, config: TopicConfig, now_ms: int) -> None:
-        """Define a topic anew, and have name servers answer that they know."""
+        """Define or replace a topic, and wait for the name servers to know it."""
         self._put(config, now_ms)
         self._instructions.append(RegisterBroker(oneway=False))
 
     def ensure_auto_create_topic(self, now_ms: int) -> None:
-        """Bring in the default topic after autoCreateTopicEnable was switched on."""
+        """Create the default topic after autoCreateTopicEnable was switched on."""
         if AUTO_CREATE_TOPIC_KEY_TOPIC not in self._table:
             self._put(_auto_create_topic(self._config), now_ms)
 
     def update_order_topics(self, order_topics: Iterable[str], now_ms: int) -> None:
-        """Mark exactly these topics as ordered, as a name server's answer says."""
+        """Mark exactly these topics as ordered."""
         wanted = set(order_topics)
         changed = [t for name, t in self._table.items() if t.order != (name in wanted)]
         for topic in changed:
@@ -156,26 +156,26 @@ class Topics:
             self._changed(now_ms)
 
     def next_version(self, now_ms: int) -> None:
-        """Make a new DataVersion although no topic changed: the broker's permission did."""
+        """Make a new DataVersion after the broker's permission has changed."""
         self.data_version = self.data_version.next(now_ms)
         self._register()
 
     def wrapper(self) -> TopicConfigSerializeWrapper:
-        """Return a copy of the table: what is registered, answered to code 21, and written.
+        """Return a copy of the table: for registration, for code 21, and for the file.
 
         The topics in it are shared; the table replaces them and changes only their order flag.
         """
         return TopicConfigSerializeWrapper(dict(self._table), self.data_version)
 
     def snapshot(self) -> Callable[[], str]:
-        """Copy the table and return what encodes the copy as topics.json."""
+        """Copy the table; return a function that encodes the copy as topics.json."""
         content = self.wrapper()
         return lambda: dumps(content, pretty=True).decode()
 
     def load(self, text: str) -> None:
-        """Lay the topics of a file over the system's own.
+        """Add the topics of a file to the system's own.
 
-        Raises: RemoteProtocolError if the text is no topic table.
+        Raises: RemoteProtocolError if the text is not a topic table.
         """
         content = decode_body(TopicConfigSerializeWrapper, text.encode())
         for name, topic in content.topic_config_table.items():
@@ -210,12 +210,12 @@ class Topics:
             self._instructions.append(persist)
 
     def _register(self) -> None:
-        # One each, even in one turn: whose answer has to wait for it is seen by that.
+        # One each, even in one turn: it marks the response that has to wait for it.
         self._instructions.append(RegisterBroker(oneway=True))
 
 
 def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
-    """Return the topics every broker has, in 4.9.3's order."""
+    """Return the topics of every broker, in 4.9.3's order."""
     cluster, broker = config.broker_cluster_name, config.broker_name
     shared = PERM_INHERIT | READ_WRITE
     topics = [

@@ -1,9 +1,8 @@
 """Traffic: how many messages and bytes went in by topic and out by topic and group.
 
-The counters behind 4.9.3's TOPIC_PUT_NUMS, TOPIC_PUT_SIZE, GROUP_GET_NUMS, GROUP_GET_SIZE and
-SNDBCK_PUT_NUMS. They only grow; rates are the business of whoever reads them. A name that is
-new when the table is full counts under ``OTHERS``, so that made-up names cannot fill the
-memory.
+The counters of 4.9.3's TOPIC_PUT_NUMS, TOPIC_PUT_SIZE, GROUP_GET_NUMS, GROUP_GET_SIZE and
+SNDBCK_PUT_NUMS. They only grow; their reader makes rates of them. When a table is full, a new name
+counts under ``OTHERS``, so that made-up names cannot fill the memory.
 
 Source: org.apache.rocketmq.store.stats.BrokerStatsManager (4.9.3).
 """
@@ -15,12 +14,12 @@ import msgspec
 
 Value = TypeVar("Value")
 
-NAMES_MAX = 20_000  # per table; 4.9.3 has no bound
+NAMES_MAX = 20_000  # for each table; 4.9.3 has no limit
 OTHERS = "*"
 
 
 class TrafficStatistics(msgspec.Struct, frozen=True):
-    """(messages, bytes) by topic, or by topic and in it by group; send-backs are messages only."""
+    """(messages, bytes) by topic, or by topic and then group; send-backs count messages only."""
 
     put_by_topic: dict[str, tuple[int, int]]
     get_by_topic_and_group: dict[str, dict[str, tuple[int, int]]]
@@ -46,7 +45,7 @@ class Traffic:
         counter[1] += size_bytes
 
     def count_get(self, topic: str, group: str, messages_count: int, size_bytes: int) -> None:
-        """Count messages that were handed to a group."""
+        """Count messages that a group has received."""
         counter = self._gets.get((topic, group))
         if counter is None:
             key = (topic, group) if len(self._gets) < NAMES_MAX else (OTHERS, OTHERS)
@@ -55,7 +54,7 @@ class Traffic:
         counter[1] += size_bytes
 
     def count_send_back(self, topic: str, group: str) -> None:
-        """Count a message that a group will consume later."""
+        """Count a message that a group sent back."""
         key = (topic, group)
         if key not in self._send_backs and len(self._send_backs) >= NAMES_MAX:
             key = (OTHERS, OTHERS)
@@ -73,7 +72,7 @@ class Traffic:
 
 
 def _by_topic(counts: Mapping[tuple[str, str], Value]) -> dict[str, dict[str, Value]]:
-    """Nest by topic: a pair is no key in what travels between processes."""
+    """Nest by topic: JSON between processes has no pairs as keys."""
     nested: dict[str, dict[str, Value]] = {}
     for (topic, group), value in counts.items():
         nested.setdefault(topic, {})[group] = value

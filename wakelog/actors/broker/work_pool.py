@@ -1,9 +1,9 @@
 """WorkPool: the threads for requests whose work may wait for the disk (`RunInPool`).
 
-Bounded in both ways: few threads, since more would only queue in the disk, and few requests that
-wait for one, beyond which a request is refused as 4.9.3 refuses one whose queue is full. What they
-came to is taken in a little at a time, so that requests that have come meanwhile wait no longer
-behind a consumer that reads from the disk than behind one that reads from memory.
+There are few threads, because more would only queue in the disk. A bounded number of requests waits
+for a thread; above it, a request is refused, as 4.9.3 does when a queue is full. Results are
+finished a few at a time. So new requests do not wait longer for a consumer that reads from the disk
+than for one that reads from memory.
 
 Source: org.apache.rocketmq.broker.BrokerController.queryMessageExecutor and the pull executor's
 cold reads (4.9.3).
@@ -34,11 +34,11 @@ class WorkPool:
     def __init__(
         self, error_answer: Callable[[RemotingCommand, Exception], RemotingCommand]
     ) -> None:
-        """Start no thread yet; `error_answer` answers a request whose work raised."""
+        """Start no thread yet; `error_answer` makes the response to a request whose work raised."""
         self._error_answer = error_answer
         self._threads = ThreadPoolExecutor(THREADS_COUNT, thread_name_prefix="broker-pool")
         self._results: deque[Callable[[], None]] = deque()
-        self._takes_in = False
+        self._is_finishing = False
         self.waiting_count = 0
         self.refused_count = 0
         self.run_count = 0
@@ -70,12 +70,12 @@ class WorkPool:
         self, finish: Callable[[asyncio.Future[Any]], None], result: asyncio.Future[Any]
     ) -> None:
         self._results.append(partial(finish, result))
-        if not self._takes_in:
-            self._takes_in = True
-            asyncio.get_running_loop().call_soon(self._take_in)
+        if not self._is_finishing:
+            self._is_finishing = True
+            asyncio.get_running_loop().call_soon(self._finish_results)
 
-    def _take_in(self) -> None:
-        """Finish what is done until the share of a turn that pulls have is spent."""
+    def _finish_results(self) -> None:
+        """Finish results until the pulls' share of a turn is over."""
         end_seconds = time.monotonic() + YIELD_SECONDS
         try:
             while self._results:
@@ -83,16 +83,16 @@ class WorkPool:
                 if time.monotonic() >= end_seconds:
                     break
         finally:
-            self._takes_in = bool(self._results)
-            if self._takes_in:
-                asyncio.get_running_loop().call_soon(self._take_in)
+            self._is_finishing = bool(self._results)
+            if self._is_finishing:
+                asyncio.get_running_loop().call_soon(self._finish_results)
 
     def submit(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Run work of the broker's own."""
+        """Run work that is not a request."""
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def try_to(self, work: Callable[[], Any]) -> None:
-        """Run work that nobody waits for, unless too much waits; whoever reads is told errors."""
+        """Run work without a result, unless all threads are busy; a later read meets its error."""
         if self.waiting_count < THREADS_COUNT:
             self.submit(work).add_done_callback(asyncio.Future.exception)
 

@@ -133,9 +133,9 @@ class ScheduleService(Service):
             for level in range(1, self._levels.level_max + 1):
                 core.arrived(level, now_ms)
         due: list[tuple[int, int, int, int]] = []
-        for level in core.levels_to_look_at(now_ms):
+        for level in core.levels_to_read(now_ms):
             due += self._due_of_level(level, now_ms, log_begin)
-        return due, max(0, core.next_look_ms() - now_ms)
+        return due, max(0, core.next_read_ms() - now_ms)
 
     def counters(self) -> dict[str, Any]:
         """Return the core's counters."""
@@ -148,7 +148,7 @@ class ScheduleService(Service):
         low, high = self._queues.ends(level, log_begin=log_begin, dispatched=self._dispatched)
         core.correct(level, queue_offset_min=low, queue_offset_max=high)
         entries = self._queues.entries(level, core.position(level), high)
-        due = core.look(level, entries, now_ms, idle_ms=IDLE_MS)
+        due = core.take_due(level, entries, now_ms, idle_ms=IDLE_MS)
         return [(m.level, m.queue_offset, m.physical_offset, m.size_bytes) for m in due]
 
 

@@ -1,8 +1,8 @@
 """Code 321: the entries of a consume queue as they are on disk, with their extension units.
 
-An entry whose tags code is the address of an extension unit is shown with the unit as JSON, with
-its bitmap as text (the last byte first, a line break after each eighth byte), and with whether the
-group would get the message.
+A tags code can be the address of an extension unit. Such an entry has the unit as JSON, the bitmap
+as text, and whether the group would get the message. The text has the last byte first, and a line
+break after each eighth byte.
 
 Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.queryConsumeQueue,
 org.apache.rocketmq.filter.util.BitsArray.toString (4.9.3).

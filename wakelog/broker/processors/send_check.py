@@ -1,8 +1,9 @@
 """The checks before a send reaches the store, and the topic that it may create.
 
-The order of the checks is 4.9.3's, because it decides the code of a request with two faults: start
-time, topic name, broker permission (for order topics only: others fail by their route), the
-forbidden topic, the topic or its creation, the queue id.
+The order of the checks is 4.9.3's, because it decides the code of a request with two faults:
+
+    start time, topic name, broker permission (of order topics; others fail by their route),
+    forbidden topic, the topic or its creation, queue id
 
 Source: org.apache.rocketmq.broker.processor.AbstractSendMessageProcessor.msgCheck,
 SendMessageProcessor.preSend (4.9.3).
