@@ -1,9 +1,9 @@
-"""Writes a table to a topic and reads it back, over the wire, from whatever RocketMQ 4.x is there.
+"""Writes a table to a topic and reads it back over the wire, with any RocketMQ 4.x.
 
     ./dev up &                                                # or any name server and broker
     python examples/spark_over_the_wire.py 127.0.0.1:9876 orders
 
-What was written is told from what was there before by the unique keys, which come from `queryId`.
+The unique keys tell the written messages from older ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def write(spark: SparkSession, name_server: str, topic: str, query: str) -> None
 
 
 def read(spark: SparkSession, name_server: str, topic: str, query: str) -> DataFrame:
-    """Return what was written, as brokers have it."""
+    """Return the messages with the keys of this run."""
     table = spark.read.format("rocketmq").options(nameServer=name_server, topic=topic).load()
     return table.where(table.msgId.startswith(f"{query}-"))
 

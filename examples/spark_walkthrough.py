@@ -1,5 +1,5 @@
 # %% [markdown]
-"""A log on Spark, cell by cell: read it, follow it, prove it, export it, draw it.
+"""A log on Spark, cell by cell: read it, follow it, check it, export it, draw it.
 
 Editors that know `# %%` show this file as a notebook; it runs as a program just as well:
 
@@ -10,9 +10,9 @@ Everything lies in a new folder below the system's temporary one, whose path is 
 """
 
 # %% [markdown]
-# ## A log to look at
+# ## An example log
 # Two topics, three tags, five customers, four seconds. Any store directory of a wakelog broker or
-# of a RocketMQ 4.9.3 would do in its place.
+# of a RocketMQ 4.9.3 would do too.
 
 # %%
 import tempfile
@@ -57,7 +57,7 @@ def send(topic: str, number: int) -> None:
 
 
 def write_log() -> None:
-    """Write the log's only file, of full length as every file of a log is."""
+    """Write the only file of the log, with full length, as brokers do."""
     (log_folder / f"{0:020d}").write_bytes(bytes(log).ljust(segment_bytes, b"\0"))
 
 
@@ -67,8 +67,8 @@ write_log()
 
 # %% [markdown]
 # ## A session
-# `open_session` sets what Spark's workers need, and says what is missing if something is. A session
-# of one's own does as well.
+# `open_session` sets what the workers of Spark need, and its errors say what is missing. Your own
+# session works too.
 
 # %%
 from wakelog.spark.session import open_session  # noqa: E402 - each cell brings what it uses
@@ -77,7 +77,7 @@ spark = open_session("local[2]")
 
 # %% [markdown]
 # ## The table
-# A row is a message. Nothing is registered: the format is there.
+# A row is a message. The format needs no registration.
 
 # %%
 messages = spark.read.format("rocketmq").load(str(log_folder))
@@ -85,7 +85,7 @@ messages.printSchema()
 messages.select("topic", "queueId", "queueOffset", "tags", "keys", "storeTimestamp").show(5)
 
 # %% [markdown]
-# Bodies are bytes. What is in them is for Spark's own functions.
+# Bodies are bytes, which Spark's own functions can parse.
 
 # %%
 messages.createOrReplaceTempView("messages")
@@ -100,7 +100,7 @@ by_tag.show()
 assert by_tag.count() == 6
 
 # %% [markdown]
-# Columns that are named are all that is made, and options narrow what is read.
+# Only the named columns are made, and options limit what is read.
 
 # %%
 paid = (
@@ -115,7 +115,7 @@ assert paid.columns == ["queueId", "queueOffset", "keys"]
 
 # %% [markdown]
 # ## A stream
-# It goes on where its checkpoint says. `availableNow` reads what there is and ends.
+# It continues at its checkpoint. `availableNow` reads the messages that there are, and ends.
 
 
 # %%
@@ -143,8 +143,8 @@ print("and after fifty more:", follow())
 
 # %% [markdown]
 # ## Jobs
-# Queues and index anew from the log alone, as the broker would make them; a log and what is wrong
-# with it; Parquet by topic and day; the keys that most messages have.
+# Queues and index from the log alone, as a broker makes them; a check of the log; Parquet by topic
+# and day; the keys with the most messages.
 
 # %%
 from wakelog.spark.jobs.audit import audit  # noqa: E402

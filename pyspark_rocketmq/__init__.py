@@ -1,6 +1,6 @@
-"""How Spark finds the source "rocketmq": it looks into modules named `pyspark_*`.
+"""Lets Spark find the source "rocketmq": Spark imports modules named `pyspark_*`.
 
-`spark.read.format("rocketmq")` needs no registration then. Everything is in `wakelog.spark`.
+So `spark.read.format("rocketmq")` needs no registration. The source is in `wakelog.spark`.
 """
 
 try:

@@ -23,6 +23,6 @@ A read from a store directory, in the order of its steps:
 Only `source`, `stream`, `trigger`, `tasks` and `session` use Spark; the rest is tested without it.
 Spark finds the source by `pyspark_rocketmq` at the root, without registration.
 
-Invariants: files are read with `pread`, and never mapped or locked; the memory of a task is bounded
-by its batches; a record is returned whole and once, or reported as damage.
+Invariants: files are read with `pread`, and never mapped or locked. The memory of a task is bounded
+by its batches. A record is returned whole and once, or reported as damage.
 """
