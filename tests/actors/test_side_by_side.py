@@ -144,14 +144,14 @@ def test_one_ends_without_a_trace_and_the_other_goes_on(pair: tuple[Up, Up]) -> 
 def test_the_last_one_leaves_nothing_either(pair: tuple[Up, Up]) -> None:
     first, _ = pair
     shared = first.shared_paths()
-    assert any(path.endswith("/broker-a/words") for path in shared)
+    assert any(path.endswith("/broker-a/watermarks") for path in shared)
     first.stop(signal.SIGTERM)
     assert wait_gone(first) == {}
     assert [path for path in shared if os.path.exists(path)] == []
     assert_ports_free(first)
 
 
-def test_a_store_that_is_damaged_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_store_that_is_damaged_is_reported_and_leaves_nothing(tmp_path: Path) -> None:
     topics = tmp_path / "store" / "config" / "topics.json"
     topics.parent.mkdir(parents=True)
     topics.write_text("{ no json")

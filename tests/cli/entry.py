@@ -12,7 +12,7 @@ from wakelog.actors.errors import DeploymentFailed
 from wakelog.cli.stop_signals import StopSignals
 
 
-async def until_told() -> None:
+async def until_a_line() -> None:
     """Wait for a line on standard input."""
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
 
@@ -28,7 +28,7 @@ async def stumble() -> None:
 BEHAVIOURS: dict[str, tuple[Callable[[], Awaitable[None]], Callable[[], Awaitable[None]], bool]] = {
     "obedient": (nothing, nothing, True),
     "slow-to-start": (forever, nothing, True),
-    "slow-to-stop": (nothing, until_told, True),
+    "slow-to-stop": (nothing, until_a_line, True),
     "never-stops": (nothing, forever, True),
     "untidy": (nothing, nothing, False),
     "does-not-start": (fail, nothing, True),

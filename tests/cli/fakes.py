@@ -1,4 +1,4 @@
-"""A deployment and a screen that keep the contract and do nothing, for tests of who uses them."""
+"""A deployment and a screen that keep the contract and do nothing, for tests of their users."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +20,7 @@ async def forever() -> None:
 
 
 class FakeDeployment:
-    """Starts and stops as it is told, and notes what was asked of it."""
+    """Starts and stops as its arguments say, and keeps the calls."""
 
     def __init__(
         self,

@@ -155,7 +155,7 @@ def test_a_signal_interrupts_a_command_without_a_loop(
     assert capsys.readouterr().err == "wakelog: interrupted. Run the same command to start again.\n"
 
 
-def test_sparks_own_interrupt_is_told_alike(
+def test_sparks_own_interrupt_is_reported_alike(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def greet(*asked: object) -> None:

@@ -93,7 +93,7 @@ def test_an_error_is_one_line_with_cause_and_remedy(
     assert not failure.is_ours
 
 
-def test_full_and_failed_are_told_apart() -> None:
+def test_full_and_failed_are_different_errors() -> None:
     assert isinstance(ERRORS[8][0], StoreFull)
     assert not isinstance(ERRORS[9][0], StoreFull)
 

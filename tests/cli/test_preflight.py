@@ -108,7 +108,7 @@ def test_an_address_that_this_host_lacks_cannot_be_bound(tmp_path: Path, base: i
         (97, "cannot listen on 127.0.0.1:{port}, for the name server: Address family not"),
     ],
 )
-def test_other_refusals_of_the_system_are_told(
+def test_other_refusals_of_the_system_are_reported(
     tmp_path: Path, base: int, number: int, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(host: str, port: int) -> OSError:
@@ -118,7 +118,7 @@ def test_other_refusals_of_the_system_are_told(
     assert words.format(port=base) in refusal(plan_at(tmp_path, base))
 
 
-def test_a_store_in_the_way_is_told_before_a_port(tmp_path: Path, base: int) -> None:
+def test_a_store_in_the_way_is_reported_before_a_port(tmp_path: Path, base: int) -> None:
     (tmp_path / "store").write_text("")
     with socket.create_server(("127.0.0.1", base)):
         assert "is not a directory" in refusal(plan_at(tmp_path, base))
@@ -134,7 +134,7 @@ def test_an_advertised_address_that_is_bound_is_accepted(
 def test_an_own_address_that_is_not_bound_is_refused(tmp_path: Path, base: int) -> None:
     message = refusal(plan_at(tmp_path, base, bind="127.0.0.1", advertise="127.0.0.2"))
     assert message == (
-        f"clients would be told 127.0.0.2:{base + 4}, where nothing listens: the ports are bound "
+        f"clients would get 127.0.0.2:{base + 4}, where nothing listens: the ports are bound "
         "to 127.0.0.1. Give --bind 127.0.0.2, --bind 0.0.0.0, or --advertise 127.0.0.1."
     )
 
@@ -173,7 +173,7 @@ def test_an_address_at_which_another_answers_is_refused(
         (OSError(101, "Network is unreachable"), "Network is unreachable"),
     ],
 )
-def test_an_unreachable_advertised_address_is_refused_unless_told_otherwise(
+def test_an_unreachable_advertised_address_is_refused_unless_a_setting_allows_it(
     tmp_path: Path,
     base: int,
     error: OSError,
@@ -186,9 +186,9 @@ def test_an_unreachable_advertised_address_is_refused_unless_told_otherwise(
     monkeypatch.setattr(socket, "create_connection", refuse)
     message = refusal(plan_at(tmp_path, base, bind="0.0.0.0", advertise=FAR_AWAY))
     assert message == (
-        f"clients would be told {FAR_AWAY}:{base + 4}, and that does not lead here: {reason}. "
+        f"clients would get {FAR_AWAY}:{base + 4}, and that does not lead here: {reason}. "
         "Give --advertise an address by which this host is reached; if that works only from "
         "elsewhere, add --set wakelog.checkAdvertise=false."
     )
-    told = "wakelog.checkAdvertise=false"
-    check(plan_at(tmp_path, base, told, bind="0.0.0.0", advertise=FAR_AWAY))
+    unchecked = "wakelog.checkAdvertise=false"
+    check(plan_at(tmp_path, base, unchecked, bind="0.0.0.0", advertise=FAR_AWAY))

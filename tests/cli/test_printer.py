@@ -29,7 +29,7 @@ def test_a_reader_that_is_gone_is_nobodys_error() -> None:
     assert written == ["after"]
 
 
-def test_a_reader_that_pauses_holds_nobody_up() -> None:
+def test_a_reader_that_pauses_blocks_nothing() -> None:
     pause = threading.Event()
     one = Printer()
     one.put(lambda: print(pause.wait(), file=io.StringIO()))

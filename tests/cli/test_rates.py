@@ -1,4 +1,4 @@
-"""From two looks at the counters to what is shown."""
+"""Rates from two measurements of the counters."""
 
 from typing import Any
 
@@ -10,46 +10,46 @@ def statistics(**brokers: Any) -> dict[str, Any]:
     return {"brokers": brokers}
 
 
-def test_a_rate_is_the_growth_between_two_looks() -> None:
+def test_a_rate_is_the_growth_between_two_measurements() -> None:
     watch = RateWatch(["a"])
-    [first] = watch.look(statistics(a=broker_values(100, 50, 3, 900, 700)), 10.0)
+    [first] = watch.measure(statistics(a=broker_values(100, 50, 3, 900, 700)), 10.0)
     assert first == BrokerRates("a", None, None, 3, 200)
-    [second] = watch.look(statistics(a=broker_values(300, 60, 4, 950, 950)), 12.0)
+    [second] = watch.measure(statistics(a=broker_values(300, 60, 4, 950, 950)), 12.0)
     assert second == BrokerRates("a", 100.0, 5.0, 4, 0)
 
 
 def test_every_broker_has_a_row_in_the_given_order_also_one_that_is_silent() -> None:
     watch = RateWatch(["b", "a"])
-    rows = watch.look(statistics(a=broker_values()), 1.0)
+    rows = watch.measure(statistics(a=broker_values()), 1.0)
     assert [(row.name, row.answers) for row in rows] == [("b", False), ("a", True)]
-    assert [row.answers for row in watch.look({}, 2.0)] == [False, False]
+    assert [row.answers for row in watch.measure({}, 2.0)] == [False, False]
 
 
-def test_a_broker_that_was_restarted_begins_anew() -> None:
+def test_a_broker_that_was_restarted_has_no_rates_at_first() -> None:
     watch = RateWatch(["a"])
-    watch.look(statistics(a=broker_values(100, 100)), 1.0)
-    [row] = watch.look(statistics(a=broker_values(10, 10)), 2.0)
+    watch.measure(statistics(a=broker_values(100, 100)), 1.0)
+    [row] = watch.measure(statistics(a=broker_values(10, 10)), 2.0)
     assert (row.in_per_second, row.answers) == (None, True)
-    [row] = watch.look(statistics(a=broker_values(30, 10)), 4.0)
+    [row] = watch.measure(statistics(a=broker_values(30, 10)), 4.0)
     assert (row.in_per_second, row.out_per_second) == (10.0, 0.0)
 
 
-def test_a_look_says_whether_anything_moved() -> None:
+def test_a_measurement_says_whether_a_value_changed() -> None:
     watch = RateWatch(["a"])
     changes = []
     for values in ({}, {}, {"a": broker_values()}, {"a": broker_values()}, {"a": broker_values(1)}):
-        watch.look(statistics(**values), 1.0)
+        watch.measure(statistics(**values), 1.0)
         changes.append(watch.changed)
     assert changes == [False, False, True, False, True]
 
 
 def test_a_lag_is_never_negative() -> None:
-    [row] = RateWatch(["a"]).look(statistics(a=broker_values(readable=5, dispatched=7)), 1.0)
+    [row] = RateWatch(["a"]).measure(statistics(a=broker_values(readable=5, dispatched=7)), 1.0)
     assert row.lag_bytes == 0
 
 
-def test_a_broker_that_leaves_something_out_counts_as_silent() -> None:
+def test_a_broker_that_leaves_a_value_out_counts_as_silent() -> None:
     values = broker_values()
     del values["watermarks"]
-    [row] = RateWatch(["a"]).look(statistics(a=values), 1.0)
+    [row] = RateWatch(["a"]).measure(statistics(a=values), 1.0)
     assert not row.answers

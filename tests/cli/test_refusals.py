@@ -41,7 +41,7 @@ def taken_port() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("above", [0, 2, -1], ids=["the port", "VIP channel", "replication"])
-def test_a_taken_port_says_who_has_it_and_which_flag_moves_it(
+def test_a_taken_port_is_reported_with_its_holder_and_the_flag_that_moves_it(
     tmp_path: Path, taken_port: int, above: int
 ) -> None:
     words = up(tmp_path / "store", "--broker-port", str(taken_port + above))
@@ -54,7 +54,7 @@ REFUSED = {
     "an advertised address that leads elsewhere": (
         ["--advertise", ABOVE_EVERY_ADDRESS],
         1,
-        [f"would be told {ABOVE_EVERY_ADDRESS}:", "does not lead here", "--advertise"],
+        [f"would get {ABOVE_EVERY_ADDRESS}:", "does not lead here", "--advertise"],
     ),
     "an advertised name that nobody knows": (
         ["--advertise", "nowhere.invalid"],
@@ -85,7 +85,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_is_told_before_anything_is_written(tmp_path: Path, case: str) -> None:
+def test_what_cannot_be_is_reported_before_anything_is_written(tmp_path: Path, case: str) -> None:
     arguments, code, parts = REFUSED[case]
     assert_refused(up(tmp_path / "store", *arguments), code, *parts)
     assert not (tmp_path / "store").exists()

@@ -13,7 +13,7 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @pytest.fixture(autouse=True)
 def dispositions() -> Iterator[None]:
-    """Give the signals back to who had them."""
+    """Restore the handlers of the signals."""
     before = {number: signal.getsignal(number) for number in NUMBERS}
     yield
     for number, handler in before.items():
@@ -21,7 +21,7 @@ def dispositions() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_the_first_signal_wakes_and_the_next_ones_are_told(number: signal.Signals) -> None:
+def test_the_first_signal_wakes_and_the_next_ones_are_reported(number: signal.Signals) -> None:
     repeats = []
     signals = StopSignals()
 

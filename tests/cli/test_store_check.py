@@ -18,7 +18,7 @@ from wakelog.storage.durability.store_identity import claim_identity
 from wakelog.storage.errors import StoreLocked, WrongStore
 from wakelog.storage.file_system import DiskUsage, RealFileSystem
 
-NOBODY = 65_534
+OTHER_USER = 65_534
 SEGMENT_BYTES = 1 << 20
 QUEUE_BYTES = 6_000_000
 SMALL = f"mappedFileSizeCommitLog={SEGMENT_BYTES}"
@@ -49,11 +49,11 @@ def entries(directory: Path) -> list[str]:
 
 
 @contextmanager
-def as_nobody() -> Iterator[None]:
+def as_other_user() -> Iterator[None]:
     """Be a user without rights; a test that root runs could write anywhere."""
     is_root = os.geteuid() == 0
     if is_root:
-        os.seteuid(NOBODY)
+        os.seteuid(OTHER_USER)
     try:
         yield
     finally:
@@ -157,7 +157,7 @@ def test_a_store_that_this_user_may_not_write_is_refused(tmp_path: Path) -> None
     place = tmp_path / "place"
     place.mkdir(mode=0o755)
     place.chmod(0o555)
-    with as_nobody():
+    with as_other_user():
         user = os.geteuid()
         message = refusal(plan_in(place, SMALL))
     # Root's temporary directories are closed to others, so the first of them is the one named.

@@ -1,4 +1,4 @@
-"""One run from start to stop, with a deployment and a screen that do as they are told."""
+"""One run from start to stop, with a fake deployment and a fake screen."""
 
 import asyncio
 import os
@@ -63,7 +63,7 @@ def plan(tmp_path: Path) -> Plan:
 
 
 @pytest.fixture(autouse=True)
-def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FAILURE_SECONDS", 0.001)
     monkeypatch.setattr(FakeScreen, "rates_seconds", 0.0)
 
@@ -74,11 +74,11 @@ def test_a_run_that_is_asked_to_stop_starts_watches_and_stops(
     run = Run(plan)
     run.deployment.values = {"brokers": {"broker-a": broker_values(5)}}
 
-    async def look_twice() -> None:
+    async def wait_two_rates() -> None:
         await run.until(lambda: len(run.screen.rates) >= 2)
         run.ask_to_stop()
 
-    assert run.run(look_twice()) == 0
+    assert run.run(wait_two_rates()) == 0
     calls = [call for call in run.deployment.calls if call != "statistics"]
     assert calls == ["start", "started", "stop", "stopped"]
     assert run.screen.steps == [
@@ -112,7 +112,7 @@ def test_a_stop_prepare_read_during_the_start_cancels_it_first(plan: Plan) -> No
     assert not run.is_ready
 
 
-def test_a_second_signal_is_told_which_step_is_under_way(plan: Plan) -> None:
+def test_a_second_signal_is_answered_with_the_step_under_way(plan: Plan) -> None:
     go_on = asyncio.Event()
     run = Run(plan, on_stop=go_on.wait)
 
@@ -130,7 +130,7 @@ def test_a_second_signal_is_told_which_step_is_under_way(plan: Plan) -> None:
     )
 
 
-def test_a_deployment_that_cannot_go_on_is_stopped_and_told(
+def test_a_deployment_that_cannot_go_on_is_stopped_and_reported(
     plan: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = Run(plan)
@@ -162,19 +162,19 @@ async def stumble() -> None:
         ({"on_start": refuse, "in_order": False}, ["wakelog: broker-a did not start."]),
     ],
 )
-def test_a_failed_start_is_stopped_and_told(
+def test_a_failed_start_is_stopped_and_reported(
     plan: Plan, behaviour: Any, lines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = Run(plan, **behaviour)
     assert run.run() == 1
     assert "stop" in run.deployment.calls
     assert run.screen.closed_count == 1
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == len(lines)
-    assert all(line.startswith(begin) for line, begin in zip(told, lines, strict=True))
+    lines_of_errors = capsys.readouterr().err.splitlines()
+    assert len(lines_of_errors) == len(lines)
+    assert all(line.startswith(begin) for line, begin in zip(lines_of_errors, lines, strict=True))
 
 
-def test_a_store_left_in_disorder_is_told_and_counts_as_failed(plan: Plan) -> None:
+def test_a_store_left_in_disorder_is_reported_and_counts_as_failed(plan: Plan) -> None:
     run = Run(plan, in_order=False)
     assert run.run(run.stop_when_ready()) == 1
     assert run.screen.lines[-1] == f"wakelog: {module.NOT_IN_ORDER}"
@@ -211,11 +211,11 @@ def test_statistics_that_fail_or_hang_are_shown_as_silence(
 
     monkeypatch.setattr(FakeDeployment, "statistics", hang)
 
-    async def stop_after_a_look() -> None:
+    async def stop_after_the_first_rates() -> None:
         await run.until(lambda: run.screen.rates)
         run.ask_to_stop()
 
-    assert run.run(stop_after_a_look()) == 0
+    assert run.run(stop_after_the_first_rates()) == 0
     assert not run.screen.rates[0][0][0].answers
 
 

@@ -1,6 +1,6 @@
-"""What can be typed: the commands, their options, and from an error to the line a user reads.
+"""The commands and their options, and the exit code of each command line.
 
-typer parses and prints the help; what it would say about a mistake goes through `failures` like any
+typer parses and prints the help. A mistake in a command line is reported by `failures`, like every
 other error.
 """
 
@@ -51,7 +51,7 @@ BrokerPort = Annotated[
 ]
 Bind = Annotated[str, typer.Option(metavar="IP", help="Address to listen on; 0.0.0.0 for all.")]
 Advertise = Annotated[
-    Text, typer.Option(metavar="IP", help="Address that clients are told.  [default: --bind]")
+    Text, typer.Option(metavar="IP", help="Address that clients get.  [default: --bind]")
 ]
 Brokers = Annotated[
     int, typer.Option(metavar="N", help="How many brokers; ports 20 apart, stores inside DIR.")
@@ -89,27 +89,27 @@ app.add_typer(spark)
 
 
 class Process(NamedTuple):
-    """What a command needs of the process that it runs in."""
+    """The signals and the factory that a command gets by its context."""
 
     signals: StopSignals
     make: DeploymentFactory
 
 
 INTERRUPTED = SIGNALLED + signal.SIGINT
-HEARS_SIGNALS = frozenset({"up"})
-"""Commands that stop in order; a signal interrupts the others."""
+STOPS_IN_ORDER = frozenset({"up"})
+"""A signal asks these commands to stop, and interrupts the others."""
 
 
 @app.callback(invoke_without_command=True)
 def wakelog(context: typer.Context, show_version: VersionFlag = False) -> None:
-    """Print what was asked for, or the help, if there is no command."""
+    """Print the version, or the help if there is no command."""
     if show_version:
         print(f"wakelog {version()}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         print(context.get_help())
         raise typer.Exit
-    if context.invoked_subcommand not in HEARS_SIGNALS:
+    if context.invoked_subcommand not in STOPS_IN_ORDER:
         process: Process = context.obj
         process.signals.interrupt()
 
@@ -164,7 +164,7 @@ def run(
     try:
         outcome = app(arguments, prog_name="wakelog", standalone_mode=False, obj=process)
         if sys.stdout is not None:
-            sys.stdout.flush()  # here an error can still be told
+            sys.stdout.flush()  # here an error can still be reported
         if outcome == INTERRUPTED:  # what typer makes of Spark's own KeyboardInterrupt
             raise StopAsked(signal.SIGINT)
         return outcome if isinstance(outcome, int) else 0
@@ -184,20 +184,20 @@ def run(
 
 
 def _show_every_character() -> None:
-    """Have what a terminal or a file cannot show written as an escape, not as an error."""
+    """Write a character that a terminal or a file cannot show as an escape."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _drop_output() -> None:
-    """Leave nothing for Python to write, and to fail at, when it ends."""
+    """Drop what Python would write, and fail to write, when it ends."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _misuse(error: typer.TyperException) -> PlanRefused:
-    """Part typer's message into what is wrong and, if it says so, what was meant."""
+    """Split typer's message into cause and remedy."""
     text = getattr(error, "format_message", error.__str__)()
     cause, _, hint = text.removesuffix(".").partition(". ")
     command = getattr(getattr(error, "ctx", None), "command_path", "wakelog")

@@ -1,8 +1,7 @@
-"""How an error is put into words: one function from exceptions to cause, remedy and exit code.
+"""The line that a user reads for an error: cause, remedy and exit code.
 
-Whatever goes wrong, the user gets one line on standard error that says what is wrong and what to
-do, and never a stack trace. An error that no row knows is one of ours: its line says where it was
-raised, and the trace goes to the log.
+The user gets one line on standard error, never a stack trace. An error without a row in `_ROWS` is
+a mistake in wakelog: its line says where it was raised, and the trace goes to the log.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ MISUSED = 2
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """What the user is told, and the exit code."""
+    """An error as the user reads it, and the exit code."""
 
     cause: str
     remedy: str
@@ -136,11 +135,11 @@ _ROWS: tuple[tuple[type[Exception], Callable[[Any], Failure]], ...] = (
     (SourceError, _source),
     (OSError, _operating_system),
 )
-"""Kinds of errors with their words; the first that fits holds."""
+"""Kinds of errors and their words; the first row that fits is used."""
 
 
 def explain(error: BaseException) -> Failure:
-    """Return what the user is told about an error."""
+    """Return the words and the exit code for an error."""
     for kind, describe in _ROWS:
         if isinstance(error, kind):
             return describe(error)

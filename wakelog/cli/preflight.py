@@ -1,12 +1,12 @@
-"""Preflight: everything that can be known to stand in the way, before anything is started.
+"""Checks before anything is started: stores, ports, and the advertised address.
 
-    stores      see `store_check`; first, because whoever runs the store also has its ports
-    ports       each can be bound, or the message says who has it
-    address     what clients are told leads to what is bound here
+    stores      see `store_check`; first, because the process that runs the store has its ports too
+    ports       each can be bound, or the message names the process that has it
+    address     the advertised address leads to the ports that are bound here
 
-It writes nothing. A port is listened on only where the way of an advertised address leads through
-something else (address translation), for the moment of the check: a client must not find a broker
-before it is in the route.
+They write nothing. If an advertised address leads through address translation, one port is listened
+on for the moment of the check. No other port is: a client must not find a broker before it is in
+the route.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wakelog.cli.store_check import check_stores
 from wakelog.storage.file_system import FileSystem
 
 METRICS_PORTS_TRIED_MAX = 20
-"""Of several deployments on one machine, each finds a port for its metrics by itself."""
+"""So that several deployments on one machine each find a port for their metrics."""
 
 ADVERTISE_SECONDS_MAX = 3.0
 """How long a connection to the advertised address may take; clients of 4.9.3 wait 3 s as well."""
@@ -39,7 +39,7 @@ _NONCE_BYTES = 16
 def preflight(plan: Plan, fs: FileSystem, addresses: HostAddresses | None = None) -> Plan:
     """Check a plan against this machine and return it.
 
-    If nobody asked for a port for the metrics, they are on a free one in the plan returned.
+    Without an option for the port of the metrics, the plan returned has a free one.
 
     Raises: PreflightRefused, StoreError.
     """
@@ -125,36 +125,36 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def _check_advertised(plan: Plan, addresses: HostAddresses) -> None:
-    bound, told = plan.bind_host, plan.advertised_host
-    if told == bound:
+    bound, advertised = plan.bind_host, plan.advertised_host
+    if advertised == bound:
         return
-    is_own = addresses.is_own(told)
-    if is_own and is_wildcard(bound) and _family(bound) == _family(told):
+    is_own = addresses.is_own(advertised)
+    if is_own and is_wildcard(bound) and _family(bound) == _family(advertised):
         return
     port = plan.brokers[0].listen_port
     if is_own:
         raise PreflightRefused(
-            f"clients would be told {told}:{port}, where nothing listens: the ports are bound to "
+            f"clients would get {advertised}:{port}, where nothing listens: the ports are bound to "
             f"{bound}",
-            f"Give --bind {told}, --bind 0.0.0.0, or --advertise {bound}.",
+            f"Give --bind {advertised}, --bind 0.0.0.0, or --advertise {bound}.",
         )
-    reason = _way_back(bound, told, port)
+    reason = _why_unreachable(bound, advertised, port)
     if reason is not None:
         raise PreflightRefused(
-            f"clients would be told {told}:{port}, and that does not lead here: {reason}",
+            f"clients would get {advertised}:{port}, and that does not lead here: {reason}",
             "Give --advertise an address by which this host is reached; if that works only from "
             "elsewhere, add --set wakelog.checkAdvertise=false.",
         )
 
 
-def _way_back(bound: str, told: str, port: int) -> str | None:
-    """Return why a connection to `told` does not arrive at `bound`, None if it does."""
+def _why_unreachable(bound: str, advertised: str, port: int) -> str | None:
+    """Return why a connection to `advertised` does not arrive at `bound`, None if it does."""
     nonce = secrets.token_bytes(_NONCE_BYTES)
     end_seconds = time.monotonic() + ADVERTISE_SECONDS_MAX
     with contextlib.closing(_bound(bound, port)) as listener:
         listener.listen()
         try:
-            client = socket.create_connection((told, port), ADVERTISE_SECONDS_MAX)
+            client = socket.create_connection((advertised, port), ADVERTISE_SECONDS_MAX)
         except TimeoutError:
             return f"no answer within {ADVERTISE_SECONDS_MAX:.0f} s"
         except OSError as error:
@@ -163,7 +163,7 @@ def _way_back(bound: str, told: str, port: int) -> str | None:
             try:
                 client.sendall(nonce)
                 while _receive_first(listener, end_seconds) != nonce:
-                    pass  # a client of a broker that ran here before
+                    pass  # from a client of a broker that ran here before
             except OSError:
                 return "another host answers there"
     return None

@@ -1,9 +1,8 @@
-"""Printer: a thread that writes to the terminal or pipe, so that nothing else waits for it.
+"""A thread that writes to the terminal or pipe, so that the loop never waits for it.
 
-A terminal stops taking output at Ctrl-S, and a pipe when its reader does. With `--local` the broker
-runs on the loop that prints, and the loop is what hears that a stop was asked for: neither may
-wait. So what is to be written waits in a bounded queue; what does not fit is dropped, and what
-cannot be written (the reader is gone) is nobody's error.
+A terminal blocks at Ctrl-S, and a pipe when its reader pauses. With `--local` the broker runs on
+the loop that prints, and the loop also handles signals, so it must not wait. Output waits in a
+bounded queue. What does not fit is dropped; a reader that is gone is no error.
 """
 
 from __future__ import annotations

@@ -1,36 +1,33 @@
-"""Rates: from what a deployment says of itself to what a person watches.
+"""Rates of brokers for `wakelog up`, from the statistics of a deployment.
 
-Counters only grow while a broker lives; the rate is their growth between two looks. A broker that
-was restarted counts from 0 again, and its first look says nothing of rates. One that does not
-answer has a row all the same.
+Counters only grow while a broker lives. A rate is their growth between two measurements. A broker
+that was restarted counts from 0 again, so its first measurement has no rates. A broker that does
+not answer has a row too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import Any
 
 import msgspec
 
-# Where each value stands in what a broker says of itself.
-_PUT_COUNT = ("store", "put_count")
-_GET_COUNT = ("store", "get_message_count")
-_HELD_COUNT = ("broker", "held_count")
-_READABLE = ("watermarks", "readable")
-_DISPATCHED = ("watermarks", "dispatched")
+_PATHS = (
+    ("store", "put_count"),
+    ("store", "get_message_count"),
+    ("broker", "held_count"),
+    ("watermarks", "readable"),
+    ("watermarks", "dispatched"),
+)
+"""Where the values are in the statistics of a broker."""
 
-
-class BrokerLook(msgspec.Struct, frozen=True):
-    """What a look at one broker found."""
-
-    put_count: int
-    get_count: int
-    held_count: int
-    lag_bytes: int
+Sample = tuple[int, int, int, int]
+"""Of one broker: messages in, messages out, held pulls, bytes to dispatch."""
 
 
 class BrokerRates(msgspec.Struct, frozen=True):
-    """One broker as it is shown; None where there is nothing to say yet."""
+    """One broker as it is shown; None for a value that is not known yet."""
 
     name: str
     in_per_second: float | None = None
@@ -40,63 +37,51 @@ class BrokerRates(msgspec.Struct, frozen=True):
 
     @property
     def answers(self) -> bool:
-        """Whether the broker said anything at this look."""
+        """Whether the broker has answered."""
         return self.held_count is not None
 
 
 class RateWatch:
-    """Remembers the last look at each broker."""
+    """Keeps the last sample of each broker."""
 
     def __init__(self, names: Iterable[str]) -> None:
         """Show brokers of these names, in this order."""
-        self._last: dict[str, BrokerLook | None] = dict.fromkeys(names)
+        self._last: dict[str, Sample | None] = dict.fromkeys(names)
         self._last_seconds = 0.0
         self.changed = False
 
-    def look(self, statistics: Mapping[str, Any], now_seconds: float) -> list[BrokerRates]:
-        """Return the rates since the last look; `changed` says if anything moved since then."""
+    def measure(self, statistics: Mapping[str, Any], now_seconds: float) -> list[BrokerRates]:
+        """Return the rates since the last call; `changed` is whether a value differs since then."""
         elapsed_seconds = now_seconds - self._last_seconds
-        rows = []
-        self.changed = False
-        for name, last in self._last.items():
-            look = _look(statistics.get("brokers", {}).get(name))
-            self.changed = self.changed or look != last
-            rows.append(_rates(name, last, look, elapsed_seconds))
-            self._last[name] = look
-        self._last_seconds = now_seconds
+        brokers = statistics.get("brokers", {})
+        found = {name: _sample(brokers.get(name)) for name in self._last}
+        rows = [_rates(name, self._last[name], found[name], elapsed_seconds) for name in found]
+        self.changed = found != self._last
+        self._last, self._last_seconds = found, now_seconds
         return rows
 
 
-def _look(values: Mapping[str, Any] | None) -> BrokerLook | None:
-    found = [_at(values, path) for path in (_PUT_COUNT, _GET_COUNT, _HELD_COUNT)]
-    readable, dispatched = _at(values, _READABLE), _at(values, _DISPATCHED)
-    if any(value is None for value in (*found, readable, dispatched)):
+def _sample(values: Any) -> Sample | None:
+    try:
+        found = [reduce(_part, path, values) for path in _PATHS]
+    except (KeyError, TypeError):
         return None
-    put_count, get_count, held_count = found
-    # The two words are read one after the other, so the later may have overtaken the earlier.
-    return BrokerLook(put_count, get_count, held_count, max(0, readable - dispatched))
+    put_count, get_count, held_count, readable, dispatched = found
+    # The watermarks are read one after the other: `dispatched` may have overtaken `readable`.
+    return put_count, get_count, held_count, max(0, readable - dispatched)
 
 
-def _at(values: Any, path: tuple[str, ...]) -> Any:
-    for part in path:
-        if not isinstance(values, Mapping):
-            return None
-        values = values.get(part)
-    return values
+def _part(values: Any, key: str) -> Any:
+    return values[key]
 
 
 def _rates(
-    name: str, last: BrokerLook | None, look: BrokerLook | None, elapsed_seconds: float
+    name: str, last: Sample | None, sample: Sample | None, elapsed_seconds: float
 ) -> BrokerRates:
-    if look is None:
+    if sample is None:
         return BrokerRates(name)
-    restarted = last is None or look.put_count < last.put_count or look.get_count < last.get_count
-    if last is None or restarted or elapsed_seconds <= 0:
-        return BrokerRates(name, held_count=look.held_count, lag_bytes=look.lag_bytes)
-    return BrokerRates(
-        name,
-        in_per_second=(look.put_count - last.put_count) / elapsed_seconds,
-        out_per_second=(look.get_count - last.get_count) / elapsed_seconds,
-        held_count=look.held_count,
-        lag_bytes=look.lag_bytes,
-    )
+    puts, gets, held_count, lag_bytes = sample
+    if last is None or puts < last[0] or gets < last[1] or elapsed_seconds <= 0:
+        return BrokerRates(name, held_count=held_count, lag_bytes=lag_bytes)
+    incoming, outgoing = (puts - last[0]) / elapsed_seconds, (gets - last[1]) / elapsed_seconds
+    return BrokerRates(name, incoming, outgoing, held_count, lag_bytes)

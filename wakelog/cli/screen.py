@@ -1,8 +1,7 @@
-"""What the user of `wakelog up` sees: lines that stay, the step under way, and live rates.
+"""The output of `wakelog up`: lines that stay, the step under way, and rates.
 
-On a terminal the step and the rates are redrawn in place. Anywhere else every step is a line, and
-the rates are one line each 10 s, only if something changed: such output is kept in a file, and
-read from its end.
+On a terminal the step and the rates are redrawn in place. In a pipe or a file every step is a line,
+and the rates are a line each 10 s, if a value has changed.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ _UNITS = ("B", "KiB", "MiB", "GiB")
 
 
 class Screen(Protocol):
-    """Takes what is to be shown and returns at once."""
+    """Shows lines, steps and rates; every method returns at once."""
 
     rates_seconds: float
-    """How often it wants to show rates."""
+    """How often `show_rates` is to be called."""
 
     def say(self, line: str) -> None:
         """Show a line that stays."""
@@ -39,7 +38,7 @@ class Screen(Protocol):
         ...
 
     def show_rates(self, rows: Sequence[BrokerRates], *, changed: bool) -> None:
-        """Show the rates; `changed` says whether anything moved since they were last shown."""
+        """Show the rates; `changed`: whether a value has changed since the last call."""
         ...
 
     def close(self) -> None:

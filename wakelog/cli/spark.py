@@ -60,10 +60,10 @@ Every = Annotated[str, typer.Option(metavar="INTERVAL", help="Of a row, as '10 m
 Group = Annotated[str, typer.Option(metavar="NAME", help="Of this group alone.")]
 Limit = Annotated[int, typer.Option(metavar="N", help="How many rows at most.", min=1)]
 
-SUBMIT = Path(__file__).parent / "submit"
+FOLDER = Path(__file__).parent
 SETTINGS = {
     "spark.ui.enabled": "false",
-    "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={SUBMIT}/log4j2.properties"',
+    "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={FOLDER}/log4j2.properties"',
     # Otherwise a cached table has 200 tasks a shuffle: minutes for three messages.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     # This rule cancels the tasks of a join whose other side is empty; their Python logs errors.
@@ -86,7 +86,7 @@ spark.callback(invoke_without_command=True)(help_without_command)
 @spark.command(short_help="Print the path of the program for spark-submit.")
 def script() -> None:
     """Print the path of the program that spark-submit takes for these commands."""
-    print(SUBMIT / "spark_job.py")
+    print(FOLDER / "spark_job.py")
 
 
 @spark.command()

@@ -1,10 +1,10 @@
-"""Signals that ask for an ordered stop, heard from the first moment of the process to its last.
+"""Signals that ask for an ordered stop, handled from the start of the process to its end.
 
-The handlers are installed before the slow imports: a signal that comes while nothing runs yet is
-remembered. SIGINT may have been inherited as ignored (a shell starts background jobs so); we hear
-it all the same. SIGHUP, the end of a terminal, is a stop too, unless nohup has it ignored.
+The handlers are installed before the slow imports, and keep a signal that comes during them. A
+shell starts background jobs with SIGINT ignored; it is handled all the same. SIGHUP, the end of a
+terminal, asks for a stop too, unless nohup has it ignored.
 
-A command with a loop waits for them; the others are interrupted, except in what is `unbroken`.
+A command with a loop waits for the signals. The others are interrupted, except inside `unbroken`.
 
 Imports little, because it is imported first.
 """
@@ -35,10 +35,10 @@ class StopAsked(BaseException):
 
 
 class StopSignals:
-    """Counts the signals that ask for a stop and wakes who waits for the first."""
+    """Counts the signals that ask for a stop, and sets an event at the first."""
 
     def __init__(self) -> None:
-        """Hear nothing yet."""
+        """Install nothing yet."""
         self.count = 0
         self._number = 0
         self._interrupts = False
@@ -56,7 +56,7 @@ class StopSignals:
             self._handle(came, None)
 
     def attach(self, on_repeat: Callable[[], None]) -> None:
-        """Tell the running loop from now on; `on_repeat` hears of each signal but the first."""
+        """Notify the running loop from now on; call `on_repeat` for each signal but the first."""
         import asyncio
 
         self._loop = asyncio.get_running_loop()
@@ -66,13 +66,13 @@ class StopSignals:
             self._event.set()
 
     def interrupt(self) -> None:
-        """From now on raise StopAsked in the main thread, also for a signal that came."""
+        """From now on raise StopAsked in the main thread, at once if a signal came before."""
         self._interrupts = True
         if self.count:
             raise StopAsked(self._number)
 
     async def wait(self) -> None:
-        """Return once a stop was asked for, at once if that was long ago."""
+        """Return once a stop was asked for."""
         assert self._event is not None, "attach comes first"
         await self._event.wait()
 
@@ -84,9 +84,9 @@ class StopSignals:
             raise StopAsked(number)
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop was closed: the process is ending
-                self._loop.call_soon_threadsafe(self._tell, self.count)
+                self._loop.call_soon_threadsafe(self._notify, self.count)
 
-    def _tell(self, count: int) -> None:
+    def _notify(self, count: int) -> None:
         assert self._event is not None
         if count == 1:
             self._event.set()
@@ -96,7 +96,7 @@ class StopSignals:
 
 @contextlib.contextmanager
 def unbroken() -> Iterator[None]:
-    """Hold back a signal that comes meanwhile until the block has ended; for the main thread."""
+    """Delay a signal until the block has ended; for the main thread."""
     came: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}

@@ -1,8 +1,12 @@
-"""Looks at a store's directory before it is opened; writes nothing, and takes nothing.
+"""Checks of a store's directory before it is opened; they write nothing and take no lock.
 
-In the order in which a remedy helps: is it the kind of directory that was meant, may we use it,
-does somebody run it, whose is it, does it fit the settings, is there room for its first files.
-Opening checks again under the lock; this is for saying it before a cluster was started.
+In the order in which a remedy helps:
+
+    is it the kind of directory that was meant      is it of this broker
+    may this user read and write it                 has it segments of the size that is set
+    does another process run it                     is there room for its first files
+
+Opening checks again under the lock. These checks report an error before a Ray is started.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import parse_offset_name
 
 SPARE_BYTES = 16 * 1024 * 1024
-"""What a store needs besides its large files: configuration, checkpoint, logs."""
+"""Room for everything but the large files: configuration, checkpoint, logs."""
 
 FIRST_QUEUES_COUNT = 8  # defaultTopicQueueNums: those of the first topic
 SHARED_MEMORY = "/dev/shm"
@@ -43,9 +47,9 @@ def check_stores(plan: Plan, fs: FileSystem) -> None:
 
 
 def _check_layout(plan: Plan, fs: FileSystem) -> None:
-    """Refuse one broker's store where several are meant, and the other way round.
+    """Refuse one broker's store for several brokers, and the other way round.
 
-    Otherwise the messages would seem to be gone.
+    Otherwise the messages would seem to be lost.
     """
     root, count = plan.store_root, len(plan.brokers)
     if count > 1 and _is_store(root, fs):
@@ -71,11 +75,11 @@ def _names(directory: str, fs: FileSystem) -> list[str]:
     try:
         return fs.list_directory(directory)
     except OSError:
-        return []  # none, or not to be read, which the next check says
+        return []  # no directory, or one that cannot be read: the next check reports it
 
 
 def _check_usable(directory: str) -> None:
-    """Refuse what is no directory, or none in which this user may read and write."""
+    """Refuse a file, and a directory in which this user may not read and write."""
     existing = _nearest_existing(directory)
     if not os.path.isdir(existing):
         raise PreflightRefused(f"{existing} is not a directory", "Give another --store.")
@@ -105,11 +109,11 @@ def _check_identity(broker: BrokerPlan, fs: FileSystem) -> None:
 
 
 def _check_segment_size(broker: BrokerPlan, fs: FileSystem) -> None:
-    """Refuse segments that are whole, but of another size: that setting was forgotten."""
+    """Refuse whole segments of another size: the setting was forgotten."""
     store = broker.settings.store
     sizes = {os.stat(path).st_size for path in _segments(store.paths.commit_log_directories, fs)}
     [size_bytes] = sizes if len(sizes) == 1 else [0]
-    # A single damaged segment has any length, and is for recovery to judge.
+    # A single damaged segment may have any length: recovery judges it.
     is_whole = size_bytes > 0 and size_bytes % PAGE_BYTES == 0
     if is_whole and size_bytes != store.commit_log_file_bytes:
         raise PreflightRefused(
@@ -129,7 +133,7 @@ def _segments(directories: Iterable[str], fs: FileSystem) -> list[str]:
 
 
 def _needs(brokers: Iterable[BrokerPlan], fs: FileSystem) -> dict[str, int]:
-    """Return how many bytes each directory has to have room for."""
+    """Return how many free bytes each directory needs."""
     needs: dict[str, int] = defaultdict(int)
     for broker in brokers:
         store = broker.settings.store

@@ -1,8 +1,8 @@
 """`wakelog up` from the first check to the last line: start, watch, stop.
 
-    start   the deployment says step by step what it does; a signal or an error ends it
-    watch   rates; ends with a signal, or when the deployment says that it cannot go on
-    stop    always, however far the start came, and never longer than STOP_SECONDS_MAX
+    start   shows each step of the deployment; ends early at a signal or an error
+    watch   shows rates; ends at a signal, or when the deployment has failed
+    stop    always, however far the start came, within STOP_SECONDS_MAX
 
 Exit code 0 after a stop that was asked for and left every store in order, else 1.
 """
@@ -38,18 +38,18 @@ from wakelog.telemetry.logs import FILES_OF_BROKER, Log, configure_logs, logger
 DeploymentFactory = Callable[[Plan], Deployment]
 
 STOP_SECONDS_MAX = 90.0
-"""Longer than every limit of a stop together: 5 s for open connections, 30 s for reput to catch up,
-15 s for Ray, and the sync of a segment on a slow disk."""
+"""More than the sum of a stop's limits: 5 s for open connections, 30 s for reput, 15 s for Ray. The
+rest is for the sync of a segment on a slow disk."""
 
 FAILURE_SECONDS = 1.0
-"""How often the deployment is asked whether it can go on."""
+"""How often the deployment is asked whether it has failed."""
 
 STATISTICS_SECONDS_MAX = 5.0
-"""A broker that does not say anything for so long is shown as one that does not answer."""
+"""After so long without statistics, a broker is shown as one that does not answer."""
 
 NOT_IN_ORDER = "stopped, but not in order: the next start recovers the store as after a crash"
 ACTOR = "up"
-"""Whose lines these are in the logs, unless the broker is this very process."""
+"""The actor's name in the logs, unless this process is the broker."""
 
 
 def run_up(options: UpOptions, signals: StopSignals, make: DeploymentFactory) -> int:
@@ -72,7 +72,7 @@ def run_up(options: UpOptions, signals: StopSignals, make: DeploymentFactory) ->
 
 
 class Up:
-    """One run of `wakelog up`: its deployment, what is shown, and where it stands."""
+    """One run of `wakelog up`: its deployment, its screen, and the step under way."""
 
     def __init__(
         self, plan: Plan, deployment: Deployment, screen: Screen, signals: StopSignals
@@ -131,7 +131,7 @@ class Up:
         watching.cancel()
 
     async def _watch(self) -> None:
-        """Show rates until the deployment cannot go on. Raises: DeploymentFailed."""
+        """Show rates until the deployment has failed. Raises: DeploymentFailed."""
         rates = RateWatch(broker.name for broker in self._plan.brokers)
         shown_seconds = float("-inf")
         while True:
@@ -141,7 +141,7 @@ class Up:
             now_seconds = time.monotonic()
             if now_seconds - shown_seconds >= self._screen.rates_seconds:
                 shown_seconds = now_seconds
-                rows = rates.look(await self._statistics(), now_seconds)
+                rows = rates.measure(await self._statistics(), now_seconds)
                 self._screen.show_rates(rows, changed=rates.changed)
             await asyncio.sleep(FAILURE_SECONDS)
 
@@ -150,7 +150,7 @@ class Up:
             async with asyncio.timeout(STATISTICS_SECONDS_MAX):
                 return await self._deployment.statistics()
         except Exception as error:
-            # What is not known is shown as such; whether it matters is for `failure` to say.
+            # The screen shows it; `failure` decides whether it matters.
             logger(Log.BROKER).warning("no statistics", error=repr(error))
             return {}
 
@@ -161,7 +161,7 @@ class Up:
         return await self._deployment.stop(self._report)
 
     def _end_at_once(self) -> NoReturn:
-        """Say what would not stop and end this process, which takes everything with it."""
+        """Report the step that did not end, and end this process: everything ends with it."""
         self._screen.close()
         _complain(
             Failure(
@@ -201,7 +201,7 @@ def _complain(failure: Failure) -> None:
 
 
 def ready_lines(plan: Plan, seconds: float) -> list[str]:
-    """Return what is said once clients may come."""
+    """Return the lines that are shown once clients can connect."""
     name_server = plan.name_server_address
     rows = [("name server", name_server if plan.name_server else f"{name_server} (not ours)")]
     rows += [(one.name, f"{one.address}  store {one.store_directory}") for one in plan.brokers]

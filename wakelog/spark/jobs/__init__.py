@@ -11,7 +11,7 @@
     run.py       work -> tasks of a session -> results, in order
     tables.py    what jobs read through the source
 
-`wakelog spark NAME` and `wakelog/cli/submit/spark_job.py`, for spark-submit, call the same
+`wakelog spark NAME` and `wakelog/cli/spark_job.py`, for spark-submit, call the same
 functions. A store and a folder that is written must be at the same path for every task.
 
 Invariants: a store is only read; a repeated task has the same result.

@@ -1,4 +1,4 @@
-"""The program that spark-submit starts: the same commands, with the master that it was told."""
+"""The program that spark-submit starts: the same commands, with the master that it was given."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.compat.provision import JVM_OPTIONS, java_runtime
 from tests.documents import ROOT
 from tests.fakes.records import LogBytes
 from tests.spark.logs import write_segments
-from wakelog.cli.submit import spark_job
+from wakelog.cli import spark_job
 
 SECONDS_MAX = 100
 
