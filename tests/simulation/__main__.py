@@ -51,7 +51,7 @@ def main(arguments: Sequence[str], results: Path = RESULTS) -> int:
         processes_count=max(1, chosen.processes),
         folder=chosen.keep,
         report=progress_bar(chosen.images),
-        tell=lambda found: print(f"\n{found}", flush=True),
+        report_violation=lambda found: print(f"\n{found}", flush=True),
     )
     campaign = _campaign(chosen.seed, merged)
     print(f"\n{msgspec.json.encode(campaign).decode()}")

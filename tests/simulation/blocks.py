@@ -136,11 +136,11 @@ def run_blocks(
     processes_count: int = 1,
     folder: Path | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
-    tell: Callable[[str], None] = lambda found: None,
+    report_violation: Callable[[str], None] = lambda found: None,
 ) -> Merged:
     """Run blocks from a seed on until so many distinct images were seen, or too much was found.
 
-    report: is called after each block. tell: is called with each violation, as it is printed.
+    report: is called after each block; report_violation: with each violation, as printed.
     """
     merged = Merged()
     fresh_count = 0
@@ -152,7 +152,7 @@ def run_blocks(
             merged.take(block)
             fresh_count += is_fresh * (merged.images_count - before)
             for found in block.found:
-                tell(found)
+                report_violation(found)
             report(Progress(merged.images_count, fresh_count, merged.last_seed))
             if merged.images_count >= images_count or len(merged.found) >= FOUND_MAX:
                 break

@@ -81,10 +81,10 @@ def left_behind(config: StoreConfig, *more_steps: str) -> Left:
     return Left(config, disk.image(), disk.view)
 
 
-def flipped_bit(left: Left, seed: int, *, is_looked_for: bool = False) -> None:
+def flipped_bit(left: Left, seed: int, *, is_expected: bool = False) -> None:
     """Change a bit of an acknowledged record: all others stay, whatever recovery makes of it.
 
-    is_looked_for: without the position of what is dispatched recovery checks whole segments.
+    is_expected: without the position of what is dispatched recovery checks whole segments.
     """
     rng = Random(seed)
     disk = SimulatedDisk(left.image)
@@ -92,7 +92,7 @@ def flipped_bit(left: Left, seed: int, *, is_looked_for: bool = False) -> None:
     records = [record for record in view.sent.values() if record.end <= view.acknowledged]
     victim = rng.choice(records)
     bit = _flip(disk, config, victim, rng)
-    if is_looked_for:
+    if is_expected:
         del disk.files[config.paths.dispatched]
     machine = Machine(disk, config, BEGIN_MS + RECOVERED_LATER_MS)
     try:
@@ -119,7 +119,9 @@ def summed_bit(config: StoreConfig, seed: int) -> None:
     disk = SimulatedDisk()
     machine = _lived(disk, config)
     machine.sum_durable()
-    end = sum(looked for looked in compare_sums(machine.fs, config) if isinstance(looked, int))
+    end = sum(
+        compared for compared in compare_sums(machine.fs, config) if isinstance(compared, int)
+    )
     if not end:
         raise Violation("I8", "nothing has a sum")
     position = rng.randrange(min(end, config.commit_log_file_bytes))
@@ -346,7 +348,7 @@ def another_owner(config: StoreConfig, seed: int) -> None:
             raise Violation("I8", f"believed of another broker: {machine.store.recovery}")
         if machine.store.recovery.log_end != victim.end:
             raise Violation("I2", f"behind {victim.end} old messages came back")
-        if any(isinstance(looked, ChangedBlock) for looked in compare_sums(machine.fs, config)):
+        if any(isinstance(compared, ChangedBlock) for compared in compare_sums(machine.fs, config)):
             raise Violation("I9", "what another broker wrote is taken for damage")
     finally:
         machine.abandon()

@@ -1,9 +1,9 @@
 """One broker's store in one thread: what Broker, Flush and Reput do, from the same cores.
 
-The actors' shells are replaced by plain calls in a fixed order; cores, files and their order are
-production's: `MessageStore`, `Flush` and `SegmentSync` over duplicates of the log's descriptors,
-`Dispatch` with `Reput`, the dispatchers and the checkpoint. Consumers pull what is dispatched;
-consumer offsets are saved as the Broker saves them.
+Plain calls in a fixed order replace the actors' shells. Cores, files and their order are those of
+production. They are `MessageStore`, `Flush`, `SegmentSync` over duplicates of the log's
+descriptors, `Dispatch` with `Reput`, the dispatchers and the checkpoint. Consumers pull what is
+dispatched, and consumer offsets are saved as the Broker saves them.
 
 Source: wakelog.actors.broker.service, wakelog.actors.services.flush,
 wakelog.actors.services.dispatch.
@@ -137,7 +137,7 @@ class Machine:
         )
         has_units = self.config.enable_consume_queue_extension
         if has_units:
-            self._tell_filters()
+            self._set_filters()
         dispatch = SimulatedDispatch(self.fs, self.config, known, calculates_bitmaps=has_units)
         dispatch.now_ms = self.now_ms
         return dispatch
@@ -310,7 +310,7 @@ class Machine:
         """Assert what holds between calls."""
         self.store.log.validate()
 
-    def _tell_filters(self) -> None:
+    def _set_filters(self) -> None:
         fd = self.fs.open(self.config.paths.filters, create=True)
         self.fs.pwrite(fd, filter_file(TOPICS), 0)
         self.fs.close(fd)

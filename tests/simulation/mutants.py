@@ -255,7 +255,7 @@ def _watermark_unheeded(*_: Any) -> DurablePositions:
     return DurablePositions()
 
 
-def _positions_of_whoever(fs: Any, config: Any, *_: Any, **__: Any) -> DurablePositions:
+def _positions_of_any_broker(fs: Any, config: Any, *_: Any, **__: Any) -> DurablePositions:
     mark = read_dispatched(fs, config.paths.dispatched)
     durable_end = read_mark(fs, config.paths.watermark).physical_offset
     return DurablePositions(durable_end, mark.physical_offset, has_index=True)
@@ -426,7 +426,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "dispatched_of_another_broker": _mutant(
         "the position of what is dispatched is believed whoever had the store since",
-        (steps, "known_durable", _positions_of_whoever),
+        (steps, "known_durable", _positions_of_any_broker),
     ),
     "records_below_unchecked": _mutant(
         "recovery begins by positions whatever stands in front of them",

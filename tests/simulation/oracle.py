@@ -129,9 +129,9 @@ def check_machine(machine: Machine, view: ClientView, *, whole: bool) -> None:
 def _check_sums(machine: Machine) -> None:
     """Check that no sum that outlived a crash tells of damage where there is none."""
     if machine.fs.exists(machine.config.paths.sums_directory):
-        for looked in compare_sums(machine.fs, machine.config):
-            if isinstance(looked, ChangedBlock):
-                raise Violation("I9", f"a sum takes [{looked.begin}, {looked.end}) for damaged")
+        for compared in compare_sums(machine.fs, machine.config):
+            if isinstance(compared, ChangedBlock):
+                raise Violation("I9", f"a sum takes [{compared.begin}, {compared.end}) for damaged")
 
 
 def _check_kept(machine: Machine, view: ClientView, lied_about: range) -> None:

@@ -30,7 +30,7 @@ def block(first_seed: int, images: dict[int, bytes], found: list[str] | None = N
     )
 
 
-def told(merged: Merged) -> tuple[object, ...]:
+def outcome(merged: Merged) -> tuple[object, ...]:
     """Return all that does not depend on how long it took."""
     counts = (merged.attempts_count, merged.checks_count, merged.workloads_count)
     return merged.images_count, merged.generations, merged.last_seed, merged.found, *counts
@@ -76,9 +76,9 @@ def test_a_campaign_that_was_interrupted_goes_on_where_it_was(
 
     monkeypatch.setattr(blocks, "run_block", run)
     seen: list[Progress] = []
-    assert told(run_blocks(4, 800, block_seeds=2, folder=tmp_path, report=seen.append)) == told(
-        whole
-    )
+    assert outcome(
+        run_blocks(4, 800, block_seeds=2, folder=tmp_path, report=seen.append)
+    ) == outcome(whole)
     assert ran == [range(first, first + 2) for first in range(6, whole.last_seed, 2)]
     assert seen[0].fresh_count == 0 and seen[-1].images_count == whole.images_count
     assert seen[-1].fresh_count == whole.images_count - seen[0].images_count
@@ -97,13 +97,13 @@ def test_what_other_code_kept_is_run_again(tmp_path: Path, changed: dict[str, ob
     )
 
 
-def test_a_violation_ends_its_seed_and_is_told_with_the_line_that_replays_it(
+def test_a_violation_ends_its_seed_and_prints_the_line_that_replays_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(blocks, "FOUND_MAX", 2)
     lines: list[str] = []
     with MUTANTS["dispatch_past_readable"].active():
-        merged = run_blocks(8, 10**6, block_seeds=1, tell=lines.append)
+        merged = run_blocks(8, 10**6, block_seeds=1, report_violation=lines.append)
     assert len(merged.found) == 2 and merged.found == lines
     assert lines[0].endswith("\nreplay: ./dev simulate --replay 8")
     assert merged.workloads_count < merged.last_seed

@@ -64,7 +64,7 @@ def test_what_is_found_is_replayed_from_the_line_that_is_printed(
     assert command.main(["--replay", "7-8"]) == 0
 
 
-def test_the_bar_tells_rate_and_time_left_of_what_is_run_now(
+def test_the_bar_shows_rate_and_time_left_of_the_current_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     clock = iter((100.0, 110.0))

@@ -85,7 +85,7 @@ def test_every_description_that_was_open_hears_of_a_lost_page(disk: SimulatedDis
     assert [type(entry) for entry in disk.journal[-3:]] == [LostPages, Synced, Synced]
 
 
-def test_a_lost_page_that_nobody_heard_of_is_told_to_who_opens_next(disk: SimulatedDisk) -> None:
+def test_a_lost_page_without_a_report_is_reported_to_the_next_open(disk: SimulatedDisk) -> None:
     fs = disk.process()
     disk.lose_pages(disk.files["/file"], SyncFailure.CLEAN_NEW)
     fd = fs.open("/file")

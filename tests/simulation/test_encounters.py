@@ -37,7 +37,7 @@ def test_the_lock_of_a_real_broker_is_seen() -> None:
 def test_a_changed_bit_takes_no_other_message_away() -> None:
     left = left_behind(simulated_config())
     for seed in range(2_000):
-        flipped_bit(left, seed, is_looked_for=seed % 2 == 1)
+        flipped_bit(left, seed, is_expected=seed % 2 == 1)
 
 
 def test_a_changed_bit_is_found_by_its_sum() -> None:

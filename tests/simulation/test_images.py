@@ -185,7 +185,7 @@ def test_a_fork_goes_its_own_way(disk: SimulatedDisk) -> None:
     assert platter.cached_inodes() == {"/old": 0}
 
 
-def test_images_are_told_apart_by_names_bytes_and_folders() -> None:
+def test_images_differ_by_names_bytes_and_folders() -> None:
     base = Image({"/a": b"1"}, frozenset({"/"}))
     others = [
         Image({"/a": b"2"}, base.directories),

@@ -58,9 +58,9 @@ def failed_lowerings() -> None:
         run_failed_lowering(nth, config, Model.STRICT_POSIX, Tally())
 
 
-def changed_bit(seed: int, *, is_looked_for: bool = False) -> Callable[[], None]:
+def changed_bit(seed: int, *, is_expected: bool = False) -> Callable[[], None]:
     """Flip a bit below what is durable."""
-    return lambda: flipped_bit(left_behind(simulated_config()), seed, is_looked_for=is_looked_for)
+    return lambda: flipped_bit(left_behind(simulated_config()), seed, is_expected=is_expected)
 
 
 def lost_twice(seed: int) -> Callable[[], None]:
@@ -77,7 +77,7 @@ CAUGHT_BY: dict[str, Callable[[], None]] = {
     "sync_newest_segment": crashes(626),
     "acknowledge_what_is_written": crashes(0),
     "truncate_in_memory": crashes(0),
-    "end_at_the_first_bad_record": changed_bit(0, is_looked_for=True),
+    "end_at_the_first_bad_record": changed_bit(0, is_expected=True),
     "watermark_ahead_of_the_log": crashes(0),
     "watermark_unheeded": changed_bit(10),
     "watermark_of_another_broker": lambda: another_owner(simulated_config(), 0),
@@ -131,7 +131,7 @@ def test_the_mutant_is_caught(name: str) -> None:
         crashes(18_288),
         crashes(22_222),
         failed_sync(17),
-        changed_bit(0, is_looked_for=True),
+        changed_bit(0, is_expected=True),
     ],
     ids=["seed0", "seed8", "seed42", "seed12", "seed18288", "seed22222", "sync", "bit"],
 )

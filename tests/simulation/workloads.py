@@ -58,16 +58,16 @@ INDEX_CUT: Final = (
     ("put", "put", "flush", "put", "put", "dispatch", "derive"),
     ("put", "put", "flush", "dispatch", "derive", "put", "put", "dispatch", "derive"),
 )
-"""Queues and index are durable in front of the log, which an asynchronous flush allows: where a
-crash ends the log lower the index is cut, and then that cut is crashed."""
+"""Queues and index are durable before the log, which an asynchronous flush allows. Where a crash
+ends the log lower, the index is cut, and then that cut is crashed."""
 
 BESIDE_QUEUES: Final = (
     ("light", "put", "flush", "dispatch", "derive", "light", "light", "flush", "dispatch"),
     ("light", "batch", "flush", "dispatch", "kill_reput", "put", "light", "flush", "dispatch"),
     ("light", "roll", "flush", "dispatch", "derive", "roll", "light", "flush", "trim", "derive"),
 )
-"""Messages that light queues have as well, and extension units of the queues' entries, of which few
-fit into a file. Not among the steps, whose seeds would change."""
+"""Messages that light queues have as well, and extension units of the queues' entries. Few units
+fit into a file. They are not among the steps, whose seeds would change."""
 
 CLOCK_JUMPS_MS: Final = {
     "a second back": -1_000,

@@ -18,7 +18,7 @@ from wakelog.storage.errors import (
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_is_told_apart(number: int) -> None:
+def test_a_full_disk_has_its_own_error(number: int) -> None:
     assert isinstance(store_failure("/store/x", "write", OSError(number, "full")), StoreFull)
 
 
@@ -29,7 +29,7 @@ def test_other_refusals_keep_what_was_tried() -> None:
     assert str(error) == "sync of /store/x failed: Input/output error"
 
 
-def test_errors_name_who_and_where() -> None:
+def test_errors_name_file_and_operation() -> None:
     assert "process 77 holds /store/lock" in str(StoreLocked("/store/lock", 77))
     assert "another process holds" in str(StoreLocked("/store/lock", None))
     assert CorruptRecord(4711, "bad magic").physical_offset == 4711

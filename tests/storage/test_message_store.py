@@ -117,7 +117,7 @@ def test_after_a_failed_write_nothing_more_is_taken(fs: MemoryFileSystem) -> Non
     assert not store.close(dispatch_behind_bytes=0)
 
 
-def test_messages_nobody_consumes_hold_nothing_up(fs: MemoryFileSystem) -> None:
+def test_messages_without_consumers_delay_nothing(fs: MemoryFileSystem) -> None:
     store = open_store(fs, store_config())
     put(store, b"half", sys_flag=TRANSACTION_PREPARED)
     put(store, b"one")
@@ -159,7 +159,7 @@ def test_queues_on_disk_are_listed(fs: MemoryFileSystem) -> None:
     assert store.queues() == {"A": [0, 3], "B": [0]}
 
 
-def test_a_deleted_topic_begins_anew(fs: MemoryFileSystem) -> None:
+def test_a_deleted_topic_begins_again_at_0(fs: MemoryFileSystem) -> None:
     store = open_store(fs, store_config())
     put(store, b"one", b"two")
     put(store, b"other", topic="Other")

@@ -60,7 +60,7 @@ def tree(fs: MemoryFileSystem, path: str = "/store") -> dict[str, bytes]:
     return found
 
 
-def test_whoever_comes_second_has_changed_nothing(fs: MemoryFileSystem) -> None:
+def test_a_second_broker_changes_nothing(fs: MemoryFileSystem) -> None:
     parts = opened(fs)
     put(as_store(parts), b"one")
     # Compared at by a third process: closing the lock file would give up this one's lock.
@@ -168,7 +168,7 @@ def test_the_checkpoint_is_durable_when_a_store_was_opened_or_closed() -> None:
         (CLOCK_AHEAD_MS_MAX + 1, NOW_MS),  # no clock has told that
     ],
 )
-def test_store_times_go_on_from_one_that_a_clock_may_have_told(
+def test_store_times_continue_from_one_that_a_clock_may_have_given(
     fs: MemoryFileSystem, ahead_ms: int, next_ms: int
 ) -> None:
     store = as_store(opened(fs))
@@ -397,7 +397,9 @@ def test_without_a_place_there_is_no_pool(fs: MemoryFileSystem) -> None:
     assert opened(fs, POOLED).pool is None
 
 
-def test_who_still_writes_is_ended_between_lock_and_recovery(fs: MemoryFileSystem) -> None:
+def test_processes_that_still_write_are_ended_between_lock_and_recovery(
+    fs: MemoryFileSystem,
+) -> None:
     seen: list[bool] = []
 
     def after_lock() -> None:
@@ -432,7 +434,7 @@ class NoSegments:
         return None
 
 
-def test_segments_come_from_who_was_named(fs: MemoryFileSystem) -> None:
+def test_segments_come_from_the_given_source(fs: MemoryFileSystem) -> None:
     sources: list[NoSegments] = []
 
     def make(files: MappedFileQueue) -> NoSegments:

@@ -90,7 +90,7 @@ def test_opening_can_fail(
         Checkpoint(fs, PATH)
 
 
-def test_a_failed_sync_is_told(fs: MemoryFileSystem) -> None:
+def test_a_failed_sync_is_an_error(fs: MemoryFileSystem) -> None:
     checkpoint = Checkpoint(fs, PATH)
     for operation, call in (
         ("datasync", checkpoint.sync),

@@ -112,7 +112,7 @@ def test_what_another_has_noted_since_is_lowered_too() -> None:
     file.close()
 
 
-def test_the_index_end_is_lowered_beside_whoever_has_the_file_open() -> None:
+def test_the_index_end_is_lowered_while_another_writer_has_the_file_open() -> None:
     fs = MemoryFileSystem()
     file = opened(fs)
     file.note(100, IndexEnd())

@@ -77,13 +77,13 @@ def test_a_folder_elsewhere_is_refused_and_nothing_is_made_there(
     assert [found.name for found in outside.iterdir()] == ["kept"]
 
 
-def test_a_log_may_be_told_to_lie_elsewhere(tmp_path: Path) -> None:
+def test_a_log_may_be_configured_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "log").symlink_to(tmp_path / "disk")
-    told = store_config(
+    config = store_config(
         store_path_root=str(tmp_path / "store"), store_path_commit_log=str(tmp_path / "log")
     )
-    store = open_store(RealFileSystem(), told)
+    store = open_store(RealFileSystem(), config)
     put(store, b"there")
     store.close(dispatch_behind_bytes=0)
     assert [path.name for path in (tmp_path / "disk").iterdir()] == [f"{0:020d}"]
@@ -150,6 +150,6 @@ class Unreadable(RealFileSystem):
 
 
 @pytest.mark.parametrize("operation", ["list_directory", "read_link"])
-def test_what_cannot_be_looked_at_is_a_failure_of_the_store(store: Path, operation: str) -> None:
+def test_an_unreadable_link_is_a_failure_of_the_store(store: Path, operation: str) -> None:
     with pytest.raises(StoreFailed):
         refuse_links_out(Unreadable(operation), config(store))

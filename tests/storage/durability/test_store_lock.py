@@ -104,7 +104,7 @@ def test_a_lock_that_cannot_be_written_is_not_held() -> None:
     StoreLock(fs.other_process(), PATH).release()
 
 
-def test_who_holds_a_missing_file_is_nobody() -> None:
+def test_a_missing_file_has_no_lock_holder() -> None:
     assert holder_pid(MemoryFileSystem(), PATH, BROKER_BYTE) is None
 
 

@@ -19,20 +19,20 @@ from wakelog.storage.durability.sum_keeper import ChangedBlock, Scrub, compare_s
 
 @settings(max_examples=30)
 @given(st.sets(st.integers(0, 2 * SEGMENT_BYTES - 1), max_size=5))
-def test_each_changed_byte_is_in_a_block_that_is_told(places: set[int]) -> None:
+def test_each_changed_byte_is_in_a_reported_block(places: set[int]) -> None:
     fs = segments(2)
     cover_up_to(fs, 2 * SEGMENT_BYTES)
     for place in places:
         change(fs, place)
-    looked = list(compare_sums(fs, CONFIG))
+    compared = list(compare_sums(fs, CONFIG))
     begins = sorted({place - place % BLOCK_BYTES for place in places})
-    found = [one for one in looked if isinstance(one, ChangedBlock)]
+    found = [one for one in compared if isinstance(one, ChangedBlock)]
     assert found == [ChangedBlock(begin, begin + BLOCK_BYTES) for begin in begins]
-    sound_bytes = sum(one for one in looked if isinstance(one, int))
+    sound_bytes = sum(one for one in compared if isinstance(one, int))
     assert sound_bytes == 2 * SEGMENT_BYTES - len(begins) * BLOCK_BYTES
 
 
-def test_what_has_no_sum_is_not_looked_at() -> None:
+def test_blocks_without_a_sum_are_not_compared() -> None:
     fs = segments(2)
     cover_up_to(fs, BLOCK_BYTES)
     change(fs, BLOCK_BYTES)
@@ -49,13 +49,13 @@ def test_a_missing_segment_is_not_compared() -> None:
 def test_a_segment_that_is_removed_meanwhile_is_passed_over() -> None:
     fs = segments(2)
     cover_up_to(fs, 2 * SEGMENT_BYTES)
-    looked = compare_sums(fs, CONFIG)
-    assert next(looked) == BLOCK_BYTES
+    compared = compare_sums(fs, CONFIG)
+    assert next(compared) == BLOCK_BYTES
     for number in (0, 1):
         fs.unlink(segment_path(number))
     fd = fs.open(segment_path(0), create=True)
     fs.close(fd)
-    assert all(isinstance(one, int) for one in looked)
+    assert all(isinstance(one, int) for one in compared)
 
 
 def test_a_scrub_goes_round() -> None:

@@ -37,7 +37,7 @@ def test_it_sums_then_compares_round_after_round() -> None:
     keeper.close()
 
 
-def test_a_changed_block_is_told_once() -> None:
+def test_a_changed_block_is_reported_once() -> None:
     fs = segments(1)
     durable(fs, SEGMENT_BYTES)
     keeper = SumKeeper(fs, CONFIG)
@@ -70,7 +70,7 @@ def test_comparing_keeps_its_rate() -> None:
     assert keeper.statistics().compare_rounds_count == 2
 
 
-def test_a_failure_is_told_and_tried_again() -> None:
+def test_a_failure_is_reported_and_tried_again() -> None:
     fs = segments(1)
     durable(fs, SEGMENT_BYTES)
     keeper = SumKeeper(fs, CONFIG)

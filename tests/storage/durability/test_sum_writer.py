@@ -85,7 +85,7 @@ def test_sums_go_with_their_segments() -> None:
     assert fs.list_directory("/store/wakelog.crc") == [sum_path(2).rpartition("/")[2]]
 
 
-def test_a_full_disk_is_told_and_the_block_is_summed_later() -> None:
+def test_a_full_disk_is_an_error_and_the_block_is_summed_later() -> None:
     fs = segments(1)
     writer = SumWriter(fs, CONFIG)
     fs.fail("pwrite", number=errno.ENOSPC)

@@ -51,7 +51,7 @@ def test_each_note_is_one_write_and_one_sync_in_the_other_slot(fs: MemoryFileSys
     assert data[SLOT_POSITIONS[1] :].startswith(SLOTS.encode(Mark(3, 300, 3)))
 
 
-def test_who_opens_it_next_goes_on(fs: MemoryFileSystem) -> None:
+def test_the_next_writer_continues(fs: MemoryFileSystem) -> None:
     first = Watermark(fs, PATH)
     first.note(100, 7)
     first.close()
@@ -114,7 +114,7 @@ def test_opening_can_fail(fs: MemoryFileSystem, operation: str) -> None:
 
 
 @pytest.mark.parametrize("operation", ["pwrite", "datasync"])
-def test_a_note_that_failed_is_told_and_another_may_follow(
+def test_a_failed_write_is_an_error_and_another_may_follow(
     fs: MemoryFileSystem, operation: str
 ) -> None:
     watermark = Watermark(fs, PATH)

@@ -130,7 +130,7 @@ def test_sectors_that_never_came(lost: int) -> None:
     assert cut(torn, 31)[0] == made(30)
 
 
-def test_what_a_lost_sector_may_hide_is_looked_for(counted: list[int]) -> None:
+def test_every_entry_is_read_where_a_lost_sector_may_hide_one(counted: list[int]) -> None:
     """The last field of an entry is in the next sector: zero there can be a number, or nothing."""
     number = next(n for n in range(40, COUNT) if (entry_position(n) + 16) % SECTOR_BYTES < 16)
     data = made(number)
@@ -158,7 +158,7 @@ def test_a_short_file_gets_its_length() -> None:
 
 
 @pytest.mark.parametrize("missing_bytes", [0, 3, 11, 19])
-def test_of_a_file_that_somebody_made_shorter_the_rest_is_kept(missing_bytes: int) -> None:
+def test_what_is_left_of_a_shortened_file_is_kept(missing_bytes: int) -> None:
     fs = MemoryFileSystem()
     write_file(fs, PATH, made()[: entry_position(20) - missing_bytes])
     found = first_entry_at(fs, PATH, SHAPE, COUNT + 1, NEVER)

@@ -119,7 +119,7 @@ def test_a_header_that_was_lost() -> None:
     assert header.is_empty
 
 
-def test_the_end_is_told_by_the_entry_where_the_log_has_no_record() -> None:
+def test_the_end_comes_from_the_entry_where_the_log_has_no_record() -> None:
     _, header = repair(made(), 100 * 6, knows=False)
     assert header == IndexHeader(1000, 6000, 0, 500, 5, 7)
 

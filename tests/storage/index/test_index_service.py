@@ -78,7 +78,7 @@ def test_the_count_is_capped() -> None:
     assert len(offsets(fs, count_max=10_000)) == CONFIG.query_count_max == 64
 
 
-def test_tells_how_far_the_newest_file_goes() -> None:
+def test_a_query_returns_how_far_the_newest_file_goes() -> None:
     reader = IndexReader(three_files(), CONFIG)
     answer = reader.query("T", "nothing", 64, 0, 1 << 62)
     assert answer.physical_offsets == []

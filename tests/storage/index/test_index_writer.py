@@ -165,13 +165,13 @@ def test_unfinished_files_lie_outside_and_do_not_disturb(fs: MemoryFileSystem) -
     assert [name for name in fs.list_directory("/store") if "new" in name] == []
 
 
-def test_dirty_paths_are_told_once(fs: MemoryFileSystem) -> None:
+def test_dirty_paths_are_returned_once(fs: MemoryFileSystem) -> None:
     writer = put(fs, log_of(*(keys(f"w{i}") for i in range(7))))
     assert len(writer.dirty_paths()) == 2
     assert writer.dirty_paths() == []
 
 
-def test_names_wait_for_who_syncs_them(fs: MemoryFileSystem) -> None:
+def test_names_wait_for_a_sync(fs: MemoryFileSystem) -> None:
     writer = put(fs, log_of(keys("a")))
     assert fs.calls["sync_directory"] == 0
     assert writer.take_unsynced_directories() == ["/", "/store", DIRECTORY]

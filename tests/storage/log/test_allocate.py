@@ -115,7 +115,7 @@ def test_a_failure_leaves_nothing_in_the_data_folder(fs: MemoryFileSystem, opera
     assert fs.descriptor_count == 0
 
 
-def test_what_died_half_made_is_built_anew(fs: MemoryFileSystem) -> None:
+def test_a_half_made_file_is_built_again(fs: MemoryFileSystem) -> None:
     write_file(fs, UNFINISHED, b"half")
     assert make(fs)
     assert read_file(fs, PATH) == bytes(SIZE)

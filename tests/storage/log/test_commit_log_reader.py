@@ -182,7 +182,7 @@ def test_zeros_are_skipped_up_to_where_a_record_may_begin(fs: MemoryFileSystem) 
     assert fs.descriptor_count == 0
 
 
-def test_a_segment_that_cannot_be_looked_into_is_a_failure(fs: MemoryFileSystem) -> None:
+def test_an_unreadable_segment_is_a_failure(fs: MemoryFileSystem) -> None:
     directory = CONFIG.paths.commit_log_directories[0]
     write_file(fs, f"{directory}/{offset_name(0)}", bytes(SEGMENT_BYTES))
     reader = CommitLogReader(fs, CONFIG)
@@ -194,7 +194,7 @@ def test_a_segment_that_cannot_be_looked_into_is_a_failure(fs: MemoryFileSystem)
     assert reader.skip_zeros(7) == 7
 
 
-def test_a_look_holds_until_the_next_one(
+def test_a_view_is_valid_until_the_next_one(
     fs: MemoryFileSystem, log: CommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for body in (b"first", b"other"):

@@ -26,7 +26,7 @@ def step(core: Flush, offset: int, now_ms: int) -> FlushDecision:
 
 
 class TestTimed:
-    def test_every_500_ms_it_looks_for_four_pages(self) -> None:
+    def test_four_pages_are_flushed_every_500_ms(self) -> None:
         core = flush()
         assert step(core, 4 * PAGE, 0) == FlushDecision(4 * PAGE, 500)
         core.succeeded(4 * PAGE)
@@ -80,7 +80,7 @@ def test_after_a_failure_nothing_counts_as_flushed(synchronous: bool) -> None:
     assert core.failure == "sync of segment 0 failed: Input/output error"
 
 
-def test_what_somebody_else_made_durable_is_not_flushed_again() -> None:
+def test_what_another_process_made_durable_is_not_flushed_again() -> None:
     core = flush(synchronous=True)
     core.known_durable(100)
     assert core.flushed_offset == 100

@@ -104,7 +104,9 @@ def test_the_modification_time_is_the_files(fs: MemoryFileSystem, file: MappedFi
         file.modified_ms()
 
 
-def test_a_removed_file_is_told_by_its_descriptor(fs: MemoryFileSystem, file: MappedFile) -> None:
+def test_the_descriptor_shows_that_a_file_was_removed(
+    fs: MemoryFileSystem, file: MappedFile
+) -> None:
     assert not file.is_removed()
     file.read(0, 1)
     assert not file.is_removed()

@@ -250,7 +250,7 @@ def test_refresh_closes_what_is_gone(fs: MemoryFileSystem) -> None:
     assert fs.descriptor_count == 0
 
 
-def test_who_looks_during_a_refresh_sees_all_files_that_were() -> None:
+def test_a_reader_during_a_refresh_sees_all_earlier_files() -> None:
     class Watched(MemoryFileSystem):
         def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
             seen.append(starts(files))

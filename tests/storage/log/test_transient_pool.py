@@ -407,13 +407,13 @@ def test_a_pool_is_its_owners_until_it_is_gone() -> None:
     assert fs.descriptor_count == 0 and not fs.exists(POOL)
 
 
-def test_too_little_memory_is_told(fs: MemoryFileSystem) -> None:
+def test_too_little_memory_is_an_error(fs: MemoryFileSystem) -> None:
     fs.fail("allocate", nth=2, number=errno.ENOSPC)
     with pytest.raises(StoreFull):
         open_pool(fs)
 
 
-def test_a_failed_copy_is_told(fs: MemoryFileSystem) -> None:
+def test_a_failed_copy_is_an_error(fs: MemoryFileSystem) -> None:
     log = open_log(fs, CONFIG, pool=(pool := open_pool(fs)))
     log.append(draft(), 1)
     log.write_pending()

@@ -97,7 +97,7 @@ def test_follows_the_writer(fs: MemoryFileSystem) -> None:
     assert queue.entries(11, 5) == entries(11, 12) + bytes(80)
 
 
-def test_looks_at_few_entries_to_find_an_end_again(fs: MemoryFileSystem) -> None:
+def test_few_entries_are_read_to_find_an_end_again(fs: MemoryFileSystem) -> None:
     write(fs, entries(0, 10))
     queue = open_queue(fs)
     queue.end_of_written()
@@ -140,7 +140,7 @@ def test_padding_counts_as_readable(fs: MemoryFileSystem) -> None:
     ("min_physical_offset", "expected"),
     [(0, 10), (1000, 10), (1001, 11), (1300, 13), (1900, 19), (1901, 5), (9999, 5)],
 )
-def test_min_offset_looks_at_the_first_file_only(
+def test_min_offset_reads_only_the_first_file(
     fs: MemoryFileSystem, min_physical_offset: int, expected: int
 ) -> None:
     write(fs, entries(10, 30), first_file=1)

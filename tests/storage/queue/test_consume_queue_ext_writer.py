@@ -128,7 +128,7 @@ def test_units_go_on_behind_that_of_the_last_entry(fs: MemoryFileSystem) -> None
     assert stored(fs) == {0: padded(unit(0) + unit(1) + unit(7))}
 
 
-def test_without_an_entry_that_has_one_units_begin_anew(fs: MemoryFileSystem) -> None:
+def test_units_begin_at_0_if_no_entry_has_one(fs: MemoryFileSystem) -> None:
     put(open_writer(fs), *((i, b"") for i in range(5)))
     assert put(open_writer(fs), (7, b"")) == [0]
     assert stored(fs) == {0: padded(unit(7))}

@@ -366,7 +366,7 @@ def test_remove_files_before(fs: MemoryFileSystem, min_physical_offset: int, lef
     assert numbers(fs)[-1] == 25
 
 
-def test_dirty_paths_are_told_once(fs: MemoryFileSystem) -> None:
+def test_dirty_paths_are_returned_once(fs: MemoryFileSystem) -> None:
     writer = open_writer(fs)
     put_range(writer, 0, 12)
     assert writer.dirty_paths() == [f"{DIRECTORY}/{offset_name(i * FILE_BYTES)}" for i in (0, 1)]

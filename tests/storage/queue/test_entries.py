@@ -107,7 +107,7 @@ def test_a_page_that_is_lost_hides_itself_alone(first: int, lost: int) -> None:
     )
 
 
-def test_without_waiting_only_what_is_near_is_looked_at() -> None:
+def test_without_waiting_only_near_entries_are_read() -> None:
     entries = Listed(sound(20, 40), near=3)
     entries.entries[4] = EMPTY
     assert end_at(entries, 20 * SIZE, low=4) == 20

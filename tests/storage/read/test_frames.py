@@ -128,7 +128,7 @@ def test_what_is_near_is_read_with_one_call(places: list[tuple[int, int]], reads
         ([(300, SIZE), (300, SIZE)], set()),
     ],
 )
-def test_what_is_not_the_record_of_its_entry_is_told(
+def test_a_place_without_its_entrys_record_is_a_mismatch(
     asked: list[tuple[int, int]], mismatched: set[int]
 ) -> None:
     log = log_of([(0, SIZE), (300, SIZE), (900, SIZE)])
@@ -166,7 +166,7 @@ def written(begin: int, host: tuple[str, int], body: bytes, flags: int) -> bytes
 @pytest.mark.parametrize("host", [HOST, HOST_V6])
 @pytest.mark.parametrize("body", [b"", b"body" * 20])
 @pytest.mark.parametrize("flags", [0, MESSAGE_COMPRESSED])
-def test_a_changed_bit_hides_its_own_record_where_it_can_be_told(
+def test_a_changed_bit_that_can_be_detected_hides_its_own_record(
     host: tuple[str, int], body: bytes, flags: int
 ) -> None:
     """A client drops what is behind a message of a pull that it cannot decode."""
@@ -175,23 +175,23 @@ def test_a_changed_bit_hides_its_own_record_where_it_can_be_told(
     data = bytearray().join(written(begin, host, body, flags) for begin, _ in places)
     body_length = size - len(b"TAGS\x01a\x02") - 2 - len("TopicTest") - 1 - len(body) - 4
     properties_length = size - len(b"TAGS\x01a\x02") - 2
-    told = [0, 3, 4, 7, 28, 35, body_length + 3, properties_length + 1]
-    told += [39] if host is HOST else []
-    told += [8, body_length + 4, body_length + 3 + len(body)] if body and flags else []
-    for position in told:
+    detected = [0, 3, 4, 7, 28, 35, body_length + 3, properties_length + 1]
+    detected += [39] if host is HOST else []
+    detected += [8, body_length + 4, body_length + 3 + len(body)] if body and flags else []
+    for position in detected:
         changed = bytearray(data)
         changed[size + position] ^= 0x10
         fs = MemoryFileSystem()
         write_file(fs, f"/store/commitlog/{0:020d}", bytes(changed).ljust(SEGMENT_BYTES, b"\0"))
         log = CommitLogReader(fs, CONFIG)
-        found = read_frames(log, places, END, blocking=True)
-        assert found == Mismatched(frozenset([size])), position
+        result = read_frames(log, places, END, blocking=True)
+        assert result == Mismatched(frozenset([size])), position
         frames = read_frames(log, [places[0], places[2]], END, blocking=True)
         assert isinstance(frames, list)
         assert b"".join(frames) == bytes(data[:size] + data[2 * size :])
 
 
-def test_an_absent_segment_is_told_only_by_who_may_wait() -> None:
+def test_an_absent_segment_is_reported_only_where_a_read_may_wait() -> None:
     places = [(SEGMENT_BYTES, SIZE), (2 * SEGMENT_BYTES + 5, SIZE)]
     log = log_of(places)
     assert read_frames(log, places, END, blocking=True) == Absent(2 * SEGMENT_BYTES + 5)

@@ -130,7 +130,7 @@ def test_times_of_messages_and_queues(store: MessageStore) -> None:
     assert store.offset_by_time("Nobody", 0, NOW_MS) == 0
 
 
-def test_a_query_looks_further_back_when_the_newest_are_damaged(
+def test_a_query_goes_further_back_when_the_newest_are_damaged(
     fs: MemoryFileSystem, store: MessageStore
 ) -> None:
     every = places(store)

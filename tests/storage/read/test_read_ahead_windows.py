@@ -26,7 +26,7 @@ def wanted(windows: ReadAheadWindows, *entered: int) -> list[int | None]:
         ((7, 8, 9, 7, 8, 9), [None, 9, 10, None, None, None]),  # what was read lately
     ],
 )
-def test_who_goes_on_into_the_next_window_wants_the_one_behind(
+def test_a_consumer_in_the_next_window_wants_the_one_after(
     entered: tuple[int, ...], expected: list[int | None]
 ) -> None:
     assert wanted(ReadAheadWindows(), *entered) == expected

@@ -68,7 +68,7 @@ def test_entries_may_be_missing_below_the_watermark(
     append(fs, config, 0, 60)
     assert queue.end(1 << 40) == 60
     append(fs, config, 60, 70)
-    assert queue.end(1 << 40) == 60  # nothing new was dispatched, so nothing is looked for
+    assert queue.end(1 << 40) == 60  # nothing new was dispatched, so nothing is compared for
     assert queue.end((1 << 40) + 1) == 70
 
 
@@ -116,13 +116,13 @@ def test_only_queues_with_entries_are_remembered(fs: MemoryFileSystem, config: S
 
 
 @pytest.mark.parametrize("seen", [50, 51])
-def test_a_file_that_was_removed_and_made_anew_is_read_by_its_name(
+def test_a_file_that_was_removed_and_made_again_is_read_by_its_name(
     fs: MemoryFileSystem, config: StoreConfig, seen: int
 ) -> None:
     """A Reput that begins anew removes one of nothing but entries that it has to make again."""
     append(fs, config, 0, 52)
     queue = readable(fs, config)
-    assert queue.end(seen * RECORD_BYTES) == seen  # has looked into the second file
+    assert queue.end(seen * RECORD_BYTES) == seen  # has compared into the second file
     writer = open_queue_writer(fs, config, KEY)
     assert writer.truncate_physical(50 * RECORD_BYTES)
     writer.close()

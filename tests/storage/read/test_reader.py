@@ -351,7 +351,7 @@ def test_a_filter_scans_to_the_end_of_the_file(fs: MemoryFileSystem) -> None:
     assert get(store, 100, match=wanted).next_begin_offset == 120
 
 
-def test_a_filter_looks_at_800_entries_at_most(fs: MemoryFileSystem) -> None:
+def test_a_filter_reads_at_most_800_entries(fs: MemoryFileSystem) -> None:
     store = open_store(fs, config(consume_queue_file_bytes=20 * 5000))
     put(store, *[b"...."] * 2000)
     dispatch(store, fs)
@@ -427,7 +427,9 @@ def test_a_batch_is_full_by_what_matched(fs: MemoryFileSystem) -> None:
     store = filled(fs, 60, consume_queue_file_bytes=20 * 100)
     result = get(store, 0, 4, match_record=numbered(*range(1, 60, 10)))
     assert bodies(result) == [1, 11, 21, 31]
-    assert result.next_begin_offset == 32, "what the last one looked past is not looked at again"
+    assert result.next_begin_offset == 32, (
+        "what the last one compared past is not compared at again"
+    )
 
 
 def test_a_record_is_judged_only_if_its_entry_passed(fs: MemoryFileSystem) -> None:

@@ -90,7 +90,7 @@ def test_a_torn_tail_ends_the_log(at: int) -> None:
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_what_looks_torn_was_written_so_below_the_watermark(is_known: bool) -> None:
+def test_zeros_below_the_watermark_are_content(is_known: bool) -> None:
     """Properties may hold as many zeros as a sector has; nothing but the watermark tells."""
     log = Log(3)
     log.log.append(draft(b"zeros", properties_text="\0" * 1500), NOW_MS + 3000)
@@ -250,7 +250,7 @@ def test_below_the_watermark_a_time_alone_ends_no_log(
     assert [stretch[:2] for stretch in end.damaged] == [(places[damaged], places[damaged + 1])]
 
 
-def test_a_small_record_at_the_end_of_a_segment_tells_its_time() -> None:
+def test_a_small_record_at_the_end_of_a_segment_gives_its_time() -> None:
     log = Log(0)
     log.log.append(draft(b"x" * (BYTES - 210)), NOW_MS)
     log.log.append(draft(b""), NOW_MS + 1000)

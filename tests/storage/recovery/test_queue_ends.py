@@ -63,7 +63,7 @@ def test_a_later_record_overrules_a_higher_one() -> None:
     ("sys_flag", "counts"),
     [(TRANSACTION_PREPARED, False), (TRANSACTION_ROLLBACK, False), (TRANSACTION_COMMIT, True)],
 )
-def test_messages_nobody_consumes_have_no_place(sys_flag: int, counts: bool) -> None:
+def test_messages_without_consumers_have_no_place(sys_flag: int, counts: bool) -> None:
     ends = QueueEnds(enable_multi_dispatch=False, enable_lmq=False)
     ends.note(b"A", 0, 3, 100, sys_flag, b"")
     assert ends.table() == ({("A", 0): 4} if counts else {})

@@ -79,7 +79,7 @@ def test_a_queue_of_records_that_the_log_has_is_not_settled(
     assert read_file(fs, path) == bytes(CONFIG.consume_queue_bytes)
 
 
-def test_what_tells_of_an_expired_queue_is_durable(fs: MemoryFileSystem) -> None:
+def test_the_entry_of_an_expired_queue_is_durable(fs: MemoryFileSystem) -> None:
     path = f"{CONFIG.paths.consume_queue('C', 1)}/{CONFIG.consume_queue_bytes:020d}"
     write_file(fs, path, bytes(CONFIG.consume_queue_bytes))
     queues = repaired(fs)

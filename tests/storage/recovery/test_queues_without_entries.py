@@ -123,7 +123,7 @@ def test_what_was_lost_is_still_seen_behind_a_second_crash() -> None:
     assert {report.queue_offsets[KEY] for report in reports} == {30}
 
 
-def test_a_queue_of_no_record_is_looked_for_once() -> None:
+def test_the_log_is_searched_once_for_a_queue_without_records() -> None:
     """After a power loss the disk may have a queue's name, and nothing of its first record."""
     crashed = CrashedStore(watermark=True)
     noted(crashed, crashed.end)
@@ -148,7 +148,7 @@ def test_a_queue_that_had_entries_keeps_its_numbers() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_queue_whose_messages_have_expired_is_looked_for_once(clean: bool) -> None:
+def test_the_log_is_searched_once_for_a_queue_with_expired_messages(clean: bool) -> None:
     crashed = CrashedStore(clean=clean, watermark=True)
     noted(crashed, crashed.end)
     make_new_queue(crashed)

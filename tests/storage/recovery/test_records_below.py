@@ -68,7 +68,7 @@ def test_damage_just_below_is_noticed(victim: int, at: int) -> None:
     assert time_below(log, log.offsets[15]) is None
 
 
-def test_damage_further_below_is_not_looked_for() -> None:
+def test_damage_further_below_is_not_searched() -> None:
     log = filled()
     log.damage(log.offsets[10] + 150, b"\x55")
     assert log.offsets[13] - log.offsets[11] < CHECKED_BYTES < log.offsets[13] - log.offsets[10]
@@ -98,7 +98,7 @@ def test_a_blank_that_hides_records_is_none() -> None:
     assert time_below(log, log.offsets[15]) is None
 
 
-def test_one_long_record_is_looked_for_further_below() -> None:
+def test_one_long_record_is_found_further_below() -> None:
     log = LogBytes(BYTES)
     log.add(body=b"b" * 3_000)
     log.add(body=b"b" * 2_500)
@@ -108,7 +108,9 @@ def test_one_long_record_is_looked_for_further_below() -> None:
     assert time_below(log, log.end) is None
 
 
-def test_what_is_longer_than_it_looks_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_longer_than_what_is_checked_is_not_trusted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     log = LogBytes(BYTES)
     log.add()
     log.add(body=b"b" * 3_000)

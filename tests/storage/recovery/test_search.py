@@ -37,7 +37,7 @@ def test_positions_are_gone_by_where_the_log_is_sound(watermark: int, dispatched
     assert (found.end.records_checked_count, found.doubt) == (5, None)
 
 
-def test_queues_with_units_are_cut_where_they_are_made_anew() -> None:
+def test_queues_with_units_are_cut_where_dispatch_begins_again() -> None:
     """In front of that nothing would give them their entries again."""
     crashed = CrashedStore()
     config = msgspec.structs.replace(CONFIG, enable_consume_queue_extension=True)

@@ -97,7 +97,7 @@ def test_a_record_is_found_wherever_a_piece_ends(
     assert next_sound_in(file, 0, BYTES) == (place, NOW_MS + 1)
 
 
-def test_the_names_of_segments_are_durable_once_they_are_read_anew(fs: MemoryFileSystem) -> None:
+def test_the_names_of_segments_are_durable_once_they_are_reread(fs: MemoryFileSystem) -> None:
     write_file(fs, path(0), b"a" * BYTES)
     files = load_segments(fs, CONFIG)
     reread_from_disk(fs, files, BYTES)

@@ -114,7 +114,7 @@ def test_the_checkpoint_says_where_to_begin(physic_s: int, logics_s: int, segmen
     assert report.log_end == crashed.end
 
 
-def test_an_index_that_was_removed_is_made_again_whoever_removed_it() -> None:
+def test_an_index_that_an_operator_removed_is_made_again() -> None:
     crashed = CrashedStore(physic_ms=NOW_MS + 30_000, logics_ms=NOW_MS + 30_000)
     first, second = crashed.recover(), crashed.recover()
     assert (first.dispatch_from, len(second.index_files_removed)) == (0, 0)
@@ -260,7 +260,7 @@ def test_what_is_durable_is_left_alone() -> None:
     assert dispatched_offset(crashed) == crashed.places[25]
 
 
-def test_where_nothing_is_left_to_check_the_last_record_is_looked_at() -> None:
+def test_the_last_record_is_checked_if_nothing_follows_the_positions() -> None:
     crashed = CrashedStore(watermark=True)
     noted(crashed, crashed.end)
     report = crashed.recover()
@@ -269,7 +269,7 @@ def test_where_nothing_is_left_to_check_the_last_record_is_looked_at() -> None:
     assert report.last_store_timestamp_ms == NOW_MS + 29_000
 
 
-def test_damage_far_below_is_for_whoever_reads_it() -> None:
+def test_damage_far_below_is_left_to_its_readers() -> None:
     """And for `wakelog log verify`; a start does not read what was durable."""
     crashed = CrashedStore(watermark=True)
     noted(crashed, crashed.places[20])
@@ -280,7 +280,7 @@ def test_damage_far_below_is_for_whoever_reads_it() -> None:
 
 
 @pytest.mark.parametrize("second", [19, 22, 29])
-def test_where_damage_is_met_more_is_looked_for(second: int) -> None:
+def test_damage_makes_recovery_check_more(second: int) -> None:
     crashed = CrashedStore(watermark=True)
     noted(crashed, crashed.places[20])
     for victim in (10, second):
@@ -456,8 +456,8 @@ def test_sums_behind_a_cut_go_before_it(monkeypatch: pytest.MonkeyPatch) -> None
     place = crashed.places[20]
 
     def is_summed_behind() -> bool:
-        looked = compare_sums(crashed.fs, CONFIG)
-        return sum(x if isinstance(x, int) else x.end - x.begin for x in looked) > place
+        compared = compare_sums(crashed.fs, CONFIG)
+        return sum(x if isinstance(x, int) else x.end - x.begin for x in compared) > place
 
     def fail(*_: object) -> None:
         raise StoreFull("/store", "cut", OSError(errno.ENOSPC, "no space"))

@@ -235,7 +235,7 @@ def test_a_seal_is_of_the_segment_that_was_written_last() -> None:
     assert seal_of(left.fs, CONFIG, files, 4097).modified_ms != STOPPED_MS
 
 
-def test_times_that_are_only_looked_at_make_no_file() -> None:
+def test_reading_the_times_makes_no_file() -> None:
     fs = MemoryFileSystem()
     fs.make_directories("/store")
     assert read_times(fs, CONFIG.paths.checkpoint) == CheckpointTimes()

@@ -40,7 +40,7 @@ def test_a_jump_back_is_believed_at_once_and_undoes_one_ahead(clock: AgeClock) -
     assert clock.aging_ms(WALL_MS - YEAR_MS, STEADY_MS) == WALL_MS - YEAR_MS
 
 
-def test_clocks_that_part_by_a_minute_between_two_looks_were_set(clock: AgeClock) -> None:
+def test_clocks_that_part_by_a_minute_between_two_calls_were_set(clock: AgeClock) -> None:
     assert clock.aging_ms(WALL_MS + JUMP_MS_MIN, STEADY_MS) == WALL_MS
     assert clock.aging_ms(WALL_MS, STEADY_MS) == WALL_MS
 

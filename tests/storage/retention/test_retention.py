@@ -30,7 +30,7 @@ def usage(percent: float) -> DiskUsage:
     return DiskUsage(100_000, used, 100_000 - used)
 
 
-def look(
+def retention_input(
     ages_h: list[float],
     *,
     percent: float = 10,
@@ -71,7 +71,7 @@ OLD = [100.0] * 5
 def test_when_segments_may_go(
     hour: int, percent: float, queue_percent: float, reasons: tuple[str, ...]
 ) -> None:
-    decision = step(look(OLD, hour=hour, percent=percent, queue_percent=queue_percent))
+    decision = step(retention_input(OLD, hour=hour, percent=percent, queue_percent=queue_percent))
     assert decision.reasons == reasons
     assert decision.remove == ((0, 1000, 2000, 3000) if reasons else ())
 
@@ -90,7 +90,7 @@ def test_when_segments_may_go(
     ],
 )
 def test_which_segments_go(ages_h: list[float], percent: float, remove: tuple[int, ...]) -> None:
-    assert step(look(ages_h, percent=percent)).remove == remove
+    assert step(retention_input(ages_h, percent=percent)).remove == remove
 
 
 @pytest.mark.parametrize(
@@ -107,13 +107,13 @@ def test_which_segments_go(ages_h: list[float], percent: float, remove: tuple[in
 def test_a_log_that_is_too_long_loses_young_segments_at_any_hour(
     reserved_bytes: int, remove: tuple[int, ...]
 ) -> None:
-    decision = step(look([1, 1, 1, 1, 1], hour=5), file_reserved_bytes=reserved_bytes)
+    decision = step(retention_input([1, 1, 1, 1, 1], hour=5), file_reserved_bytes=reserved_bytes)
     assert decision.remove == remove
     assert decision.reasons == (("toolong",) if remove else ())
 
 
 def test_the_length_holds_beside_the_other_reasons_and_dispatch_before_it() -> None:
-    taken = look([100, 100, 1, 1, 1], hour=4)
+    taken = retention_input([100, 100, 1, 1, 1], hour=4)
     assert step(taken).remove == (0, 1000)
     both = step(taken, file_reserved_bytes=1999)
     assert (both.reasons, both.remove) == (("timeup", "toolong"), (0, 1000, 2000))
@@ -125,7 +125,7 @@ def test_the_length_holds_beside_the_other_reasons_and_dispatch_before_it() -> N
 
 
 def test_a_young_segment_stays_on_a_full_disk_if_the_operator_says_so() -> None:
-    taken = look([1, 1, 1], percent=95)
+    taken = retention_input([1, 1, 1], percent=95)
     assert step(taken, clean_file_forcibly_enable=False).remove == ()
     assert step(taken, clean_file_forcibly_enable=True).remove == (0, 1000)
 
@@ -135,7 +135,9 @@ def test_a_young_segment_stays_on_a_full_disk_if_the_operator_says_so() -> None:
     [(90, 10, False), (90.1, 10, True), (10, 91, True), (10, 10, False)],
 )
 def test_when_no_more_messages_are_taken(percent: float, queue_percent: float, full: bool) -> None:
-    assert step(look(OLD, percent=percent, queue_percent=queue_percent)).disk_full == full
+    assert (
+        step(retention_input(OLD, percent=percent, queue_percent=queue_percent)).disk_full == full
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,7 @@ def test_when_no_more_messages_are_taken(percent: float, queue_percent: float, f
 def test_nothing_goes_that_a_dispatcher_still_needs(
     dispatched: int, remove: tuple[int, ...], held_back_at: int | None
 ) -> None:
-    decision = step(look(OLD, percent=99, dispatched=dispatched))
+    decision = step(retention_input(OLD, percent=99, dispatched=dispatched))
     assert (decision.remove, decision.held_back_at) == (remove, held_back_at)
 
 
@@ -171,59 +173,59 @@ def test_nothing_goes_that_a_dispatcher_still_needs(
 def test_what_is_leased_stays_while_the_disk_has_room(
     leased_from: int | None, percent: float, remove: tuple[int, ...], leased_at: int | None
 ) -> None:
-    decision = step(look(OLD, percent=percent, leased_from=leased_from))
+    decision = step(retention_input(OLD, percent=percent, leased_from=leased_from))
     assert (decision.remove, decision.leased_at) == (remove, leased_at)
 
 
 def test_a_full_disk_takes_expired_segments_from_their_readers_whatever_the_operator_says() -> None:
-    taken = look([100, 100, 1, 1], percent=95, leased_from=0)
+    taken = retention_input([100, 100, 1, 1], percent=95, leased_from=0)
     assert step(taken, clean_file_forcibly_enable=False).remove == (0, 1000)
 
 
 def test_runs_that_a_lease_has_ended_are_counted() -> None:
     retention = Retention(CONFIG, NOW_MS - FIRST_RUN_DELAY_MS)
-    retention.step(look(OLD, leased_from=1500), NOW_MS)
-    retention.step(look(OLD, leased_from=None), NOW_MS)
+    retention.step(retention_input(OLD, leased_from=1500), NOW_MS)
+    retention.step(retention_input(OLD, leased_from=None), NOW_MS)
     assert retention.statistics().leased_count == 1
 
 
 def test_segments_made_ahead_of_need_are_not_written_yet() -> None:
     """The log ends in segment 2; 3 and 4 are empty. What is being written is never removed."""
     for appended in (2000, 2500, 3000):
-        taken = look(OLD, percent=99, appended=appended, dispatched=appended)
+        taken = retention_input(OLD, percent=99, appended=appended, dispatched=appended)
         assert step(taken).remove == (0, 1000)[: (appended - 1) // BYTES]
 
 
 def test_the_fullest_directory_does_not_count_but_the_emptiest() -> None:
-    taken = look(OLD, hour=5)._replace(log_usages=[usage(99), usage(50)])
+    taken = retention_input(OLD, hour=5)._replace(log_usages=[usage(99), usage(50)])
     assert (step(taken).reasons, step(taken).disk_full) == ((), False)
 
 
 def test_an_unknown_usage_frees_only_what_is_expired() -> None:
-    taken = look([100, 1, 1], hour=5)._replace(log_usages=[None])
+    taken = retention_input([100, 1, 1], hour=5)._replace(log_usages=[None])
     decision = step(taken)
     assert (decision.reasons, decision.remove, decision.disk_full) == (("spacefull",), (0,), False)
 
 
 def test_the_first_minute_is_quiet_but_for_the_full_disk() -> None:
     retention = Retention(CONFIG, NOW_MS)
-    early = retention.step(look(OLD, percent=99), NOW_MS + FIRST_RUN_DELAY_MS - 1)
+    early = retention.step(retention_input(OLD, percent=99), NOW_MS + FIRST_RUN_DELAY_MS - 1)
     assert (early.remove, early.disk_full, early.derived_before) == ((), True, None)
     assert early.next_step_ms == NOW_MS + FIRST_RUN_DELAY_MS - 1 + CONFIG.clean_resource_interval_ms
-    assert retention.step(look(OLD, percent=99), NOW_MS + FIRST_RUN_DELAY_MS).remove
+    assert retention.step(retention_input(OLD, percent=99), NOW_MS + FIRST_RUN_DELAY_MS).remove
 
 
 def test_derived_files_follow_once_the_begin_has_moved() -> None:
     retention = Retention(CONFIG, NOW_MS - FIRST_RUN_DELAY_MS)
-    assert retention.step(look(OLD), NOW_MS).derived_before is None
-    moved = look(OLD)._replace(segments=look(OLD).segments[2:])
+    assert retention.step(retention_input(OLD), NOW_MS).derived_before is None
+    moved = retention_input(OLD)._replace(segments=retention_input(OLD).segments[2:])
     assert retention.step(moved, NOW_MS).derived_before == 2000
     assert retention.step(moved, NOW_MS).derived_before is None
 
 
 def test_it_counts() -> None:
     retention = Retention(CONFIG, NOW_MS - FIRST_RUN_DELAY_MS)
-    retention.step(look(OLD, percent=91, queue_percent=20, dispatched=1000), NOW_MS)
+    retention.step(retention_input(OLD, percent=91, queue_percent=20, dispatched=1000), NOW_MS)
     counted = retention.statistics()
     assert (counted.log_used_percent, counted.queue_used_percent) == (91, 20)
     assert (counted.runs_count, counted.removed_count, counted.held_back_count) == (1, 1, 1)

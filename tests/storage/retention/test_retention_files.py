@@ -37,12 +37,16 @@ def path(number: int) -> str:
     return f"/store/commitlog/{number * BYTES:020d}"
 
 
-def test_a_look_lists_segments_and_disks(fs: MemoryFileSystem) -> None:
+def test_the_input_lists_segments_and_disks(fs: MemoryFileSystem) -> None:
     files = retention_segments(fs, CONFIG)
-    look = read_retention_input(fs, CONFIG, files, hour=4, appended=9000, dispatched=8000)
-    assert look.segments == [Segment(i * BYTES, (i + 1) * BYTES, 1000 + i) for i in range(3)]
-    assert look.log_usages == [fs.usage]
-    assert (look.hour, look.appended, look.dispatched) == (4, 9000, 8000)
+    given = read_retention_input(fs, CONFIG, files, hour=4, appended=9000, dispatched=8000)
+    assert given.segments == [Segment(i * BYTES, (i + 1) * BYTES, 1000 + i) for i in range(3)]
+    assert given.log_usages == [fs.usage]
+    assert (given.hour, given.appended, given.dispatched) == (
+        4,
+        9000,
+        8000,
+    )
     write_file(fs, path(3), bytes(BYTES))
     again = read_retention_input(fs, CONFIG, files, hour=4, appended=9000, dispatched=8000)
     assert len(again.segments) == 4
@@ -58,8 +62,12 @@ class SilentDisk(MemoryFileSystem):
 def test_a_disk_that_does_not_answer_is_unknown() -> None:
     fs = SilentDisk()
     files = retention_segments(fs, CONFIG)
-    look = read_retention_input(fs, CONFIG, files, hour=4, appended=0, dispatched=0)
-    assert (look.segments, look.log_usages, look.queue_usage) == ([], [None], None)
+    given = read_retention_input(fs, CONFIG, files, hour=4, appended=0, dispatched=0)
+    assert (given.segments, given.log_usages, given.queue_usage) == (
+        [],
+        [None],
+        None,
+    )
 
 
 def test_only_the_oldest_segment_is_removed(fs: MemoryFileSystem) -> None:
@@ -71,7 +79,7 @@ def test_only_the_oldest_segment_is_removed(fs: MemoryFileSystem) -> None:
     assert not fs.exists(path(0)) and fs.exists(path(1))
 
 
-def test_a_refused_removal_is_told(fs: MemoryFileSystem) -> None:
+def test_a_refused_removal_is_an_error(fs: MemoryFileSystem) -> None:
     files = retention_segments(fs, CONFIG)
     files.refresh()
     fs.fail("unlink", number=errno.EACCES)
