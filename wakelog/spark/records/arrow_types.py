@@ -1,7 +1,7 @@
-"""The columns of `columns.py` as an Arrow schema, for whoever makes batches without Spark.
+"""The columns of `columns.py` as an Arrow schema, for batches that are made without Spark.
 
-Ray Data's blocks and the Parquet files of `side_files/` have it; Spark makes the same of its own
-types (`tasks.py`).
+Ray Data's blocks and the Parquet files of `side_files/` have this schema. Spark derives an equal
+one from its own types (`tasks.py`).
 """
 
 from __future__ import annotations

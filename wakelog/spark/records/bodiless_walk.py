@@ -1,17 +1,16 @@
-"""A walk that keeps records without their bodies, where nobody asks for them.
+"""A walk that keeps records without their bodies, for queries that need no body.
 
-Bodies are most of a log. A range is walked in windows that fit a core's own cache, and of each
-record its head, topic and properties are copied out of the window: what a batch of columns is made
-of is small then, and lies together. A buffer of whole records would send each byte of the log to
-memory and back.
+Bodies are most of a log. A range is walked in windows that fit a core's own cache. Head, topic and
+properties of each record are copied out of the window, so that all input of a batch is small and
+lies together. A buffer of whole records would send each byte of the log to memory and back.
 
     window   | head | body ............ | topic, properties | head | body ......
     kept     | head | topic, properties | head | topic, properties | ...
 
 Invariants:
-- Steps are those of `record_walk.py` for the same range but for where sound ones are cut; columns
-  are the same but for begins, which are positions among what is kept.
-- One record always has room.
+- Steps are those of `record_walk.py` for the same range, but sound ones are cut at other places.
+  Columns are equal, but begins are positions among the kept bytes.
+- There is always room for one record.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ from wakelog.storage.kernels.layout import NUMBER_FIELDS, PHYSICAL_OFFSET
 KeepRecords = Callable[..., tuple[int, int, int]]
 
 WINDOW_BYTES: Final = 1 << 20
-"""A second-level cache of today."""
+"""The size of a usual second-level cache."""
 WINDOW_RECORDS_MAX: Final = 1 << 12
-"""Of one look at a window; smaller records than 256 bytes take several."""
+"""In one step through a window; records below 256 bytes need several steps."""
 KEPT_BYTES: Final = 4 << 20
-"""Some 500 bytes of each record of a batch; longer ones make smaller batches."""
+"""Some 500 bytes for each record of a batch; longer records make smaller batches."""
 
 
 class BodilessWalk:
-    """See the module; a `Scanned`, as `RecordWalk` is. One owner, one thread."""
+    """See the module; a `Scanned`, like `RecordWalk`. One owner, one thread."""
 
     has_bodies = False
 
@@ -58,7 +57,7 @@ class BodilessWalk:
         kept_bytes: int = KEPT_BYTES,
         records_max: int = BATCH_ROWS,
     ) -> None:
-        """Allocate everything once; both functions are those of `walk_kernel`."""
+        """Allocate everything once; both functions come from `walk_kernel`."""
         self._window = RecordWalk(
             walk_records,
             buffer_bytes=window_bytes,
@@ -76,11 +75,11 @@ class BodilessWalk:
 
     @property
     def group_count(self) -> int:
-        """How many queues the records are of."""
+        """The number of the records' queues."""
         return int(self.group_firsts[-1])
 
     def steps(self, file: SegmentFile, begin: int, end: int) -> Iterator[Sound | Damage]:
-        """Walk [begin, end), of which `begin` is where a record or the segment begins."""
+        """Walk [begin, end); a record or the segment begins at `begin`."""
         self._clear()
         sound_begin = sound_end = begin
         for step in self._window.steps(file, begin, end):
@@ -107,7 +106,7 @@ class BodilessWalk:
         self.group_firsts[-1] = 0
 
     def _keep(self, begin: int) -> int:
-        """Keep records of the window from a number on; return the first that found no room."""
+        """Keep records of the window from `begin` on; return the first one without room."""
         taken, self._kept_end, self.count = self._keep_records(
             self._window.bytes,
             self._window.numbers,

@@ -1,20 +1,20 @@
 """Walks a range of one segment: sound records into compiled columns, everything else as damage.
 
 The rules are those of Reput (`dispatchers/log_cursor.py`), so that a table shows what consumers
-see: a sound record is a row; a record whose parts do not add up is passed over if another follows
-it; of anything else the next sound record is looked for; a blank ends the segment. What is passed
-over is returned too, as `Damage`.
+see. A sound record is a row. A record whose lengths do not add up is passed over, if another
+follows it. For anything else the next sound record is searched. A blank ends the segment. What is
+passed over is returned as `Damage`.
 
-The columns are the arrays of `storage/kernels/layout.py`; they, and the buffer, are filled again by
-each step.
+The columns are the arrays of `storage/kernels/layout.py`. Each step fills them and the buffer
+again.
 
 Invariants:
-- Steps cover the range without gap or overlap, up to a blank: a byte is part of a sound record or
-  of a damage.
-- The buffer grows only for a record whose parts were found to add up: a wrong size costs no memory.
+- Steps cover the range up to a blank without gap or overlap: each byte belongs to a sound record or
+  to a damage.
+- The buffer grows only for a record whose lengths add up, so that a wrong size costs no memory.
 
-Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService#doReput (4.9.3), but for
-what follows a bad record, which 4.9.3 gives up up to the segment's end.
+Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService#doReput (4.9.3). After a
+bad record 4.9.3 gives up the rest of the segment.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Array = np.ndarray[Any, Any]
 WalkRecords = Callable[..., tuple[int, int]]
 
 BUFFER_BYTES: Final = 8 << 20
-"""Read at once: large reads from a cold disk are fast, and this much is one batch's memory."""
+"""Read at once: large reads are fast, and a batch needs this much memory anyway."""
 RECORDS_MAX: Final = 1 << 15
-"""Of one step: enough for that buffer with records of 256 bytes; smaller ones take two steps."""
+"""In one step: enough for that buffer with records of 256 bytes; smaller ones take two steps."""
 BATCH_ROWS: Final = 8192
 BATCH_BYTES: Final = 16 << 20
-"""Of one record batch: a task holds one, and the bytes it is made of."""
+"""In one record batch: a task holds one, and the bytes that it is made from."""
 
 FILE_ENDS: Final = "the file ends here"
-"""The reason of a damage that is no damage but a file that became shorter."""
+"""The reason of a `Damage` that means a file that became shorter."""
 
 
 class SegmentFile(Protocol):
@@ -64,7 +64,7 @@ class SegmentFile(Protocol):
 class Scanned(Protocol):
     """Sound records in compiled columns, and the bytes that they lie in.
 
-    has_bodies: False if bodies are left out there, from each head to the length of the topic.
+    has_bodies: False if the topic follows the head at once.
     """
 
     has_bodies: bool
@@ -76,19 +76,19 @@ class Scanned(Protocol):
 
     @property
     def group_count(self) -> int:
-        """How many queues the records are of."""
+        """The number of the records' queues."""
         ...
 
 
 class Sound(NamedTuple):
-    """Records that fill [begin, end): the walk's columns hold them until its next step."""
+    """Records that fill [begin, end); the walk's columns hold them until its next step."""
 
     begin: int
     end: int
 
 
 class Damage(NamedTuple):
-    """Bytes [begin, end) of the log that hold no record that can be returned, and why."""
+    """Bytes [begin, end) of the log without a record that can be returned, and the reason."""
 
     begin: int
     end: int
@@ -98,8 +98,8 @@ class Damage(NamedTuple):
 class RecordWalk:
     """See the module. One owner, one thread.
 
-    buffer: the bytes last read; `shift` is the physical offset of the first of them.
-    numbers: int64[records, NUMBER_FIELDS], the first `count` of them; see `kernels/layout.py`.
+    buffer: the bytes that were read last; the first one lies at physical offset `shift`.
+    numbers: int64[records, NUMBER_FIELDS]; `count` rows are valid; see `kernels/layout.py`.
     group_firsts: the first record of each of `group_count` queues.
     """
 
@@ -129,11 +129,11 @@ class RecordWalk:
 
     @property
     def group_count(self) -> int:
-        """How many queues the records are of."""
+        """The number of the records' queues."""
         return int(self.group_firsts[-1])
 
     def steps(self, file: SegmentFile, begin: int, end: int) -> Iterator[Sound | Damage]:
-        """Walk [begin, end), of which `begin` is where a record or the segment begins."""
+        """Walk [begin, end); a record or the segment begins at `begin`."""
         position = begin
         while position < end:
             window = memoryview(self.buffer)[: end - position]
@@ -179,7 +179,7 @@ class RecordWalk:
         return stop
 
     def _stopped_by(self, at: int, length: int, segment_end: int) -> RecordCheck | None:
-        """Return what stopped a scan, None if its columns were full."""
+        """Return why a scan stopped, None if its columns were full."""
         physical_offset = self.shift + at
         check = check_record(self.buffer, at, physical_offset, length, segment_end=segment_end)
         return None if check.kind is CheckKind.SOUND else check
@@ -187,7 +187,7 @@ class RecordWalk:
     def _goes_on(
         self, file: SegmentFile, position: int, end: int, check: RecordCheck, *, moved: bool
     ) -> bool:
-        """Tell whether the record that the buffer cuts off can be read whole."""
+        """Return whether the record that the buffer cuts off can be read whole."""
         if position + len(self.buffer) >= end and not moved:
             return False
         if moved or len(self.buffer) < HEAD_BYTES_MAX:
@@ -204,9 +204,11 @@ class RecordWalk:
         if check.kind is CheckKind.INCOMPLETE:
             reason = f"size {check.size_bytes} with {end - position} bytes readable"
         if check.kind is CheckKind.SIZE_MISMATCH:
-            behind = position + check.size_bytes
-            if behind <= end and (behind == end or _record_or_blank(file, behind, end)):
-                return Damage(position, behind, reason)
+            next_position = position + check.size_bytes
+            if next_position == end or (
+                next_position < end and _record_or_blank(file, next_position, end)
+            ):
+                return Damage(position, next_position, reason)
         return Damage(position, next_sound_begin(file, position + 1, end), reason)
 
 

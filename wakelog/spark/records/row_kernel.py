@@ -1,15 +1,15 @@
 """Compiled loops from a walk's columns to the buffers of Arrow arrays.
 
-Between `record_walk.py`, which found the records, and `rows.py`, which makes arrays of what is
-filled here. Functions take and return arrays and numbers only. To import this module is to import
-numba; only a task that reads does.
+`record_walk.py` finds the records, and `rows.py` makes arrays of what is filled here. Functions
+take and return only arrays and numbers. This module imports numba; only a task that reads imports
+it.
 
 Invariants:
-- Every place comes from a record that was found sound: no index is checked here.
-- What is not sure to be text is copied as it is; `rows.py` looks at it again.
+- Every position comes from a sound record, so that no index is checked here.
+- Text that may not be UTF-8 is copied as it is; `rows.py` checks it.
 
 Source: org.apache.rocketmq.common.message.MessageDecoder#decode, #string2messageProperties,
-org.apache.rocketmq.common.UtilAll#crc32, java.net.Inet6Address#getHostAddress (4.9.3, Java 17).
+java.net.Inet6Address#getHostAddress (4.9.3, Java 17).
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ def read_fields(
 ) -> None:
     """Fill one row of `fields` for each record of `rows`.
 
-    fields: int64[rows, FIELDS], see `fields.py`.
-    has_bodies: what lies between a record's head and its topic; else nothing does.
+    fields: int64[rows, FIELDS].
+    has_bodies: False if a record's topic follows its head at once.
     """
     found = np.zeros(PLACES_COUNT, dtype=np.int64)
     for i in range(len(rows)):
         row = rows[i]
         born = born_extra_bytes(numbers[row, SYS_FLAG])
         hosts = hosts_extra_bytes(numbers[row, SYS_FLAG])
-        # Its physical offset tells nothing of where a record lies if it was pulled.
+        # The physical offset of a pulled record does not give its position in the buffer.
         at = numbers[row, TOPIC_BEGIN] - 1 - hosts - HEAD_BYTES_V4
         if has_bodies:
             record_end = numbers[row, PROPERTIES_BEGIN] + numbers[row, PROPERTIES_BYTES]
@@ -98,9 +98,9 @@ def read_fields(
 
 @kernel
 def gather(buffer: Array, begins: Array, ends: Array, offsets: Array, out: Array) -> Int:
-    """Copy spans of `buffer` one behind the other; return all their bytes or-ed.
+    """Copy spans of `buffer` one after another; return the or of all their bytes.
 
-    offsets: int32, gets where each begins in `out`, and the end.
+    offsets: int32, gets the begin of each span in `out`, and the end.
     """
     seen = np.uint8(0)
     at = 0
@@ -120,7 +120,7 @@ def gather(buffer: Array, begins: Array, ends: Array, offsets: Array, out: Array
 def match_tags(
     buffer: Array, fields: Array, wanted: Array, wanted_ends: Array, keep: Array
 ) -> None:
-    """Say which records' tags are one of the wanted ones, which lie one behind the other."""
+    """Set `keep` for records with one of the wanted tags, which lie one after another."""
     for i in range(len(fields)):
         begin, length = fields[i, TAGS_BEGIN], fields[i, TAGS_END] - fields[i, TAGS_BEGIN]
         first = 0
@@ -133,10 +133,10 @@ def match_tags(
 
 @making
 def find_pairs(buffer: Array, numbers: Array, rows: Array, row_ends: Array, pairs: Array) -> Int:
-    """Find the properties of each record; return how many there are in all.
+    """Find the properties of each record; return the total count.
 
-    Of a repeated name the last value counts, in the place of the first.
-    row_ends: int32[rows + 1], gets where each record's pairs begin in `pairs`, and the end.
+    The last value of a repeated name counts, in the place of the first one.
+    row_ends: int32[rows + 1], gets the begin of each record's pairs in `pairs`, and the end.
     pairs: int64[pairs_max, 4], gets begin and end of name and value.
     """
     table = np.zeros(_PAIRS_TABLE, dtype=np.int32)
@@ -170,7 +170,7 @@ def find_pairs(buffer: Array, numbers: Array, rows: Array, row_ends: Array, pair
 
 @inlined
 def _place_of(buffer: Array, begin: Int, end: Int, pairs: Array, table: Array) -> Int:
-    """Return the place in `table` of a name, or a free one."""
+    """Return the place of a name in `table`, or a free place."""
     value = np.uint64(end - begin)
     for at in range(begin, end):
         value = value * np.uint64(31) + np.uint64(buffer[at])
@@ -186,7 +186,7 @@ def _place_of(buffer: Array, begin: Int, end: Int, pairs: Array, table: Array) -
 
 @inlined
 def _put_number(out: Array, at: Int, value: Int) -> Int:
-    """Write a number in decimal; return the place behind it."""
+    """Write a number in decimal; return the next position."""
     if value < 0:
         out[at] = 45
         at += 1
@@ -204,7 +204,7 @@ def _put_number(out: Array, at: Int, value: Int) -> Int:
 
 @inlined
 def _is_mapped(buffer: Array, at: Int) -> bool:
-    """Tell whether 16 bytes hold a v4 address, which Java then takes them for."""
+    """Return whether 16 bytes hold a v4 address, as which Java reads them."""
     for i in range(10):
         if buffer[at + i] != 0:
             return False
@@ -214,7 +214,7 @@ def _is_mapped(buffer: Array, at: Int) -> bool:
 
 @inlined
 def _put_host(buffer: Array, at: Int, v6: bool, out: Array, to: Int) -> Int:
-    """Write `1.2.3.4:5` or `[0:0:0:0:0:0:0:1]:5`, as Java writes addresses."""
+    """Write `1.2.3.4:5` or `[0:0:0:0:0:0:0:1]:5`, as Java does; return the next position."""
     if v6 and not _is_mapped(buffer, at):
         out[to] = 91
         to += 1
@@ -258,7 +258,7 @@ def format_hosts(buffer: Array, places: Array, v6: Array, offsets: Array, out: A
     to = 0
     for i in range(len(places)):
         offsets[i] = to
-        # Neighbours mostly have one host, whose text is copied then.
+        # Successive records mostly have the same host, whose text is copied.
         if i and v6[i] == v6[i - 1] and _same_host(buffer, places[i - 1], places[i], v6[i]):
             length = to - offsets[i - 1]
             for k in range(length):
@@ -282,8 +282,8 @@ def format_ids(
 ) -> Int:
     """Write message ids: the store host and the physical offset in hexadecimal.
 
-    use_uniq: where a record has the property UNIQ_KEY, that in its place.
-    Returns: the bytes of these properties or-ed.
+    use_uniq: write the property UNIQ_KEY instead, if a record has it.
+    Returns: the or of all bytes of these properties.
     """
     to = 0
     seen = np.uint8(0)

@@ -1,14 +1,14 @@
-"""From the columns of a walk to Arrow record batches: the rows that a query sees.
+"""Makes Arrow record batches, the rows that a query sees, from the columns of a walk.
 
-One `Rows` object belongs to one task. It keeps the records that are wanted (`wanted.py`), and
-fills Arrow's buffers with compiled loops (`row_kernel.py`). Python sees single messages in three
-cases only: a compressed body; text that is no UTF-8, which is read with replacement characters as
-Java reads it; and properties that a SQL92 filter is about.
+One `Rows` object belongs to one task. It selects records (`wanted.py`) and fills Arrow's buffers
+with compiled loops (`row_kernel.py`). Python handles single messages in three cases only: a
+compressed body, text that is not UTF-8, which gets replacement characters as in Java, and a SQL92
+filter.
 
 Invariants:
-- A batch has the given schema to the letter, at most `batch_rows` rows, and about `batch_bytes`.
-- A record that cannot be returned (a body with another CRC, or that does not inflate) becomes
-  damage: nothing is left out without a word.
+- A batch has exactly the given schema, at most `batch_rows` rows, and about `batch_bytes`.
+- A record that cannot be returned (its body has another CRC, or does not inflate) becomes damage,
+  so that nothing is left out silently.
 
 Source: org.apache.rocketmq.common.message.MessageDecoder#decode,
 org.apache.rocketmq.client.impl.consumer.PullAPIWrapper (4.9.3) for `msgId` and tags.
@@ -78,9 +78,9 @@ from wakelog.storage.kernels.layout import (
 )
 
 INFLATED_BYTES_MAX: Final = 64 << 20
-"""Of one body: sixteen times what a client sends; what inflates to more is an attack or damage."""
+"""Of one body: sixteen times what a client sends. More means an attack or damage."""
 LOG_APPEND_TIME: Final = 1
-"""Kafka's timestampType of a time that the broker gave."""
+"""Kafka's timestampType for the broker's time."""
 
 _TIME_MS_MAX: Final = LONG_MAX // 1000
 
@@ -96,17 +96,17 @@ class RowOptions(NamedTuple):
 
 
 def needs_bodies(schema: pa.Schema, options: RowOptions) -> bool:
-    """Tell whether rows of these columns cannot be made without the bodies of messages."""
+    """Return whether rows of these columns need the bodies of messages."""
     return options.verify_crc or not _OF_BODIES.isdisjoint(schema.names)
 
 
 class _Slice(NamedTuple):
-    """Records of one batch: row numbers of the walk and, as `fields.py` says, where things lie."""
+    """Records of one batch: rows of the walk's numbers, and of `row_kernel.read_fields`."""
 
     numbers: Array
     fields: Array
     bodies: dict[int, bytes]
-    """Of those that were compressed, by place in the slice."""
+    """Inflated bodies, by position in the slice."""
 
 
 class Rows:
@@ -115,7 +115,7 @@ class Rows:
     def __init__(
         self, walk: Scanned, schema: pa.Schema, selection: Selection, options: RowOptions
     ) -> None:
-        """Keep where records come from and what is wanted of them."""
+        """Keep the walk, and what the query selects."""
         self._walk = walk
         self._schema = schema
         self._wanted = Wanted(selection, options.broker)
@@ -124,7 +124,7 @@ class Rows:
         self._passes = _matcher(selection.sql)
         self._damage: list[Damage] = []
         self._fields_room: Array = np.zeros((0, FIELDS), dtype=np.int64)
-        # pairs of the slice at hand, which the map and the headers share
+        # The pairs of the current slice, which the map and the headers share.
         self._pairs: tuple[Array, Array] | None = None
         wants = {field.name for field in schema}
         self._inflates = options.decompress and not _OF_BODIES.isdisjoint(wants)
@@ -132,7 +132,7 @@ class Rows:
         self._makers = [self._maker(field) for field in schema]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield what the walk's last step found; `taken_damage` has what cannot be returned."""
+        """Yield the rows of the walk's last step; `taken_damage` has what cannot be returned."""
         rows = self._wanted.rows(self._walk)
         for begin in range(0, len(rows), self._options.batch_rows):
             part = rows[begin : begin + self._options.batch_rows]
@@ -141,10 +141,10 @@ class Rows:
             yield from self._cut(part, fields)
 
     def _fields(self, rows: Array) -> Array:
-        """Return where things lie in these records, nothing of which is read if nobody asks."""
+        """Return the fields of these records; they are read only if a column needs them."""
         if not self._needs_fields:
             return np.broadcast_to(np.int64(0), (len(rows), FIELDS))
-        # One array for all slices, each of which is a batch before the next one is made.
+        # All slices share one array, because each becomes a batch before the next one.
         if len(self._fields_room) < len(rows):
             self._fields_room = np.zeros((len(rows), FIELDS), dtype=np.int64)
         fields = self._fields_room[: len(rows)]
@@ -158,7 +158,7 @@ class Rows:
         return taken
 
     def _kept(self, rows: Array, fields: Array) -> tuple[Array, Array]:
-        """Leave out what filters do not want, and damaged bodies with a word."""
+        """Leave out what filters reject, and damaged bodies, which become damage."""
         buffer = self._walk.bytes
         keep = np.ones(len(rows), dtype=np.bool_)
         if self._tags:
@@ -187,7 +187,7 @@ class Rows:
         self._damage.append(Damage(begin, begin + int(self._walk.numbers[row, SIZE]), reason))
 
     def _cut(self, rows: Array, fields: Array) -> Iterator[pa.RecordBatch]:
-        """Yield batches of these records, none of them much over `batch_bytes`."""
+        """Yield batches of these records, none much larger than `batch_bytes`."""
         numbers = _taken(self._walk.numbers, rows)
         sizes = self._sizes(numbers)
         bodies: dict[int, bytes] = {}
@@ -208,7 +208,7 @@ class Rows:
         yield from self._sized(numbers, fields, sizes, keep, bodies, begin, len(rows))
 
     def _sizes(self, numbers: Array) -> Array:
-        """Return of each record how much of it a batch may hold."""
+        """Return for each record how many bytes it may add to a batch."""
         if self._walk.has_bodies:
             return numbers[:, SIZE].copy()
         texts: Array = numbers[:, TOPIC_BYTES] + numbers[:, PROPERTIES_BYTES]
@@ -224,7 +224,7 @@ class Rows:
         begin: int,
         end: int,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield batches of the kept ones of [begin, end), by the size of their records."""
+        """Yield batches of the kept records of [begin, end), cut by the records' sizes."""
         places = begin + np.flatnonzero(keep[begin:end])
         ends = np.cumsum(sizes[places])
         first = 0
@@ -243,7 +243,7 @@ class Rows:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _maker(self, field: pa.Field) -> Callable[[_Slice], pa.Array]:
-        """Return what makes the array of a column."""
+        """Return the function that makes a column's array."""
         if field.name in _NUMBERS:
             place, kind = _NUMBERS[field.name]
             return lambda part: pa.array(part.numbers[:, place].astype(kind))
@@ -287,7 +287,7 @@ class Rows:
     def _spans(
         self, begins: Array, ends: Array, kind: pa.DataType, valid: Array | None = None
     ) -> tuple[pa.Array, int]:
-        """Make an array of spans of the buffer; also return all their bytes or-ed."""
+        """Make an array of spans of the buffer; also return the or of all their bytes."""
         offsets = np.empty(len(begins) + 1, dtype=np.int32)
         out = np.empty(int((ends - begins).sum()), dtype=np.uint8)
         seen = row_kernel.gather(self._walk.bytes, begins, ends, offsets, out)
@@ -352,7 +352,7 @@ class Rows:
             names.validate(full=True)
             values.validate(full=True)
         except pa.ArrowInvalid:
-            # Names that differ may be read as one: the records' maps are made anew.
+            # Different names can become equal by replacement characters: make these maps again.
             return pa.array([list(found.items()) for found in self._decoded(part)], field.type)
         return pa.MapArray.from_arrays(pa.array(ends), names, values, type=field.type)
 
@@ -399,7 +399,7 @@ assert RECORD == 0
 
 
 def _matcher(sql: str) -> Callable[[dict[str, str]], bool] | None:
-    """Return what tells whether properties pass an expression, None for no expression."""
+    """Return a function that applies an expression to properties, None for no expression."""
     if not sql:
         return None
     from wakelog.filter.sql92 import compile_filter

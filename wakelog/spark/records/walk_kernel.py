@@ -1,12 +1,11 @@
-"""The compiled loops of a walk: which records are sound, of which queue, and which are wanted.
+"""The compiled loops of a walk: which records are sound, their queues, and which are selected.
 
-What Reput's scan (`storage/kernels/scan_kernel.py`) does beside that, the hashes of tags and of
-index keys, no table needs; without it a walk takes half as long. To import this module is to import
-numba.
+Reput's scan (`storage/kernels/scan_kernel.py`) also hashes tags and index keys. No table needs
+these, and a walk without them takes a quarter of the time. This module imports numba.
 
 Invariants:
-- A record is sound for a walk exactly if it is for Reput: one function says so.
-- A record that stops the walk has left nothing behind in any column.
+- A record is sound for a walk exactly if it is sound for Reput: both use `record_kernel`.
+- A record that stops the walk leaves nothing in any column.
 
 Source: org.apache.rocketmq.store.CommitLog#checkMessageAndReturnSize (4.9.3).
 """
@@ -43,7 +42,7 @@ from wakelog.storage.kernels.record_kernel import (
 )
 from wakelog.storage.kernels.text_kernel import java_hash
 
-_TRANSACTION: Final = 12  # of the flags; 0 and 8, a committed one, are seen by consumers
+_TRANSACTION: Final = 12  # mask of sys_flag; consumers see 0, none, and 8, committed
 
 
 @making
@@ -106,10 +105,11 @@ def keep_records(
     table: Array,
     firsts: Array,
 ) -> tuple[Int, Int, Int]:
-    """Copy records [begin, end) of `found` without their bodies behind those that are kept.
+    """Append records [begin, end) of `found`, without their bodies, to the kept ones.
 
-    kept: gets the bytes, from `kept_end` on; numbers: the rows, from `row` on, with their places in
-    `kept`. Returns: the first record that found no room, and both ends.
+    kept: gets the bytes, from `kept_end` on.
+    numbers: gets the rows, from `row` on, with their positions in `kept`.
+    Returns: the first record without room, and the new ends of `kept` and `numbers`.
     """
     for number in range(begin, end):
         head_bytes = HEAD_BYTES_V4 + hosts_extra_bytes(found[number, SYS_FLAG])

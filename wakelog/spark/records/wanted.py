@@ -1,6 +1,6 @@
-"""Which records of a walk a selection wants: asked once a queue, then compared by compiled code.
+"""Which records of a walk a query selects: decided for each queue, compared in compiled code.
 
-Invariants: no Python for a single record; a queue is decoded and asked about once a task.
+Invariants: no Python for a single record; each queue is decoded once in a task.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Wanted:
 
     def rows(self, walk: Scanned) -> Array:
         """Return the numbers of the wanted records of the walk's last step, in log order."""
-        # Imports numba, as whoever fills a walk has.
+        # Imports numba, which filled the walk already.
         from wakelog.spark.records.walk_kernel import wanted_records
 
         firsts = walk.group_firsts[: walk.group_count].tolist()
