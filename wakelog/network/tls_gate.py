@@ -33,6 +33,8 @@ SHUTDOWN_SECONDS_MAX = 1.0
 class TlsGate(asyncio.Protocol):
     """The protocol of one accepted socket until its Connection takes over."""
 
+    _transport: asyncio.Transport
+
     def __init__(
         self,
         connection: Connection,
@@ -46,7 +48,6 @@ class TlsGate(asyncio.Protocol):
         self._context = context
         self._requires_tls = requires_tls
         self._handshake_seconds_max = handshake_seconds_max
-        self._transport: asyncio.Transport | None = None
         self._handshake: asyncio.Task[None] | None = None
         self._decrypted: list[bytes] = []
         self._is_lost = False
@@ -58,7 +59,6 @@ class TlsGate(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Give the socket to the Connection, after a handshake if the first byte begins one."""
-        assert self._transport is not None
         if self._handshake is not None:
             # The first requests arrived together with the end of the handshake.
             self._decrypted.append(data)
@@ -78,10 +78,6 @@ class TlsGate(asyncio.Protocol):
 
     def _feed(self, data: bytes) -> None:
         """Give the bytes that were read too early to the protocol of the handshake."""
-        assert self._transport is not None
-        if self._transport.is_closing():
-            return
-        assert self._transport.get_protocol() is not self, "the handshake has not begun"
         protocol = cast(asyncio.BufferedProtocol, self._transport.get_protocol())
         rest = memoryview(data)
         while rest and not self._transport.is_closing():
@@ -92,7 +88,6 @@ class TlsGate(asyncio.Protocol):
             rest = rest[size_bytes:]
 
     async def _shake_hands(self) -> None:
-        assert self._transport is not None
         connection = self._connection
         try:
             transport = await asyncio.get_running_loop().start_tls(
