@@ -107,7 +107,7 @@ class Query:
     def _tails(
         self, views: Sequence[StoreView], bounds: Mapping[str, tuple[int, int]]
     ) -> Iterator[tuple[str, Damage]]:
-        """Yield what is written after the logs' ends, if the damage up to there is asked for."""
+        """Yield the bytes written after the logs' ends, if the query reads damage up to there."""
         if self.options.table != "damage" or self.options.snapshots:
             return
         for view in views:
@@ -118,14 +118,12 @@ class Query:
                     yield broker, tail
 
     def _snapshot_views(self) -> list[StoreView]:
-        stores = [
-            snapshot_store(self._fs, each, fail_on_data_loss=self.options.fail_on_data_loss)
-            for each in self.options.snapshots
-        ]
-        ends = [each.end for each in self.options.snapshots]
+        fs, strict = self._fs, self.options.fail_on_data_loss
         return [
-            StoreView(self._fs, store, _make_walk, end=end)
-            for store, end in zip(stores, ends, strict=True)
+            StoreView(
+                fs, snapshot_store(fs, each, fail_on_data_loss=strict), _make_walk, end=each.end
+            )
+            for each in self.options.snapshots
         ]
 
     def _check_gaps(self, plan: Plan) -> None:

@@ -92,31 +92,36 @@ class TaskReader:
 
     def batches(self, task: Task, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task. Raises: DataLost, OSError."""
-        walk = self._walk_for(schema)
-        for part in task:
-            rows = self._rows(walk, part, schema, self._selection, self._options)
-            for step in self._steps(walk, part):
-                if isinstance(step, Damage):
-                    self._report(Found(part.broker, part.segment.path, step))
-                    continue
-                yield from rows.batches()
-                for damage in rows.taken_damage():
-                    self._report(Found(part.broker, part.segment.path, damage))
+        return self._read(task, schema, self._walk_for(schema), self._selection, self._report)
 
     def damage(self, task: Task) -> Iterator[Found]:
         """Yield all damage of a task, of every topic and including bodies. Raises: DataLost."""
-        options = self._options._replace(verify_crc=True)
+        found: list[Found] = []
         walk = self._whole_walk()
+        for _ in self._read(task, _BODIES, walk, EVERY_MESSAGE, found.append, verify_crc=True):
+            yield from found
+            found.clear()
+        yield from found
+
+    def _read(
+        self,
+        task: Task,
+        schema: pa.Schema,
+        walk: RecordWalk | BodilessWalk,
+        selection: Selection,
+        report: Callable[[Found], None],
+        **options: bool,
+    ) -> Iterator[pa.RecordBatch]:
         for part in task:
-            rows = self._rows(walk, part, _BODIES, EVERY_MESSAGE, options)
+            row_options = self._options._replace(broker=part.broker, **options)
+            rows = Rows(walk, schema, selection, row_options)
             for step in self._steps(walk, part):
-                found = [step] if isinstance(step, Damage) else []
-                if not found:
-                    for _ in rows.batches():
-                        pass
-                    found = rows.taken_damage()
-                for damage in found:
-                    yield Found(part.broker, part.segment.path, damage)
+                if isinstance(step, Damage):
+                    report(Found(part.broker, part.segment.path, step))
+                    continue
+                yield from rows.batches()
+                for damage in rows.taken_damage():
+                    report(Found(part.broker, part.segment.path, damage))
 
     def _walk_for(self, schema: pa.Schema) -> RecordWalk | BodilessWalk:
         """Return a walk that reads all that these columns need."""
@@ -129,16 +134,6 @@ class TaskReader:
         if self._walk is None:
             self._walk = make_walk(buffer_bytes=min(self._options.batch_bytes, BUFFER_BYTES))
         return self._walk
-
-    def _rows(
-        self,
-        walk: RecordWalk | BodilessWalk,
-        part: ReadRange,
-        schema: pa.Schema,
-        selection: Selection,
-        options: RowOptions,
-    ) -> Rows:
-        return Rows(walk, schema, selection, options._replace(broker=part.broker))
 
     def _steps(self, walk: RecordWalk | BodilessWalk, part: ReadRange) -> Iterator[Sound | Damage]:
         try:
