@@ -87,7 +87,7 @@ def read_messages(
 def _message(row: Mapping[str, Any], topic: str, keys: UniqueKeys, number: int) -> Message:
     body, topic = row["body"], row.get("topic") or topic
     body = body.encode() if isinstance(body, str) else body
-    for reason in (*_wrong_topic(topic), *_wrong_body(body)):
+    if reason := _refusal(topic, body):
         raise RowRefused(number, reason)
     assert body is not None
     properties = dict(_properties(row, is_retry=topic.startswith(RETRY_PREFIX)))
@@ -128,20 +128,16 @@ def _properties(row: Mapping[str, Any], *, is_retry: bool) -> Iterator[tuple[str
         yield DELAY, str(row["delayTimeLevel"])
 
 
-def _wrong_topic(topic: str) -> Iterator[str]:
+def _refusal(topic: str, body: bytes | None) -> str:
+    """Return why a broker would refuse a message, "" if it would not."""
     if not topic:
-        yield "it has no topic, and there is no option topic"
-    elif not is_legal_topic(topic):
-        yield (
-            f"{topic!r} is no name of a topic: use letters, digits, %, |, _ and -, at most "
-            f"{NAME_LENGTH_MAX}"
-        )
-    elif topic in _NOT_ALLOWED:
-        yield f"clients may not send to {topic}, which is the broker's own"
-
-
-def _wrong_body(body: bytes | None) -> Iterator[str]:
+        return "it has no topic, and there is no option topic"
+    if not is_legal_topic(topic):
+        characters = "letters, digits, %, |, _ and -"
+        return f"{topic!r} is no name of a topic: use {characters}, at most {NAME_LENGTH_MAX}"
+    if topic in _NOT_ALLOWED:
+        return f"clients may not send to {topic}, which is the broker's own"
     if not body:
-        yield "its body is null or empty, which RocketMQ does not accept"
-    elif len(body) > BODY_BYTES_MAX:
-        yield f"its body is {len(body)} bytes, over {BODY_BYTES_MAX}"
+        return "its body is null or empty, which RocketMQ does not accept"
+    is_large = len(body) > BODY_BYTES_MAX
+    return f"its body is {len(body)} bytes, over {BODY_BYTES_MAX}" if is_large else ""
