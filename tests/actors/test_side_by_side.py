@@ -24,8 +24,8 @@ START_CPU_SECONDS_MAX = 8.0
 it is 10 or 25 s when each actor imports for itself."""
 
 GREETINGS_MAX = 3
-"""It gives up after 3 s, as a client does; a disk that the tests before have kept busy may delay
-the first message, which makes a topic, for as long."""
+"""A greeting fails after 3 s, as in a client. The first message makes a topic, which a disk that is
+busy from other tests may delay for as long."""
 
 FEWEST_PROCESSES = 12
 """The program, Ray's head and two daemons, and an actor for each service, at least."""

@@ -17,11 +17,11 @@ from wakelog.storage.errors import (
 
 ERRORS = [
     (PortUnavailable("127.0.0.1", 10911, OSError(errno.EADDRINUSE, "x")), "10911", "another port"),
-    (StoreLocked("/store/lock", 17), "process 17", "Stop the other broker"),
+    (StoreLocked("/store/lock", 17), "process 17", "Stop it first"),
     (DamagedStore("/store/commitlog/0", "it is short", "remove it"), "it is short", "Remove it."),
-    (WrongStore("/store", "it is of b"), "it is of b", "the directory that belongs"),
+    (WrongStore("/store", "it is of b"), "it is of b", "Give the --store of this broker"),
     (StoreFull("/store", "allocate", OSError(errno.ENOSPC, "x")), "allocate", "Free some space"),
-    (StoreFailed("/store", "write", OSError(errno.EIO, "I/O")), "write", "state of the disk"),
+    (StoreFailed("/store", "write", OSError(errno.EIO, "I/O")), "write", "Look at the disk"),
 ]
 
 

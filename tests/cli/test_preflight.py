@@ -76,7 +76,7 @@ def test_a_taken_port_is_refused_with_its_holder(
 
 
 @pytest.mark.parametrize("listening", [1], indirect=True)
-def test_metrics_that_nobody_prepare_read_go_to_the_next_free_port(
+def test_metrics_without_an_option_go_to_the_next_free_port(
     tmp_path: Path, base: int, listening: int
 ) -> None:
     asked = plan_at(tmp_path, base)

@@ -73,9 +73,9 @@ def jobs(tmp_path: Path, short_path: Path) -> Iterator[Jobs]:
     try:
         cluster.wait_ready()
         # A job finds its Ray by the file that `ray start` writes, else by the newest Ray process.
-        write_ray_address(cluster.address, str(cluster.directory / "ray"))
+        write_ray_address(cluster.ready.address, str(cluster.directory / "ray"))
         environment = {**os.environ, **cluster.environment, "PATH": search_path}
-        yield Jobs(f"http://{cluster.dashboard_url}", path, environment)
+        yield Jobs(f"http://{cluster.ready.dashboard_url}", path, environment)
     finally:
         cluster.stop()
 

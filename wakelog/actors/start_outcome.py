@@ -1,5 +1,6 @@
-"""How a start ended, as builtins: an exception with arguments of its own does not survive Ray's
-way.
+"""The words for an error of a store or a port, and the outcome of a start that an actor returns.
+
+An outcome is builtins: an exception with arguments of its own does not survive Ray's pickling.
 
 {"process_id": ..., ...}            it runs
 {"failure": {"cause", "remedy"}}    it does not, and what to do
@@ -8,6 +9,7 @@ way.
 from __future__ import annotations
 
 import os
+from posixpath import dirname
 from typing import Any
 
 from wakelog.actors.errors import DeploymentFailed
@@ -16,13 +18,14 @@ from wakelog.storage.errors import DamagedStore, StoreError, StoreFull, StoreLoc
 
 
 def started(**facts: Any) -> dict[str, Any]:
-    """Return what a start that went well answers."""
+    """Return the outcome of a start that succeeded."""
     return {"process_id": os.getpid(), **facts}
 
 
 def describe_failure(error: Exception) -> dict[str, Any]:
-    """Return what a start that failed answers."""
-    return {"failure": {"cause": _cause(error), "remedy": _remedy(error)}}
+    """Return the outcome of a start that failed."""
+    cause, remedy = cause_and_remedy(error) or (str(error), "See the logs.")
+    return {"failure": {"cause": cause, "remedy": remedy}}
 
 
 def raise_failure(outcome: dict[str, Any]) -> None:
@@ -32,23 +35,28 @@ def raise_failure(outcome: dict[str, Any]) -> None:
         raise DeploymentFailed(failure["cause"], failure["remedy"])
 
 
-def _cause(error: Exception) -> str:
+def cause_and_remedy(error: BaseException) -> tuple[str, str] | None:
+    """Return a clause and a sentence for an error of a store or a port, None for any other."""
     if isinstance(error, PortUnavailable):
-        return f"port {error.port} of {error.host} cannot be had: {error.cause}"
-    if isinstance(error, DamagedStore):
-        return f"{error.path}: {error.reason}"
-    return str(error)
-
-
-def _remedy(error: Exception) -> str:
-    if isinstance(error, PortUnavailable | DamagedStore):
-        return f"{error.remedy[:1].upper()}{error.remedy[1:]}."
+        return f"cannot listen on {error.host}:{error.port}: {error.cause}", sentence(error.remedy)
     if isinstance(error, StoreLocked):
-        return "Stop the other broker, or give this one another --store."
+        process = error.holder_pid
+        holder = "another process" if process is None else f"process {process}"
+        cause = f"the store {dirname(error.path)} is already running in {holder}"
+        return cause, "Stop it first, or give another --store."
     if isinstance(error, WrongStore):
-        return "Give the directory that belongs to this broker."
+        reason, _, remedy = error.reason.partition("; ")
+        cause = f"{error.path} is not this broker's store: {reason}"
+        return cause, sentence(remedy or "give the --store of this broker")
+    if isinstance(error, DamagedStore):
+        return f"{error.path}: {error.reason}", sentence(error.remedy)
     if isinstance(error, StoreFull):
-        return "Free some space on that disk, or give --store a directory on another one."
+        return str(error), "Free some space, or give a --store on another disk."
     if isinstance(error, StoreError):
-        return "See the store's log, and the state of the disk."
-    return "See the logs."
+        return str(error), "Look at the disk, and at the permissions of the store."
+    return None
+
+
+def sentence(clause: str) -> str:
+    """Return a clause as a sentence."""
+    return clause[:1].upper() + clause[1:].removesuffix(".") + "."

@@ -9,25 +9,20 @@ from __future__ import annotations
 import errno
 import traceback
 from collections.abc import Callable
-from posixpath import dirname
 from typing import Any
 
 import msgspec
 
 from wakelog.actors.errors import DeploymentError, PlanRefused
+from wakelog.actors.start_outcome import cause_and_remedy, sentence
 from wakelog.audit.operator import AuditRefused
 from wakelog.cli.port_holder import holder_of
 from wakelog.client.errors import ClientError
-from wakelog.network.errors import PortUnavailable
 from wakelog.spark.errors import SourceError
 from wakelog.spark.session import SparkMissing
 from wakelog.storage.errors import (
-    DamagedStore,
     IllegalConfiguration,
-    StoreError,
-    StoreFull,
     StoreLocked,
-    WrongStore,
 )
 
 FAILED = 1
@@ -56,32 +51,18 @@ def _deployment(error: DeploymentError) -> Failure:
 
 
 def _audit(error: AuditRefused) -> Failure:
-    return Failure(error.cause, _sentence(error.remedy), MISUSED)
+    return Failure(error.cause, sentence(error.remedy), MISUSED)
 
 
 def _locked(error: StoreLocked) -> Failure:
-    store = f"the store {dirname(error.path)} is already running in"
-    other = "or give another --store"
+    described = cause_and_remedy(error)
+    assert described is not None
+    cause, remedy = described
     if error.holder_pid is None:
-        return Failure(f"{store} another process", f"Stop it first, {other}.")
+        return Failure(cause, remedy)
     holder = holder_of(error.holder_pid)
-    return Failure(f"{store} {holder}", f"{holder.how_to_stop}, {other}.")
-
-
-def _wrong_store(error: WrongStore) -> Failure:
-    reason, _, remedy = error.reason.partition("; ")
-    return Failure(
-        f"{error.path} is not this broker's store: {reason}",
-        _sentence(remedy or "give the --store of this broker"),
-    )
-
-
-def _damaged(error: DamagedStore) -> Failure:
-    return Failure(f"{error.path}: {error.reason}", _sentence(error.remedy))
-
-
-def _full(error: StoreFull) -> Failure:
-    return Failure(str(error), "Free some space, or give a --store on another disk.")
+    cause = cause.replace(f"process {error.holder_pid}", str(holder))
+    return Failure(cause, f"{holder.how_to_stop}, or give another --store.")
 
 
 def _configuration(error: IllegalConfiguration) -> Failure:
@@ -89,28 +70,18 @@ def _configuration(error: IllegalConfiguration) -> Failure:
     return Failure(cause, f"Give {error.accepted}.", MISUSED)
 
 
-def _store(error: StoreError) -> Failure:
-    return Failure(str(error), "Look at the disk, and at the permissions of the store.")
-
-
-def _port(error: PortUnavailable) -> Failure:
-    return Failure(
-        f"cannot listen on {error.host}:{error.port}: {error.cause}", _sentence(error.remedy)
-    )
-
-
 def _spark_missing(error: SparkMissing) -> Failure:
     cause, _, remedy = str(error).partition(": ")
-    return Failure(cause, _sentence(remedy))
+    return Failure(cause, sentence(remedy))
 
 
 def _client(error: ClientError) -> Failure:
-    return Failure(error.cause, _sentence(error.remedy))
+    return Failure(error.cause, sentence(error.remedy))
 
 
 def _source(error: SourceError) -> Failure:
     cause, _, remedy = str(error).partition("; ")
-    return Failure(cause.removesuffix("."), _sentence(remedy or "look at --store"))
+    return Failure(cause.removesuffix("."), sentence(remedy or "look at --store"))
 
 
 def _operating_system(error: OSError) -> Failure:
@@ -124,12 +95,7 @@ _ROWS: tuple[tuple[type[Exception], Callable[[Any], Failure]], ...] = (
     (DeploymentError, _deployment),
     (AuditRefused, _audit),
     (StoreLocked, _locked),
-    (WrongStore, _wrong_store),
-    (DamagedStore, _damaged),
-    (StoreFull, _full),
     (IllegalConfiguration, _configuration),
-    (StoreError, _store),
-    (PortUnavailable, _port),
     (SparkMissing, _spark_missing),
     (ClientError, _client),
     (SourceError, _source),
@@ -143,6 +109,9 @@ def explain(error: BaseException) -> Failure:
     for kind, describe in _ROWS:
         if isinstance(error, kind):
             return describe(error)
+    described = cause_and_remedy(error)
+    if described is not None:
+        return Failure(*described)
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     return Failure(
@@ -150,7 +119,3 @@ def explain(error: BaseException) -> Failure:
         "Please report it with the logs.",
         is_ours=True,
     )
-
-
-def _sentence(clause: str) -> str:
-    return clause[:1].upper() + clause[1:].removesuffix(".") + "."

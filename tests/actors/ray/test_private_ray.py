@@ -61,7 +61,7 @@ def test_two_run_side_by_side_and_the_end_of_one_is_not_that_of_the_other(
 ) -> None:
     import ray
 
-    assert ray_cluster.address != other_cluster.address
+    assert ray_cluster.ready.address != other_cluster.ready.address
     members = session_processes(other_cluster.process_id)
     assert len(members) >= 4
     assert listening(members) <= LOOPBACKS

@@ -132,7 +132,7 @@ class RayDeployment:
     def notices(self) -> list[str]:
         """Return how Ray was started, and what the brokers found when they opened their stores."""
         assert self._cluster is not None and self._actors is not None, "start comes first"
-        reason = self._cluster.plain_because
+        reason = self._cluster.ready.plain_because
         ray_start = [] if reason is None else [f"Ray was started by ray.init, because {reason}"]
         return ray_start + self._actors.notices
 

@@ -61,7 +61,12 @@ class HeadConfig(msgspec.Struct, frozen=True):
 
 
 class HeadReady(msgspec.Struct, frozen=True):
-    """The line that the head prints once its daemons run."""
+    """The line that the head prints once its daemons run.
+
+    node_id: Ray's name for this machine.
+    dashboard_url: where jobs are taken, `host:port`, None without a dashboard.
+    plain_because: why Ray was started by `ray.init`, None after the fast start.
+    """
 
     address: str
     node_id: str

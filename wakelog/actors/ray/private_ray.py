@@ -142,28 +142,10 @@ class RayCluster:
         return self._head.pid
 
     @property
-    def address(self) -> str:
-        """Where Ray is reached."""
+    def ready(self) -> HeadReady:
+        """The address of this Ray, and what else its head reported."""
         assert self._ready is not None, "wait_ready comes first"
-        return self._ready.address
-
-    @property
-    def node_id(self) -> str:
-        """Ray's name for this machine."""
-        assert self._ready is not None, "wait_ready comes first"
-        return self._ready.node_id
-
-    @property
-    def dashboard_url(self) -> str | None:
-        """Where jobs are taken, `host:port`; None without a dashboard."""
-        assert self._ready is not None, "wait_ready comes first"
-        return self._ready.dashboard_url
-
-    @property
-    def plain_because(self) -> str | None:
-        """Why Ray was started by `ray.init`, None after the fast start."""
-        assert self._ready is not None, "wait_ready comes first"
-        return self._ready.plain_because
+        return self._ready
 
     @property
     def is_running(self) -> bool:
@@ -199,7 +181,8 @@ class RayCluster:
 
     def connect(self, namespace: str = NAMESPACE) -> None:
         """Join this Ray as a driver; this process can be in one at a time."""
-        join(self.address, self.environment, namespace, is_plain=self.plain_because is not None)
+        is_plain = self.ready.plain_because is not None
+        join(self.ready.address, self.environment, namespace, is_plain=is_plain)
 
     def stop(self) -> None:
         """End this Ray and return once nothing of it is left."""
