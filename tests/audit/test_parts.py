@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.audit.parts import derived_files, random_log
+from tests.audit.logs import derived_files, random_log
 from tests.dispatchers.stores import NOW_MS, dispatch_config
 from tests.fakes.records import LogBytes, properties
 from wakelog.audit.parts import ScanJob, part_loader, scan_segment
