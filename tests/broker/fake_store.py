@@ -59,7 +59,7 @@ class FakeStore:
         self.tags_code: Callable[[str], int] = lambda properties: 0
         self.asked: list[tuple[str, int, int]] = []
         self.extension_units: dict[int, ExtensionUnit] = {}
-        self.look_count_max = 1_000_000
+        self.read_count_max = 1_000_000
         self.bitmaps: dict[int, bytes] = {}  # by physical offset: these messages have units
         self.query_result = QueryResult((), (), 0, 0)
         self.queries: list[tuple[str, str, int, int, int]] = []
@@ -142,7 +142,7 @@ class FakeStore:
         status, next_offset = self._position(queue, queue_offset)
         if status is not GetStatus.FOUND:
             return GetResult(status, next_offset, begin, end, suggest_slave=self.far_behind)
-        end = min(queue.readable, queue_offset + self.look_count_max)
+        end = min(queue.readable, queue_offset + self.read_count_max)
         wanted = [
             m
             for m in queue.messages[queue_offset:end]

@@ -107,7 +107,7 @@ def test_a_mistake_of_ours_is_not_hidden(harness: Harness) -> None:
         harness.send("T")
 
 
-def test_the_answer_to_who_made_a_topic_waits_for_the_registration(harness: Harness) -> None:
+def test_the_response_to_a_topic_creation_waits_for_the_registration(harness: Harness) -> None:
     """A client that sends to a new topic asks for its route next."""
     harness.send("other")  # in the same turn, and nothing to the next requests
     for topic, waits in [("other", False), ("new", True), ("new", False), ("newer", True)]:
@@ -224,12 +224,12 @@ def test_a_closed_connection_is_forgotten_everywhere(harness: Harness) -> None:
     assert statistics.held_count == 0
 
 
-def test_a_connection_that_was_nobody_leaves_nothing_to_do(harness: Harness) -> None:
+def test_a_connection_without_clients_leaves_nothing_to_do(harness: Harness) -> None:
     harness.broker.channel_closed(FakeChannel(9), harness.now_ms)
     assert harness.instructions() == []
 
 
-def test_pull_hold_can_start_anew(harness: Harness) -> None:
+def test_pull_hold_can_start_again(harness: Harness) -> None:
     harness.send("T")
     notes = [harness.hold(queueOffset=1), harness.hold(queueOffset=1)]
     assert harness.broker.held() == notes

@@ -73,7 +73,7 @@ def test_a_field_has_upstreams_spelling(name: str, key: str) -> None:
         ("broker_cluster_name", "a\x02b", "printable characters"),
     ],
 )
-def test_a_value_nobody_could_use_is_refused(field: str, value: object, accepted: str) -> None:
+def test_an_unusable_value_is_refused(field: str, value: object, accepted: str) -> None:
     with pytest.raises(IllegalConfiguration) as refusal:
         BrokerConfig(**{field: value})  # type: ignore[arg-type]
     assert refusal.value.key == java_key(field)

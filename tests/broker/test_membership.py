@@ -40,7 +40,7 @@ def data(group: str = "g", *subscriptions: SubscriptionData) -> ConsumerData:
     return ConsumerData(group, subscription_data_set=list(subscriptions or (subscription(),)))
 
 
-def test_a_new_connection_is_told_to_all(consumers: Consumers) -> None:
+def test_a_new_connection_notifies_all(consumers: Consumers) -> None:
     assert consumers.register(client(1), data()) == GroupChange("g", (1,))
     assert consumers.register(client(2), data()) == GroupChange("g", (1, 2))
     group = consumers.get("g")
@@ -53,7 +53,7 @@ def test_the_same_heartbeat_again_changes_nothing(consumers: Consumers) -> None:
     assert consumers.register(client(1, now_ms=30_000), data()) is None
 
 
-# What the second heartbeat subscribes to, after the first subscribed to T: told or not.
+# What the second heartbeat subscribes to, after the first subscribed to T: notified or not.
 RESUBSCRIPTIONS = [
     ("a topic joined", [subscription("T"), subscription("U")], True),
     ("a topic left for another", [subscription("U")], True),
@@ -63,13 +63,13 @@ RESUBSCRIPTIONS = [
 
 
 @pytest.mark.parametrize(
-    ("wanted", "told"), [r[1:] for r in RESUBSCRIPTIONS], ids=[r[0] for r in RESUBSCRIPTIONS]
+    ("wanted", "notified"), [r[1:] for r in RESUBSCRIPTIONS], ids=[r[0] for r in RESUBSCRIPTIONS]
 )
-def test_a_change_of_topics_is_told_and_one_of_the_expression_is_not(
-    consumers: Consumers, wanted: list[SubscriptionData], told: bool
+def test_a_change_of_topics_notifies_and_one_of_the_expression_does_not(
+    consumers: Consumers, wanted: list[SubscriptionData], notified: bool
 ) -> None:
     consumers.register(client(1), data("g", subscription("T")))
-    assert (consumers.register(client(1), data("g", *wanted)) is not None) is told
+    assert (consumers.register(client(1), data("g", *wanted)) is not None) is notified
     group = consumers.get("g")
     assert group is not None
     assert set(group.subscriptions) == {s.topic for s in wanted}
@@ -94,7 +94,7 @@ def test_the_last_heartbeat_says_how_a_group_consumes(consumers: Consumers) -> N
     assert consumers.subscription("g", "T") is None
 
 
-def test_who_unregisters_is_gone_and_the_others_are_told(consumers: Consumers) -> None:
+def test_a_client_that_unregisters_leaves_and_the_others_are_notified(consumers: Consumers) -> None:
     consumers.register(client(1), data())
     consumers.register(client(2), data())
     assert consumers.unregister("g", 1) == GroupChange("g", (2,))
@@ -103,7 +103,7 @@ def test_who_unregisters_is_gone_and_the_others_are_told(consumers: Consumers) -
     assert consumers.unregister("g", 2) is None
 
 
-def test_a_stranger_who_unregisters_changes_nobody(consumers: Consumers) -> None:
+def test_an_unknown_client_that_unregisters_changes_no_group(consumers: Consumers) -> None:
     consumers.register(client(1), data())
     assert consumers.unregister("g", 9) == GroupChange("g", (1,))
     assert consumers.get("g") is not None

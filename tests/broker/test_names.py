@@ -103,6 +103,6 @@ def test_names_derive_from_groups_and_clusters(
     assert derive(name) == derived
 
 
-def test_light_queues_are_told_by_their_prefix() -> None:
+def test_light_queues_have_a_prefix() -> None:
     assert names.is_lmq("%LMQ%123")
     assert not names.is_lmq("LMQ%123")

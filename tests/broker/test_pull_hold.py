@@ -56,7 +56,7 @@ ARRIVALS = [
 @pytest.mark.parametrize(
     ("came", "codes", "wakes"), [row[1:] for row in ARRIVALS], ids=[row[0] for row in ARRIVALS]
 )
-def test_an_arrival_wakes_who_may_want_it(
+def test_an_arrival_wakes_the_pulls_that_may_want_it(
     holds: PullHold, came: Arrival, codes: frozenset[int] | None, wakes: bool
 ) -> None:
     holds.hold([note(codes=codes)])
@@ -69,7 +69,7 @@ def test_a_light_queue_is_a_queue_like_any_other(holds: PullHold) -> None:
     assert holds.arrived([arrival(topic="%LMQ%device@1")]) == [1]
 
 
-def test_all_who_wait_for_a_queue_wake_longest_waiting_first(holds: PullHold) -> None:
+def test_all_pulls_of_a_queue_wake_the_longest_waiting_first(holds: PullHold) -> None:
     holds.hold([note(3), note(1), note(2)])
     assert holds.arrived([arrival()]) == [3, 1, 2]
 

@@ -22,7 +22,7 @@ def entries(*deliver_ms: int) -> list[tuple[int, int, int]]:
     return [(1_000 + index, 100, moment) for index, moment in enumerate(deliver_ms)]
 
 
-def look(
+def take(
     schedule: Schedule, level: int, *deliver_ms: int, now_ms: int = 10_000
 ) -> list[DueMessage]:
     return schedule.take_due(level, entries(*deliver_ms), now_ms, idle_ms=IDLE_MS)
@@ -34,15 +34,15 @@ def test_it_starts_where_the_broker_stands(schedule: Schedule) -> None:
 
 
 def test_messages_are_due_at_their_moment_in_order(schedule: Schedule) -> None:
-    assert look(schedule, 1, 9_000, 10_000, 10_001) == [
+    assert take(schedule, 1, 9_000, 10_000, 10_001) == [
         DueMessage(1, 5, 1_000, 100),
         DueMessage(1, 6, 1_001, 100),
     ]
 
 
-def test_a_queue_is_looked_at_again_when_its_first_message_is_due(schedule: Schedule) -> None:
-    assert look(schedule, 1, 10_500) == []
-    assert look(schedule, 2) == []
+def test_a_queue_is_read_again_when_its_first_message_is_due(schedule: Schedule) -> None:
+    assert take(schedule, 1, 10_500) == []
+    assert take(schedule, 2) == []
     assert schedule.next_read_ms() == 10_500
     assert schedule.levels_to_read(10_499) == []
     assert schedule.levels_to_read(10_500) == [1]
@@ -50,16 +50,16 @@ def test_a_queue_is_looked_at_again_when_its_first_message_is_due(schedule: Sche
 
 def test_a_moment_beyond_the_levels_delay_is_due_now(schedule: Schedule) -> None:
     """correctDeliverTimestamp: the clock was set back after the message was stored."""
-    assert len(look(schedule, 1, 11_000)) == 0
-    assert len(look(schedule, 1, 11_001)) == 1
+    assert len(take(schedule, 1, 11_000)) == 0
+    assert len(take(schedule, 1, 11_001)) == 1
 
 
-def test_a_clock_that_is_set_back_has_all_levels_looked_at(schedule: Schedule) -> None:
+def test_after_the_clock_is_set_back_all_levels_are_read(schedule: Schedule) -> None:
     assert schedule.levels_to_read(10_000) == [1, 2]
-    assert look(schedule, 1, 10_900) == look(schedule, 2) == []
+    assert take(schedule, 1, 10_900) == take(schedule, 2) == []
     assert schedule.levels_to_read(10_001) == []
     assert schedule.levels_to_read(9_000) == [1, 2]
-    assert len(look(schedule, 1, 10_900, now_ms=9_000)) == 1
+    assert len(take(schedule, 1, 10_900, now_ms=9_000)) == 1
 
 
 def test_no_more_than_a_batch_is_under_way(schedule: Schedule) -> None:
@@ -72,9 +72,9 @@ def test_no_more_than_a_batch_is_under_way(schedule: Schedule) -> None:
 
 
 def test_an_answer_that_never_comes_is_prepare_read_again(schedule: Schedule) -> None:
-    look(schedule, 1, 0)
+    take(schedule, 1, 0)
     assert 1 in schedule.levels_to_read(10_000 + ANSWER_MS)
-    assert look(schedule, 1, 0, now_ms=10_000 + ANSWER_MS) == [DueMessage(1, 5, 1_000, 100)]
+    assert take(schedule, 1, 0, now_ms=10_000 + ANSWER_MS) == [DueMessage(1, 5, 1_000, 100)]
 
 
 def test_a_position_never_goes_back(schedule: Schedule) -> None:
@@ -83,7 +83,7 @@ def test_a_position_never_goes_back(schedule: Schedule) -> None:
 
 
 def test_an_arrival_ends_the_sleep_of_an_empty_queue(schedule: Schedule) -> None:
-    look(schedule, 2)
+    take(schedule, 2)
     schedule.arrived(2, 10_001)
     assert schedule.levels_to_read(10_001) == [1, 2]
     schedule.arrived(99, 10_001)

@@ -17,7 +17,7 @@ def test_an_unknown_group_is_refused_as_upstream_words_it() -> None:
     assert refusal.value.remark.startswith("subscription group not exist, g \nSee http")
 
 
-def test_consumers_are_told_one_way_each_with_an_opaque_of_its_own(harness: Harness) -> None:
+def test_consumers_are_notified_one_way_each_with_its_own_opaque(harness: Harness) -> None:
     harness.broker._state.notify_consumers(GroupChange("g", (4, 7)))
     pushes = [i for i in harness.instructions() if isinstance(i, Push)]
     assert [push.channel_id for push in pushes] == [4, 7]
@@ -31,7 +31,7 @@ def test_consumers_are_told_one_way_each_with_an_opaque_of_its_own(harness: Harn
 @pytest.mark.parametrize(
     ("keys", "enabled"), [({"notifyConsumerIdsChangedEnable": "false"}, True), ({}, False)]
 )
-def test_nobody_is_told_where_that_is_switched_off(keys: dict[str, str], enabled: bool) -> None:
+def test_no_consumer_is_notified_when_that_is_off(keys: dict[str, str], enabled: bool) -> None:
     harness = Harness(**keys)
     harness.broker._state.notify_consumers(GroupChange("g", (4,)), enabled=enabled)
     harness.broker._state.notify_consumers(None)

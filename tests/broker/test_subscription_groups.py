@@ -57,7 +57,7 @@ def test_a_name_that_is_not_legal_is_no_group(table: Table, group: str) -> None:
         table.groups.update(SubscriptionGroupConfig(group), NOW_MS)
 
 
-def test_a_group_can_be_defined_anew(table: Table) -> None:
+def test_a_group_can_be_redefined(table: Table) -> None:
     table.groups.update(SubscriptionGroupConfig("g", consume_enable=False), NOW_MS)
     found = table.groups.find("g", NOW_MS)
     assert found is not None

@@ -97,7 +97,7 @@ def test_an_existing_topic_is_returned_as_it_is(table: Table) -> None:
     assert table.topics.data_version.counter == 1
 
 
-def test_without_auto_creation_the_default_topic_of_a_file_serves_nobody() -> None:
+def test_without_auto_creation_the_default_topic_of_a_file_creates_no_topic() -> None:
     table = Table(autoCreateTopicEnable="false")
     table.topics.load('{"topicConfigTable":{"TBW102":{"topicName":"TBW102","perm":7}}}')
     assert table.topics.create_from_default("T", "TBW102", 4, NOW_MS) is None
@@ -151,7 +151,7 @@ def test_a_new_version_alone_registers_again(table: Table) -> None:
     assert table.instructions == [RegisterBroker(oneway=True)]
 
 
-def test_light_queues_have_topics_that_nobody_sees() -> None:
+def test_topics_of_light_queues_are_not_listed() -> None:
     """Section 3: LMQ topics have implicit configs (1 queue, RW) and never enter topics.json."""
     table = Table(True)
     assert table.topics.get("%LMQ%q") == TopicConfig("%LMQ%q", 1, 1, 6)

@@ -182,7 +182,7 @@ def test_a_constant_that_has_no_such_place_is_refused(place: int) -> None:
         decode_body(HeartbeatData, data)
 
 
-def test_nulls_and_enumerations_of_other_versions_cost_nobody_its_connection() -> None:
+def test_nulls_and_enumerations_of_other_versions_close_no_connection() -> None:
     data = (
         b'{"clientID":"c","producerDataSet":null,"consumerDataSet":[{"groupName":"g",'
         b'"consumeFromWhere":"CONSUME_FROM_MAX_OFFSET","consumeType":"CONSUME_POP",'

@@ -130,7 +130,7 @@ def test_the_limit_counts_the_whole_frame() -> None:
         FrameDecoder(len(FRAME) - 1).feed(FRAME)
 
 
-def test_sound_commands_before_a_bad_frame_are_kept_for_whoever_wants_them() -> None:
+def test_sound_commands_before_a_bad_frame_are_kept() -> None:
     decoder = FrameDecoder()
     with pytest.raises(RemoteProtocolError):
         decoder.feed(FRAME + FRAME + b"\xff\xff\xff\xff")

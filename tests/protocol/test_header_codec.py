@@ -114,15 +114,13 @@ def test_values_that_are_no_strings_become_strings() -> None:
     ("language", "kept", "written"),
     [('"RUST"', "RUST", "RUST"), ('"PYTHON"', 3, "PYTHON"), ("null", 0, "JAVA")],
 )
-def test_a_language_nobody_knows_is_kept_by_name(
-    language: str, kept: int | str, written: str
-) -> None:
+def test_an_unknown_language_is_kept_by_name(language: str, kept: int | str, written: str) -> None:
     command = decode_header(JSON, f'{{"code":1,"language":{language}}}'.encode())
     assert command.language == kept
     assert json.loads(encode_header(command))["language"] == written
 
 
-def test_a_language_number_nobody_knows_is_kept() -> None:
+def test_an_unknown_language_number_is_kept() -> None:
     command = decode_header(ROCKETMQ, BINARY[:2] + b"\xee" + BINARY[3:])
     assert command.language == 0xEE
     assert encode_header(command)[2] == LanguageCode.OTHER

@@ -8,7 +8,7 @@ Read in this order:
     bodies.py (body_codec.py)          JSON bodies <-> Structs, in fastjson.py's dialect
     register_broker.py                 the one body that has a compressed form
     record.py message_id.py    the record of the commit log, and its address
-    properties.py java.py tags.py      what Java's strings and maps make of a message
+    properties.py java.py tags.py      Java's strings and maps, as they are on the wire and on disk
     batch.py subscription.py sys_flag.py
 
 Grammar of a connection (docs/formats/frame.md):
@@ -16,6 +16,6 @@ Grammar of a connection (docs/formats/frame.md):
     connection = { frame }
     frame      = length:u32  serialize_type:u8  header_length:u24  header  body
 
-Invariants: nothing here reads a clock, a socket or a file; whatever a peer sent, decoding
-either returns a value or raises RemoteProtocolError.
+Invariants: nothing here reads a clock, a socket or a file. Decoding the bytes of a peer either
+returns a value or raises RemoteProtocolError.
 """

@@ -1,8 +1,8 @@
 """The JSON bodies of requests and responses, and of the broker's configuration files.
 
-An attribute is the Java field in snake_case. Enumerations are strings, because a name that
-4.9.3 does not know must not cost a client its connection; the names it does know stand below.
-Read and write them with `decode_body(Type, data)` and `encode_body(value)`.
+An attribute is the Java field in snake_case. Enumerations are strings: a name that 4.9.3 does not
+know must not close a client's connection. The names that it knows are below. Read and write bodies
+with `decode_body(Type, data)` and `encode_body(value)`.
 
 Source: org.apache.rocketmq.common.{TopicConfig, DataVersion}, common.protocol.body.*,
 common.protocol.heartbeat.*, common.protocol.route.*, common.admin.*,
@@ -48,7 +48,7 @@ FILTER_MULTI_TAG: Final = "MULTI_TAG"
 
 
 class DataVersion(msgspec.Struct, frozen=True):
-    """Which state of a table this is; equal only if both numbers are."""
+    """The version of a table; equal only if both numbers are."""
 
     timestamp: Int64 = 0
     counter: Int64 = 0
@@ -135,8 +135,8 @@ class ProducerData(msgspec.Struct, rename="camel"):
 class ConsumerData(msgspec.Struct, rename="camel"):
     """A consumer group in a heartbeat.
 
-    Constants count by their place among Java's, as the C++ client gives them, and by name in any
-    case, as with fastjson: the Go client says `BroadCasting`.
+    A constant is its place among Java's, as in the C++ client, or its name in any case, as with
+    fastjson: the Go client writes `BroadCasting`.
     """
 
     group_name: str = ""
@@ -147,7 +147,7 @@ class ConsumerData(msgspec.Struct, rename="camel"):
     unit_mode: bool = False
 
     def __post_init__(self) -> None:
-        """Write the names as 4.9.3 writes them. Raises: ValueError for a place without a name."""
+        """Write the names in 4.9.3's form. Raises: ValueError for a place without a name."""
         self.consume_type = _constant(self.consume_type, _CONSUME_TYPES)
         self.message_model = _constant(self.message_model, _MESSAGE_MODELS)
         self.consume_from_where = _constant(self.consume_from_where, _CONSUME_FROM_WHERE)
@@ -211,7 +211,7 @@ class BrokerData(msgspec.Struct, rename="camel"):
 
 
 class TopicRouteData(msgspec.Struct, rename="camel"):
-    """Answer to 105: where a topic's queues are."""
+    """Answer to 105: the brokers and queues of a topic."""
 
     order_topic_conf: str | None = None
     queue_datas: list[QueueData] = []
@@ -227,7 +227,7 @@ class ClusterInfo(msgspec.Struct, rename="camel"):
 
 
 class RegisterBrokerBody(msgspec.Struct, rename="camel"):
-    """103: what a broker has; register_broker.py has its compressed form."""
+    """103: the topics of a broker; register_broker.py has the compressed form."""
 
     topic_config_serialize_wrapper: TopicConfigSerializeWrapper = msgspec.field(
         default_factory=TopicConfigSerializeWrapper

@@ -1,9 +1,9 @@
 """JSON bodies to Structs and back, by one pair of functions for all of them.
 
-Most bodies are plain JSON and msgspec reads them in one pass, strings in place of numbers
-included (the Go client's code sets). What it refuses is read again by fastjson.py's rules:
-unquoted and object keys, and null fields, which count as absent. The one object that upstream
-uses as a key is a MessageQueue.
+Most bodies are plain JSON. msgspec reads them in one pass, strings in place of numbers included
+(the Go client's code sets). Bodies that it refuses are read again by the rules of fastjson.py:
+unquoted and object keys, and null fields, which count as absent. The only object that 4.9.3 uses as
+a key is a MessageQueue.
 
 Invariants: `decode_body` raises nothing but RemoteProtocolError.
 

@@ -1,7 +1,7 @@
 """Request codes, response codes and language codes, numbered as upstream.
 
-These numbers are on the wire and never change. Codes that 4.9.3 defines but no processor
-handles are listed too: the broker answers them with REQUEST_CODE_NOT_SUPPORTED.
+These numbers are on the wire and never change. Codes of 4.9.3 without a processor are listed too:
+the broker answers them with REQUEST_CODE_NOT_SUPPORTED.
 
 Source: org.apache.rocketmq.common.protocol.RequestCode, ResponseCode,
 org.apache.rocketmq.remoting.protocol.RemotingSysResponseCode, LanguageCode,
@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Final
 
 VERSION_4_9_3: Final = 399
-"""MQVersion.Version.V4_9_3's ordinal: the version our commands carry."""
+"""MQVersion.Version.V4_9_3's ordinal: the version in the commands of wakelog."""
 
 VERSION_3_0_11: Final = 37
 """From this version on, a broker registers with a body."""
@@ -22,7 +22,7 @@ VERSION_3_4_9: Final = 121
 
 
 class RequestCode(IntEnum):
-    """What a request asks for."""
+    """The kind of a request."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -121,7 +121,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How a request ended; 0 to 4 are the remoting layer's, the others the broker's."""
+    """The outcome of a request; 0 to 4 belong to the remoting layer, the others to the broker."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -183,7 +183,7 @@ LANGUAGE_BY_NUMBER: Final[dict[int, LanguageCode]] = {code.value: code for code 
 
 
 def language_name(language: int | str) -> str:
-    """Name a command's language; a number upstream does not know is OTHER."""
+    """Return the name of a command's language; a number unknown to 4.9.3 is OTHER."""
     if isinstance(language, str):
         return language
     known = LANGUAGE_BY_NUMBER.get(language)

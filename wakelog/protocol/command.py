@@ -1,11 +1,11 @@
 """RemotingCommand: one frame as a value, and how a response is made from a request.
 
-It stands between frame.py, which makes commands from bytes and bytes from commands, and the
-processors, which read `ext_fields` through headers/.
+frame.py makes commands from bytes and bytes from commands. The request tables decode `ext_fields`
+into the Structs of headers/.
 
-`flag` bits: 0 response, 1 one-way. `opaque` is a signed 32-bit number the requester chose and
-the responder repeats. `language` is a LanguageCode's number, or the name a peer gave if
-upstream does not know it. `serialize_type` says how the header of this one frame is written.
+`flag` bits: 0 response, 1 one-way. `opaque` is a signed 32-bit number that the requester chooses
+and the response repeats. `language` is a LanguageCode's number, or the name that a peer gave if
+4.9.3 does not have it. `serialize_type` is the form of this frame's header.
 
 Source: org.apache.rocketmq.remoting.protocol.RemotingCommand (4.9.3)
 """
@@ -26,8 +26,8 @@ SERIALIZE_ROCKETMQ: Final = 1
 class RemotingCommand(msgspec.Struct, gc=False):
     """A request or a response.
 
-    `gc=False` takes a hot object off the collector's lists; it is safe because no field can
-    refer back to a command.
+    `gc=False` keeps frequent objects off the collector's lists. It is safe: no field refers back to
+    a command.
     """
 
     code: int
@@ -42,12 +42,12 @@ class RemotingCommand(msgspec.Struct, gc=False):
 
     @property
     def is_response(self) -> bool:
-        """Say whether this answers a request of ours."""
+        """Whether this is a response."""
         return self.flag & RESPONSE_FLAG != 0
 
     @property
     def is_oneway(self) -> bool:
-        """Say whether the requester wants no answer."""
+        """Whether the requester expects no response."""
         return self.flag & ONEWAY_FLAG != 0
 
 
@@ -60,8 +60,7 @@ def answer(
 ) -> RemotingCommand:
     """Make the response to `request`: its opaque repeated, the response flag set.
 
-    The header is JSON whatever the request's was: 4.9.3 makes a fresh command, which has the
-    server's own serialise type.
+    The header is always JSON: 4.9.3 makes a fresh command with the server's own serialise type.
     """
     return RemotingCommand(
         int(code),

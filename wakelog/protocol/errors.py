@@ -1,21 +1,21 @@
 """Errors of the protocol layer: whose fault a bad message is.
 
     ProtocolError            abstract
-    +-- LocalProtocolError   our caller asked for something the protocol cannot say
-    +-- RemoteProtocolError  the peer sent something the protocol does not allow
+    +-- LocalProtocolError   the caller gave a value that the protocol cannot express
+    +-- RemoteProtocolError  the peer sent bytes that the protocol does not allow
 
-A RemoteProtocolError carries the response code and remark that answer the peer when the error
-is inside one request; when it is in the frame itself the connection has to be closed.
+A RemoteProtocolError has the response code and remark for the peer. An error in the frame itself
+closes the connection instead.
 
 Source: org.apache.rocketmq.remoting.exception.RemotingCommandException (4.9.3)
 """
 
 
 class ProtocolError(Exception):
-    """Base of both kinds; never raised itself."""
+    """Base of both kinds; never raised."""
 
     def __init__(self, *arguments: object) -> None:
-        """Refuse to be the abstract kind itself."""
+        """Refuse to make the abstract kind."""
         if type(self) is ProtocolError:
             raise TypeError("raise LocalProtocolError or RemoteProtocolError instead")
         super().__init__(*arguments)
@@ -26,15 +26,15 @@ class LocalProtocolError(ProtocolError):
 
 
 class RemoteProtocolError(ProtocolError):
-    """Bytes from the peer that are not RocketMQ's.
+    """Bytes from the peer that do not follow RocketMQ's protocol.
 
     Attributes:
-        code: the response code to answer with, when there is a request to answer.
-        remark: the text to answer with.
+        code: the response code, if there is a request to respond to.
+        remark: the text of the response.
     """
 
     def __init__(self, code: int, remark: str) -> None:
-        """Keep both, for the answer."""
+        """Keep both, for the response."""
         super().__init__(code, remark)
         self.code = code
         self.remark = remark

@@ -1,23 +1,22 @@
 """JSON in the dialect of fastjson 1.2.76, which RocketMQ's bodies and configuration files use.
 
-Two things in it are not JSON: map keys that are numbers stand unquoted, `{0:5,1:7}`, and map
-keys that are objects stand as objects, `{{"queueId":0,"topic":"T"}:{...}}`. Reading accepts
-them beside ordinary JSON. Writing produces them, leaves null values out, and writes the fields
-of a Struct in alphabetical order, which is the order of Java's beans.
+Two things in it are not JSON. Map keys that are numbers are unquoted, `{0:5,1:7}`. Map keys that
+are objects are written as objects, `{{"queueId":0,"topic":"T"}:{...}}`. Reading accepts them and
+ordinary JSON. Writing produces them, leaves null values out, and writes the fields of a Struct in
+alphabetical order, which is the order of Java's beans.
 
     grammar of what is read beyond JSON:
     key    = string | name | number | object      (an object used as key holds scalars only)
     name   = letters, digits, `_` and `$`, the first no digit
     string = as in JSON or between single quotes, and control characters may stand unescaped
-    a comma may stand behind the last of an object's or an array's parts, a byte order mark
-    ahead of everything
+    a comma may follow the last part of an object or an array; a byte order mark may come first
 
-A key that is an object is read as a tuple of (name, value) pairs, which can be a key here too;
-a number as an int or float. Text that is none is read as Java reads it: bytes that are not UTF-8
-become replacement characters, half of a surrogate pair a question mark.
+A key that is an object is read as a tuple of (name, value) pairs, which can be a key in Python too.
+A number is read as an int or float. Malformed text is read as in Java: bytes that are not UTF-8
+become replacement characters, and half of a surrogate pair becomes a question mark.
 
-Invariants: `loads` either returns or raises ValueError, in one pass and with nesting bounded
-by DEPTH_MAX; the strings it returns can be written as UTF-8.
+Invariants: `loads` returns or raises ValueError, in one pass, with nesting up to DEPTH_MAX. The
+strings that it returns can be written as UTF-8.
 
 Source: com.alibaba.fastjson.JSON as called by
 org.apache.rocketmq.remoting.protocol.RemotingSerializable (4.9.3)
@@ -32,7 +31,7 @@ from typing import Any, Final
 import msgspec
 
 DEPTH_MAX: Final = 32
-"""The deepest body upstream has is 6 levels; the bound keeps a hostile one off our stack."""
+"""The deepest body of 4.9.3 has 6 levels; the limit keeps a hostile body off the stack."""
 
 _DIGITS_MAX: Final = 40  # a long has 19 digits; more only costs time
 
@@ -66,7 +65,7 @@ def loads(data: bytes | bytearray | memoryview | str) -> Any:
     """Read one value; bytes are UTF-8.
 
     Raises:
-        ValueError: if it is not JSON in this dialect or nested too deep.
+        ValueError: if it is not JSON in this dialect, or nested too deep.
     """
     text = data if isinstance(data, str) else str(data, "utf-8", "replace")
     reader = _Reader(text.removeprefix("\ufeff"))
@@ -87,7 +86,7 @@ def dumps(value: object, *, pretty: bool = False) -> bytes:
     """Write a value: None, bool, int, float, str, Struct, mapping, list, tuple or set.
 
     Args:
-        pretty: lay it out as upstream's configuration files, with tabs.
+        pretty: use the layout of 4.9.3's configuration files, with tabs.
     """
     parts: list[str] = []
     _write(value, parts, indent=0 if pretty else None)
@@ -191,8 +190,8 @@ class _Reader:
     def _unescape(self, content: str) -> str:
         try:
             units = _ESCAPE.sub(_unescape_one, content)
-            # Characters above U+FFFF are escaped as two units; a unit without its other half
-            # is no text, and Java writes a question mark for it.
+            # A character above U+FFFF is escaped as two units. For a unit without its other half,
+            # Java writes a question mark.
             paired = units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
             return paired.encode("utf-8", "replace").decode("utf-8")
         except KeyError:
@@ -256,7 +255,7 @@ def _write_object(
         separator = ","
         empty = False
         if isinstance(key, str):
-            # Upstream's pretty form breaks the line before a key that is a string only.
+            # 4.9.3's pretty form breaks the line only before a key that is a string.
             parts.append(_line_break(inner))
             parts.append(_string_text(key))
         else:

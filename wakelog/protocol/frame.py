@@ -7,12 +7,12 @@
     8       n      header
     8+n     m      body
 
-First thing of the way of a message, and the last of an answer's: bytes of a socket ->
-FrameDecoder -> RemotingCommand; RemotingCommand -> encode_frame -> bytes of a socket.
+The first step for a request and the last for a response: bytes of a socket -> FrameDecoder ->
+RemotingCommand; RemotingCommand -> encode_frame -> bytes of a socket.
 
-Invariants: a decoder holds only bytes it was fed and no length field makes it allocate;
-after a RemoteProtocolError the place where the next frame begins is unknown, so the connection
-has to be closed.
+Invariants: a decoder holds only bytes that it was fed; a length field alone allocates nothing.
+After a RemoteProtocolError the begin of the next frame is unknown, so the connection has to be
+closed.
 
 Source: org.apache.rocketmq.remoting.netty.{NettyDecoder, NettyEncoder},
 org.apache.rocketmq.remoting.protocol.RemotingCommand (4.9.3). In words: docs/formats/frame.md
@@ -40,8 +40,8 @@ class FrameDecoder:
     """The reading side of one connection.
 
     Attributes:
-        preceding: after `feed` raised, the commands of that chunk that came before the bad
-            frame. They were sound, and whoever sent them may still expect their effect.
+        preceding: after `feed` raised, the commands of that chunk before the bad frame. They are
+            sound, and the peer may expect their effect.
     """
 
     __slots__ = ("_buffer", "_frame_bytes_max", "_needed_bytes", "preceding")
@@ -51,7 +51,7 @@ class FrameDecoder:
         assert frame_bytes_max > _PREFIX.size
         self._frame_bytes_max = frame_bytes_max
         self._buffer = bytearray()  # the begin of a frame whose rest has not arrived
-        self._needed_bytes = 0  # no use in looking at the buffer before it holds as much
+        self._needed_bytes = 0  # the buffer is not decoded before it has as much
         self.preceding: list[RemotingCommand] = []
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[RemotingCommand]:
@@ -82,15 +82,15 @@ class FrameDecoder:
 
     @property
     def buffered_bytes(self) -> int:
-        """How much of an unfinished frame is held."""
+        """The size of the unfinished frame's part that is here."""
         return len(self._buffer)
 
     def _frame_bytes(self, view: memoryview, position: int, end: int) -> int:
-        # The size of the frame at `position`, or of as much of it as tells more.
+        # The size of the frame at `position`, or of the part that has the size.
         if end - position < _LENGTH_BYTES:
             return _LENGTH_BYTES
         (length,) = _LENGTH.unpack_from(view, position)
-        # Checked before the rest has come: a peer that lies gets no buffer to fill.
+        # Checked before the rest has come: a false length gets no buffer.
         if not _LENGTH_BYTES <= length <= self._frame_bytes_max - _LENGTH_BYTES:
             raise _malformed(f"length {length}, at most {self._frame_bytes_max} are allowed")
         return _LENGTH_BYTES + int(length)
@@ -118,7 +118,7 @@ def encode_frame(command: RemotingCommand) -> bytes:
 
 
 def encode_frame_head(command: RemotingCommand, body_bytes: int) -> bytes:
-    """Write what goes before a body of `body_bytes` bytes, which the caller sends itself."""
+    """Write the bytes before a body of `body_bytes` bytes, which the caller sends itself."""
     header = encode_header(command)
     length = _LENGTH_BYTES + len(header) + body_bytes
     if len(header) > _HEADER_BYTES_MASK or length >= 1 << 31:

@@ -15,12 +15,12 @@ ROCKETMQ, big endian and signed:
     13      4+n    remark, UTF-8; length 0 stands for none
     ..      4+n    extFields: entries of 2+n key, 4+n value
 
-JSON goes through msgspec; what it refuses (a number as string, a null among the fields, an
-unquoted key, bytes that are not UTF-8) gets a second reading by fastjson.py's rules before it is
-refused for good. Clients for C++ send properties in whatever encoding their program uses: as in
-4.9.3, what is not UTF-8 in them becomes replacement characters, in both forms.
+msgspec reads JSON. A header that it refuses (a number as string, a null field, an unquoted key,
+bytes that are not UTF-8) is read again by the rules of fastjson.py. C++ clients send properties in
+the encoding of their program. As in 4.9.3, bytes that are not UTF-8 become replacement characters,
+in both forms.
 
-Invariants: decoding raises nothing but RemoteProtocolError, and copies no more than it was given.
+Invariants: decoding raises only RemoteProtocolError, and copies no more than its input.
 
 Source: org.apache.rocketmq.remoting.protocol.{RemotingCommand, RocketMQSerializable} (4.9.3)
 """
@@ -59,7 +59,7 @@ class _JsonHeader(msgspec.Struct, gc=False):
 
 
 class _JsonHeaderOut(msgspec.Struct, gc=False, kw_only=True, omit_defaults=True):
-    # In the order in which they are written.
+    # In the order on the wire.
     code: int
     ext_fields: dict[str, str] | None = msgspec.field(default=None, name="extFields")
     flag: int
@@ -120,7 +120,7 @@ def _decode_json_header(data: bytes | memoryview, body: bytes) -> RemotingComman
     try:
         header = _decode_json(data)
     except (ValueError, RecursionError):
-        # msgspec's errors and Python's about huge numbers are all ValueErrors.
+        # The errors of msgspec, and those of Python for huge numbers, are ValueErrors.
         header = _read_tolerantly(data)
     return RemotingCommand(
         header.code,

@@ -1,9 +1,9 @@
-"""What Java's strings and maps do that ends up on the wire or on disk.
+"""Java's string hash, map order and number texts, as they are on the wire and on disk.
 
-Tags codes and index keys are String.hashCode; the order of a stored message's properties is
-the order in which a java.util.HashMap iterates. Both have to come out the same here.
+Tags codes and index keys are String.hashCode. The properties of a stored message have the order of
+a java.util.HashMap. Both have to be the same here.
 
-Invariants: the results depend on the arguments alone; memory held by memos is bounded.
+Invariants: the results depend on the arguments alone; the memory of caches is bounded.
 
 Source: java.lang.String.hashCode, java.util.HashMap (OpenJDK 8 to 17)
 """
@@ -27,7 +27,7 @@ _TREEIFY_THRESHOLD = 8
 _TREEIFY_CAPACITY_MIN = 64
 
 _MEMO_ENTRIES_MAX = 256  # distinct sets of property names; producers use a handful
-_MEMO_NAMES_MAX = 32  # a longer set is a stranger's and is not remembered
+_MEMO_NAMES_MAX = 32  # a longer set is unusual and not cached
 
 
 def string_hash(text: str) -> int:
@@ -43,7 +43,7 @@ def string_hash(text: str) -> int:
 
 
 def parse_integer(text: str, *, minimum: int = INT_MIN, maximum: int = INT_MAX) -> int:
-    """Parse as Integer.parseInt does, or as Long.parseLong with a long's bounds.
+    """Parse by the rules of Integer.parseInt, or of Long.parseLong with a long's bounds.
 
     Raises:
         ValueError: with NumberFormatException's own text.
@@ -56,17 +56,17 @@ def parse_integer(text: str, *, minimum: int = INT_MIN, maximum: int = INT_MAX) 
 
 
 def parse_boolean(text: str | None) -> bool:
-    """Parse as Boolean.parseBoolean does: only "true", in any case, is true."""
+    """Parse by the rules of Boolean.parseBoolean: only "true", in any case, is true."""
     return text is not None and text.lower() == "true"
 
 
 def boolean_text(value: bool) -> str:
-    """Write a boolean as Java does."""
+    """Write a boolean in Java's form."""
     return "true" if value else "false"
 
 
 def hash_map_order(keys: Iterable[str]) -> list[str]:
-    """Return distinct `keys`, given in the order of their insertion, as a HashMap iterates.
+    """Return distinct `keys`, given in insertion order, in the order of a HashMap.
 
     The table is assumed to have grown by these insertions alone, from its default capacity.
     """
@@ -74,7 +74,7 @@ def hash_map_order(keys: Iterable[str]) -> list[str]:
 
 
 def iteration_order(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Do what hash_map_order does, memoised, for callers that have a tuple at hand."""
+    """Return the same for a tuple, from a cache."""
     if len(keys) > _MEMO_NAMES_MAX:
         return _iteration_order(keys)
     return _remembered_order(keys)
@@ -83,8 +83,8 @@ def iteration_order(keys: tuple[str, ...]) -> tuple[str, ...]:
 def _iteration_order(keys: tuple[str, ...]) -> tuple[str, ...]:
     # A bucket keeps the order of insertion: put appends to it, and a resize splits it in two
     # without changing the order inside. So only the final capacity matters, and one stable
-    # sort by bucket gives the order. Tree bins, which need nine colliding names in a table of
-    # 64 buckets, move their root to the front; that is left out.
+    # sort by bucket gives the order. Tree bins move their root to the front; they need nine
+    # colliding names in a table of 64 buckets, and are left out.
     hashes = [_spread(string_hash(key)) for key in keys]
     mask = _table_capacity(hashes) - 1
     order = sorted(range(len(keys)), key=lambda index: hashes[index] & mask)

@@ -1,11 +1,11 @@
 """The properties string of a message: `name 0x01 value 0x02 name 0x01 value`.
 
-A producer sends it in its request header; the broker decodes it, changes a few names and
-stores it again, so that the stored order is the order of a Java HashMap. 4.9.3 writes no
-separator after the last pair; other releases and clients do, and both are read.
+A producer sends it in its request header. The broker decodes it, changes a few names and encodes it
+again, so the stored order is that of a Java HashMap. 4.9.3 writes no separator after the last pair.
+Other releases and clients do, and both forms are read.
 
-Invariants: decoding drops a pair whose name or value is empty and never fails; encoding
-keeps every pair it is given.
+Invariants: decoding drops a pair whose name or value is empty, and never fails. Encoding keeps
+every pair.
 
 Source: org.apache.rocketmq.common.message.{MessageDecoder, MessageConst} and
 org.apache.rocketmq.broker.processor.SendMessageProcessor (4.9.3)
@@ -33,11 +33,7 @@ TRANSACTION_PREPARED: Final = "TRAN_MSG"
 PRODUCER_GROUP: Final = "PGROUP"
 MIN_OFFSET: Final = "MIN_OFFSET"
 MAX_OFFSET: Final = "MAX_OFFSET"
-BUYER_ID: Final = "BUYER_ID"
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
-TRANSFER_FLAG: Final = "TRANSFER_FLAG"
-CORRECTION_FLAG: Final = "CORRECTION_FLAG"
-MQ2_FLAG: Final = "MQ2_FLAG"
 RECONSUME_TIME: Final = "RECONSUME_TIME"
 MSG_REGION: Final = "MSG_REGION"
 TRACE_ON: Final = "TRACE_ON"
@@ -47,20 +43,13 @@ CONSUME_START_TIME: Final = "CONSUME_START_TIME"
 TRANSACTION_PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
 TRANSACTION_CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
 CHECK_IMMUNITY_TIME_IN_SECONDS: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
-INSTANCE_ID: Final = "INSTANCE_ID"
-CORRELATION_ID: Final = "CORRELATION_ID"
-REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
-TTL: Final = "TTL"
-ARRIVE_TIME: Final = "ARRIVE_TIME"
-PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"
 CLUSTER: Final = "CLUSTER"
-MESSAGE_TYPE: Final = "MSG_TYPE"
 INNER_MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
 
 
 def decode_properties(text: str | None) -> dict[str, str]:
-    """Read a properties string; of a repeated name the last value counts."""
+    """Read a properties string; the last value of a repeated name counts."""
     properties: dict[str, str] = {}
     if text:
         for pair in text.split(PROPERTY_SEPARATOR):
@@ -71,7 +60,7 @@ def decode_properties(text: str | None) -> dict[str, str]:
 
 
 def encode_properties(properties: Mapping[str, str]) -> str:
-    """Write properties as 4.9.3 does: in HashMap order, no separator after the last."""
+    """Write properties in 4.9.3's form: in HashMap order, no separator after the last."""
     return _join(properties, iteration_order(tuple(properties)))
 
 
@@ -86,15 +75,10 @@ def read_send_properties(text: str | None, cluster_name: str) -> tuple[dict[str,
     properties[CLUSTER] = cluster_name
     order = iteration_order(tuple(properties))
     if WAIT in properties:
-        # WAIT is taken out of the map after CLUSTER went in: it has counted for the growth of
-        # the table, so the order is that of the map with it.
+        # 4.9.3 removes WAIT from the map after CLUSTER is in it. WAIT has counted for the growth
+        # of the table, so the order is that of the map with it.
         order = tuple([name for name in order if name != WAIT])
     return properties, _join(properties, order)
-
-
-def rewrite_send_properties(text: str | None, cluster_name: str) -> str:
-    """Make the properties string that a single send stores from the one it brought."""
-    return read_send_properties(text, cluster_name)[1]
 
 
 def split_keys(keys: str) -> list[str]:

@@ -8,11 +8,11 @@ A zlib stream of the following, all numbers big endian:
     4+n    for each: `name readQueueNums writeQueueNums perm topicFilterType`
     4+n    filter servers, a JSON list
 
-The text of a topic has no room for its topicSysFlag and order: they are lost. `bodyCrc32` of
-the request is taken over the compressed bytes; 0 means unchecked.
+The text of a topic has neither topicSysFlag nor order: they are lost. `bodyCrc32` of the request is
+the checksum of the compressed bytes; 0 means unchecked.
 
-Invariants: a stream that would inflate to more than INFLATED_BYTES_MAX is refused before it
-has taken that memory.
+Invariants: a stream that would inflate to more than INFLATED_BYTES_MAX is refused before it takes
+that memory.
 
 Source: org.apache.rocketmq.common.protocol.body.RegisterBrokerBody,
 org.apache.rocketmq.common.TopicConfig.encode (4.9.3)
@@ -35,7 +35,7 @@ from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.java import parse_integer
 
 INFLATED_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Half a million topics of the longest name; zlib could make 16 GB of one frame."""
+"""Half a million topics of the longest name. One frame could inflate to 16 GB."""
 
 _INT = struct.Struct(">i")
 _TOPIC_FIELDS = 5
@@ -48,7 +48,7 @@ def decode_register_broker(
     """Read either form of the body.
 
     Raises:
-        RemoteProtocolError: if it is malformed, or inflates to more than is allowed.
+        RemoteProtocolError: if it is malformed, or inflates to more than the limit.
     """
     if not compressed:
         return decode_body(RegisterBrokerBody, data)
@@ -82,7 +82,7 @@ def body_checksum(data: bytes) -> int:
 
 
 class _Reader:
-    """A cursor over the inflated bytes; every length is checked against what is left."""
+    """A cursor over the inflated bytes; every length is checked against the rest."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -90,7 +90,7 @@ class _Reader:
 
     def count(self) -> int:
         value = self._int()
-        # Each topic takes at least its length field: a larger number is a lie.
+        # Each topic has at least its length field: a larger number is false.
         if not 0 <= value <= (len(self._data) - self._position) // _INT.size:
             raise _malformed(f"{value} topics")
         return value

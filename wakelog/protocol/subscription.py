@@ -16,7 +16,7 @@ _JAVA_TRIMMED = "".join(map(chr, range(0x21)))  # String.trim: everything up to 
 
 
 def is_tag_type(expression_type: str | None) -> bool:
-    """Say whether an expression of this type lists tags; none or an empty type does."""
+    """Return whether an expression of this type lists tags; so does one without a type."""
     return not expression_type or expression_type == EXPRESSION_TAG
 
 
@@ -46,7 +46,7 @@ def build_subscription(
     if not expression or expression == SUBSCRIBE_ALL:
         return subscription
     words = expression.split(_TAG_SEPARATOR)
-    # Java's split leaves out empty words at the end, so that only separators leave nothing.
+    # Java's split drops empty words at the end, so separators alone leave nothing.
     if not any(words):
         raise _unparsable("subString split error")
     subscription.sub_string = expression
@@ -56,11 +56,11 @@ def build_subscription(
 
 
 def matches(subscription: SubscriptionData | None, tags_code: int | None) -> bool:
-    """Say whether a consume queue entry may hold a message the subscription wants.
+    """Return whether the message of a consume queue entry may match a subscription.
 
     Args:
-        subscription: None wants everything, as does a filter that is not by tag.
-        tags_code: of the entry; None when it is not known, which matches.
+        subscription: None matches everything, as does a filter that is not by tag.
+        tags_code: of the entry; None, if it is unknown, matches.
     """
     if subscription is None or tags_code is None or subscription.class_filter_mode:
         return True

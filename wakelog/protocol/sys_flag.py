@@ -22,8 +22,6 @@ MESSAGE_STORE_HOST_V6: Final = 0x20
 PULL_COMMIT_OFFSET: Final = 0x1
 PULL_SUSPEND: Final = 0x2
 PULL_SUBSCRIPTION: Final = 0x4
-PULL_CLASS_FILTER: Final = 0x8
-PULL_LITE: Final = 0x10
 
 TOPIC_UNIT: Final = 0x1
 TOPIC_UNIT_SUB: Final = 0x2
@@ -31,7 +29,6 @@ TOPIC_UNIT_SUB: Final = 0x2
 PERM_INHERIT: Final = 0x1
 PERM_WRITE: Final = 0x2
 PERM_READ: Final = 0x4
-PERM_PRIORITY: Final = 0x8
 
 assert TRANSACTION_ROLLBACK == TRANSACTION_PREPARED | TRANSACTION_COMMIT == TRANSACTION_MASK
 
@@ -41,29 +38,23 @@ def transaction_type(sys_flag: int) -> int:
     return sys_flag & TRANSACTION_MASK
 
 
-def with_transaction_type(sys_flag: int, transaction: int) -> int:
-    """Return the flag with its transaction bits replaced."""
-    assert transaction & ~TRANSACTION_MASK == 0
-    return (sys_flag & ~TRANSACTION_MASK) | transaction
-
-
 def is_readable(perm: int) -> bool:
-    """Say whether a topic's permission lets consumers read."""
+    """Return whether consumers may read."""
     return perm & PERM_READ != 0
 
 
 def is_writeable(perm: int) -> bool:
-    """Say whether a topic's permission lets producers write."""
+    """Return whether producers may write."""
     return perm & PERM_WRITE != 0
 
 
 def is_inherited(perm: int) -> bool:
-    """Say whether new topics may take their settings from this one."""
+    """Return whether new topics may inherit from this one."""
     return perm & PERM_INHERIT != 0
 
 
 def permission_text(perm: int) -> str:
-    """Spell a permission as upstream's remarks do: `RW-`, `R--`, `RWX`."""
+    """Write a permission in the form of 4.9.3's remarks: `RW-`, `R--`, `RWX`."""
     read = "R" if is_readable(perm) else "-"
     write = "W" if is_writeable(perm) else "-"
     inherit = "X" if is_inherited(perm) else "-"

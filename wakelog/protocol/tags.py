@@ -8,7 +8,7 @@ from functools import lru_cache
 from wakelog.protocol.java import string_hash
 
 _MEMO_ENTRIES_MAX = 1024
-_MEMO_CHARACTERS_MAX = 128  # longer tags are rare; remembering them would hold their memory
+_MEMO_CHARACTERS_MAX = 128  # longer tags are rare; a cache of them would take memory
 
 
 def tags_code(tags: str | None) -> int:

@@ -14,9 +14,7 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
-def test_a_failed_write_is_acknowledged_to_nobody(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_failed_write_is_acknowledged(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> int:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -36,9 +34,7 @@ def test_a_failed_write_is_acknowledged_to_nobody(
     run(main)
 
 
-def test_a_failed_sync_is_acknowledged_to_nobody(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_failed_sync_is_acknowledged(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_fd: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -55,7 +51,7 @@ def test_a_failed_sync_is_acknowledged_to_nobody(
     run(main)
 
 
-def test_who_sends_and_then_looks_finds_it(
+def test_a_client_that_sends_and_then_reads_finds_it(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
@@ -72,7 +68,7 @@ def test_who_sends_and_then_looks_finds_it(
     run(main)
 
 
-def test_who_waits_for_what_was_sent_at_once_is_not_sent_back(
+def test_a_pull_beyond_the_end_gets_messages_sent_just_before(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
@@ -90,7 +86,7 @@ def test_who_waits_for_what_was_sent_at_once_is_not_sent_back(
     run(main)
 
 
-def test_who_looks_at_queues_that_stand_still_is_answered_from_what_is_there(
+def test_a_read_of_queues_that_stand_still_is_answered_from_what_they_show(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:

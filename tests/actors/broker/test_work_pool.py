@@ -110,11 +110,11 @@ def test_results_are_taken_in_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -
     run(main)
 
 
-def test_a_result_that_nobody_takes_holds_up_no_other() -> None:
+def test_a_result_that_fails_to_finish_holds_up_no_other() -> None:
     async def main() -> None:
         pool = WorkPool(failed)
         errors: list[Any] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, told: errors.append(told))
+        asyncio.get_running_loop().set_exception_handler(lambda _, cause: errors.append(cause))
 
         def refuse(_: Outcome) -> None:
             raise AssertionError("nobody")
@@ -127,7 +127,7 @@ def test_a_result_that_nobody_takes_holds_up_no_other() -> None:
     run(main)
 
 
-def test_what_nobody_waits_for_is_left_out_while_threads_are_busy() -> None:
+def test_work_without_a_result_is_dropped_while_threads_are_busy() -> None:
     async def main() -> None:
         pool = WorkPool(failed)
         done = threading.Event()

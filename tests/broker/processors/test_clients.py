@@ -55,7 +55,7 @@ def test_the_second_heartbeat_changes_nothing(harness: Harness) -> None:
     assert harness.instructions() == []
 
 
-def test_a_second_consumer_makes_all_share_anew(harness: Harness) -> None:
+def test_a_second_consumer_makes_all_rebalance(harness: Harness) -> None:
     harness.beat("g", subscription())
     assert harness.pushed(NOTIFY) == [1]
     harness.beat("g", subscription(), channel=FakeChannel(2), client_id="c2")
@@ -63,7 +63,7 @@ def test_a_second_consumer_makes_all_share_anew(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "group_tells", "told"),
+    ("keys", "group_notifies", "notified"),
     [
         ({}, True, [1]),
         ({}, False, []),
@@ -71,13 +71,13 @@ def test_a_second_consumer_makes_all_share_anew(harness: Harness) -> None:
     ],
 )
 def test_telling_can_be_switched_off(
-    make_harness: MakeHarness, keys: dict[str, str], group_tells: bool, told: list[int]
+    make_harness: MakeHarness, keys: dict[str, str], group_notifies: bool, notified: list[int]
 ) -> None:
     harness = make_harness(**keys)
-    group = SubscriptionGroupConfig("g", notify_consumer_ids_changed_enable=group_tells)
+    group = SubscriptionGroupConfig("g", notify_consumer_ids_changed_enable=group_notifies)
     harness.broker._state.groups.update(group, NOW_MS)
     harness.beat("g", subscription())
-    assert harness.pushed(NOTIFY) == told
+    assert harness.pushed(NOTIFY) == notified
 
 
 def test_a_group_that_may_not_be_made_is_still_a_member(make_harness: MakeHarness) -> None:
@@ -130,7 +130,7 @@ def test_an_empty_heartbeat_is_fine(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("client_id", [{"clientID": "c1"}, {}], ids=["named", "unnamed"])
-def test_who_unregisters_is_gone_and_the_others_share_anew(
+def test_a_client_that_unregisters_leaves_and_the_others_rebalance(
     harness: Harness, client_id: dict[str, str]
 ) -> None:
     harness.beat("g", subscription())
@@ -143,7 +143,7 @@ def test_who_unregisters_is_gone_and_the_others_share_anew(
     assert harness.broker._state.producers.clients("pg") == []
 
 
-def test_who_is_in_no_group_may_unregister(harness: Harness) -> None:
+def test_a_client_without_a_group_may_unregister(harness: Harness) -> None:
     fields = {"clientID": "c1"}
     assert harness.ask(RequestCode.UNREGISTER_CLIENT, fields).code == ResponseCode.SUCCESS
     assert harness.ask(RequestCode.UNREGISTER_CLIENT, {}).code == ResponseCode.SUCCESS

@@ -26,7 +26,7 @@ def unlock(harness: Harness, client_id: str, *queues: MessageQueue) -> None:
     assert harness.ask(RequestCode.UNLOCK_BATCH_MQ, body=body).code == ResponseCode.SUCCESS
 
 
-def test_a_client_gets_what_nobody_holds(harness: Harness) -> None:
+def test_a_client_gets_the_free_queues(harness: Harness) -> None:
     assert lock(harness, "c1", Q0) == {Q0}
     assert lock(harness, "c2", Q0, Q1) == {Q1}
 

@@ -53,7 +53,7 @@ def test_the_ends_of_a_queue(
 
 
 @pytest.mark.parametrize("code", [RequestCode.GET_MAX_OFFSET, RequestCode.GET_MIN_OFFSET])
-def test_the_ends_of_a_cold_queue_are_looked_up_elsewhere(filled: Harness, code: int) -> None:
+def test_the_ends_of_a_cold_queue_are_read_in_the_pool(filled: Harness, code: int) -> None:
     filled.store.cold = True
     outcome = filled.broker.process(filled.request(code, QUEUE), filled.channel, NOW_MS)
     assert isinstance(outcome, RunInPool)

@@ -126,7 +126,7 @@ def test_a_broker_is_suggested(
     assert answer(harness).ext_fields["suggestWhichBrokerId"] == str(broker_id)
 
 
-def test_who_reads_along_far_behind_has_the_log_read_ahead(harness: Harness) -> None:
+def test_a_consumer_far_behind_has_the_log_read_ahead(harness: Harness) -> None:
     harness.send("T", bytes(WINDOW_BYTES - 1_000))
     harness.send("T", bytes(2_000))
     harness.send("T", b"in the next window")
@@ -147,7 +147,7 @@ def slave(make_harness: MakeHarness, **keys: str) -> Harness:
     return harness
 
 
-def test_a_slave_corrects_nobody(make_harness: MakeHarness) -> None:
+def test_a_slave_corrects_no_client(make_harness: MakeHarness) -> None:
     """Section 4.1: 21 becomes 20 on a slave with offsetCheckInSlave=false."""
     harness = slave(make_harness)
     response = answer(harness, queueOffset=9)
@@ -257,7 +257,7 @@ def test_without_long_polling_a_pull_waits_shortly(make_harness: MakeHarness) ->
     assert harness.hold(queueOffset=3).deadline_ms == NOW_MS + 700
 
 
-def test_nobody_waits_for_ever(harness: Harness) -> None:
+def test_no_pull_waits_for_ever(harness: Harness) -> None:
     fill(harness)
     note = harness.hold(queueOffset=3, suspendTimeoutMillis=2**62)
     assert note.deadline_ms == NOW_MS + SUSPEND_MS_MAX

@@ -153,7 +153,7 @@ def test_a_pull_that_is_woken_by_what_it_does_not_want_waits_on(
     assert harness.broker.held() == []
 
 
-def test_when_its_time_is_over_it_is_told_how_far_to_go_on(with_properties: Harness) -> None:
+def test_at_its_deadline_it_gets_the_next_offset(with_properties: Harness) -> None:
     note = with_properties.hold(queueOffset=4, **SQL)
     with_properties.send("T", b"1", i="a\x011")
     pushed = woken(with_properties, note, note.deadline_ms)
@@ -162,9 +162,9 @@ def test_when_its_time_is_over_it_is_told_how_far_to_go_on(with_properties: Harn
     assert pushed.command.ext_fields["nextBeginOffset"] == "5"
 
 
-def test_what_has_more_behind_it_than_one_look_is_answered(with_properties: Harness) -> None:
+def test_a_pull_with_more_entries_than_one_read_is_answered(with_properties: Harness) -> None:
     note = with_properties.hold(queueOffset=4, **SQL)
-    with_properties.store.look_count_max = 2
+    with_properties.store.read_count_max = 2
     for _ in range(3):
         with_properties.send("T", b"1", i="a\x011")
     pushed = woken(with_properties, note, NOW_MS + 1)
@@ -173,7 +173,9 @@ def test_what_has_more_behind_it_than_one_look_is_answered(with_properties: Harn
     assert pushed.command.ext_fields["nextBeginOffset"] == "6"
 
 
-def test_a_bitmap_spares_a_look_at_what_a_group_does_not_want(with_properties: Harness) -> None:
+def test_a_bitmap_saves_reading_unwanted_records(
+    with_properties: Harness,
+) -> None:
     harness = with_properties
     harness.now_ms = NOW_MS + 1  # those before were stored before the filter was known
     harness.beat("g", sql_subscription("a > 1"))
@@ -222,7 +224,7 @@ def test_an_expression_that_does_not_compile_is_refused(
     assert (outcome.code, outcome.remark) == (code, remark)
 
 
-def test_a_language_nobody_knows_is_refused(with_properties: Harness) -> None:
+def test_an_unknown_language_is_refused(with_properties: Harness) -> None:
     outcome = with_properties.pull(subscription="a", expressionType="XX")
     assert isinstance(outcome, RemotingCommand)
     assert outcome.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED

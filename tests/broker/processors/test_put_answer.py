@@ -50,7 +50,7 @@ def test_a_refusal_has_its_code(
         ),
     ],
 )
-def test_the_one_cause_is_told_where_the_store_knows_it(
+def test_the_remark_has_the_cause_if_the_store_knows_it(
     harness: Harness, status: PutStatus, cause: str, code: ResponseCode, remark: str
 ) -> None:
     harness.store.refusal = status

@@ -43,7 +43,7 @@ def test_nothing_found_says_how_far_the_index_is(harness: Harness) -> None:
         ({"maxNum": "-1"}, 0),
     ],
 )
-def test_a_unique_key_is_looked_up_with_the_brokers_own_limit(
+def test_a_unique_key_is_queried_with_the_limit_of_the_broker(
     make_harness: Callable[..., Harness], changes: dict[str, str], count_max: int
 ) -> None:
     harness = make_harness(defaultQueryMaxNum="20")

@@ -268,7 +268,7 @@ BATCH = batch((b"one", "KEYS\x01k1\x02"), (b"two", "KEYS\x01k2"))
 
 
 @pytest.mark.parametrize("code", [RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2])
-def test_a_batch_is_told_by_its_header_and_not_by_its_code(harness: Harness, code: int) -> None:
+def test_the_header_decides_whether_it_is_a_batch(harness: Harness, code: int) -> None:
     """Fact 25."""
     response = harness.ask(code, send_fields(m="true", i="WAIT\x01true", e="1"), BATCH)
     first, second = harness.store.messages("T", 1)

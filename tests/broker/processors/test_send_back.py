@@ -215,7 +215,7 @@ def test_a_retry_topic_that_may_not_be_written_refuses(harness: Harness) -> None
     assert response.remark == "the topic[%RETRY%g] sending message is forbidden"
 
 
-def test_a_group_with_too_long_a_name_for_a_topic_is_told(harness: Harness) -> None:
+def test_a_group_name_too_long_for_a_topic_is_refused(harness: Harness) -> None:
     put(harness)
     response = back(harness, group="g" * 125)
     assert response.code == ResponseCode.SYSTEM_ERROR
