@@ -148,7 +148,9 @@ def test_the_error_quotes_the_refusal(
 
 def test_the_error_names_an_address_where_nothing_listens() -> None:
     port = free_port()
-    with pytest.raises(DeploymentFailed, match=f"route of topic hello: 127.0.0.1:{port}: "):
+    with pytest.raises(
+        DeploymentFailed, match=f"route of topic hello: 127.0.0.1:{port}: Connection refused"
+    ):
         greet(f"127.0.0.1:{port}", "hello", lambda line: None)
 
 

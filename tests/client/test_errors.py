@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wakelog.client.errors import ClientError, NotAcknowledged, tls_remedy
-from wakelog.network.errors import CallTimeout, RemotingError, SendFailed, TlsFailed
+from wakelog.client.errors import ClientError, NotAcknowledged, reason_of, tls_remedy
+from wakelog.network.errors import CallTimeout, ConnectFailed, RemotingError, SendFailed, TlsFailed
 
 
 def test_the_text_is_cause_and_remedy() -> None:
@@ -28,3 +28,10 @@ def test_the_remedy_names_tls_only_if_tls_may_be_the_reason(
 ) -> None:
     assert words in tls_remedy(error)
     assert bool(words) == bool(tls_remedy(error))
+
+
+def test_an_error_of_the_system_has_its_words_only() -> None:
+    error = ConnectFailed("a:1", "[Errno 111] Connect call failed ('a', 1)")
+    assert reason_of(error) == error.reason
+    error.__cause__ = ConnectionRefusedError(111, "Connect call failed ('a', 1)")
+    assert reason_of(error) == "Connection refused"

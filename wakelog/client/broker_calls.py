@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from wakelog.client.errors import CHECK_LOG, ClientError, describe, tls_remedy
+from wakelog.client.errors import CHECK_LOG, ClientError, describe, reason_of, tls_remedy
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import Connections, QueueAt, Routes
 from wakelog.network.client import make_client
@@ -37,7 +37,7 @@ from wakelog.protocol.headers.pull import PullMessageRequestHeader, PullMessageR
 from wakelog.protocol.sys_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 
 IN_FLIGHT_MAX: Final = 32
-"""A look at a cluster asks several questions about each queue."""
+"""A plan of a cluster has several calls for each queue."""
 
 _RETRIABLE: Final = frozenset(
     {ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE}
@@ -230,7 +230,7 @@ class BrokerCalls:
                         address, command, timeout_ms=self._options.timeout_ms
                     )
             except RemotingError as error:
-                response, reason = None, f"{error.address}: {error.reason}"
+                response, reason = None, f"{error.address}: {reason_of(error)}"
                 remedy = tls_remedy(error) or remedy
                 continue
             if response.code not in _RETRIABLE:

@@ -6,6 +6,7 @@ ClientError           a name server or a broker did not answer, or refused
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 from wakelog.network.errors import RemotingError, SendFailed, TlsFailed
@@ -43,6 +44,14 @@ class ClientError(Exception):
 
 class NotAcknowledged(ClientError):
     """A broker did not acknowledge messages: they may be stored, or not."""
+
+
+def reason_of(error: RemotingError) -> str:
+    """Return why a call failed; an error of the system without its number and address."""
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0:
+        return os.strerror(cause.errno)
+    return error.reason
 
 
 def tls_remedy(error: RemotingError) -> str:

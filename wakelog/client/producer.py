@@ -18,7 +18,14 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from wakelog.client.errors import CHECK_LOG, ClientError, NotAcknowledged, describe, tls_remedy
+from wakelog.client.errors import (
+    CHECK_LOG,
+    ClientError,
+    NotAcknowledged,
+    describe,
+    reason_of,
+    tls_remedy,
+)
 from wakelog.client.messages import SendRequest
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import (
@@ -119,7 +126,7 @@ class Producer:
                 continue
             except RemotingError as error:
                 failed_broker, code, remark = queue.broker, None, ""
-                reason = f"{queue.broker} at {error.address}: {error.reason}"
+                reason = f"{queue.broker} at {error.address}: {reason_of(error)}"
                 remedy = tls_remedy(error) or CHECK_LOG
                 continue
             if response.code == ResponseCode.SUCCESS:

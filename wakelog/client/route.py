@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
-from wakelog.client.errors import ClientError, describe, tls_remedy
+from wakelog.client.errors import ClientError, describe, reason_of, tls_remedy
 from wakelog.client.options import ClientOptions
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.bodies import TopicList, TopicRouteData
@@ -127,7 +127,7 @@ class Routes:
                     address, command, timeout_ms=self._options.timeout_ms
                 )
             except RemotingError as error:
-                reasons.append(str(error))
+                reasons.append(f"{address}: {reason_of(error)}")
                 remedy = tls_remedy(error) or remedy
                 continue
             if response.code in (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST):

@@ -2,7 +2,7 @@
 
     bounds of a store, [begin, end)  ->  ranges, one a segment  ->  cut at records  ->  tasks
 
-A range is cut only at the begin of a record, which consume queues or a walk of the segment tell. A
+A range is cut only at the begin of a record. Consume queues or a walk of the segment give it. A
 body may contain bytes that look like a record, so a place in the middle proves nothing.
 
 Small ranges share a task, in the order of the log.

@@ -1,6 +1,6 @@
 """What a plan asks about one store: the log's end, queues, places of times, offsets of groups.
 
-Consume queues give the answers. If there are none, or they are behind the log, the log is walked.
+Consume queues give the answers. If there are none, or they end before the log, it is walked.
 Consume queues are caches: an entry counts only if the record at its place agrees.
 
 Invariants: files are only read; each answer is found once and kept; no descriptor outlives the
@@ -176,7 +176,7 @@ class StoreView:
     def record_begins(self, part: ReadRange, places: Sequence[int]) -> list[int]:
         """Return the begin of a record after each place in a range; fewer may be found.
 
-        Consume queues tell it. Without any, a short log is walked.
+        Consume queues give it. Without any, a short log is walked.
         """
         queues = self._largest_queues()
         if queues:

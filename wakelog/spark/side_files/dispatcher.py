@@ -3,7 +3,7 @@
     the log   ... | in files | readable, waits | not readable yet
                   ^ begin                      ^ end
 
-A batch tells it how far the log may be read. It reads the log itself when a file is due: when
+The end of a batch is how far the log may be read. It reads the log itself when a file is due: when
 `parquetFileBytes` of the log wait, or many rows, or some rows have waited `parquetFileAgeMs`. So it
 keeps no messages in memory meanwhile. `flush` returns the end of the files as durable. The cursor
 of the plug-in keeps that place, and retention keeps the log after it.
