@@ -112,7 +112,7 @@ async def _as_actors(up: Up) -> Outcome:
         if name == "rocketmq_actor_notifications_total"
     }
     calls = up.value("rocketmq_actor_references_total", kind="dispatch")
-    flushed = up.value("rocketmq_watermark_offset_bytes", word="flushed")
+    flushed = up.value("rocketmq_watermark_offset_bytes", watermark="flushed")
     return Outcome(seen, Said(notifications, calls, flushed))
 
 

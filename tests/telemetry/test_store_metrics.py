@@ -24,9 +24,9 @@ def test_what_was_appended_was_dispatched(statistics: dict[str, Any]) -> None:
     assert value_of(statistics, "rocketmq_dispatch_arrivals") <= put_count
     assert value_of(statistics, "rocketmq_dispatch_bad_stretches") == 0
     for word in ("appended", "readable", "dispatched"):
-        assert value_of(statistics, "rocketmq_watermark_offset_bytes", word=word) == put_bytes
+        assert value_of(statistics, "rocketmq_watermark_offset_bytes", watermark=word) == put_bytes
     assert value_of(statistics, "rocketmq_dispatch_lag_bytes") == 0
-    flushed = value_of(statistics, "rocketmq_watermark_offset_bytes", word="flushed")
+    flushed = value_of(statistics, "rocketmq_watermark_offset_bytes", watermark="flushed")
     assert value_of(statistics, "rocketmq_flush_lag_bytes") == put_bytes - flushed
 
 

@@ -60,7 +60,7 @@ QUEUES = (
 WATERMARKS = (
     gauge("rocketmq_watermark_offset_bytes",
           "Physical offset up to which the log is appended, flushed, readable or dispatched.",
-          BROKER + "/watermarks/{word}"),
+          BROKER + "/watermarks/{watermark}"),
     gauge("rocketmq_dispatch_lag_bytes",
           "Bytes of the log that consumers may see and that a dispatcher has not taken in.",
           f"{BROKER}/dispatcher=builtin/watermarks/readable", f"{PLUGIN}/lag_bytes",

@@ -2,14 +2,18 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.actors.bounded import run
-from tests.actors.client import records
-from tests.actors.deployments import wait_until
+from tests.actors.client import Client, records
+from tests.actors.deployments import small_plan, wait_until
 from tests.actors.notified_broker import NotifiedBroker, notified_broker
+from tests.actors.plans import service_plan
+from wakelog.actors.deploy.local import LocalBroker
 from wakelog.actors.services.flush_client import FlushClient
 from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.transport.notifications import NO_FAULTS, NotificationFaults
@@ -171,5 +175,45 @@ def test_a_pull_that_was_held_while_pull_hold_was_away_is_woken_when_it_is_back(
             client.mark_lost()
             async with asyncio.timeout(ROUND_MS_MIN / 2_000):
                 assert [record.body for record in records(await held)] == [b"after"]
+
+    run(main)
+
+
+SOON = ("flushIntervalCommitLog=10", "flushCommitLogThoroughInterval=50")
+
+
+async def flush_one(client: Client, statistics: Callable[[], dict[str, Any]]) -> None:
+    """Send one message and return when it is durable: nothing else comes."""
+    assert (await client.send("t", b"one")).code == ResponseCode.SUCCESS
+
+    def is_flushed() -> bool:
+        watermarks = statistics()["watermarks"]
+        return bool(watermarks["flushed"] == watermarks["appended"] > 0)
+
+    await wait_until(is_flushed, "the flush")
+
+
+@pytest.mark.parametrize("transport", list(Transport))
+def test_one_message_is_flushed_in_time(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, transport: Transport
+) -> None:
+    async def main() -> None:
+        async with notified_broker(short_path, monkeypatch, *SOON, transport=transport) as running:
+            await flush_one(running.client, running.broker.statistics)
+
+    run(main)
+
+
+def test_one_message_is_flushed_in_time_in_one_process(tmp_path: Path) -> None:
+    port = small_plan(tmp_path / "other").brokers[0].listen_port
+    settings: dict[str, Any] = dict(setting.split("=") for setting in SOON)
+    broker = LocalBroker(service_plan(tmp_path, listenPort=port, **settings))
+
+    async def main() -> None:
+        await broker.service.start()
+        client = Client(f"127.0.0.1:{port}")
+        await flush_one(client, broker.statistics)
+        await client.close()
+        assert await broker.stop()
 
     run(main)

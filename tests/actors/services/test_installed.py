@@ -92,7 +92,7 @@ def test_a_sound_dispatcher_gets_everything(up: Up, store: Path) -> None:
 
 @pytest.mark.parametrize("name", ["raising", "hanging", "stuck"])
 def test_one_that_fails_has_a_lag_of_its_own(up: Up, name: str) -> None:
-    appended = up.value("rocketmq_watermark_offset_bytes", word="appended")
+    appended = up.value("rocketmq_watermark_offset_bytes", watermark="appended")
     assert lag_bytes(up, name) == appended > 0
     assert lag_bytes(up, "builtin") == 0
 
