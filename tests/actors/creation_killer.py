@@ -2,10 +2,9 @@
 
     python -I -S creation_killer.py DIRECTORY PREFIX PROCESS CHANCE
 
-It watches for files whose name begins with PREFIX to appear in DIRECTORY and to lose that name, or
-to be closed if they are made ahead, times the first few, and kills PROCESS in the middle of the
-next one: after CHANCE (0 to 1) of the time that one takes. Linux only, as is what tells it
-(inotify).
+It watches DIRECTORY for files whose name begins with PREFIX. A file is finished when it loses that
+name, or when it is closed if it is made ahead. The program times the first few files, then kills
+PROCESS in the middle of the next one, after CHANCE (0 to 1) of that time. Linux only (inotify).
 """
 
 import ctypes

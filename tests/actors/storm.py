@@ -1,9 +1,9 @@
 """A storm: every process of a broker killed again and again under load, at moments of its own.
 
-Each role has a striker, which kills its process at seeded moments: at random, on a beat that all
-strikers share, so that several die at once, or as soon as it answers, so that it dies again while
-it comes back. The Broker's own striker begins once each of the others has died some times, and
-strikes it now and then while it recovers.
+Each role has a striker, which kills its process at seeded moments. A moment is random, or on a beat
+that all strikers share, so that several die at once. Or it is as soon as the process answers, so
+that it dies again while it starts. The Broker's own striker begins after each of the others has
+died some times, and sometimes strikes while the Broker recovers.
 
 No stall is measured: `strikes.py` does. A process that is not back within `BACK_SECONDS_MAX`, or a
 broker that is not whole within `WHOLE_SECONDS_MAX` after the last kill, fails.

@@ -109,8 +109,8 @@ class Victim:
         self.process_id = 0
         self._attached_count = 0
 
-    async def look(self) -> None:
-        """Take down who fills the role now."""
+    async def note_process(self) -> None:
+        """Note which process has the role now."""
         await self._supervised.wait_whole()
         self.process_id = await wait_until(self._living, f"process of {self.role}")
         if self._is_helper:
@@ -151,13 +151,13 @@ class Victim:
         return await asyncio.get_running_loop().run_in_executor(None, serves, *addresses)
 
     async def _wait_helper(self, times: Times) -> None:
-        async def is_attached_anew() -> bool:
+        async def is_attached_again() -> bool:
             count = await self._supervised.attached_count(self.role)
             if count != self._attached_count and times.noticed_at is None:
                 times.noticed_at = time.monotonic()
             return count > self._attached_count
 
-        await wait_until(is_attached_anew, f"{self.role} back")
+        await wait_until(is_attached_again, f"{self.role} back")
         times.back_at = time.monotonic()
 
     async def _wait_broker(self, account: Account, times: Times) -> None:

@@ -1,9 +1,9 @@
 """Allocate and Reput killed while they make a file: the real 4.9.3 broker opens what they leave.
 
 Ten kills of each, on one store under load, each in a round of its own beside the other's. The first
-of a role's that leaves a file half made is looked at more closely: everybody else is stopped and
-the store is copied as it lies there, as if all processes had died together. A real broker opens
-each of those copies and serves what was acknowledged.
+kill of a role that leaves a file half made is checked further: all other processes are stopped and
+the store is copied, as if all processes had died together. A real broker opens each of those copies
+and serves what was acknowledged.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ class CreationKills:
         chance = random.Random(f"{SEED} {role} {number}").random()
         victim = Victim(self._supervised, role)
         times = Times()
-        await victim.look()
+        await victim.note_process()
         await self._run_killer(role, victim.process_id, chance)
         times.strike()
         self._away.add(role)

@@ -54,7 +54,7 @@ def test_a_reference_is_what_was_acknowledged_and_nothing_later(
     assert ray.get(broker.end_snapshot.remote(later["leaseId"])) == {"ended": False}
 
 
-def test_a_lease_survives_the_one_who_keeps_it(supervised: SupervisedBroker) -> None:
+def test_a_lease_survives_the_process_that_keeps_it(supervised: SupervisedBroker) -> None:
     broker = find_actor(actor_name("broker-a", BROKER))
     assert broker is not None
     asyncio.run(send(supervised, 100))

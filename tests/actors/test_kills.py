@@ -39,7 +39,7 @@ def test_a_kill_loses_and_doubles_nothing(
     victim = Victim(supervised, role)
 
     async def kill(load: Load, times: Times) -> None:
-        await victim.look()
+        await victim.note_process()
         await asyncio.sleep(chance.uniform(0, 0.2))
         victim.kill(times)
         await victim.wait_back(load, times)

@@ -1,9 +1,8 @@
-"""Notifications and notes that are lost: everything takes longer, nothing hangs, nothing comes
-twice.
+"""Lost notifications and notes: everything takes longer, nothing hangs, nothing comes twice.
 
-Each broker loses notifications in its own way, and all of them do the same work at the same time:
-one that loses every notification as actors, in a program of its own, and the others on one loop.
-The tests look at what came of it.
+Each broker loses notifications in its own way, and all of them do the same work at the same time.
+The one that loses every notification as actors is a program of its own; the others share one loop.
+The tests check the outcome.
 """
 
 import asyncio

@@ -33,7 +33,7 @@ async def pull_on(client: Client) -> list[int]:
         offset = int(answer.ext_fields["nextBeginOffset"])
 
 
-def test_all_else_is_served_and_sends_are_told_why(tmp_path: Path) -> None:
+def test_all_else_is_served_and_sends_are_refused_with_the_reason(tmp_path: Path) -> None:
     store = tmp_path / "store"
 
     async def fill() -> dict[int, int]:

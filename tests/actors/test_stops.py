@@ -52,7 +52,7 @@ def stop_once(supervised: SupervisedBroker, role: str, number: int, seconds: flo
     victim = Victim(supervised, role)
 
     async def stop(_load: Load, times: Times) -> None:
-        await victim.look()
+        await victim.note_process()
         times.strike()
         os.kill(victim.process_id, signal.SIGSTOP)
         try:

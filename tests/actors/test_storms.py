@@ -111,8 +111,8 @@ class Weather:
 
     async def _wait_whole(self) -> None:
         supervised = self._supervised
-        for look in (supervised.all_attached, supervised.is_ready):
-            await wait_until(look, f"whole again, seed {self._seed}", WHOLE_SECONDS_MAX)
+        for is_whole in (supervised.all_attached, supervised.is_ready):
+            await wait_until(is_whole, f"whole again, seed {self._seed}", WHOLE_SECONDS_MAX)
         assert all((await supervised.process_ids()).values())
         await self._strikers.wait_acknowledged()
 

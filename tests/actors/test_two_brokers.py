@@ -40,7 +40,7 @@ def test_ports_are_20_apart_and_each_store_has_a_directory(up: Up, store: Path) 
     assert not (store / "commitlog").exists()
 
 
-def test_a_topic_that_nobody_made_is_offered_by_both(up: Up) -> None:
+def test_a_topic_that_was_not_made_is_offered_by_both(up: Up) -> None:
     route = asyncio.run(route_of(up.name_server_address, DEFAULT_TOPIC))
     assert brokers_in(route) == set(up.addresses)
 
@@ -63,6 +63,6 @@ def test_a_topic_spreads_over_both(up: Up) -> None:
     asyncio.run(main())
 
 
-def test_the_metrics_tell_them_apart(up: Up) -> None:
+def test_the_metrics_separate_them(up: Up) -> None:
     brokers = {dict(labels).get("broker") for _, labels in up.samples()}
     assert {"broker-a", "broker-b"} <= brokers

@@ -39,7 +39,7 @@ class TwoNodes(NamedTuple):
     first: str
     second: str
 
-    def tell(self, line: str) -> None:
+    def send_command(self, line: str) -> None:
         self.program.write_line(line)
         self.program.wait_line(f"did {line}", ADD_SECONDS_MAX)
 
@@ -69,13 +69,13 @@ def test_a_node_dies_and_comes_back_while_clients_go_on(nodes: TwoNodes) -> None
         await _some_more(first, second)
 
         killed_at = time.monotonic()
-        await asyncio.to_thread(nodes.tell, "kill")
+        await asyncio.to_thread(nodes.send_command, "kill")
         await wait_until(lambda: is_in_route({nodes.first}), "a route without the dead one")
         before = len(second.account.acknowledged)
         await _some_more(first)
         assert len(second.account.acknowledged) == before
 
-        await asyncio.to_thread(nodes.tell, "add")
+        await asyncio.to_thread(nodes.send_command, "add")
         added_at = time.monotonic()
         await _some_more(first, second)
         assert time.monotonic() - added_at < BACK_SECONDS_MAX
@@ -104,9 +104,9 @@ async def _some_more(*loads: Load) -> None:
 async def _queues(address: str, account: Account) -> dict[int, list[bytes]]:
     """Pull until everything that was acknowledged is there."""
 
-    async def look() -> dict[int, list[bytes]] | None:
+    async def read_all() -> dict[int, list[bytes]] | None:
         queues = await pull_all(address, TOPIC)
         return queues if sum(map(len, queues.values())) >= len(account.acknowledged) else None
 
-    found: dict[int, list[bytes]] = await wait_until(look, "every message")
+    found: dict[int, list[bytes]] = await wait_until(read_all, "every message")
     return found

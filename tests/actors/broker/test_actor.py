@@ -33,12 +33,12 @@ def plan(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         name: FakeHandle(load(row.service)(builtins, name))
         for name, row in services_of(made).items()
     }
-    looked_for: list[str] = []
+    searched: list[str] = []
 
     def find(name: str) -> FakeHandle | None:
-        looked_for.append(name)
+        searched.append(name)
         # The first look comes too early.
-        return handles[name] if len(looked_for) > 1 else None
+        return handles[name] if len(searched) > 1 else None
 
     monkeypatch.setattr(module, "find_actor", find)
     monkeypatch.setattr(module, "FIND_SECONDS", 0.0)

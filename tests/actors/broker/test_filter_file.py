@@ -1,4 +1,4 @@
-"""What dispatch is told of the filters: all of them, at once, or that there is nothing to know."""
+"""The filters that dispatch gets: all of them at once, or none."""
 
 from __future__ import annotations
 
@@ -32,15 +32,17 @@ def register(filters: ConsumerFilters, group: str) -> None:
     filters.register(group, [Wanted("T", "a > 1", "SQL92", 1)], 5)
 
 
-def told(fs: MemoryFileSystem) -> int | None:
+def reported(fs: MemoryFileSystem) -> int | None:
     table = FilterFile(fs, PATHS.filters)()
     return None if table is None else len(table)
 
 
-def test_changes_are_told_and_nothing_else(fs: MemoryFileSystem, filters: ConsumerFilters) -> None:
+def test_changes_are_published_and_nothing_else(
+    fs: MemoryFileSystem, filters: ConsumerFilters
+) -> None:
     publisher = FilterPublisher(fs, PATHS, 7)
     publisher.publish(filters)
-    assert told(fs) == 0
+    assert reported(fs) == 0
     reader = FilterFile(fs, PATHS.filters)
     for group, count in (("g", 1), ("h", 2), ("h", 2)):
         register(filters, group)
@@ -54,7 +56,7 @@ def test_changes_are_told_and_nothing_else(fs: MemoryFileSystem, filters: Consum
     assert fs.list_directory("/store") == ["wakelog.filters"]
     publisher.remove()
     publisher.remove()
-    assert told(fs) is None
+    assert reported(fs) is None
 
 
 def test_another_broker_s_table_is_another(fs: MemoryFileSystem, filters: ConsumerFilters) -> None:
@@ -66,7 +68,7 @@ def test_another_broker_s_table_is_another(fs: MemoryFileSystem, filters: Consum
 
 
 @pytest.mark.parametrize("operation", ["open", "pwrite", "rename"])
-def test_what_cannot_be_told_leaves_nothing_to_go_by(
+def test_filters_that_cannot_be_written_leave_no_file(
     fs: MemoryFileSystem, filters: ConsumerFilters, operation: str
 ) -> None:
     publisher = FilterPublisher(fs, PATHS, 7)
@@ -74,11 +76,11 @@ def test_what_cannot_be_told_leaves_nothing_to_go_by(
     register(filters, "g")
     fs.fail(operation, number=errno.ENOSPC)
     publisher.publish(filters)
-    assert told(fs) is None
+    assert reported(fs) is None
     publisher.publish(filters)  # a turn does not try again, a tick does
-    assert told(fs) is None
+    assert reported(fs) is None
     publisher.retry(filters)
-    assert told(fs) == 1
+    assert reported(fs) == 1
 
 
 def test_a_file_that_cannot_be_removed_is_logged(
@@ -88,4 +90,4 @@ def test_a_file_that_cannot_be_removed_is_logged(
     publisher.publish(filters)
     fs.fail("unlink")
     publisher.remove()
-    assert told(fs) == 0
+    assert reported(fs) == 0

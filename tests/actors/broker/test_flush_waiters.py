@@ -33,7 +33,7 @@ OK, FAILED, TIMED_OUT = (
 )
 
 
-def test_a_flush_answers_whoever_it_covers_and_nobody_else() -> None:
+def test_a_flush_answers_what_it_covers_and_nothing_else() -> None:
     answers = Answers(10, 20, 30)
     answers.waiters.flushed(20)
     assert answers.given == [(10, OK), (20, OK)]
@@ -63,7 +63,7 @@ def test_time_runs_out_in_order_and_is_counted() -> None:
     assert answers.waiters.timed_out_count == 1
 
 
-def test_a_clock_that_is_set_back_lets_nobody_wait_for_longer() -> None:
+def test_a_clock_that_is_set_back_lets_no_answer_wait_longer() -> None:
     answers = Answers(10, 20)
     answers.waiters.expire(1000, 20)
     assert answers.given == []

@@ -1,4 +1,4 @@
-"""How far the log reaches: who is told of what, and what an answer waits for."""
+"""How far the log reaches: who is reported of what, and what an answer waits for."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,10 +18,10 @@ class Ends:
 
 
 class Lines:
-    """Commit, Flush and Dispatch lines that write down what they are told."""
+    """Commit, Flush and Dispatch lines that write down what they are reported."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[Any, ...]] = []
+        self.reported: list[tuple[Any, ...]] = []
         self.soon: list[Callable[[], None]] = []
 
     def turn_over(self) -> None:
@@ -30,8 +30,8 @@ class Lines:
             run()
 
     def take(self) -> list[tuple[Any, ...]]:
-        told, self.told = self.told, []
-        return told
+        reported, self.reported = self.reported, []
+        return reported
 
 
 class Commit:
@@ -39,7 +39,7 @@ class Commit:
         self._lines = lines
 
     def note_appended(self, physical_offset: int) -> None:
-        self._lines.told.append(("commit", physical_offset))
+        self._lines.reported.append(("commit", physical_offset))
 
 
 class Flush:
@@ -47,10 +47,10 @@ class Flush:
         self._lines = lines
 
     def note_appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
-        self._lines.told.append(("flush", appended, committed, stored_ms))
+        self._lines.reported.append(("flush", appended, committed, stored_ms))
 
     def request_sync(self) -> None:
-        self._lines.told.append(("want",))
+        self._lines.reported.append(("want",))
 
 
 class Dispatch:
@@ -58,7 +58,7 @@ class Dispatch:
         self._lines = lines
 
     def request_dispatch(self, physical_offset: int) -> None:
-        self._lines.told.append(("dispatch", physical_offset))
+        self._lines.reported.append(("dispatch", physical_offset))
 
 
 def progress_at(end: int, *, synchronous_flush: bool) -> tuple[LogProgress, Ends, Lines]:

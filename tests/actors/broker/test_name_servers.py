@@ -33,10 +33,10 @@ def test_what_waits_for_a_registration_comes_after_it(oneway: bool) -> None:
         async with Peer(service) as client:
             assert (await client.ask(route())).code == ResponseCode.TOPIC_NOT_EXIST
             harness.send("T")
-            told = asyncio.Event()
+            reported = asyncio.Event()
             servers.register_soon(harness.broker, oneway=oneway)
-            servers.after_registration(told.set, oneway=oneway)
-            await told.wait()
+            servers.after_registration(reported.set, oneway=oneway)
+            await reported.wait()
             assert (await client.ask(route())).code == ResponseCode.SUCCESS
         await servers.close()
         await service.stop()
@@ -57,14 +57,14 @@ def test_a_send_does_not_wait_long_for_a_name_server_that_hangs(
         servers.register_soon(harness.broker, oneway=False)
         await asyncio.sleep(0)
         calls: list[None] = []
-        told = asyncio.Event()
+        reported = asyncio.Event()
 
         def done() -> None:
             calls.append(None)
-            told.set()
+            reported.set()
 
         servers.after_registration(done, oneway=True)
-        await told.wait()
+        await reported.wait()
         await servers.close()
         assert len(calls) == 1
         silent.close()

@@ -69,7 +69,7 @@ def test_a_locked_store_leaves_the_ports_free(short_path: Path) -> None:
     run(main)
 
 
-def test_a_damaged_table_is_told_and_everything_let_go(short_path: Path) -> None:
+def test_a_damaged_table_is_reported_and_everything_released(short_path: Path) -> None:
     async def main() -> None:
         broker = local_broker(short_path)
         topics = short_path / "store" / "config" / "topics.json"
@@ -165,7 +165,7 @@ def test_the_services_are_attached_before_the_broker_accepts(
 def test_a_service_that_does_not_come_keeps_no_client_out(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_service: PullHoldService, _attachment: dict[str, Any]) -> dict[str, Any]:
+    def refuse(_service: PullHoldService, _request: dict[str, Any]) -> dict[str, Any]:
         raise Refused("not today")
 
     monkeypatch.setattr(broker_services, "ATTACH_SECONDS_MAX", 0.01)

@@ -18,7 +18,9 @@ def every_level(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
 
-def look(log: StateLog, now_ms: int, appended: int = 0, dispatched: int = 0, **counts: int) -> None:
+def write_due(
+    log: StateLog, now_ms: int, appended: int = 0, dispatched: int = 0, **counts: int
+) -> None:
     lanes = {"send": msgspec.structs.replace(QUIET, **counts), "pull": QUIET, "admin": QUIET}
     log.write_due(now_ms, lanes, appended=appended, dispatched=dispatched)
 
@@ -37,7 +39,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
 
 def test_a_lane_that_had_requests_shows_its_mark(caplog: pytest.LogCaptureFixture) -> None:
     log = StateLog(0)
-    look(log, WATER_MARK_MS, taken_count=5, depth_count=2)
+    write_due(log, WATER_MARK_MS, taken_count=5, depth_count=2)
     mark = "[WATERMARK] Send Queue Size: 2 SlowTimeMills: 0"
     assert lines(caplog) == [(Log.WATER_MARK.value.logger_name, mark)]
 
@@ -51,11 +53,11 @@ def test_the_wait_of_the_first_is_shown_in_milliseconds(caplog: pytest.LogCaptur
 
 def test_a_quiet_broker_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
     log = StateLog(0)
-    look(log, WATER_MARK_MS, taken_count=5)
-    look(log, BEHIND_MS, 100, 100, taken_count=5)
+    write_due(log, WATER_MARK_MS, taken_count=5)
+    write_due(log, BEHIND_MS, 100, 100, taken_count=5)
     caplog.clear()
     for minute in range(2, 5):
-        look(log, minute * BEHIND_MS, 100, 100, taken_count=5)
+        write_due(log, minute * BEHIND_MS, 100, 100, taken_count=5)
     assert lines(caplog) == []
 
 
@@ -63,19 +65,19 @@ def test_it_is_due_each_second() -> None:
     log = StateLog(500)
     assert not log.is_due(500 + WATER_MARK_MS - 1)
     assert log.is_due(500 + WATER_MARK_MS)
-    look(log, 2_000)
+    write_due(log, 2_000)
     assert not log.is_due(2_000)
 
 
 def test_what_was_refused_is_protection(caplog: pytest.LogCaptureFixture) -> None:
     log = StateLog(0)
-    look(log, WATER_MARK_MS, refused_count=3, expired_count=2)
+    write_due(log, WATER_MARK_MS, refused_count=3, expired_count=2)
     name = Log.PROTECTION.value.logger_name
     [record] = [record for record in caplog.records if record.name == name]
     found = values_of(record)
     assert (found["lane"], found["because_full"], found["because_late"]) == ("send", 3, 2)
     caplog.clear()
-    look(log, 2 * WATER_MARK_MS, refused_count=3, expired_count=2)
+    write_due(log, 2 * WATER_MARK_MS, refused_count=3, expired_count=2)
     assert lines(caplog) == []
 
 
@@ -83,12 +85,12 @@ def test_what_was_refused_is_protection(caplog: pytest.LogCaptureFixture) -> Non
 def test_a_log_that_grew_shows_how_far_dispatch_is(
     caplog: pytest.LogCaptureFixture, dispatched: int, behind_bytes: int
 ) -> None:
-    look(StateLog(0), BEHIND_MS, 100, dispatched)
+    write_due(StateLog(0), BEHIND_MS, 100, dispatched)
     event = f"dispatch behind commit log {behind_bytes} bytes"
     assert lines(caplog) == [(Log.BROKER.value.logger_name, event)]
 
 
-def test_a_full_disk_is_told_when_it_begins_and_ends(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_is_logged_when_it_begins_and_ends(caplog: pytest.LogCaptureFixture) -> None:
     log = StateLog(0)
     for full in (False, True, True, False):
         log.disk(full=full)

@@ -129,6 +129,10 @@ def test_every_kind_of_work_crosses_by_reference(
 def test_with_notifications_the_hot_path_makes_no_calls(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A machine under load may not serve a notification before a short period ends.
+    monkeypatch.setattr(ReputClient, "recheck_seconds", 3600.0)
+    monkeypatch.setattr(FlushClient, "stall_seconds", 3600.0)
+
     async def main() -> None:
         async with notified_broker(short_path, monkeypatch) as running:
             await exchange(running, 20)

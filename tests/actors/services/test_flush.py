@@ -155,7 +155,7 @@ def test_an_asynchronous_flush_waits_for_enough(short_path: Path) -> None:
         service.release()
 
 
-def test_a_failed_sync_is_told_and_never_made_good(
+def test_a_failed_sync_is_reported_and_never_repeated(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = service_plan(short_path)
@@ -190,7 +190,7 @@ def test_a_call_that_is_not_for_it_is_refused(short_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flush_disk_type", ["SYNC_FLUSH", "ASYNC_FLUSH"])
-def test_with_notifications_the_word_moves_and_the_broker_hears(
+def test_with_notifications_the_watermark_moves_and_the_broker_is_notified(
     short_path: Path, monkeypatch: pytest.MonkeyPatch, flush_disk_type: str
 ) -> None:
     monkeypatch.setattr("wakelog.actors.services.session.open_logs", lambda *_: None)

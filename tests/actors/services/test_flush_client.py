@@ -147,7 +147,7 @@ def test_a_flush_that_hangs_is_not_waited_for(harness: Harness) -> None:
     run(main)
 
 
-def test_a_failed_sync_is_told_once_and_nothing_is_flushed_after_it(harness: Harness) -> None:
+def test_a_failed_sync_is_reported_once_and_nothing_is_flushed_after_it(harness: Harness) -> None:
     async def main() -> None:
         await harness.start()
         harness.flush.outcome = FlushOutcome(0, "sync of segment 0 failed", 1 << 40)
@@ -232,7 +232,7 @@ def test_descriptors_are_sent_again_to_a_flush_that_lacks_them(harness: Harness)
     run(main)
 
 
-def test_a_flush_that_was_away_while_the_log_rolled_is_told(
+def test_a_flush_that_was_away_while_the_log_rolled_gets_all_descriptors(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[list[int]] = []
@@ -302,7 +302,7 @@ class NotifiedHarness(Harness):
         self._made.__exit__(None, None, None)
 
 
-def test_a_notifications_is_answered_by_a_word(short_path: Path) -> None:
+def test_a_notification_is_answered_by_a_watermark(short_path: Path) -> None:
     harness = NotifiedHarness(short_path)
 
     async def main() -> None:
@@ -324,7 +324,7 @@ def test_a_notifications_is_answered_by_a_word(short_path: Path) -> None:
     run(main)
 
 
-def test_a_notifications_that_brings_nothing_is_followed_by_a_call(short_path: Path) -> None:
+def test_a_notification_that_brings_nothing_is_followed_by_a_call(short_path: Path) -> None:
     harness = NotifiedHarness(short_path)
 
     async def main() -> None:
@@ -339,7 +339,7 @@ def test_a_notifications_that_brings_nothing_is_followed_by_a_call(short_path: P
     run(main)
 
 
-def test_who_was_rung_for_is_answered_at_once_when_flush_dies(short_path: Path) -> None:
+def test_a_waiting_request_is_answered_at_once_when_flush_dies(short_path: Path) -> None:
     harness = NotifiedHarness(short_path)
 
     async def main() -> None:
@@ -356,7 +356,7 @@ def test_who_was_rung_for_is_answered_at_once_when_flush_dies(short_path: Path) 
     run(main)
 
 
-def test_who_waits_for_nothing_needs_no_sync_when_flush_dies(short_path: Path) -> None:
+def test_without_a_waiting_request_no_sync_is_needed_when_flush_dies(short_path: Path) -> None:
     harness = NotifiedHarness(short_path)
 
     async def main() -> None:
@@ -373,7 +373,7 @@ def test_who_waits_for_nothing_needs_no_sync_when_flush_dies(short_path: Path) -
     run(main)
 
 
-def test_a_timed_flush_whose_notifications_is_lost_is_noticed_and_not_repeated(
+def test_a_timed_flush_whose_notification_is_lost_is_noticed_and_not_repeated(
     short_path: Path,
 ) -> None:
     harness = NotifiedHarness(short_path)

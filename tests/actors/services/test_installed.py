@@ -74,8 +74,8 @@ def lag_bytes(up: Up, dispatcher: str) -> float:
     return up.value("rocketmq_dispatch_lag_bytes", dispatcher=dispatcher)
 
 
-def wait(look: Callable[[], bool], what: str) -> None:
-    asyncio.run(wait_until(look, what))
+def wait(condition: Callable[[], bool], what: str) -> None:
+    asyncio.run(wait_until(condition, what))
 
 
 def test_a_sound_dispatcher_gets_everything(up: Up, store: Path) -> None:

@@ -53,9 +53,9 @@ class Recorder:
         return {"offsets_count": len(self.offsets)}
 
 
-def wait_until(look: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + WAIT_SECONDS_MAX
-    while not look():
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.001)
 
@@ -89,7 +89,7 @@ def test_a_plugin_gets_the_log_and_is_flushed_at_the_end(tmp_path: Path) -> None
     assert statistics["failures"] == {"broken": "ImportError: no such thing"}
 
 
-def test_one_that_hangs_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_hangs_delays_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugin_threads, "JOIN_SECONDS_MAX", 0.05)
     gate = threading.Event()
 

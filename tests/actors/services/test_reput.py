@@ -122,7 +122,7 @@ def test_a_session_that_cannot_begin_leaves_the_stores_byte_free(
         service.release()
 
 
-def test_a_reput_that_starts_anew_goes_on_where_the_word_is(tmp_path: Path) -> None:
+def test_a_reput_that_starts_again_continues_at_the_watermark(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
     with open_plan_store(plan) as store:
         first = ReputService(plan.to_builtins(), "reput")
@@ -231,7 +231,7 @@ def test_a_flush_whose_time_comes_during_another_comes_later(
         service.release()
 
 
-def test_a_slave_counts_puts_and_wakes_nobody(tmp_path: Path) -> None:
+def test_a_slave_counts_puts_and_wakes_no_pull(tmp_path: Path) -> None:
     with open_plan_store(service_plan(tmp_path)) as store:
         end = fill(store, 3)
     plan = service_plan(tmp_path, brokerRole="SLAVE", brokerId=1)
@@ -259,7 +259,7 @@ def test_files_of_the_log_that_is_gone_are_removed(tmp_path: Path) -> None:
         service.release()
 
 
-def test_on_a_notifications_it_dispatches_stores_the_word_and_tells_pull_hold(
+def test_on_a_notification_it_dispatches_stores_the_watermark_and_notifies_pull_hold(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wakelog.actors.services.dispatch.STEP_BYTES_MAX", 100)
@@ -318,7 +318,7 @@ def test_after_another_broker_replaced_the_page_it_does_nothing(
     asyncio.run(main())
 
 
-def test_what_has_to_be_dispatched_again_is_so_without_a_bell(
+def test_what_must_be_dispatched_again_needs_no_notification(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a failed sync the queues end below the word, and a broker may be idle from then on."""
@@ -343,7 +343,7 @@ def test_what_has_to_be_dispatched_again_is_so_without_a_bell(
     asyncio.run(main())
 
 
-def test_what_readers_may_have_seen_stays_when_it_is_attached_with_an_older_word(
+def test_what_readers_may_have_seen_stays_when_it_is_attached_with_an_older_watermark(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The Broker may look at the word between the call to attach and the attaching."""

@@ -265,7 +265,7 @@ class Harness:
             await client.stop()
 
 
-def test_a_run_is_told_the_slowest_dispatcher_and_tells_the_rest() -> None:
+def test_a_run_gets_the_slowest_dispatcher_and_its_outcome_is_reported() -> None:
     async def main() -> None:
         harness = Harness()
         await harness.start(3_600_000)

@@ -146,7 +146,7 @@ async def stop(client: ScheduleClient) -> None:
     await client.stop()
 
 
-def test_everything_due_is_delivered_and_told_back() -> None:
+def test_everything_due_is_delivered_and_reported_back() -> None:
     async def main() -> None:
         schedule, events = FakeSchedule(5), Events()
         client = await client_of(schedule, events)
@@ -154,8 +154,8 @@ def test_everything_due_is_delivered_and_told_back() -> None:
             await asyncio.sleep(0)
         await stop(client)
         assert events.delivered == [DueMessage(1, i, i * 100, 100) for i in range(5)]
-        told = [arguments[3] for arguments in schedule.called("take_due")]
-        assert told[:3] == [{}, {1: 2}, {1: 4}]
+        reported = [arguments[3] for arguments in schedule.called("take_due")]
+        assert reported[:3] == [{}, {1: 2}, {1: 4}]
 
     run(main)
 
@@ -197,7 +197,7 @@ def test_a_disk_that_does_not_give_a_message_has_it_delivered_later() -> None:
 
 
 @pytest.mark.parametrize(("parked_end", "asked_at"), [(100, [200]), (0, [])])
-def test_queues_that_hold_no_other_delayed_message_are_not_looked_at(
+def test_queues_that_hold_no_other_delayed_message_are_not_checked(
     parked_end: int, asked_at: list[int]
 ) -> None:
     async def main() -> None:

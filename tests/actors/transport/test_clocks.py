@@ -9,7 +9,7 @@ from wakelog.actors.transport import clocks
 from wakelog.actors.transport.clocks import SteadyClock, steady_ms, wall_ms
 
 
-def test_it_tells_the_time_of_day_in_milliseconds() -> None:
+def test_it_returns_the_time_of_day_in_milliseconds() -> None:
     before_seconds = time.time()
     now_ms = wall_ms()
     assert int(before_seconds * 1000) <= now_ms <= int(time.time() * 1000) + 1

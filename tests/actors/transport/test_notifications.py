@@ -17,48 +17,48 @@ from wakelog.actors.transport.notifications import (
 
 
 @pytest.fixture
-def notification(short_path: Path) -> Iterator[NotificationSocket]:
+def receiver(short_path: Path) -> Iterator[NotificationSocket]:
     made = NotificationSocket(short_path / "notification")
     yield made
     made.close()
 
 
 @pytest.fixture
-def sender(short_path: Path) -> Iterator[Notifier]:
+def notifier(short_path: Path) -> Iterator[Notifier]:
     made = Notifier(short_path / "notification")
     yield made
     made.close()
 
 
-def fill(sender: Notifier) -> int:
+def fill(notifier: Notifier) -> int:
     """Ring until the receiver is full; return how many it took."""
     for count in range(100_000):
-        if sender.notify() is NotifyOutcome.FULL:
+        if notifier.notify() is NotifyOutcome.FULL:
             return count
     raise AssertionError("the socket never fills")
 
 
-def test_a_drained_notifications_has_every_note_in_order(
-    notification: NotificationSocket, sender: Notifier
+def test_a_drained_socket_has_every_note_in_order(
+    receiver: NotificationSocket, notifier: Notifier
 ) -> None:
-    assert notification.drain() == []
-    assert sender.notify([(1, "a"), (2, "b")]) is NotifyOutcome.SENT
-    assert sender.notify() is NotifyOutcome.SENT
-    assert sender.notify([(3, None)]) is NotifyOutcome.SENT
-    assert [tuple(item) for item in notification.drain()] == [(1, "a"), (2, "b"), (3, None)]
-    assert notification.received_count == 3
-    assert notification.drain() == []
+    assert receiver.drain() == []
+    assert notifier.notify([(1, "a"), (2, "b")]) is NotifyOutcome.SENT
+    assert notifier.notify() is NotifyOutcome.SENT
+    assert notifier.notify([(3, None)]) is NotifyOutcome.SENT
+    assert [tuple(item) for item in receiver.drain()] == [(1, "a"), (2, "b"), (3, None)]
+    assert receiver.received_count == 3
+    assert receiver.drain() == []
 
 
-def test_a_full_receiver_does_not_make_the_ringer_wait(
-    notification: NotificationSocket, sender: Notifier
+def test_a_full_receiver_does_not_make_the_notifier_wait(
+    receiver: NotificationSocket, notifier: Notifier
 ) -> None:
-    took = fill(sender)
+    took = fill(notifier)
     assert took > 0
-    notification.drain()
-    assert notification.received_count == took
-    assert sender.notify() is NotifyOutcome.SENT
-    assert sender.counts == {
+    receiver.drain()
+    assert receiver.received_count == took
+    assert notifier.notify() is NotifyOutcome.SENT
+    assert notifier.counts == {
         NotifyOutcome.SENT: took + 1,
         NotifyOutcome.FULL: 1,
         NotifyOutcome.MISSING: 0,
@@ -67,66 +67,64 @@ def test_a_full_receiver_does_not_make_the_ringer_wait(
 
 
 def test_a_missing_receiver_is_counted_and_found_when_it_is_back(
-    short_path: Path, sender: Notifier
+    short_path: Path, notifier: Notifier
 ) -> None:
-    assert sender.notify() is NotifyOutcome.MISSING
+    assert notifier.notify() is NotifyOutcome.MISSING
     first = NotificationSocket(short_path / "notification")
-    assert sender.notify() is NotifyOutcome.SENT
+    assert notifier.notify() is NotifyOutcome.SENT
     first._socket.close()  # as its process's death would
-    assert sender.notify() is NotifyOutcome.MISSING
+    assert notifier.notify() is NotifyOutcome.MISSING
     second = NotificationSocket(short_path / "notification")
-    assert sender.notify([(7,)]) is NotifyOutcome.SENT
+    assert notifier.notify([(7,)]) is NotifyOutcome.SENT
     assert [tuple(item) for item in second.drain()] == [(7,)]
     second.close()
     assert not (short_path / "notification").exists()
 
 
 @pytest.mark.parametrize(("every", "arrive"), [(1, 0), (2, 7), (7, 12), (0, 14)])
-def test_every_nth_notifications_can_be_lost(
-    short_path: Path, notification: NotificationSocket, every: int, arrive: int
+def test_every_nth_notification_can_be_lost(
+    short_path: Path, receiver: NotificationSocket, every: int, arrive: int
 ) -> None:
-    sender = Notifier(short_path / "notification", NotificationFaults(drop_every=every))
+    notifier = Notifier(short_path / "notification", NotificationFaults(drop_every=every))
     for _ in range(14):
-        sender.notify()
-        notification.drain()
-    assert notification.received_count == arrive
-    assert sender.counts[NotifyOutcome.DROPPED] == 14 - arrive
-    sender.close()
+        notifier.notify()
+        receiver.drain()
+    assert receiver.received_count == arrive
+    assert notifier.counts[NotifyOutcome.DROPPED] == 14 - arrive
+    notifier.close()
 
 
-def test_every_note_can_be_lost_while_the_notifications_rings(
-    short_path: Path, notification: NotificationSocket
+def test_every_note_can_be_lost_while_notifications_arrive(
+    short_path: Path, receiver: NotificationSocket
 ) -> None:
-    sender = Notifier(short_path / "notification", NotificationFaults(drop_notes=True))
-    assert sender.notify([(1,)]) is NotifyOutcome.SENT
-    assert notification.drain() == [] and notification.received_count == 1
-    sender.close()
+    notifier = Notifier(short_path / "notification", NotificationFaults(drop_notes=True))
+    assert notifier.notify([(1,)]) is NotifyOutcome.SENT
+    assert receiver.drain() == [] and receiver.received_count == 1
+    notifier.close()
 
 
-def test_the_loop_answers_a_notification(
-    notification: NotificationSocket, sender: Notifier
-) -> None:
+def test_the_loop_answers_a_notification(receiver: NotificationSocket, notifier: Notifier) -> None:
     async def answered() -> list[tuple[Any, ...]]:
         loop = asyncio.get_running_loop()
         heard: asyncio.Future[list[tuple[Any, ...]]] = loop.create_future()
-        notification.listen(loop, heard.set_result)
-        sender.notify([(1, 2)])
+        receiver.listen(loop, heard.set_result)
+        notifier.notify([(1, 2)])
         notes = await asyncio.wait_for(heard, 5)
-        loop.remove_reader(notification)
+        loop.remove_reader(receiver)
         return notes
 
     assert [tuple(item) for item in asyncio.run(answered())] == [(1, 2)]
 
 
 def test_a_burst_of_notes_waits_until_the_receiver_has_drained(
-    short_path: Path, notification: NotificationSocket
+    short_path: Path, receiver: NotificationSocket
 ) -> None:
     async def exchange() -> list[int]:
         loop = asyncio.get_running_loop()
-        line = Notifier(short_path / "notification")
+        notifier = Notifier(short_path / "notification")
         wanted = 40 * notifications.NOTE_ITEMS_MAX
-        line.send((number, "t" * 127, [2**62] * 60) for number in range(wanted))
-        assert 0 < line.pending_count < wanted
+        notifier.send((number, "t" * 127, [2**62] * 60) for number in range(wanted))
+        assert 0 < notifier.pending_count < wanted
         heard: list[int] = []
         done = loop.create_future()
 
@@ -135,11 +133,11 @@ def test_a_burst_of_notes_waits_until_the_receiver_has_drained(
             if len(heard) == wanted:
                 done.set_result(None)
 
-        notification.listen(loop, answer)
+        receiver.listen(loop, answer)
         await asyncio.wait_for(done, 10)
-        assert line.pending_count == 0 and line.dropped_count == 0
-        loop.remove_reader(notification)
-        line.close()
+        assert notifier.pending_count == 0 and notifier.dropped_count == 0
+        loop.remove_reader(receiver)
+        notifier.close()
         return heard
 
     assert asyncio.run(exchange()) == list(range(40 * notifications.NOTE_ITEMS_MAX))
@@ -147,29 +145,29 @@ def test_a_burst_of_notes_waits_until_the_receiver_has_drained(
 
 def test_notes_to_a_receiver_that_is_gone_are_dropped(short_path: Path) -> None:
     async def send() -> tuple[int, int]:
-        line = Notifier(short_path / "notification")
-        line.send([(1,), (2,)])
-        counts = line.pending_count, line.dropped_count
-        line.close()
+        notifier = Notifier(short_path / "notification")
+        notifier.send([(1,), (2,)])
+        counts = notifier.pending_count, notifier.dropped_count
+        notifier.close()
         return counts
 
     assert asyncio.run(send()) == (0, 2)
 
 
 def test_notes_that_wait_are_bounded_and_the_oldest_go_first(
-    short_path: Path, notification: NotificationSocket, monkeypatch: pytest.MonkeyPatch
+    short_path: Path, receiver: NotificationSocket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notifications, "PENDING_ITEMS_MAX", 10)
 
     async def send() -> tuple[int, list[int]]:
-        line = Notifier(short_path / "notification")
-        while line.pending_count == 0:
-            line.send([(0,)])
-        line.send((number,) for number in range(1, 13))
-        dropped = line.dropped_count
-        notification.drain()
-        line._send_pending()
-        line.close()
-        return dropped, [item[0] for item in notification.drain()]
+        notifier = Notifier(short_path / "notification")
+        while notifier.pending_count == 0:
+            notifier.send([(0,)])
+        notifier.send((number,) for number in range(1, 13))
+        dropped = notifier.dropped_count
+        receiver.drain()
+        notifier._send_pending()
+        notifier.close()
+        return dropped, [item[0] for item in receiver.drain()]
 
     assert asyncio.run(send()) == (3, list(range(3, 13)))

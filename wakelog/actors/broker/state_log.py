@@ -30,7 +30,7 @@ NAMES: Final[dict[str, str]] = {
     Lane.QUERY: "Query",
     Lane.END_TRANSACTION: "Transaction",
 }
-"""4.9.3's words for the queues of which it prints the mark."""
+"""4.9.3's names of the queues whose watermark it prints."""
 
 
 class StateLog:
@@ -75,8 +75,8 @@ class StateLog:
         """Note whether Retention reports that the disk is too full for messages."""
         if full != self._disk_full:
             self._disk_full = full
-            words = "takes no more messages, the disk is full" if full else "takes messages again"
-            self._protection.warning(f"[PROTECT_BROKER] the broker {words}")
+            change = "takes no more messages, the disk is full" if full else "takes messages again"
+            self._protection.warning(f"[PROTECT_BROKER] the broker {change}")
 
     def _write_lane(self, name: str, now: LaneStatistics, before: LaneStatistics | None) -> None:
         taken = now.taken_count - (before.taken_count if before else 0)
