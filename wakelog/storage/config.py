@@ -1,6 +1,6 @@
 """The store's configuration: RocketMQ's MessageStoreConfig under names with units.
 
-`_KEYS` gives each field its key of 4.9.3, misspelt ones included
+Each field names its key of 4.9.3, misspelt ones included
 (`destroyMapedFileIntervalForcibly`); `broker/config_file.py` reads them. Defaults are 4.9.3's. Keys
 about Java threads, locks and warm-up, which have no meaning here, and those of DLedger are left
 out.
@@ -20,6 +20,7 @@ from functools import lru_cache
 from posixpath import isabs
 
 import msgspec
+from msgspec import field
 
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.storage.paths import StorePaths
@@ -48,171 +49,125 @@ class BrokerRole(enum.Enum):
     SLAVE = "SLAVE"
 
 
-# Our field -> 4.9.3's key, as in a configuration file or an admin request.
-_KEYS = {
-    "store_path_root": "storePathRootDir",
-    "store_path_commit_log": "storePathCommitLog",
-    "store_paths_read_only": "readOnlyCommitLogStorePaths",
-    "commit_log_file_bytes": "mappedFileSizeCommitLog",
-    "consume_queue_file_bytes": "mappedFileSizeConsumeQueue",
-    "enable_consume_queue_extension": "enableConsumeQueueExt",
-    "consume_queue_extension_file_bytes": "mappedFileSizeConsumeQueueExt",
-    "consume_queue_extension_bitmap_bits": "bitMapLengthConsumeQueueExt",
-    "flush_interval_commit_log_ms": "flushIntervalCommitLog",
-    "commit_interval_commit_log_ms": "commitIntervalCommitLog",
-    "flush_interval_consume_queue_ms": "flushIntervalConsumeQueue",
-    "clean_resource_interval_ms": "cleanResourceInterval",
-    "delete_commit_log_files_interval_ms": "deleteCommitLogFilesInterval",
-    "delete_consume_queue_files_interval_ms": "deleteConsumeQueueFilesInterval",
-    "destroy_mapped_file_interval_ms": "destroyMapedFileIntervalForcibly",
-    "redelete_hanged_file_interval_ms": "redeleteHangedFileInterval",
-    "delete_when": "deleteWhen",
-    "disk_used_space_percent_max": "diskMaxUsedSpaceRatio",
-    "file_reserved_hours": "fileReservedTime",
-    "message_bytes_max": "maxMessageSize",
-    "check_crc_on_recover": "checkCRCOnRecover",
-    "flush_commit_log_least_pages": "flushCommitLogLeastPages",
-    "commit_commit_log_least_pages": "commitCommitLogLeastPages",
-    "flush_consume_queue_least_pages": "flushConsumeQueueLeastPages",
-    "flush_commit_log_thorough_interval_ms": "flushCommitLogThoroughInterval",
-    "commit_commit_log_thorough_interval_ms": "commitCommitLogThoroughInterval",
-    "flush_consume_queue_thorough_interval_ms": "flushConsumeQueueThoroughInterval",
-    "transfer_bytes_in_memory_max": "maxTransferBytesOnMessageInMemory",
-    "transfer_count_in_memory_max": "maxTransferCountOnMessageInMemory",
-    "transfer_bytes_in_disk_max": "maxTransferBytesOnMessageInDisk",
-    "transfer_count_in_disk_max": "maxTransferCountOnMessageInDisk",
-    "access_message_in_memory_percent_max": "accessMessageInMemoryMaxRatio",
-    "message_index_enable": "messageIndexEnable",
-    "message_index_safe": "messageIndexSafe",
-    "index_slot_count": "maxHashSlotNum",
-    "index_entry_count": "maxIndexNum",
-    "query_count_max": "maxMsgsNumBatch",
-    "ha_listen_port": "haListenPort",
-    "ha_send_heartbeat_interval_ms": "haSendHeartbeatInterval",
-    "ha_housekeeping_interval_ms": "haHousekeepingInterval",
-    "ha_transfer_bytes_max": "haTransferBatchSize",
-    "ha_master_address": "haMasterAddress",
-    "ha_slave_fall_behind_bytes_max": "haSlaveFallbehindMax",
-    "broker_role": "brokerRole",
-    "flush_disk_type": "flushDiskType",
-    "sync_flush_timeout_ms": "syncFlushTimeout",
-    "slave_timeout_ms": "slaveTimeout",
-    "message_delay_level": "messageDelayLevel",
-    "flush_delay_offset_interval_ms": "flushDelayOffsetInterval",
-    "clean_file_forcibly_enable": "cleanFileForciblyEnable",
-    "offset_check_in_slave": "offsetCheckInSlave",
-    "duplication_enable": "duplicationEnable",
-    "disk_fall_recorded": "diskFallRecorded",
-    "page_cache_busy_timeout_ms": "osPageCacheBusyTimeOutMills",
-    "default_query_count_max": "defaultQueryMaxNum",
-    "transient_store_pool_enable": "transientStorePoolEnable",
-    "transient_store_pool_count": "transientStorePoolSize",
-    "fast_fail_if_no_buffer": "fastFailIfNoBufferInStorePool",
-    "enable_schedule_message_stats": "enableScheduleMessageStats",
-    "enable_lmq": "enableLmq",
-    "enable_multi_dispatch": "enableMultiDispatch",
-    "lmq_consume_queue_count_max": "maxLmqConsumeQueueNum",
-    "enable_schedule_async_deliver": "enableScheduleAsyncDeliver",
-    "schedule_async_deliver_pending_max": "scheduleAsyncDeliverMaxPendingLimit",
-    "schedule_async_deliver_resend_max": "scheduleAsyncDeliverMaxResendNum2Blocked",
-    # Ours; 4.9.3 ignores keys that it does not know.
-    "file_reserved_bytes": "fileReservedBytes",
-    "scrub_bytes_per_second": "scrubBytesPerSecond",
-    "parquet_dispatcher": "parquetDispatcher",
-    "parquet_file_bytes": "parquetFileBytes",
-    "parquet_file_age_ms": "parquetFileAgeMs",
-    # Ours as well: they choose 4.9.3's behaviour where it loses more than it must.
-    "compat_skip_segment": "compat.skip_segment",
-    "compat_cut_at_damage": "compat.cut_at_damage",
-}
-
-
-class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=_KEYS):
+class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Every setting of the store. Raises: IllegalConfiguration when values do not fit together."""
 
-    store_path_root: str
-    store_path_commit_log: str | None = None
-    store_paths_read_only: str | None = None
-    commit_log_file_bytes: int = 1024 * 1024 * 1024
-    consume_queue_file_bytes: int = 300_000 * CONSUME_QUEUE_ENTRY_BYTES
-    enable_consume_queue_extension: bool = False
-    consume_queue_extension_file_bytes: int = 48 * 1024 * 1024
-    consume_queue_extension_bitmap_bits: int = 64
-    flush_interval_commit_log_ms: int = 500
-    commit_interval_commit_log_ms: int = 200
-    flush_interval_consume_queue_ms: int = 1000
-    clean_resource_interval_ms: int = 10_000
-    delete_commit_log_files_interval_ms: int = 100
-    delete_consume_queue_files_interval_ms: int = 100
-    destroy_mapped_file_interval_ms: int = 120_000
-    redelete_hanged_file_interval_ms: int = 120_000
-    delete_when: str = "04"
-    disk_used_space_percent_max: int = 75
-    file_reserved_hours: int = 72
-    message_bytes_max: int = 4 * 1024 * 1024
-    check_crc_on_recover: bool = True
-    flush_commit_log_least_pages: int = 4
-    commit_commit_log_least_pages: int = 4
-    flush_consume_queue_least_pages: int = 2
-    flush_commit_log_thorough_interval_ms: int = 10_000
-    commit_commit_log_thorough_interval_ms: int = 200
-    flush_consume_queue_thorough_interval_ms: int = 60_000
-    transfer_bytes_in_memory_max: int = 256 * 1024
-    transfer_count_in_memory_max: int = 32
-    transfer_bytes_in_disk_max: int = 64 * 1024
-    transfer_count_in_disk_max: int = 8
-    access_message_in_memory_percent_max: int = 40
-    message_index_enable: bool = True
-    message_index_safe: bool = False
-    index_slot_count: int = 5_000_000
-    index_entry_count: int = 20_000_000
-    query_count_max: int = 64
-    ha_listen_port: int = 10912
-    ha_send_heartbeat_interval_ms: int = 5_000
-    ha_housekeeping_interval_ms: int = 20_000
-    ha_transfer_bytes_max: int = 32 * 1024
-    ha_master_address: str | None = None
-    ha_slave_fall_behind_bytes_max: int = 256 * 1024 * 1024
-    broker_role: BrokerRole = BrokerRole.ASYNC_MASTER
-    flush_disk_type: FlushDiskType = FlushDiskType.ASYNC_FLUSH
-    sync_flush_timeout_ms: int = 5_000
-    slave_timeout_ms: int = 3_000
-    message_delay_level: str = DEFAULT_DELAY_LEVELS
-    flush_delay_offset_interval_ms: int = 10_000
-    clean_file_forcibly_enable: bool = True
-    offset_check_in_slave: bool = False
-    duplication_enable: bool = False
-    disk_fall_recorded: bool = True
-    page_cache_busy_timeout_ms: int = 1_000
-    default_query_count_max: int = 32
-    transient_store_pool_enable: bool = False
-    transient_store_pool_count: int = 5
-    fast_fail_if_no_buffer: bool = False
-    enable_schedule_message_stats: bool = True
-    enable_lmq: bool = False
-    enable_multi_dispatch: bool = False
-    lmq_consume_queue_count_max: int = 20_000
-    enable_schedule_async_deliver: bool = False
-    schedule_async_deliver_pending_max: int = 2_000
-    schedule_async_deliver_resend_max: int = 3
-    file_reserved_bytes: int = 0
-    scrub_bytes_per_second: int = 1 << 20
-    parquet_dispatcher: bool = False
-    parquet_file_bytes: int = 64 << 20
-    parquet_file_age_ms: int = 300_000
-    compat_skip_segment: bool = False
-    compat_cut_at_damage: bool = False
+    # name=: the key of a configuration file or an admin request.
+    store_path_root: str = field(name="storePathRootDir")
+    store_path_commit_log: str | None = field(default=None, name="storePathCommitLog")
+    store_paths_read_only: str | None = field(default=None, name="readOnlyCommitLogStorePaths")
+    commit_log_file_bytes: int = field(default=1024 * 1024 * 1024, name="mappedFileSizeCommitLog")
+    consume_queue_file_bytes: int = field(
+        default=300_000 * CONSUME_QUEUE_ENTRY_BYTES, name="mappedFileSizeConsumeQueue"
+    )
+    enable_consume_queue_extension: bool = field(default=False, name="enableConsumeQueueExt")
+    consume_queue_extension_file_bytes: int = field(
+        default=48 * 1024 * 1024, name="mappedFileSizeConsumeQueueExt"
+    )
+    consume_queue_extension_bitmap_bits: int = field(default=64, name="bitMapLengthConsumeQueueExt")
+    flush_interval_commit_log_ms: int = field(default=500, name="flushIntervalCommitLog")
+    commit_interval_commit_log_ms: int = field(default=200, name="commitIntervalCommitLog")
+    flush_interval_consume_queue_ms: int = field(default=1000, name="flushIntervalConsumeQueue")
+    clean_resource_interval_ms: int = field(default=10_000, name="cleanResourceInterval")
+    delete_commit_log_files_interval_ms: int = field(
+        default=100, name="deleteCommitLogFilesInterval"
+    )
+    delete_consume_queue_files_interval_ms: int = field(
+        default=100, name="deleteConsumeQueueFilesInterval"
+    )
+    destroy_mapped_file_interval_ms: int = field(
+        default=120_000, name="destroyMapedFileIntervalForcibly"
+    )
+    redelete_hanged_file_interval_ms: int = field(
+        default=120_000, name="redeleteHangedFileInterval"
+    )
+    delete_when: str = field(default="04", name="deleteWhen")
+    disk_used_space_percent_max: int = field(default=75, name="diskMaxUsedSpaceRatio")
+    file_reserved_hours: int = field(default=72, name="fileReservedTime")
+    message_bytes_max: int = field(default=4 * 1024 * 1024, name="maxMessageSize")
+    check_crc_on_recover: bool = field(default=True, name="checkCRCOnRecover")
+    flush_commit_log_least_pages: int = field(default=4, name="flushCommitLogLeastPages")
+    commit_commit_log_least_pages: int = field(default=4, name="commitCommitLogLeastPages")
+    flush_consume_queue_least_pages: int = field(default=2, name="flushConsumeQueueLeastPages")
+    flush_commit_log_thorough_interval_ms: int = field(
+        default=10_000, name="flushCommitLogThoroughInterval"
+    )
+    commit_commit_log_thorough_interval_ms: int = field(
+        default=200, name="commitCommitLogThoroughInterval"
+    )
+    flush_consume_queue_thorough_interval_ms: int = field(
+        default=60_000, name="flushConsumeQueueThoroughInterval"
+    )
+    transfer_bytes_in_memory_max: int = field(
+        default=256 * 1024, name="maxTransferBytesOnMessageInMemory"
+    )
+    transfer_count_in_memory_max: int = field(default=32, name="maxTransferCountOnMessageInMemory")
+    transfer_bytes_in_disk_max: int = field(
+        default=64 * 1024, name="maxTransferBytesOnMessageInDisk"
+    )
+    transfer_count_in_disk_max: int = field(default=8, name="maxTransferCountOnMessageInDisk")
+    access_message_in_memory_percent_max: int = field(
+        default=40, name="accessMessageInMemoryMaxRatio"
+    )
+    message_index_enable: bool = field(default=True, name="messageIndexEnable")
+    message_index_safe: bool = field(default=False, name="messageIndexSafe")
+    index_slot_count: int = field(default=5_000_000, name="maxHashSlotNum")
+    index_entry_count: int = field(default=20_000_000, name="maxIndexNum")
+    query_count_max: int = field(default=64, name="maxMsgsNumBatch")
+    ha_listen_port: int = field(default=10912, name="haListenPort")
+    ha_send_heartbeat_interval_ms: int = field(default=5_000, name="haSendHeartbeatInterval")
+    ha_housekeeping_interval_ms: int = field(default=20_000, name="haHousekeepingInterval")
+    ha_transfer_bytes_max: int = field(default=32 * 1024, name="haTransferBatchSize")
+    ha_master_address: str | None = field(default=None, name="haMasterAddress")
+    ha_slave_fall_behind_bytes_max: int = field(
+        default=256 * 1024 * 1024, name="haSlaveFallbehindMax"
+    )
+    broker_role: BrokerRole = field(default=BrokerRole.ASYNC_MASTER, name="brokerRole")
+    flush_disk_type: FlushDiskType = field(default=FlushDiskType.ASYNC_FLUSH, name="flushDiskType")
+    sync_flush_timeout_ms: int = field(default=5_000, name="syncFlushTimeout")
+    slave_timeout_ms: int = field(default=3_000, name="slaveTimeout")
+    message_delay_level: str = field(default=DEFAULT_DELAY_LEVELS, name="messageDelayLevel")
+    flush_delay_offset_interval_ms: int = field(default=10_000, name="flushDelayOffsetInterval")
+    clean_file_forcibly_enable: bool = field(default=True, name="cleanFileForciblyEnable")
+    offset_check_in_slave: bool = field(default=False, name="offsetCheckInSlave")
+    duplication_enable: bool = field(default=False, name="duplicationEnable")
+    disk_fall_recorded: bool = field(default=True, name="diskFallRecorded")
+    page_cache_busy_timeout_ms: int = field(default=1_000, name="osPageCacheBusyTimeOutMills")
+    default_query_count_max: int = field(default=32, name="defaultQueryMaxNum")
+    transient_store_pool_enable: bool = field(default=False, name="transientStorePoolEnable")
+    transient_store_pool_count: int = field(default=5, name="transientStorePoolSize")
+    fast_fail_if_no_buffer: bool = field(default=False, name="fastFailIfNoBufferInStorePool")
+    enable_schedule_message_stats: bool = field(default=True, name="enableScheduleMessageStats")
+    enable_lmq: bool = field(default=False, name="enableLmq")
+    enable_multi_dispatch: bool = field(default=False, name="enableMultiDispatch")
+    lmq_consume_queue_count_max: int = field(default=20_000, name="maxLmqConsumeQueueNum")
+    enable_schedule_async_deliver: bool = field(default=False, name="enableScheduleAsyncDeliver")
+    schedule_async_deliver_pending_max: int = field(
+        default=2_000, name="scheduleAsyncDeliverMaxPendingLimit"
+    )
+    schedule_async_deliver_resend_max: int = field(
+        default=3, name="scheduleAsyncDeliverMaxResendNum2Blocked"
+    )
+    # Ours; 4.9.3 ignores keys that it does not know.
+    file_reserved_bytes: int = field(default=0, name="fileReservedBytes")
+    scrub_bytes_per_second: int = field(default=1 << 20, name="scrubBytesPerSecond")
+    parquet_dispatcher: bool = field(default=False, name="parquetDispatcher")
+    parquet_file_bytes: int = field(default=64 << 20, name="parquetFileBytes")
+    parquet_file_age_ms: int = field(default=300_000, name="parquetFileAgeMs")
+    # They choose 4.9.3's behaviour where it loses more than it must.
+    compat_skip_segment: bool = field(default=False, name="compat.skip_segment")
+    compat_cut_at_damage: bool = field(default=False, name="compat.cut_at_damage")
 
     def __post_init__(self) -> None:
         """Check each range and the relations between values."""
         for name, low, high in _RANGES:
             value = getattr(self, name)
             if not low <= value <= high:
-                raise IllegalConfiguration(_KEYS[name], value, f"{low} to {high}")
+                raise IllegalConfiguration(_key_of(name), value, f"{low} to {high}")
         for name in ("store_path_root", "store_path_commit_log", "store_paths_read_only"):
             for path in (getattr(self, name) or "").split(","):
                 if path and not isabs(path.strip()):
-                    raise IllegalConfiguration(_KEYS[name], path, "an absolute path")
+                    raise IllegalConfiguration(_key_of(name), path, "an absolute path")
         if not self.store_path_root:
             raise IllegalConfiguration("storePathRootDir", "", "an absolute path")
         _delays_ms(self.message_delay_level)
@@ -253,6 +208,11 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, rename=_KEYS):
     def transient_pool_in_use(self) -> bool:
         """The transient pool works only with asynchronous flush and not on a slave."""
         return self.transient_store_pool_enable and not self.synchronous_flush and self.appends
+
+
+def _key_of(name: str) -> str:
+    """Return 4.9.3's key of a field."""
+    return next(one.encode_name for one in msgspec.structs.fields(StoreConfig) if one.name == name)
 
 
 # field, lowest and highest value that can work. A size of 0 would make every append roll; an

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from posixpath import dirname
 from typing import Protocol, TypeVar
 
-from wakelog.storage.errors import DamagedStore, store_errors, store_failure
+from wakelog.storage.errors import DamagedStore, store_errors
 from wakelog.storage.file_system import FileSystem, write_synced
 
 # A text of a store with a million queues has about 40 MB; a file above this is not one of ours.
@@ -77,7 +77,7 @@ class ConfigFiles:
     def save(self, name: str, text: str) -> None:
         """Replace the text durably. Raises: StoreFull, StoreFailed; then the old text stays."""
         path = self._paths.config(name)
-        try:
+        with store_errors(path, "save"):
             self._fs.make_directories(dirname(path))
             write_synced(self._fs, path + ".tmp", text.encode())
             # A broken text as its own backup leaves nothing to load if the next rename is lost.
@@ -88,8 +88,6 @@ class ConfigFiles:
                 self._fs.rename(path + ".bak.tmp", path + ".bak")
             self._fs.rename(path + ".tmp", path)
             self._fs.sync_directory(dirname(path))
-        except OSError as error:
-            raise store_failure(path, "save", error) from error
         self._broken.discard(name)
 
     def _read(self, path: str) -> bytes | None:

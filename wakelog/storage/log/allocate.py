@@ -20,7 +20,7 @@ import errno
 from collections import deque
 from posixpath import basename, dirname, join
 
-from wakelog.storage.errors import DamagedStore, StoreError, store_errors, store_failure
+from wakelog.storage.errors import DamagedStore, StoreError, store_errors
 from wakelog.storage.file_system import FileSystem, names_in, size_of
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.paths import StorePaths
@@ -125,10 +125,8 @@ class FilesAhead:
         while len(self._ready) < self._count:
             path = f"{self._name}.{self._made_count}"
             self._made_count += 1
-            try:
+            with store_errors(path, "allocate"):
                 _build_beside(self._fs, path, self._size_bytes, sparse=self._sparse)
-            except OSError as error:
-                raise store_failure(path, "allocate", error) from error
             self._ready.append(path)
 
     def remove(self) -> None:
@@ -157,7 +155,7 @@ def make_segment(
         the name is durable on return.
     Raises: StoreFull, StoreFailed, DamagedStore when a file of another length has the name.
     """
-    try:
+    with store_errors(path, "allocate"):
         if fs.exists(path):
             _check_length(fs, path, size_bytes)
             # Its maker may have failed, or died, before its name was durable.
@@ -176,8 +174,6 @@ def make_segment(
         if made:
             sync_name(fs, path, unsynced)
         return made
-    except OSError as error:
-        raise store_failure(path, "allocate", error) from error
 
 
 def sync_name(fs: FileSystem, path: str, unsynced: list[str] | None = None) -> None:

@@ -36,7 +36,7 @@ from wakelog.storage.errors import (
     NotWriteable,
     StoreError,
     StoreFailed,
-    store_failure,
+    store_errors,
 )
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.append import (
@@ -356,10 +356,8 @@ class CommitLog:
 
     def _remove_unused(self) -> None:
         path = self._files.path_for(self._file_end)
-        try:
-            while self._fs.exists(path):
+        while self._fs.exists(path):
+            with store_errors(path, "remove"):
                 self._fs.unlink(path)
                 self._fs.sync_directory(dirname(path))
-                path = self._files.path_for(int(basename(path)) + self._files.file_size_bytes)
-        except OSError as error:
-            raise store_failure(path, "remove", error) from error
+            path = self._files.path_for(int(basename(path)) + self._files.file_size_bytes)

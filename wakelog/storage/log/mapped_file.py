@@ -18,7 +18,7 @@ import errno
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from wakelog.storage.errors import store_failure
+from wakelog.storage.errors import store_errors, store_failure
 from wakelog.storage.file_system import Buffer, FileSystem
 
 # Descriptors of queue files kept open at once. Small enough for the usual limit of 1,024 with
@@ -145,20 +145,16 @@ class MappedFile:
 
     def read_ahead(self, position: int, length: int) -> None:
         """Have the disk read [position, position + length). Raises: StoreFailed."""
-        try:
+        with store_errors(self.path, "read"):
             self._fs.read_ahead(self.fd, min(length, self.size_bytes - position), position)
-        except OSError as error:
-            raise store_failure(self.path, "read", error) from error
 
     def next_data(self, position: int) -> int:
         """Return the next position at or after `position` with data, or the file's end.
 
         Raises: StoreFailed.
         """
-        try:
+        with store_errors(self.path, "seek"):
             found = self._fs.next_data(self.fd, position)
-        except OSError as error:
-            raise store_failure(self.path, "seek", error) from error
         return self.size_bytes if found is None else min(found, self.size_bytes)
 
     def write(self, position: int, data: Buffer) -> None:
@@ -180,18 +176,14 @@ class MappedFile:
 
     def datasync(self) -> None:
         """Return once what was written is durable. Raises: StoreFailed; then nothing is certain."""
-        try:
+        with store_errors(self.path, "sync"):
             self._fs.datasync(self.fd)
-        except OSError as error:
-            raise store_failure(self.path, "sync", error) from error
 
     def reread_from_disk(self) -> None:
         """Sync and drop the page cache, so that reads use the disk. Raises: StoreFailed."""
         self.datasync()
-        try:
+        with store_errors(self.path, "read"):
             self._fs.forget_cached(self.fd)
-        except OSError as error:
-            raise store_failure(self.path, "read", error) from error
 
     def is_removed(self) -> bool:
         """Tell whether the open file has lost its name. Raises: StoreFailed."""
@@ -202,10 +194,8 @@ class MappedFile:
 
     def modified_ms(self) -> int:
         """Return the file's modification time. Raises: StoreFailed."""
-        try:
+        with store_errors(self.path, "stat"):
             return self._fs.modified_ms(self.path)
-        except OSError as error:
-            raise store_failure(self.path, "stat", error) from error
 
     def release(self) -> None:
         """Close the descriptor if there is one; the next use opens it again."""

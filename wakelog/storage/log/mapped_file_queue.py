@@ -25,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-from wakelog.storage.errors import DamagedStore, store_failure
+from wakelog.storage.errors import DamagedStore, store_errors, store_failure
 from wakelog.storage.file_system import FileSystem, size_of
 from wakelog.storage.log.mapped_file import MappedFile, MissingFile, OpenFiles
 from wakelog.storage.paths import offset_name, parse_offset_name
@@ -231,15 +231,13 @@ class MappedFileQueue:
         """Extend a short last file with zeros to its full length, and add it."""
         start_offset = parse_offset_name(path.rpartition("/")[2])
         assert start_offset is not None, path
-        try:
+        with store_errors(path, "allocate"):
             fd = self._fs.open(path)
             try:
                 self._fs.allocate(fd, self._file_size_bytes)
                 self._fs.sync(fd)
             finally:
                 self._fs.close(fd)
-        except OSError as error:
-            raise store_failure(path, "allocate", error) from error
         return self.add(path, start_offset)
 
     def truncate(self, offset: int, *, keep_empty: bool = False) -> list[str]:
@@ -350,14 +348,12 @@ class MappedFileQueue:
         return end - begin > GAP_FILES_MAX * self._file_size_bytes
 
     def _begins_blank(self, path: str) -> bool:
-        try:
+        with store_errors(path, "read"):
             fd = self._fs.open(path, read_only=True)
             try:
                 return not self._fs.pread(fd, HEAD_BYTES, 0).strip(b"\0")
             finally:
                 self._fs.close(fd)
-        except OSError as error:
-            raise store_failure(path, "read", error) from error
 
     def _scan(self) -> tuple[dict[int, str], list[str]]:
         """Return the files that are named as offsets, and the paths of other names."""
@@ -388,10 +384,8 @@ class MappedFileQueue:
         return found, unknown
 
     def _size(self, path: str) -> int:
-        try:
+        with store_errors(path, "open"):
             return size_of(self._fs, path)
-        except OSError as error:
-            raise store_failure(path, "open", error) from error
 
     def _remove(self, file: MappedFile) -> str:
         file.release()
@@ -407,11 +401,9 @@ class MappedFileQueue:
     def _zero_tail(self, file: MappedFile, position: int) -> None:
         """Zero the file from `position` on, from the front, and sync."""
         fd = file.fd
-        try:
+        with store_errors(file.path, "truncate"):
             zero_from(self._fs, fd, position, file.size_bytes)
             self._fs.datasync(fd)
-        except OSError as error:
-            raise store_failure(file.path, "truncate", error) from error
 
 
 def _named(files: Sequence[MappedFile]) -> list[tuple[str, bool]]:

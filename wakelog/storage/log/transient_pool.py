@@ -94,7 +94,7 @@ class TransientPool:
         self._free = list(range(count))
         header = _HEADER.pack(_MAGIC, _VERSION, count, segment_bytes)
         header += _SLOT.pack(_FREE, 0, 0) * count
-        try:
+        with store_errors(directory, "allocate"):
             fs.make_directories(directory)
             self._owner_fd = _lock_pool(fs, directory)
             for index in range(count):
@@ -106,8 +106,6 @@ class TransientPool:
             self._header_fd = fs.open(join(directory, _HEADER_NAME), create=True)
             fs.truncate(self._header_fd, 0)
             fs.pwrite(self._header_fd, header, 0)
-        except OSError as error:
-            raise store_failure(directory, "allocate", error) from error
 
     def lend(self, start_offset: int) -> MappedFile | None:
         """Return an empty buffer for the segment that starts at `start_offset`; None if all lent.
@@ -230,15 +228,15 @@ def copy_range(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
 
     Raises: StoreFull, StoreFailed.
     """
-    try:
-        with _open_both(fs, piece, segment_path) as (source, target):
-            for position, length in _spans(piece):
-                data = fs.pread(source, length, position)
-                if not _is_lent(fs, piece):
-                    return False
-                fs.pwrite(target, data, position)
-    except OSError as error:
-        raise store_failure(segment_path, "commit", error) from error
+    with (
+        store_errors(segment_path, "commit"),
+        _open_both(fs, piece, segment_path) as (source, target),
+    ):
+        for position, length in _spans(piece):
+            data = fs.pread(source, length, position)
+            if not _is_lent(fs, piece):
+                return False
+            fs.pwrite(target, data, position)
     return True
 
 
@@ -328,14 +326,14 @@ def _restored(
 
 def _is_taken(fs: FileSystem, piece: CommitRange, segment_path: str) -> bool:
     """Tell whether a segment has bytes in a range that are neither zero nor the buffer's."""
-    try:
-        with _open_both(fs, piece, segment_path, read_only=True) as (source, target):
-            return any(
-                _differ(fs.pread(target, length, position), fs.pread(source, length, position))
-                for position, length in _spans(piece)
-            )
-    except OSError as error:
-        raise store_failure(segment_path, "read", error) from error
+    with (
+        store_errors(segment_path, "read"),
+        _open_both(fs, piece, segment_path, read_only=True) as (source, target),
+    ):
+        return any(
+            _differ(fs.pread(target, length, position), fs.pread(source, length, position))
+            for position, length in _spans(piece)
+        )
 
 
 def _differ(stored: bytes, buffered: bytes) -> bool:
@@ -349,7 +347,7 @@ def _differ(stored: bytes, buffered: bytes) -> bool:
 def _lock_pool(fs: FileSystem, directory: str) -> int:
     """Lock a pool and return the descriptor that holds the lock until it is closed."""
     path = join(directory, _OWNER_NAME)
-    try:
+    with store_errors(path, "lock"):
         fd = fs.open(path, create=True)
         try:
             if fs.lock_byte(fd, 0):
@@ -359,8 +357,6 @@ def _lock_pool(fs: FileSystem, directory: str) -> int:
             fs.close(fd)
             raise
         fs.close(fd)
-    except OSError as error:
-        raise store_failure(path, "lock", error) from error
     raise DamagedStore(
         directory,
         f"process {holder} uses it, for a store with the id of this one",
@@ -372,14 +368,12 @@ def _read_pool(fs: FileSystem, directory: str) -> list[CommitRange]:
     path = join(directory, _HEADER_NAME)
     if not fs.exists(path):
         return []
-    try:
+    with store_errors(path, "read"):
         fd = fs.open(path, read_only=True)
         try:
             data = fs.pread(fd, fs.size(fd), 0)
         finally:
             fs.close(fd)
-    except OSError as error:
-        raise store_failure(path, "read", error) from error
     if len(data) < _HEADER.size or not data.strip(b"\0"):
         return []  # the broker died while it made the pool: nothing was lent yet
     magic, version, count, segment_bytes = _HEADER.unpack_from(data)
@@ -407,15 +401,13 @@ def _sync(fs: FileSystem, path: str) -> None:
 
 def _remove_pool(fs: FileSystem, directory: str) -> None:
     """Remove the header first: without it the buffers mean nothing."""
-    try:
+    with store_errors(directory, "remove"):
         if not fs.exists(directory):
             return
         names = fs.list_directory(directory)
         for name in sorted(names, key=lambda name: name != _HEADER_NAME):
             fs.unlink(join(directory, name))
         fs.remove_directory(directory)
-    except OSError as error:
-        raise store_failure(directory, "remove", error) from error
 
 
 def _buffer_path(directory: str, index: int) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from wakelog.storage.config import StoreConfig
@@ -97,19 +98,15 @@ class StoreReaders:
         damaged: Sequence[range] = (),
     ) -> None:
         """Make no set yet. `damaged`: stretches of the log without sound records."""
-        self._damaged = damaged
-        self._fs = fs
-        self._config = config
-        self._physical_memory_bytes = physical_memory_bytes
+        self._make_set = partial(
+            ReaderSet, fs, config, physical_memory_bytes=physical_memory_bytes, damaged=damaged
+        )
+        percent = config.access_message_in_memory_percent_max
+        self.memory_bytes = physical_memory_bytes * percent // 100
+        """How far below the log's end a message counts as being in memory."""
         self._generation = 0
         # A deque's pop and append are atomic: the sets need no lock.
         self._free: deque[ReaderSet] = deque()
-
-    @property
-    def memory_bytes(self) -> int:
-        """How far below the log's end a message counts as being in memory."""
-        percent = self._config.access_message_in_memory_percent_max
-        return self._physical_memory_bytes * percent // 100
 
     def borrow(self) -> ReaderSet:
         """Return a set for this caller alone, which gives it back."""
@@ -117,13 +114,7 @@ class StoreReaders:
             try:
                 readers = self._free.pop()
             except IndexError:
-                return ReaderSet(
-                    self._fs,
-                    self._config,
-                    self._generation,
-                    physical_memory_bytes=self._physical_memory_bytes,
-                    damaged=self._damaged,
-                )
+                return self._make_set(self._generation)
             if readers.generation == self._generation:
                 return readers
             readers.close()

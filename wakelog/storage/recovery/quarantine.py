@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from posixpath import join
 from typing import Final, NamedTuple
 
-from wakelog.storage.errors import store_failure
+from wakelog.storage.errors import store_errors, store_failure
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.paths import QUARANTINE_NAME, offset_name
@@ -58,10 +58,8 @@ def copy_to_quarantine(
             if size_bytes:
                 pieces.append(QuarantinedPiece(file.start_offset + begin, size_bytes, path))
     if pieces:
-        try:
+        with store_errors(directory, "sync"):
             fs.sync_directory(directory)
-        except OSError as error:
-            raise store_failure(directory, "sync", error) from error
     return tuple(pieces)
 
 

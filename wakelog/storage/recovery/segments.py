@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Final
 
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.errors import DamagedStore, store_failure
+from wakelog.storage.errors import DamagedStore, store_errors
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log import record_walk
 from wakelog.storage.log.commit_log_reader import commit_log_files
@@ -69,12 +69,9 @@ def reread_from_disk(fs: FileSystem, files: MappedFileQueue, physical_offset: in
 
     Raises: StoreFailed.
     """
-    directories = {file.path.rpartition("/")[0] for file in files.files}
-    try:
-        for directory in sorted(directories):
+    for directory in sorted({file.path.rpartition("/")[0] for file in files.files}):
+        with store_errors(directory, "sync"):
             fs.sync_directory(directory)
-    except OSError as error:
-        raise store_failure(directory, "sync", error) from error
     for file in files.files:
         if file.end_offset > physical_offset:
             file.reread_from_disk()
@@ -128,7 +125,7 @@ def _reader(file: MappedFile) -> record_walk.Read:
 
 
 def _is_blank(fs: FileSystem, path: str) -> bool:
-    try:
+    with store_errors(path, "read"):
         fd = fs.open(path, read_only=True)
         try:
             position = fs.next_data(fd, 0)
@@ -140,16 +137,12 @@ def _is_blank(fs: FileSystem, path: str) -> bool:
             return True
         finally:
             fs.close(fd)
-    except OSError as error:
-        raise store_failure(path, "read", error) from error
 
 
 def _remove(fs: FileSystem, path: str) -> None:
-    try:
+    with store_errors(path, "remove"):
         fs.unlink(path)
         fs.sync_directory(path.rpartition("/")[0])
-    except OSError as error:
-        raise store_failure(path, "remove", error) from error
 
 
 CHECKED_BYTES: Final = 64 << 10

@@ -28,7 +28,7 @@ from wakelog.storage.durability.dispatched import IndexEnd, lower_dispatched, re
 from wakelog.storage.durability.marks import AbortFile, FailedSyncMark
 from wakelog.storage.durability.sum_file import drop_sums_from, drop_sums_of_changed
 from wakelog.storage.durability.watermark import Watermark
-from wakelog.storage.errors import store_failure
+from wakelog.storage.errors import store_errors
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import IndexFileReader
 from wakelog.storage.index.index_service import (
@@ -289,21 +289,17 @@ def _remove_untrusted_index(
     The end counts even when nothing was removed: an earlier recovery may have been interrupted.
     """
     directory = config.paths.index_directory
-    try:
+    with store_errors(directory, "remove"):
         removed = remove_index_files_after(fs, config, timestamp_ms)
-    except OSError as error:
-        raise store_failure(directory, "remove", error) from error
     return removed, _index_end(fs, config) if config.message_index_enable else sys.maxsize
 
 
 def _index_end(fs: FileSystem, config: StoreConfig) -> int:
     """Return where the last record begins that the remaining index files have, 0 without any."""
     directory = config.paths.index_directory
-    try:
+    with store_errors(directory, "read"):
         names = index_names(fs, directory)
         if not names:
             return 0
         with closing(IndexFileReader(fs, join(directory, names[-1]), index_shape(config))) as file:
             return file.header().end_physical_offset
-    except OSError as error:
-        raise store_failure(directory, "read", error) from error

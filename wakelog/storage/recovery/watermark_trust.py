@@ -30,7 +30,7 @@ from wakelog.storage.durability.checkpoint import CHECKPOINT_BYTES, CheckpointTi
 from wakelog.storage.durability.marks import AbortFile
 from wakelog.storage.durability.store_lock import was_another_brokers
 from wakelog.storage.durability.watermark import Mark, Seal, Watermark, checkpoint_digest, read_mark
-from wakelog.storage.errors import DamagedStore, store_failure
+from wakelog.storage.errors import DamagedStore, store_errors
 from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.log.record_check import CheckKind
@@ -81,19 +81,17 @@ def seal_of(
 ) -> Seal:
     """Return the store's state that another broker would change. Raises: StoreFailed."""
     path = config.paths.checkpoint
-    try:
+    with store_errors(path, "read"):
         fd = fs.open(path, read_only=True)
         try:
             digest = checkpoint_digest(fs.pread(fd, CHECKPOINT_BYTES, 0))
         finally:
             fs.close(fd)
-        file = files.find(max(physical_offset - 1, 0))
-        if file is None:
-            return Seal(digest, 0, 0)
-        path = file.path
-        return Seal(digest, file.size_bytes, fs.modified_ms(path))
-    except OSError as error:
-        raise store_failure(path, "read", error) from error
+    file = files.find(max(physical_offset - 1, 0))
+    if file is None:
+        return Seal(digest, 0, 0)
+    with store_errors(file.path, "read"):
+        return Seal(digest, file.size_bytes, fs.modified_ms(file.path))
 
 
 def seal_log(
@@ -125,11 +123,9 @@ def _doubt(
     times: CheckpointTimes,
 ) -> str | None:
     """Return the trace of another broker, None if there is none."""
-    try:
+    with store_errors(config.paths.lock, "read"):
         if was_another_brokers(fs, config.paths.lock):
             return "another broker had the store, and wrote into its lock"
-    except OSError as error:
-        raise store_failure(config.paths.lock, "read", error) from error
     is_aborted = AbortFile(fs, config.paths.abort).exists()
     if mark.seal is None:
         if not is_aborted:
