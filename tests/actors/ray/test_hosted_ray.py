@@ -20,6 +20,7 @@ from wakelog.actors.ray.hosted_ray import (
     node_environment,
     token,
 )
+from wakelog.actors.ray.private_ray import RayFailed
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +73,14 @@ def test_ray_is_changed_for_its_start_only() -> None:
         ray.get_random_unused_port("host")
     assert vars(ray) == before
     assert drawn == [("host", [9001, *ROCKETMQ_PORTS]), ("host", [*ROCKETMQ_PORTS])]
+
+
+def test_a_ray_without_a_name_that_is_changed_is_refused() -> None:
+    with (
+        pytest.raises(RayFailed, match="_RAY_HEAD_STARTUP_TIMEOUT"),
+        hosted_ray._patched(SimpleNamespace()),
+    ):
+        pass
 
 
 def test_a_head_that_does_not_come_is_not_waited_for_for_ever(

@@ -1,10 +1,9 @@
-"""Deployment: what `wakelog up` starts, watches and stops, with Ray or without.
+"""What `wakelog up` starts, watches and stops, with Ray or without.
 
-Life: made from a plan, `start`, then `statistics` and `failure` again and again, `stop`. All of it
-is called on one asyncio loop and gives it free while it waits. Checks that need no running part
-(taken ports, a locked store) were made before; what they could not see `start` still raises.
-The process's own log files are configured before `start`; a process that a deployment starts
-configures its own. Metrics are served by whoever in it can ask every part.
+A deployment is made from a plan. Then come `start`, `statistics` and `failure` repeatedly, and
+`stop`, all on one asyncio loop, which they never block. `cli/preflight.py` has checked ports and
+stores before; `start` still raises what those checks could not see. The caller configures the log
+files of its process before `start`; a process that a deployment starts configures its own.
 
 Source: the parts of org.apache.rocketmq.broker.BrokerStartup and
 org.apache.rocketmq.namesrv.NamesrvStartup (4.9.3) behind the command line.
@@ -19,12 +18,12 @@ from typing import Any, Protocol
 from wakelog.actors.deploy.plan import Plan
 
 Report = Callable[[str], None]
-"""Takes what is being started or stopped, such as "broker-a: waiting for reput"; returns at once.
-The same words again are no news, and are not shown again."""
+"""Shows the step under way, such as "broker-a: waiting for reput"; returns at once. A repeated step
+is not shown again."""
 
 
 class Deployment(Protocol):
-    """A name server and brokers as one thing."""
+    """A name server and brokers that start and stop together."""
 
     async def start(self, report: Report) -> None:
         """Return once every broker is in the route and accepts connections.
@@ -35,23 +34,23 @@ class Deployment(Protocol):
         ...
 
     async def statistics(self) -> dict[str, Any]:
-        """Return what every part says of itself, as builtins.
+        """Return the statistics of every part, as builtins.
 
-        {"brokers": {name: what the broker's service returns}, "name_server": {...}, ...}. The rates
-        that `wakelog up` shows are found there by the paths in `cli/rates.py`.
+        {"brokers": {name: what the broker's service returns}, "name_server": {...}, ...}. The paths
+        in `cli/rates.py` lead to the rates that `wakelog up` shows.
         """
         ...
 
     def notices(self) -> list[str]:
-        """Return what a person has to know of this start, a line each, once it is over."""
+        """Return the lines that the user has to read after this start."""
         ...
 
     def failure(self) -> str | None:
-        """Return why this deployment cannot go on, None while it can. Asked every second."""
+        """Return why this deployment has failed, None while it runs. Called every second."""
         ...
 
     async def stop(self, report: Report) -> bool:
-        """Stop in order whatever is there, and return whether every store was left in order.
+        """Stop all that was started, in order; return whether every store was left in order.
 
         Leaves no process, port, socket or shared file. Called once, however far `start` came.
         """
@@ -62,7 +61,7 @@ FACTORIES = {
     "local": "wakelog.actors.deploy.local:LocalDeployment",
     "ray": "wakelog.actors.deploy.supervised:RayDeployment",
 }
-"""Deployments by kind. Named, not imported: one process needs neither the other's code nor Ray."""
+"""Deployments by kind; named, so that `--local` imports no Ray."""
 
 
 def make_deployment(plan: Plan) -> Deployment:

@@ -1,7 +1,7 @@
-"""Addresses of this host: which one others reach it by, and whether an address is its own.
+"""Addresses of this host: the one by which others reach it, and whether an address is its own.
 
-Source: org.apache.rocketmq.remoting.common.RemotingUtil.getLocalAddress (4.9.3), which walks
-through the network interfaces; we ask the routing table, which knows the one that leads out.
+Source: org.apache.rocketmq.remoting.common.RemotingUtil.getLocalAddress (4.9.3). That walks through
+the network interfaces; here the routing table names the one that leads out.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import socket
 
 LOOPBACK = "127.0.0.1"
 
-# Documentation addresses of RFC 5737 and RFC 3849. Nothing is sent: connecting a datagram socket
-# only looks up the route.
+# Documentation addresses of RFC 5737 and RFC 3849. Nothing is sent: to connect a datagram socket
+# only finds the route.
 _FAR_AWAY = ((socket.AF_INET, "203.0.113.1"), (socket.AF_INET6, "2001:db8::1"))
 _ANY_PORT = 9
 
 
 class HostAddresses:
-    """What the operating system says about names and addresses. Holds no state."""
+    """Names and addresses as the operating system has them. Holds no state."""
 
     def resolve(self, host: str) -> str:
         """Return the address of a name, IPv4 if it has one. Raises: OSError."""
@@ -27,7 +27,7 @@ class HostAddresses:
         return str(by_family[0][4][0])
 
     def is_own(self, address: str) -> bool:
-        """Tell whether this host has the address, which is to say that it can be bound."""
+        """Return whether this host has the address: whether it can be bound."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             try:
@@ -37,7 +37,7 @@ class HostAddresses:
         return True
 
     def outward(self) -> str:
-        """Return the address that other machines most likely see, the loopback one without any."""
+        """Return the address that other machines most likely see, else the loopback address."""
         for family, far_away in _FAR_AWAY:
             try:
                 with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -51,7 +51,7 @@ class HostAddresses:
 
 
 def is_wildcard(address: str) -> bool:
-    """Tell whether an address means every interface."""
+    """Return whether an address means every interface."""
     try:
         return ipaddress.ip_address(address).is_unspecified
     except ValueError:

@@ -1,18 +1,19 @@
-"""Planning: from what the command line said to a Plan that fits together.
+"""From the values of the command line to a Plan that fits together.
 
-What follows from a setting (names, ports and directories of several brokers, the address that
-clients are told) is worked out here and nowhere else. The looks at the machine are reading
-broker.conf and asking for this host's addresses.
+What follows from a setting is decided here and nowhere else: names, ports and directories of
+several brokers, and the address that clients get. Planning reads broker.conf and the addresses of
+this host, and nothing else of the machine.
 
-Keys of broker.conf and --set that begin with `wakelog.` are ours; a 4.9.3 broker ignores them:
+Keys of broker.conf and --set that begin with `wakelog.` are not RocketMQ's; a 4.9.3 broker ignores
+them:
 
     wakelog.logLevel         debug, info, warning or error; info
     wakelog.logFormat        text or json; text
-    wakelog.checkAdvertise   false takes an advertised address that this host cannot reach; true
+    wakelog.checkAdvertise   false accepts an advertised address that this host cannot reach; true
 
 Which name server a broker registers with:
 
-    --namesrv-port   namesrvAddr              a name server of ours; where the brokers register
+    --namesrv-port   namesrvAddr              its own name server; where the brokers register
     absent           absent                   on port 9876; there
     absent           names this host          on the port it names; everywhere it names
     absent           names other hosts only   none; everywhere it names
@@ -70,7 +71,7 @@ class Listed(NamedTuple):
 
 
 def make_plan(options: UpOptions, addresses: HostAddresses | None = None) -> Plan:
-    """Settle what a deployment will be. Raises: PlanRefused."""
+    """Return the plan of a deployment. Raises: PlanRefused."""
     flags = {
         "--store": ("storePathRootDir", options.store),
         "--broker-port": ("listenPort", _text(options.broker_port)),
@@ -95,7 +96,7 @@ def make_plan(options: UpOptions, addresses: HostAddresses | None = None) -> Pla
 
 
 class _Planning:
-    """The steps from what was said to a plan."""
+    """The steps from options and settings to a plan."""
 
     def __init__(self, options: UpOptions, layers: Layers, addresses: HostAddresses) -> None:
         self._options = options
@@ -140,7 +141,7 @@ class _Planning:
         return convert_value(key, self._layers.get(key) or default, kind)
 
     def _leave_out_paths(self) -> None:
-        """Let --store stand for every path: a copied file's own must not be written to."""
+        """Drop other paths with --store: those of a copied broker.conf must not be written to."""
         if self._layers.source("storePathRootDir") is Source.FLAG:
             for key in LOG_PATH_KEYS:
                 if self._layers.drop_from_file(key):
@@ -183,7 +184,7 @@ class _Planning:
     def _name_server(
         self, bind_host: str, advertised_host: str, root: str
     ) -> tuple[NameServerPlan | None, list[str]]:
-        """Follow the table at the top of this module."""
+        """Return a name server of this deployment, and where brokers register (table above)."""
         listed = _parse_name_servers(self._layers.get("namesrvAddr") or "")
         port = self._options.name_server_port
         if port == 0 and not listed:
@@ -203,7 +204,7 @@ class _Planning:
         others = [f"{entry.host}:{entry.port}" for entry in listed if entry is not own]
         if not port:
             return None, others
-        # Advertised or not, the brokers reach it where it listens.
+        # The brokers reach it where it listens, whatever is advertised.
         first = f"{reachable_from_here(bind_host)}:{port}"
         name_server = NameServerPlan(
             port=port,

@@ -34,6 +34,9 @@ import msgspec
 from wakelog.actors.ray.fast_start import guard
 from wakelog.actors.ray.fast_start.worker_ports import NoFreePorts
 
+OBJECT_STORE_BYTES = 80 << 20
+"""Bodies never travel through Ray's object store; it takes no less than 75 MiB."""
+
 DAEMONS_CHECK_SECONDS = 1.0
 """How often the head checks its daemons; it delays only the end after one has died."""
 
@@ -53,7 +56,6 @@ class HeadConfig(msgspec.Struct, frozen=True):
 
     worker_count: int
     worker_port_count: int
-    object_store_bytes: int
     ray_directory: str
     directories: tuple[str, ...]
     dashboard_port: int | None = None
@@ -98,14 +100,14 @@ def start_ray(config: HeadConfig) -> StartedRay:
         return FastRay(
             worker_count=config.worker_count,
             ports_count=config.worker_port_count,
-            object_store_bytes=config.object_store_bytes,
+            object_store_bytes=OBJECT_STORE_BYTES,
             directory=config.ray_directory,
         )
     from wakelog.actors.ray.plain_start import PlainRay
 
     return PlainRay(
         worker_count=config.worker_count,
-        object_store_bytes=config.object_store_bytes,
+        object_store_bytes=OBJECT_STORE_BYTES,
         directory=config.ray_directory,
         dashboard_port=config.dashboard_port,
     )

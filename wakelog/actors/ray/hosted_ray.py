@@ -38,6 +38,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from wakelog.actors.ray.fast_start import guard
 from wakelog.actors.ray.fast_start.ray_import import HAS_NODES, import_with
 from wakelog.actors.ray.private_ray import (
     RayFailed,
@@ -63,6 +64,15 @@ PORT_HOLD_SECONDS: Final = 1
 
 ROCKETMQ_PORTS: Final = (9876, 10909, 10911, 10912)
 _HOOK: Final = "RAY_ON_SPARK_START_HOOK"
+
+
+_CHANGED_NAMES: Final = (
+    "_RAY_HEAD_STARTUP_TIMEOUT",
+    "_RAY_CLUSTER_STARTUP_PROGRESS_CHECKING_INTERVAL",
+    "_RAY_WORKER_NODE_STARTUP_INTERVAL",
+    "is_port_in_use",
+    "get_random_unused_port",
+)
 
 
 class HostedRay(NamedTuple):
@@ -148,7 +158,12 @@ def hosted_ray(
     kept = {name: os.environ.get(name) for name in (*environment, _HOOK, "RAY_ADDRESS")}
     head = None
     try:
-        import_with(environment | {_HOOK: f"{__name__}.{StartHook.__name__}"})
+        os.environ[_HOOK] = f"{__name__}.{StartHook.__name__}"
+        is_plain = guard.untested_version() is not None
+        if is_plain:
+            os.environ.update(environment)
+        else:
+            import_with(environment)
         from ray.util.spark import cluster_init
 
         with _patched(cluster_init), handlers_kept():
@@ -168,7 +183,7 @@ def hosted_ray(
                 raise RayFailed("could not be started by Spark", str(error)) from error
         active: Any = cluster_init
         head = active._active_ray_cluster.head_proc
-        join(address, environment)
+        join(address, environment, is_plain=is_plain)
         yield HostedRay(address, _head_node_id(), environment, shared_directory)
     finally:
         leave()
@@ -188,18 +203,20 @@ def hosted_ray(
 @contextlib.contextmanager
 def _patched(cluster_init: Any) -> Iterator[None]:
     """Change constants and functions of Ray for its start; see the module."""
-    values = {
-        "_RAY_HEAD_STARTUP_TIMEOUT": 0,
-        "_RAY_CLUSTER_STARTUP_PROGRESS_CHECKING_INTERVAL": NODES_POLL_SECONDS,
-        "_RAY_WORKER_NODE_STARTUP_INTERVAL": PORT_HOLD_SECONDS,
-        "is_port_in_use": functools.partial(_wait_port, cluster_init.is_port_in_use),
-        "get_random_unused_port": functools.partial(
-            _other_port, cluster_init.get_random_unused_port
-        ),
-    }
-    kept = {name: getattr(cluster_init, name) for name in values}
+    absent = [name for name in _CHANGED_NAMES if not hasattr(cluster_init, name)]
+    if absent:
+        reason = f"this Ray has no ray.util.spark.cluster_init.{absent[0]}: see docs/ray.md"
+        raise RayFailed("cannot be hosted by Spark", reason)
+    values = (
+        0,
+        NODES_POLL_SECONDS,
+        PORT_HOLD_SECONDS,
+        functools.partial(_wait_port, cluster_init.is_port_in_use),
+        functools.partial(_other_port, cluster_init.get_random_unused_port),
+    )
+    kept = {name: getattr(cluster_init, name) for name in _CHANGED_NAMES}
     try:
-        for name, value in values.items():
+        for name, value in zip(_CHANGED_NAMES, values, strict=True):
             setattr(cluster_init, name, value)
         yield
     finally:

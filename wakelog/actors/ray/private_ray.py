@@ -52,9 +52,6 @@ EARLY_DEATH_REPORTS = {
 caller's periodic check, and for the cause of death. The cause is not used here, and a service is
 attached again only after the call has failed. Ray has the actor back in 0.2 s."""
 
-OBJECT_STORE_BYTES = 80 << 20
-"""Bodies never travel through Ray's object store; it takes no less than 75 MiB."""
-
 START_SECONDS_MAX = 45.0
 """On two quiet cores a head is ready in 3 s; a machine under load gets this much."""
 
@@ -70,9 +67,7 @@ class RayFailed(Exception):
     """Ray did not start, or did not answer."""
 
     def __init__(self, reason: str, log_tail: str = "") -> None:
-        """Keep the `reason` and the last lines that Ray's head wrote."""
-        self.reason = reason
-        self.log_tail = log_tail
+        """log_tail: the last lines that Ray's head wrote."""
         super().__init__(f"Ray {reason}" + (f": {log_tail}" if log_tail else ""))
 
 
@@ -84,7 +79,6 @@ class RayCluster:
         *,
         worker_count: int,
         worker_port_count: int = 100,
-        object_store_bytes: int = OBJECT_STORE_BYTES,
         dashboard_port: int | None = None,
         environment: Mapping[str, str] | None = None,
         plain_because: str | None = None,
@@ -96,18 +90,16 @@ class RayCluster:
         environment: variables for every process of this Ray.
         plain_because: why Ray is started by `ray.init`; None for the fast start if it can be used.
         """
-        if plain_because is None and dashboard_port is None:
-            plain_because = guard.untested_version()
-        elif plain_because is None:
+        if dashboard_port is not None:
             plain_because = "the fast start has no dashboard"
+        plain_because = plain_because or guard.untested_version()
         self.directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=short_directory()))
         shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
         self.shared_directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=shared))
         self._config = HeadConfig(
             worker_count=worker_count,
             worker_port_count=worker_port_count,
-            object_store_bytes=object_store_bytes,
-            # A directory inside: Ray opens its own to everybody, and the token lies in this one.
+            # A directory inside: Ray makes its own readable for all users, and the token is here.
             ray_directory=str(self.directory / "ray"),
             directories=(str(self.directory), str(self.shared_directory)),
             dashboard_port=dashboard_port,
@@ -179,10 +171,10 @@ class RayCluster:
             line += part
         self._ready = msgspec.json.decode(line, type=HeadReady)
 
-    def connect(self, namespace: str = NAMESPACE) -> None:
+    def connect(self) -> None:
         """Join this Ray as a driver; this process can be in one at a time."""
         is_plain = self.ready.plain_because is not None
-        join(self.ready.address, self.environment, namespace, is_plain=is_plain)
+        join(self.ready.address, self.environment, is_plain=is_plain)
 
     def stop(self) -> None:
         """End this Ray and return once nothing of it is left."""
@@ -195,7 +187,7 @@ class RayCluster:
             self._head.wait(PROCESS_END_SECONDS_MAX)
         self._head.stdout.close()
         self._log.close()
-        # A head that was killed has done none of this.
+        # A head that was killed has not cleaned up.
         end_session(self.process_id)
         for directory in self._config.directories:
             shutil.rmtree(directory, ignore_errors=True)
@@ -232,13 +224,7 @@ class RayCluster:
         return {**inherited, **python_path(), **quiet, **self.environment, **extra}
 
 
-def join(
-    address: str,
-    environment: Mapping[str, str],
-    namespace: str = NAMESPACE,
-    *,
-    is_plain: bool = False,
-) -> None:
+def join(address: str, environment: Mapping[str, str], *, is_plain: bool = False) -> None:
     """Connect this process, as a driver, to the Ray at `address`. Raises: RayFailed.
 
     is_plain: change nothing in Ray, which must not have been imported with another environment.
@@ -254,7 +240,7 @@ def join(
         with handlers_kept():
             ray.init(
                 address=address,
-                namespace=namespace,
+                namespace=NAMESPACE,
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
@@ -276,7 +262,7 @@ def handlers_kept() -> Iterator[None]:
         yield
     finally:
         for number, handler in kept.items():
-            if handler is not None:  # None: not installed by Python, and so not ours to put back
+            if handler is not None:  # None: not installed by Python
                 signal.signal(number, handler)
 
 
