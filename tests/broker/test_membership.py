@@ -121,8 +121,8 @@ def test_a_closed_connection_leaves_all_its_groups(consumers: Consumers) -> None
 def test_a_client_without_heartbeat_for_120_s_is_to_be_closed(consumers: Consumers) -> None:
     consumers.register(client(1, now_ms=0), data("g"))
     consumers.register(client(2, now_ms=1), data("g"))
-    assert consumers.expire(CLIENT_EXPIRED_MS) == []
-    assert consumers.expire(CLIENT_EXPIRED_MS + 1) == [1]
+    assert consumers.expired(CLIENT_EXPIRED_MS) == []
+    assert consumers.expired(CLIENT_EXPIRED_MS + 1) == [1]
     assert consumers.statistics() == MembershipStatistics(1, 2)
 
 
@@ -133,27 +133,27 @@ def test_groups_of_a_connection_above_the_limit_are_refused(
     assert consumers.register(client(1), data("g")) is not None
     with pytest.raises(LimitReached):
         consumers.register(client(1), data("h"))
-    producers.register(client(1), "pg")
+    producers.add(client(1), "pg")
     with pytest.raises(LimitReached):
-        producers.register(client(1), "ph")
+        producers.add(client(1), "ph")
     assert (consumers.get("h"), producers.clients("ph")) == (None, [])
 
 
 def test_producers_come_and_go_by_group(producers: Producers) -> None:
-    producers.register(client(1), "pg")
-    producers.register(client(2), "pg")
-    producers.register(client(2), "ph")
+    producers.add(client(1), "pg")
+    producers.add(client(2), "pg")
+    producers.add(client(2), "ph")
     assert [c.client_id for c in producers.clients("pg")] == ["c1", "c2"]
-    producers.unregister("pg", 1)
-    producers.unregister("pg", 9)
-    producers.unregister("nobody", 1)
+    producers.remove("pg", 1)
+    producers.remove("pg", 9)
+    producers.remove("nobody", 1)
     assert [c.client_id for c in producers.clients("pg")] == ["c2"]
-    producers.channel_closed(2)
-    producers.channel_closed(9)
+    producers.remove_channel(2)
+    producers.remove_channel(9)
     assert producers.statistics() == MembershipStatistics(0, 0)
 
 
 def test_a_producer_without_heartbeat_is_to_be_closed(producers: Producers) -> None:
-    producers.register(client(1, now_ms=0), "pg")
-    assert producers.expire(CLIENT_EXPIRED_MS) == []
-    assert producers.expire(CLIENT_EXPIRED_MS + 1) == [1]
+    producers.add(client(1, now_ms=0), "pg")
+    assert producers.expired(CLIENT_EXPIRED_MS) == []
+    assert producers.expired(CLIENT_EXPIRED_MS + 1) == [1]

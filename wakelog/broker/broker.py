@@ -185,7 +185,7 @@ class Broker:
 
     def channel_closed(self, channel: Channel, now_ms: int) -> None:
         """Remove the clients and the held pulls of a connection."""
-        self._state.producers.channel_closed(channel.id)
+        self._state.producers.remove_channel(channel.id)
         for change in self._state.consumers.channel_closed(channel.id):
             self._state.notify_consumers(change)
             self._state.forget_filters(change, now_ms)

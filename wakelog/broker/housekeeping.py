@@ -95,7 +95,7 @@ class Housekeeping:
         self._state.instructions.append(RegisterBroker(oneway=False))
 
     def _expire_clients(self, now_ms: int) -> None:
-        expired = self._state.consumers.expire(now_ms) + self._state.producers.expire(now_ms)
+        expired = self._state.consumers.expired(now_ms) + self._state.producers.expired(now_ms)
         for channel_id in sorted(set(expired)):
             self._state.instructions.append(CloseChannel(channel_id))
 

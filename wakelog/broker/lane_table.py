@@ -12,6 +12,8 @@ lane costs tens of milliseconds, well below waitTimeMillsInSendQueue.
 Source: org.apache.rocketmq.broker.BrokerController, BrokerFastFailure (4.9.3).
 """
 
+from typing import NamedTuple
+
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Lane
 from wakelog.network.lanes import LaneSpec
@@ -27,73 +29,50 @@ NAME_SERVER_CAPACITY_COUNT = 100_000
 """4.9.3's has no limit. 100,000 clients may ask for a route at once."""
 
 
+class _Row(NamedTuple):
+    """One lane of a broker; capacity and wait are fields of BrokerConfig, or a number."""
+
+    lane: Lane
+    capacity: str | int
+    weight: int
+    crowded_count: int
+    wait: str | None = None
+    yields: bool = False
+
+
+_SEND_WAIT = "wait_time_mills_in_send_queue"
+_PULL_WAIT = "wait_time_mills_in_pull_queue"
+_HEARTBEAT_WAIT = "wait_time_mills_in_heartbeat_queue"
+_END_WAIT = "wait_time_mills_in_transaction_queue"
+
+_ROWS = (
+    _Row(Lane.HEARTBEAT, "heartbeat_thread_pool_queue_capacity", 8, 10_000, _HEARTBEAT_WAIT),
+    _Row(Lane.SEND, "send_thread_pool_queue_capacity", 32, 1_000, _SEND_WAIT),
+    _Row(Lane.PULL, "pull_thread_pool_queue_capacity", 32, 10_000, _PULL_WAIT, yields=True),
+    _Row(Lane.END_TRANSACTION, "end_transaction_pool_queue_capacity", 16, 10_000, _END_WAIT),
+    _Row(Lane.CONSUMER_MANAGE, "consumer_manager_thread_pool_queue_capacity", 16, 10_000),
+    _Row(Lane.CLIENT_MANAGE, "client_manager_thread_pool_queue_capacity", 8, 10_000),
+    _Row(Lane.REPLY, "reply_thread_pool_queue_capacity", 16, 1_000),
+    _Row(Lane.QUERY, "query_thread_pool_queue_capacity", 4, 1_000),
+    _Row(Lane.ADMIN, ADMIN_CAPACITY_COUNT, 4, 1_000),
+)
+
+
 def broker_lanes(config: BrokerConfig) -> tuple[LaneSpec, ...]:
     """Return the lanes of a broker; limits on waiting only with ``brokerFastFailureEnable``."""
-
-    def lane(
-        name: Lane,
-        capacity: int,
-        *,
-        weight: int,
-        crowded: int,
-        wait_mills: int | None = None,
-        yields: bool = False,
-    ) -> LaneSpec:
-        limited = wait_mills is not None and config.broker_fast_failure_enable
-        return LaneSpec(
-            name=name.value,
-            capacity_count=capacity,
-            weight=weight,
-            crowded_count=crowded,
-            wait_seconds_max=wait_mills / 1000 if limited and wait_mills is not None else None,
-            yields=yields,
+    limited = config.broker_fast_failure_enable
+    return tuple(
+        LaneSpec(
+            name=row.lane.value,
+            capacity_count=row.capacity
+            if isinstance(row.capacity, int)
+            else getattr(config, row.capacity),
+            weight=row.weight,
+            crowded_count=row.crowded_count,
+            wait_seconds_max=getattr(config, row.wait) / 1000 if limited and row.wait else None,
+            yields=row.yields,
         )
-
-    return (
-        lane(
-            Lane.HEARTBEAT,
-            config.heartbeat_thread_pool_queue_capacity,
-            weight=8,
-            crowded=10_000,
-            wait_mills=config.wait_time_mills_in_heartbeat_queue,
-        ),
-        lane(
-            Lane.SEND,
-            config.send_thread_pool_queue_capacity,
-            weight=32,
-            crowded=1_000,
-            wait_mills=config.wait_time_mills_in_send_queue,
-        ),
-        lane(
-            Lane.PULL,
-            config.pull_thread_pool_queue_capacity,
-            weight=32,
-            crowded=10_000,
-            wait_mills=config.wait_time_mills_in_pull_queue,
-            yields=True,
-        ),
-        lane(
-            Lane.END_TRANSACTION,
-            config.end_transaction_pool_queue_capacity,
-            weight=16,
-            crowded=10_000,
-            wait_mills=config.wait_time_mills_in_transaction_queue,
-        ),
-        lane(
-            Lane.CONSUMER_MANAGE,
-            config.consumer_manager_thread_pool_queue_capacity,
-            weight=16,
-            crowded=10_000,
-        ),
-        lane(
-            Lane.CLIENT_MANAGE,
-            config.client_manager_thread_pool_queue_capacity,
-            weight=8,
-            crowded=10_000,
-        ),
-        lane(Lane.REPLY, config.reply_thread_pool_queue_capacity, weight=16, crowded=1_000),
-        lane(Lane.QUERY, config.query_thread_pool_queue_capacity, weight=4, crowded=1_000),
-        lane(Lane.ADMIN, ADMIN_CAPACITY_COUNT, weight=4, crowded=1_000),
+        for row in _ROWS
     )
 
 

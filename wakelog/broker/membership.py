@@ -54,10 +54,6 @@ class ConsumerGroup(msgspec.Struct):
     clients: dict[int, Client] = {}
     subscriptions: dict[str, SubscriptionData] = {}
 
-    def channel_ids(self) -> list[int]:
-        """Return the connections of the group."""
-        return list(self.clients)
-
     def client_ids(self) -> list[str]:
         """Return the client ids of the group, one for each connection."""
         return [client.client_id for client in self.clients.values()]
@@ -77,13 +73,89 @@ class GroupChange(msgspec.Struct, frozen=True):
     channel_ids: tuple[int, ...]
 
 
-class Consumers:
-    """Consumer groups with at least one client."""
+class Producers:
+    """The clients of each producer group."""
 
     def __init__(self) -> None:
         """Start empty."""
-        self._groups: dict[str, ConsumerGroup] = {}
+        self._clients: dict[str, dict[int, Client]] = {}
         self._groups_of: dict[int, set[str]] = {}
+
+    def clients(self, group: str) -> list[Client]:
+        """Return the clients of a group."""
+        return list(self._clients.get(group, {}).values())
+
+    def add(self, client: Client, group: str) -> bool:
+        """Add a client to a group, or renew it; return whether it is new there.
+
+        Raises: LimitReached if the connection has too many groups.
+        """
+        groups = self._groups_of.get(client.channel.id, set())
+        if group not in groups and len(groups) >= GROUPS_PER_CHANNEL_MAX:
+            raise LimitReached("groups for each connection", GROUPS_PER_CHANNEL_MAX)
+        groups.add(group)
+        self._groups_of[client.channel.id] = groups
+        clients = self._clients.setdefault(group, {})
+        is_new = client.channel.id not in clients
+        clients[client.channel.id] = client
+        return is_new
+
+    def remove(self, group: str, channel_id: int) -> None:
+        """Take a connection out of a group."""
+        clients = self._clients.get(group)
+        if clients is None or clients.pop(channel_id, None) is None:
+            return
+        groups = self._groups_of[channel_id]
+        groups.discard(group)
+        if not groups:
+            del self._groups_of[channel_id]
+        if not clients:
+            del self._clients[group]
+
+    def remove_channel(self, channel_id: int) -> None:
+        """Take a connection out of all its groups."""
+        for group in self.groups_of(channel_id):
+            self.remove(group, channel_id)
+
+    def groups_of(self, channel_id: int) -> list[str]:
+        """Return the groups of a connection."""
+        return sorted(self._groups_of.get(channel_id, ()))
+
+    def expired(self, now_ms: int) -> list[int]:
+        """Return the connections to close: those of clients without a heartbeat.
+
+        The clients leave their groups when the connections close, so the others are notified once.
+        """
+        expired = {
+            channel_id
+            for clients in self._clients.values()
+            for channel_id, client in clients.items()
+            if now_ms - client.last_update_ms > CLIENT_EXPIRED_MS
+        }
+        return sorted(expired)
+
+    def statistics(self) -> MembershipStatistics:
+        """Return the sizes of the table."""
+        return MembershipStatistics(len(self._clients), len(self._groups_of))
+
+    def validate(self) -> None:
+        """Assert the invariants of the module."""
+        groups_of: dict[int, set[str]] = {}
+        for name, clients in self._clients.items():
+            assert clients, name
+            for channel_id, client in clients.items():
+                assert channel_id == client.channel.id
+                groups_of.setdefault(channel_id, set()).add(name)
+        assert groups_of == self._groups_of
+
+
+class Consumers(Producers):
+    """The clients of each consumer group, with the properties of the group."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        super().__init__()
+        self._groups: dict[str, ConsumerGroup] = {}
 
     def get(self, group: str) -> ConsumerGroup | None:
         """Return a group with clients, None if it has none."""
@@ -99,137 +171,35 @@ class Consumers:
 
         Raises: LimitReached if the connection has too many groups.
         """
-        groups = self._groups_of.setdefault(client.channel.id, set())
-        if data.group_name not in groups and len(groups) >= GROUPS_PER_CHANNEL_MAX:
-            raise LimitReached("groups for each connection", GROUPS_PER_CHANNEL_MAX)
-        groups.add(data.group_name)
-        group = self._groups.setdefault(data.group_name, ConsumerGroup())
+        name = data.group_name
+        is_new = self.add(client, name)
+        group = self._groups.setdefault(name, ConsumerGroup(clients=self._clients[name]))
         group.consume_type = str(data.consume_type)
         group.message_model = str(data.message_model)
         group.consume_from_where = str(data.consume_from_where)
-        joined = client.channel.id not in group.clients
-        group.clients[client.channel.id] = client
         resubscribed = _subscribe(group, data.subscription_data_set)
-        if not (joined or resubscribed):
-            return None
-        return GroupChange(data.group_name, tuple(group.channel_ids()))
+        return GroupChange(name, tuple(group.clients)) if is_new or resubscribed else None
 
     def unregister(self, group: str, channel_id: int) -> GroupChange | None:
         """Take a connection out of a group; return the change for those that are left."""
         found = self._groups.get(group)
         if found is None:
             return None
-        self._remove(group, channel_id)
-        return GroupChange(group, tuple(found.channel_ids()))
+        self.remove(group, channel_id)
+        if not found.clients:
+            del self._groups[group]
+        return GroupChange(group, tuple(found.clients))
 
     def channel_closed(self, channel_id: int) -> list[GroupChange]:
         """Take a connection out of all its groups."""
-        groups = sorted(self._groups_of.get(channel_id, ()))
-        changes = [self.unregister(group, channel_id) for group in groups]
+        changes = [self.unregister(group, channel_id) for group in self.groups_of(channel_id)]
         return [change for change in changes if change is not None]
 
-    def expire(self, now_ms: int) -> list[int]:
-        """Return the connections to close: those of clients without a heartbeat.
-
-        The clients leave their groups when the connections close, so the others are notified once.
-        """
-        expired = {
-            channel_id
-            for group in self._groups.values()
-            for channel_id, client in group.clients.items()
-            if now_ms - client.last_update_ms > CLIENT_EXPIRED_MS
-        }
-        return sorted(expired)
-
-    def statistics(self) -> MembershipStatistics:
-        """Return the sizes of the table."""
-        return MembershipStatistics(len(self._groups), len(self._groups_of))
-
     def validate(self) -> None:
         """Assert the invariants of the module."""
-        groups_of: dict[int, set[str]] = {}
-        for name, group in self._groups.items():
-            assert group.clients, name
-            for channel_id, client in group.clients.items():
-                assert channel_id == client.channel.id
-                groups_of.setdefault(channel_id, set()).add(name)
-        assert groups_of == self._groups_of
-
-    def _remove(self, group: str, channel_id: int) -> None:
-        found = self._groups[group]
-        if found.clients.pop(channel_id, None) is None:
-            return
-        groups = self._groups_of[channel_id]
-        groups.discard(group)
-        if not groups:
-            del self._groups_of[channel_id]
-        if not found.clients:
-            del self._groups[group]
-
-
-class Producers:
-    """Producer groups with at least one connection."""
-
-    def __init__(self) -> None:
-        """Start empty."""
-        self._groups: dict[str, dict[int, Client]] = {}
-        self._groups_of: dict[int, set[str]] = {}
-
-    def register(self, client: Client, group: str) -> None:
-        """Register a connection as a member of a group.
-
-        Raises: LimitReached if the connection has too many groups.
-        """
-        groups = self._groups_of.setdefault(client.channel.id, set())
-        if group not in groups and len(groups) >= GROUPS_PER_CHANNEL_MAX:
-            raise LimitReached("groups for each connection", GROUPS_PER_CHANNEL_MAX)
-        groups.add(group)
-        self._groups.setdefault(group, {})[client.channel.id] = client
-
-    def unregister(self, group: str, channel_id: int) -> None:
-        """Take a connection out of a group."""
-        clients = self._groups.get(group)
-        if clients is None or clients.pop(channel_id, None) is None:
-            return
-        groups = self._groups_of[channel_id]
-        groups.discard(group)
-        if not groups:
-            del self._groups_of[channel_id]
-        if not clients:
-            del self._groups[group]
-
-    def channel_closed(self, channel_id: int) -> None:
-        """Take a connection out of all its groups."""
-        for group in list(self._groups_of.get(channel_id, ())):
-            self.unregister(group, channel_id)
-
-    def clients(self, group: str) -> list[Client]:
-        """Return the clients of a group."""
-        return list(self._groups.get(group, {}).values())
-
-    def expire(self, now_ms: int) -> list[int]:
-        """Return the connections to close: those of clients without a heartbeat."""
-        expired = {
-            channel_id
-            for clients in self._groups.values()
-            for channel_id, client in clients.items()
-            if now_ms - client.last_update_ms > CLIENT_EXPIRED_MS
-        }
-        return sorted(expired)
-
-    def statistics(self) -> MembershipStatistics:
-        """Return the sizes of the table."""
-        return MembershipStatistics(len(self._groups), len(self._groups_of))
-
-    def validate(self) -> None:
-        """Assert the invariants of the module."""
-        groups_of: dict[int, set[str]] = {}
-        for name, clients in self._groups.items():
-            assert clients, name
-            for channel_id, client in clients.items():
-                assert channel_id == client.channel.id
-                groups_of.setdefault(channel_id, set()).add(name)
-        assert groups_of == self._groups_of
+        super().validate()
+        assert self._groups.keys() == self._clients.keys()
+        assert all(group.clients is self._clients[name] for name, group in self._groups.items())
 
 
 def _subscribe(group: ConsumerGroup, wanted: Iterable[SubscriptionData]) -> bool:

@@ -62,7 +62,7 @@ def heartbeat(state: BrokerState, request: Request[None]) -> Outcome:
             raise LimitReached("filters by expression", FILTERS_MAX)
     for producer in data.producer_data_set:
         check_group(producer.group_name)
-        state.producers.register(client, producer.group_name)
+        state.producers.add(client, producer.group_name)
     return request.success()
 
 
@@ -72,7 +72,7 @@ def unregister_client(
     """Take a client out of a producer group, a consumer group, or both (code 35)."""
     header, channel_id, now_ms = request.header, request.channel.id, request.now_ms
     if header.producer_group is not None:
-        state.producers.unregister(header.producer_group, channel_id)
+        state.producers.remove(header.producer_group, channel_id)
     if header.consumer_group is not None:
         group = state.groups.find(header.consumer_group, now_ms)
         change = state.consumers.unregister(header.consumer_group, channel_id)
