@@ -114,6 +114,22 @@ def test_clients_with_and_without_tls_share_a_port(run: Run, size_bytes: int) ->
     run(main)
 
 
+def test_the_gate_is_out_of_the_way_after_the_first_byte(run: Run) -> None:
+    async def main() -> None:
+        async with serving(FakeHandler(echo), tls=PERMISSIVE) as (server, port):
+            for tls in (None, TRUSTING):
+                client = make_client(Credentials(), tls)
+                await client.invoke(f"{HOST}:{port}", RemotingCommand(10), timeout_ms=5000)
+                [connection] = server._table
+                protocol = connection._transport.get_protocol()
+                assert protocol is connection
+                await client.close()
+                while len(server._table):
+                    await asyncio.sleep(0.001)
+
+    run(main)
+
+
 def test_pipelined_requests_and_requests_of_the_server_pass_through_tls(run: Run) -> None:
     async def main() -> None:
         async def execute(address: str, request: RemotingCommand) -> RemotingCommand:

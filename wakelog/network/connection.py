@@ -38,6 +38,8 @@ BODY_BYTES_COPIED_MAX = 64 * 1024
 CLOSE_POLL_SECONDS = 0.001
 """How often connections that are being closed are checked."""
 
+PEER = CloseReason.PEER  # an attribute of an Enum takes 50 ns, for each chunk
+
 _ids = count(1)
 
 
@@ -138,7 +140,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Decode a chunk and deliver the requests that it completed."""
-        if self._close_reason is not CloseReason.PEER:
+        if self._close_reason is not PEER:
             return
         activity, peer = self.activity, self.peer
         activity.read_seconds = self._clock_seconds()
