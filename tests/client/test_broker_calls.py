@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.spark.remote.clusters import NAME_SERVER, FakeCluster, messages
+from tests.client.clusters import NAME_SERVER, FakeCluster, messages
 from wakelog.client.broker_calls import open_calls
 from wakelog.client.errors import ClientError
 from wakelog.client.options import ClientOptions

@@ -1,6 +1,6 @@
 """A request for one message, and for a batch."""
 
-from tests.spark.sink.messages import message
+from tests.client.clusters import message
 from wakelog.client.messages import SendRequest
 from wakelog.protocol.batch import decode_batch_body
 from wakelog.protocol.properties import WAIT, encode_properties

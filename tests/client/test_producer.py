@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.sink.messages import NAME_SERVER, READ, FakeCluster, message
+from tests.client.clusters import NAME_SERVER, READ, FakeCluster, message
 from wakelog.client.errors import NotAcknowledged
 from wakelog.client.messages import Message
 from wakelog.client.options import ClientOptions
@@ -39,7 +39,7 @@ def numbered(count: int, **fields: object) -> list[Message]:
 
 
 def test_messages_for_any_queue_are_spread_over_all_queues_of_all_brokers() -> None:
-    cluster = FakeCluster({"T": {"b": 1, "a": 2}})
+    cluster = FakeCluster(routes={"T": {"b": 1, "a": 2}})
     send(cluster, *numbered(6))
     places = [(broker, queue_id) for broker, queue_id, _ in cluster.stored]
     assert places == [("a", 0), ("a", 1), ("b", 0)] * 2
@@ -47,7 +47,7 @@ def test_messages_for_any_queue_are_spread_over_all_queues_of_all_brokers() -> N
 
 
 def test_messages_of_one_queue_keep_their_order() -> None:
-    cluster = FakeCluster({"T": {"a": 4, "b": 4}})
+    cluster = FakeCluster(routes={"T": {"a": 4, "b": 4}})
     send(cluster, *numbered(50, queue=("b", 3)), *numbered(50, queue=("", 2)), rows_max=3)
     for place in (("b", 3), ("a", 2)):
         found = [body for broker, queue_id, body in cluster.stored if (broker, queue_id) == place]
@@ -56,21 +56,21 @@ def test_messages_of_one_queue_keep_their_order() -> None:
 
 
 def test_a_sharding_key_chooses_one_queue_as_java_would() -> None:
-    cluster = FakeCluster({"T": {"a": 4}})
+    cluster = FakeCluster(routes={"T": {"a": 4}})
     send(cluster, *numbered(3, sharding_key="order-7"))
     # "order-7".hashCode() is -1207111304.
     assert {queue_id for _, queue_id, _ in cluster.stored} == {1207111304 % 4}
 
 
 def test_a_new_topic_goes_to_the_brokers_with_the_template_topic() -> None:
-    cluster = FakeCluster({"TBW102": {"a": 8}})
+    cluster = FakeCluster(routes={"TBW102": {"a": 8}})
     send(cluster, *numbered(8))
     assert {queue_id for _, queue_id, _ in cluster.stored} == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("lost", [True, False])
 def test_a_failed_request_is_sent_to_another_broker_with_a_new_route(lost: bool) -> None:
-    cluster = FakeCluster({"T": {"a": 1, "b": 1}})
+    cluster = FakeCluster(routes={"T": {"a": 1, "b": 1}})
 
     def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
         if address != "a:10911":
@@ -96,7 +96,7 @@ def test_a_failed_request_is_sent_to_another_broker_with_a_new_route(lost: bool)
 def test_the_error_has_broker_code_remark_and_remedy(
     code: ResponseCode, attempts: int, remedy: str
 ) -> None:
-    cluster = FakeCluster({"T": {"a": 1}})
+    cluster = FakeCluster(routes={"T": {"a": 1}})
 
     def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
         return None if command.code == ROUTE else answer(command, code, "because")
@@ -113,7 +113,7 @@ def test_the_error_has_broker_code_remark_and_remedy(
 
 
 def test_the_second_name_server_is_asked_if_the_first_one_is_gone() -> None:
-    cluster = FakeCluster({"T": {"a": 1}})
+    cluster = FakeCluster(routes={"T": {"a": 1}})
 
     def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
         if address == "gone:1":
@@ -130,10 +130,14 @@ def test_the_second_name_server_is_asked_if_the_first_one_is_gone() -> None:
 @pytest.mark.parametrize(
     ("cluster", "fields", "words"),
     [
-        (FakeCluster({}), {}, "no broker accepts messages for topic T"),
-        (FakeCluster({"T": {"a": 1}}, READ), {}, "no broker accepts messages for topic T"),
-        (FakeCluster({"T": {"a": 1}}), {"queue": ("", 4)}, "no queue 4 to write to"),
-        (FakeCluster({"T": {"a": 1}}), {"queue": ("b", 0)}, "no queue 0 to write to at b"),
+        (FakeCluster(routes={}), {}, "no broker accepts messages for topic T"),
+        (
+            FakeCluster(routes={"T": {"a": 1}}, perm=READ),
+            {},
+            "no broker accepts messages for topic T",
+        ),
+        (FakeCluster(routes={"T": {"a": 1}}), {"queue": ("", 4)}, "no queue 4 to write to"),
+        (FakeCluster(routes={"T": {"a": 1}}), {"queue": ("b", 0)}, "no queue 0 to write to at b"),
     ],
 )
 def test_the_error_names_a_topic_or_queue_without_write_permission(
@@ -146,7 +150,7 @@ def test_the_error_names_a_topic_or_queue_without_write_permission(
 
 def test_a_broker_that_restarts_gets_the_message_within_the_retries() -> None:
     """While it restarts, the broker does not answer and the name server does not know it."""
-    cluster = FakeCluster({"T": {"a": 1}})
+    cluster = FakeCluster(routes={"T": {"a": 1}})
     refusals = iter([True] * 4)
 
     def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
@@ -161,7 +165,7 @@ def test_a_broker_that_restarts_gets_the_message_within_the_retries() -> None:
 
 
 def test_a_topic_without_a_route_is_tried_again() -> None:
-    cluster = FakeCluster({})
+    cluster = FakeCluster(routes={})
 
     def register_later(address: str, command: RemotingCommand) -> RemotingCommand | None:
         if len(cluster.asked) > 4:
@@ -174,7 +178,7 @@ def test_a_topic_without_a_route_is_tried_again() -> None:
 
 
 def test_a_retry_passes_over_all_queues_of_the_broker_that_failed() -> None:
-    cluster = FakeCluster({"T": {"a": 4, "b": 1}})
+    cluster = FakeCluster(routes={"T": {"a": 4, "b": 1}})
 
     def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
         if address == "a:10911":

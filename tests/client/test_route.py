@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.spark.sink.messages import FakeCluster
+from tests.client.clusters import FakeCluster
 from wakelog.client.errors import ClientError, describe
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import QueueAt, Routes, readable_queues
@@ -23,7 +23,7 @@ def routes_of(cluster: FakeCluster, *name_servers: str) -> Routes:
 
 
 def test_the_first_name_server_that_answers_gives_the_route() -> None:
-    cluster = FakeCluster({"T": {"a": 2}})
+    cluster = FakeCluster(routes={"T": {"a": 2}})
 
     def fail(address: str, command: RemotingCommand) -> RemotingCommand | None:
         if address == "gone:1":
@@ -39,7 +39,7 @@ def test_the_first_name_server_that_answers_gives_the_route() -> None:
 
 
 def test_a_response_that_is_no_route_is_an_error() -> None:
-    cluster = FakeCluster({"T": {"a": 2}})
+    cluster = FakeCluster(routes={"T": {"a": 2}})
     cluster.fail = lambda address, command: answer(command, ResponseCode.SUCCESS, body=b"<html>")
     with pytest.raises(ClientError, match="the route of topic T cannot be read"):
         asyncio.run(routes_of(cluster).find("T"))
@@ -50,7 +50,7 @@ def test_a_response_that_is_no_route_is_an_error() -> None:
 
 
 def test_writable_queues_stay_known_while_the_name_server_lacks_them() -> None:
-    cluster = FakeCluster({"T": {"a": 2}})
+    cluster = FakeCluster(routes={"T": {"a": 2}})
     routes = routes_of(cluster, "names:9876")
     queues = [QueueAt("a", "T", 0, "a:10911"), QueueAt("a", "T", 1, "a:10911")]
 

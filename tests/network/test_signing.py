@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.client.clusters import message
 from tests.compat.clusters import real_cluster
 from tests.network.test_client import Peer, echo
 from tests.spark.remote.conftest import SEEN_SECONDS_MAX
-from tests.spark.sink.messages import message
 from wakelog.client.broker_calls import BrokerCalls
 from wakelog.client.errors import NotAcknowledged
 from wakelog.client.options import ClientOptions

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from tests.client.clusters import NAME_SERVER, message
 from tests.compat.clusters import Cluster
-from tests.spark.sink.messages import message
 from wakelog.client.broker_calls import BrokerCalls
 from wakelog.client.messages import Message
 from wakelog.client.options import ClientOptions
@@ -15,6 +15,7 @@ from wakelog.client.producer import Producer
 from wakelog.network.client import make_client
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
+from wakelog.spark.options import ReadOptions, read_options
 from wakelog.spark.sink.packing import pack
 
 TOPIC = "known"
@@ -49,6 +50,11 @@ async def count_of(calls: BrokerCalls, topic: str) -> int:
     return sum(
         [await calls.max_offset(queue) for queue in await calls.routes.readable(topic) or ()]
     )
+
+
+def options(**given: str) -> ReadOptions:
+    """Return the options of a read over the wire."""
+    return read_options({"nameServer": NAME_SERVER, **given})
 
 
 def numbered(topic: str, numbers: range) -> list[Message]:

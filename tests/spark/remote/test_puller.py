@@ -7,8 +7,8 @@ import re
 
 import pytest
 
+from tests.client.clusters import FakeCluster, messages
 from tests.fakes.records import properties
-from tests.spark.remote.clusters import FakeCluster, messages
 from wakelog.client.route import QueueAt
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from tests.spark.remote.clusters import FakeCluster, messages, options
+from tests.client.clusters import FakeCluster, messages
+from tests.spark.remote.conftest import options
 from wakelog.client.options import ClientOptions
 from wakelog.client.route import QueueAt
 from wakelog.network.signing import Credentials

@@ -7,8 +7,9 @@ import random
 
 import pytest
 
+from tests.client.clusters import FakeCluster, Queue, messages
 from tests.fakes.records import STORE_MS, record
-from tests.spark.remote.clusters import FakeCluster, Queue, messages, options
+from tests.spark.remote.conftest import options
 from wakelog.client.route import QueueAt
 from wakelog.spark.errors import DataLost, OptionError, SourceError
 from wakelog.spark.remote.queues import (

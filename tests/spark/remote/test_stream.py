@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StringType, StructField, StructType
 
-from tests.spark.remote.clusters import FakeCluster, Queue, messages, options
+from tests.client.clusters import FakeCluster, Queue, messages
+from tests.spark.remote.conftest import options
 from wakelog.spark.errors import DataLost
 from wakelog.spark.remote.query import PulledPartition
 from wakelog.spark.remote.stream import RemoteStreamReader, limited, offset_of, places_of

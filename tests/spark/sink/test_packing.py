@@ -1,6 +1,6 @@
 """Messages packed into requests, and the ones that travel alone."""
 
-from tests.spark.sink.messages import message
+from tests.client.clusters import message
 from wakelog.client.messages import Message
 from wakelog.spark.sink.packing import pack
 

@@ -10,17 +10,18 @@ from contextlib import asynccontextmanager
 
 from tests.fakes.records import STORE_MS, record
 from wakelog.client.broker_calls import BrokerCalls
+from wakelog.client.messages import Message
 from wakelog.client.options import ClientOptions
+from wakelog.protocol.batch import decode_batch_body
 from wakelog.protocol.bodies import BrokerData, QueueData, TopicList, TopicRouteData
 from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.spark.options import ReadOptions, read_options
 
 NAME_SERVER = "names:9876"
 PULL_MAX = 32
 """4.9.3 gives no more at once from memory, whatever is asked for."""
-READ_WRITE = 6
+READ_WRITE, READ = 6, 4
 
 Queue = tuple[str, str, int]
 
@@ -29,16 +30,25 @@ class FakeCluster:
     """See the module. `fail` may raise or answer in a broker's place.
 
     queues: by broker, topic and queue id, the records of each; a broker listens at its name.
+    routes: topic to broker name to the number of queues, for tests that send.
     first: the offset of the first record that is left, where it is not 0.
-    tags: of records, by their bytes, for pulls with a filter.
-    committed: by group and queue, what has been committed.
+    committed: by group and queue, the offsets that were committed.
+    stored: the messages that brokers acknowledged, as (broker, queue id, body), in order.
     """
 
-    def __init__(self, queues: dict[Queue, list[bytes]], perm: int = READ_WRITE) -> None:
-        self.queues = queues
+    def __init__(
+        self,
+        queues: dict[Queue, list[bytes]] | None = None,
+        *,
+        routes: dict[str, dict[str, int]] | None = None,
+        perm: int = READ_WRITE,
+    ) -> None:
+        self.queues = queues or {}
+        self.routes = routes or {}
         self.perm = perm
         self.first: dict[Queue, int] = {}
         self.committed: dict[tuple[str, str, str, int], int] = {}
+        self.stored: list[tuple[str, int, bytes]] = []
         self.asked: list[tuple[str, RequestCode]] = []
         self.fail: Callable[[str, RemotingCommand], RemotingCommand | None] = lambda *_: None
 
@@ -56,6 +66,8 @@ class FakeCluster:
             return answer(command, ResponseCode.SUCCESS, body=body)
         if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
             return self._route(command)
+        if code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
+            return self._store(address.partition(":")[0], code, command)
         return self._of_queue(address, code, command)
 
     def _of_queue(
@@ -97,7 +109,7 @@ class FakeCluster:
 
     def _route(self, command: RemotingCommand) -> RemotingCommand:
         topic = command.ext_fields["topic"]
-        counts: dict[str, int] = {}
+        counts = dict(self.routes.get(topic, {}))
         for broker, name, queue_id in self.queues:
             if name == topic:
                 counts[broker] = max(counts.get(broker, 0), queue_id + 1)
@@ -108,6 +120,14 @@ class FakeCluster:
             broker_datas=[BrokerData("c", name, {0: f"{name}:10911"}) for name in counts],
         )
         return answer(command, ResponseCode.SUCCESS, body=encode_body(data))
+
+    def _store(self, broker: str, code: RequestCode, command: RemotingCommand) -> RemotingCommand:
+        is_batch = code == RequestCode.SEND_BATCH_MESSAGE
+        bodies = [x.body for x in decode_batch_body(command.body)] if is_batch else [command.body]
+        queue_id = int(command.ext_fields["e"])
+        self.stored += [(broker, queue_id, body) for body in bodies]
+        place = {"msgId": "ID", "queueId": str(queue_id), "queueOffset": str(len(self.stored) - 1)}
+        return answer(command, ResponseCode.SUCCESS, ext_fields=place)
 
     def _pull(self, queue: Queue, command: RemotingCommand) -> RemotingCommand:
         fields = command.ext_fields
@@ -144,8 +164,9 @@ class FakeCluster:
         return BrokerCalls(self, options or ClientOptions((NAME_SERVER,)), pause=no_pause)
 
 
-def options(**given: str) -> ReadOptions:
-    return read_options({"nameServer": NAME_SERVER, **given})
+def message(body: bytes = b"x", **fields: object) -> Message:
+    """Return a message for any queue of topic T."""
+    return Message("T", body, "UNIQ_KEY\x01K")._replace(**fields)  # type: ignore[arg-type]
 
 
 def stored_ms(data: bytes) -> int:
