@@ -16,10 +16,9 @@ def connect() -> None:
 
 
 def shared_directory() -> Path:
-    """Return the directory of words and notifications of the deployment in this cluster.
+    """Return the directory of watermarks and notifications of the deployment in this cluster.
 
-    A cluster has one deployment, whose actors carry its names, so the cluster's address tells the
-    directories of several on one machine apart.
+    A cluster has one deployment. So the cluster's address makes the directory unique on a machine.
     """
     address = re.sub(r"[^0-9A-Za-z.]", "-", ray.get_runtime_context().gcs_address)
     return Path(memory_directory(), f"wakelog-{address}")

@@ -1,4 +1,4 @@
-"""Job: print what every actor of the running deployment says of itself, as JSON.
+"""Job: print the statistics of every actor of the running deployment, as JSON.
 
     ray job submit --runtime-env deploy/runtime_env.yaml --working-dir . -- \\
         python deploy/statistics.py
@@ -17,7 +17,7 @@ ANSWER_SECONDS_MAX = 30.0
 
 
 def main() -> int:
-    """Attach by name, print, and return the exit code."""
+    """Print the statistics and return the exit code."""
     connect()
     supervisor = find_actor(SUPERVISOR)
     if supervisor is None:

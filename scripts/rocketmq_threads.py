@@ -20,7 +20,7 @@ class Thread(NamedTuple):
     """A thread or task whose work is done here.
 
     name: 4.9.3's, of the thread or as "thread: task"; period: 4.9.3's, or the size of the pool.
-    actor: who does it here; core: the module under `wakelog` that says how.
+    actor: which actor does it here; core: the module under `wakelog` with its rules.
     metric: what shows that it is done.
     """
 
@@ -78,12 +78,12 @@ NETWORK: Final[tuple[Row, ...]] = (
            BOTH, "network.connection_table", "rocketmq_connections_closed_total"),
     Thread("NettyServerPublicExecutor", "runs requests that have no pool of their own", "4 threads",
            BOTH, "network.turn", "rocketmq_turns_total"),
-    Thread("NettyEventExecutor", "tells of connections that came and went", "up to 3 s",
+    Thread("NettyEventExecutor", "reports connections that came and went", "up to 3 s",
            BOTH, "network.connection_table", "rocketmq_connections"),
     AbsentThread("ServerHouseKeepingService", "gives up requests to clients that do not answer",
                  "1 s", "a broker's requests to its clients are one-way so far"),
-    AbsentThread("FileWatchService", "reads changed certificates anew", "500 ms", NO_TLS),
-    AbsentThread("AclFileWatchService", "reads changed access rules anew", "5 s", NO_ACL),
+    AbsentThread("FileWatchService", "reads changed certificates again", "500 ms", NO_TLS),
+    AbsentThread("AclFileWatchService", "reads changed access rules again", "5 s", NO_ACL),
 )
 
 REQUESTS: Final[tuple[Row, ...]] = (
@@ -96,7 +96,7 @@ REQUESTS: Final[tuple[Row, ...]] = (
     Thread("PullMessageThread", "reads messages for consumers",
            "pullMessageThreadPoolNums, 16 and 2 a core",
            "Broker", "broker.processors.pull", "rocketmq_store_get_messages_total"),
-    AbsentThread("ProcessReplyMessageThread", "passes a reply on to who asked",
+    AbsentThread("ProcessReplyMessageThread", "passes a reply on to the client that asked",
                  "processReplyMessageThreadPoolNums, 16 and 2 a core",
                  "request and reply (codes 324 and 325) is not there yet; its lane is"),
     Thread("QueryMessageThread", "finds messages by key and by id",
@@ -108,7 +108,7 @@ REQUESTS: Final[tuple[Row, ...]] = (
     Thread("ClientManageThread", "lets clients leave, checks their subscriptions",
            "clientManageThreadPoolNums, 32",
            "Broker", "broker.processors.clients", "rocketmq_lane_requests_total"),
-    Thread("HeartbeatThread", "notes who produces and who consumes",
+    Thread("HeartbeatThread", "notes producers and consumers",
            "heartbeatThreadPoolNums, a core each, up to 32",
            "Broker", "broker.membership", "rocketmq_consumer_clients"),
     AbsentThread("EndTransactionThread", "commits or rolls back a half message",
@@ -130,16 +130,16 @@ TASKS: Final[tuple[Row, ...]] = (
            "Broker", "broker.housekeeping", "rocketmq_table_saves_total"),
     Thread(TASK + "consumerFilter.persist", "writes consumerFilter.json", "10 s",
            "Broker", "broker.housekeeping", "rocketmq_table_saves_total"),
-    AbsentThread(TASK + "protectBroker", "bars groups that fell far behind", "3 min",
+    AbsentThread(TASK + "protectBroker", "bars groups with a large lag", "3 min",
                  "off by default (disableConsumeIfConsumerReadSlowly), and cold reads do not hold "
-                 "up the others here; its log tells of refused requests and of a full disk"),
+                 "up the others here; its log has refused requests and a full disk"),
     Thread(TASK + "printWaterMark", "says how full the pools' queues are", "1 s",
            "Broker", "actors.broker.state_log", "rocketmq_lane_head_wait_seconds"),
-    Thread(TASK + "dispatchBehindBytes", "says how far dispatch is behind", "1 min",
+    Thread(TASK + "dispatchBehindBytes", "logs the lag of dispatch", "1 min",
            "Broker", "actors.broker.state_log", "rocketmq_dispatch_lag_bytes"),
     AbsentThread(TASK + "fetchNameServerAddr", "asks a web server for name servers", "2 min",
                  "off by default (fetchNamesrvAddrByAddressServer); namesrvAddr names them"),
-    AbsentThread(TASK + "printMasterAndSlaveDiff", "says how far a slave is behind", "1 min",
+    AbsentThread(TASK + "printMasterAndSlaveDiff", "logs the lag of a slave", "1 min",
                  NO_REPLICATION),
     AbsentThread(TASK + "SlaveSynchronize.syncAll", "copies the tables of a master", "10 s",
                  NO_REPLICATION),
@@ -164,7 +164,7 @@ TASKS: Final[tuple[Row, ...]] = (
     Thread("BrokerStatsThread", "samples and prints traffic by topic and by group", "10 s to 1 day",
            "Broker", "broker.traffic", "rocketmq_topic_put_messages_total"),
     AbsentThread("CommercialStatsThread", "samples what a cloud provider bills", "10 s to 1 day",
-                 "nobody is billed"),
+                 "there is no billing"),
     AbsentThread("DLegerRoleChangeHandler", "turns a broker into a master or a slave", "1 thread",
                  "a replicated log has another format; a broker configured for it does not start"),
 )
@@ -198,12 +198,12 @@ STORE: Final[tuple[Row, ...]] = (
     Thread(STORE_TASK + "CleanConsumeQueueService", "removes what led to removed segments",
            "cleanResourceInterval, 10 s",
            "Reput", "dispatchers.consume_queue", "rocketmq_retention_runs_total"),
-    AbsentThread(STORE_TASK + "checkSelf", "looks for gaps between files", "10 min",
-                 "recovery looks for them before the broker starts; "
+    AbsentThread(STORE_TASK + "checkSelf", "checks for gaps between files", "10 min",
+                 "recovery checks for them before the broker starts; "
                  "a log with a gap takes no messages"),
     AbsentThread(STORE_TASK + "debugLockEnable", "writes stacks while the log's lock is held long",
                  "1 s", "the log has one writer and no lock; the loop's lag is a metric"),
-    Thread("DiskCheckScheduledThread", "looks how full the disks are", "10 s",
+    Thread("DiskCheckScheduledThread", "checks how full the disks are", "10 s",
            "Retention", "storage.retention.retention_files", "rocketmq_disk_used_ratio"),
     Thread("ScheduleMessageTimerThread", "delivers delayed messages that are due", "100 ms",
            "Schedule", "broker.schedule", "rocketmq_delayed_messages_delivered_total"),
@@ -227,7 +227,7 @@ NAME_SERVER: Final[tuple[Row, ...]] = (
     Thread("NSScheduledThread: scanNotActiveBroker", "drops brokers that were not heard of", "10 s",
            "NameServer", "nameserver.route_table", "rocketmq_nameserver_addresses_left_total"),
     AbsentThread("NSScheduledThread: printAllPeriodically", "writes every value to the log",
-                 "10 min", "code 101 returns a value to whoever asks"),
+                 "10 min", "code 101 returns a value to any client"),
 )
 
 EVERYWHERE: Final[tuple[Row, ...]] = (

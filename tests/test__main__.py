@@ -1,4 +1,4 @@
-"""`python -m wakelog` as a user calls it, up to `up --local` with a real broker behind it."""
+"""`python -m wakelog` as a user calls it, up to `up --local` with a real broker."""
 
 import signal
 import socket

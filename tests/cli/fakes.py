@@ -101,7 +101,7 @@ def broker_values(
     readable: int = 0,
     dispatched: int = 0,
 ) -> dict[str, Any]:
-    """Return what a broker says of itself, as far as the rates look."""
+    """Return the part of a broker's statistics that the rates need."""
     return {
         "broker": {"held_count": held_count},
         "store": {"put_count": put_count, "get_message_count": get_count},

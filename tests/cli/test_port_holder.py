@@ -21,7 +21,7 @@ TCP6 = """\
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
-    """Make a /proc of three processes, one of which cannot be looked into."""
+    """Make a /proc of three processes, one of which cannot be read."""
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "tcp").write_text(TCP)
     (tmp_path / "net" / "tcp6").write_text(TCP6)

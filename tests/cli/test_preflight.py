@@ -19,7 +19,7 @@ from wakelog.cli.preflight import preflight
 from wakelog.storage.file_system import RealFileSystem
 
 SMALL = "mappedFileSizeCommitLog=1048576"
-FAR_AWAY = "203.0.113.1"  # RFC 5737: nobody's
+FAR_AWAY = "203.0.113.1"  # RFC 5737: for documents
 
 
 @pytest.fixture

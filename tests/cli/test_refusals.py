@@ -56,7 +56,7 @@ REFUSED = {
         1,
         [f"would get {ABOVE_EVERY_ADDRESS}:", "does not lead here", "--advertise"],
     ),
-    "an advertised name that nobody knows": (
+    "an advertised name that is unknown": (
         ["--advertise", "nowhere.invalid"],
         2,
         ["--advertise nowhere.invalid is not known", "`ip addr`"],

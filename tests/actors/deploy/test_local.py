@@ -237,7 +237,7 @@ def test_a_store_that_runs_is_refused_and_left_alone(tmp_path: Path) -> None:
     async def body(deployment: LocalDeployment, client: Client) -> None:
         attached = broker_of(deployment).statistics
         await wait_until(
-            lambda: all(attached()["service_clients"]["attached"].values()), "neighbours"
+            lambda: all(attached()["service_clients"]["attached"].values()), "the services"
         )
         before = sorted((path, path.stat().st_size) for path in tmp_path.rglob("*"))
         other = LocalDeployment(small_plan(tmp_path))

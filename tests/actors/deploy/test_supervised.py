@@ -93,7 +93,7 @@ def test_actors_are_found_by_name_and_answer_with_plain_parts(
     broker = find_actor(actor_name("broker-a", "Broker"))
     assert broker is not None
     assert ray.get(broker.statistics.remote())["watermarks"]["appended"] >= 0
-    assert find_actor("nobody") is None
+    assert find_actor("absent") is None
 
 
 def test_a_taken_port_is_reported_with_a_remedy(

@@ -102,5 +102,5 @@ def test_what_outlives_its_head_is_ended() -> None:
         head.wait()
         assert left.is_running()
         hosted_ray._end_left([left])
-        assert head.stdout.read() == ""  # nobody holds its other end any more
+        assert head.stdout.read() == ""  # no process holds its other end any more
     assert hosted_ray._processes_of(head) == []

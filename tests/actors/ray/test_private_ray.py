@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 
 def listening(process_ids: list[int]) -> set[str]:
-    """Return the addresses on which processes listen for TCP, as /proc tells them."""
+    """Return the addresses on which processes listen for TCP, as /proc has them."""
     inodes = set()
     for process_id in process_ids:
         folder = Path(f"/proc/{process_id}/fd")

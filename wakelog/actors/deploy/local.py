@@ -1,7 +1,7 @@
 """A deployment in one process, without Ray: the same services, each called in a thread of its own.
 
 `wakelog up --local` and most tests use it. The brokers and the name server run on the caller's
-loop. A service of a broker is an object behind a `LocalCalls`.
+loop. The broker calls each service through a `LocalCalls`.
 """
 
 from __future__ import annotations

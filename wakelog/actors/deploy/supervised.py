@@ -39,7 +39,7 @@ is attached again a second later: it must leave ports for the other services."""
 
 
 class SupervisedActors:
-    """The actors of a deployment, behind their Supervisor."""
+    """The actors of a deployment, reached through their Supervisor."""
 
     def __init__(self, plan: DeploymentPlan) -> None:
         """Make nothing."""

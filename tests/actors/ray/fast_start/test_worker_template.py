@@ -56,7 +56,7 @@ def test_the_variables_of_a_worker_are_set_while_importing(monkeypatch: pytest.M
     assert "RAY_JOB_ID" not in os.environ and "RAY_RAYLET_PID" not in os.environ
 
 
-# A template that imports nothing, and whose workers say who they are.
+# A template that imports nothing, and whose workers print what they got.
 _HOST = """
 import os, sys
 from wakelog.actors.ray.fast_start import worker_template
