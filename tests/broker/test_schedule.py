@@ -71,7 +71,7 @@ def test_no_more_than_a_batch_is_under_way(schedule: Schedule) -> None:
     assert 1 in schedule.levels_to_read(10_000)
 
 
-def test_an_answer_that_never_comes_is_prepare_read_again(schedule: Schedule) -> None:
+def test_an_answer_that_never_comes_is_requested_again(schedule: Schedule) -> None:
     take(schedule, 1, 0)
     assert 1 in schedule.levels_to_read(10_000 + ANSWER_MS)
     assert take(schedule, 1, 0, now_ms=10_000 + ANSWER_MS) == [DueMessage(1, 5, 1_000, 100)]

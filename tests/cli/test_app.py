@@ -86,7 +86,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     assert line.startswith(f"wakelog: {message}")
 
 
-def test_what_stands_in_the_way_is_one_line_and_exit_code_1(
+def test_an_obstacle_is_one_line_and_exit_code_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "store").write_text("")

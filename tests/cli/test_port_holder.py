@@ -59,7 +59,7 @@ def test_a_process_that_cannot_be_read_is_still_numbered(proc: Path) -> None:
         ({50: 51}, "process 50 (ray::BrokerActor)"),
     ],
 )
-def test_of_an_actor_the_process_that_started_its_ray_is_named(
+def test_for_an_actor_the_process_that_started_its_ray_is_named(
     proc: Path, parents: dict[int, int], found: str
 ) -> None:
     commands = {
@@ -91,7 +91,7 @@ HEAD = (
 
 
 @pytest.mark.parametrize("up", [UP, b"/bin/python\0/bin/wakelog\0up\0--store\0/s\0"])
-def test_of_an_actor_of_up_the_command_up_is_named_with_how_to_stop_it(
+def test_for_an_actor_of_up_the_command_up_is_named_with_how_to_stop_it(
     proc: Path, up: bytes
 ) -> None:
     # The template of workers has the command line of the head, whose long path must not hide it.

@@ -50,7 +50,7 @@ def listening(base: int, request: pytest.FixtureRequest) -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def test_a_machine_with_nothing_in_the_way_is_accepted(tmp_path: Path, base: int) -> None:
+def test_a_machine_without_obstacles_is_accepted(tmp_path: Path, base: int) -> None:
     plan = plan_at(tmp_path, base)
     assert check(plan) == plan
     assert list(tmp_path.iterdir()) == []
@@ -118,7 +118,7 @@ def test_other_refusals_of_the_system_are_reported(
     assert words.format(port=base) in refusal(plan_at(tmp_path, base))
 
 
-def test_a_store_in_the_way_is_reported_before_a_port(tmp_path: Path, base: int) -> None:
+def test_a_store_that_runs_is_reported_before_a_port(tmp_path: Path, base: int) -> None:
     (tmp_path / "store").write_text("")
     with socket.create_server(("127.0.0.1", base)):
         assert "is not a directory" in refusal(plan_at(tmp_path, base))
@@ -146,15 +146,13 @@ class Translated(HostAddresses):
         return False
 
 
-def test_an_address_that_leads_here_through_something_else_is_accepted(
-    tmp_path: Path, base: int
-) -> None:
+def test_an_address_that_is_translated_to_this_host_is_accepted(tmp_path: Path, base: int) -> None:
     # The kernel's own loopback network stands in for the address translation.
     plan = plan_at(tmp_path, base, bind="0.0.0.0", advertise="127.0.0.9")
     assert preflight(plan, RealFileSystem(), Translated()) == plan
 
 
-def test_an_address_at_which_another_answers_is_refused(
+def test_an_address_at_which_another_host_answers_is_refused(
     tmp_path: Path, base: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "ADVERTISE_SECONDS_MAX", 0.1)

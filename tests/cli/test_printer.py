@@ -7,7 +7,7 @@ from wakelog.cli import printer
 from wakelog.cli.printer import Printer
 
 
-def test_what_is_put_is_written_in_order_before_close_returns() -> None:
+def test_all_output_is_written_in_order_before_close_returns() -> None:
     written: list[int] = []
     one = Printer()
     for number in range(100):
@@ -17,7 +17,7 @@ def test_what_is_put_is_written_in_order_before_close_returns() -> None:
     assert one.dropped_count == 0
 
 
-def test_a_reader_that_is_gone_is_nobodys_error() -> None:
+def test_a_reader_that_is_gone_is_no_error() -> None:
     def refuse() -> None:
         raise BrokenPipeError
 

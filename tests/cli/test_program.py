@@ -26,7 +26,7 @@ def test_the_version_is_that_of_the_distribution(monkeypatch: pytest.MonkeyPatch
         ("/src/wakelog/__main__.py", "/venv/bin/wakelog", f"{sys.executable} -m wakelog"),
     ],
 )
-def test_the_program_is_called_again_as_it_was_called(
+def test_the_command_line_names_the_program_as_it_was_called(
     called: str, found: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", [called])

@@ -18,7 +18,7 @@ def test_a_rate_is_the_growth_between_two_measurements() -> None:
     assert second == BrokerRates("a", 100.0, 5.0, 4, 0)
 
 
-def test_every_broker_has_a_row_in_the_given_order_also_one_that_is_silent() -> None:
+def test_every_broker_has_a_row_in_order_even_if_it_is_silent() -> None:
     watch = RateWatch(["b", "a"])
     rows = watch.measure(statistics(a=broker_values()), 1.0)
     assert [(row.name, row.answers) for row in rows] == [("b", False), ("a", True)]

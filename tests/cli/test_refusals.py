@@ -85,7 +85,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_is_reported_before_anything_is_written(tmp_path: Path, case: str) -> None:
+def test_an_impossible_plan_is_reported_before_a_write(tmp_path: Path, case: str) -> None:
     arguments, code, parts = REFUSED[case]
     assert_refused(up(tmp_path / "store", *arguments), code, *parts)
     assert not (tmp_path / "store").exists()
@@ -98,7 +98,7 @@ def test_a_value_in_broker_conf_is_refused_by_its_file(tmp_path: Path) -> None:
     assert_refused(words, 2, "brokerRole=KING", f"({path})", "Give ")
 
 
-def test_an_unknown_key_in_broker_conf_is_said_and_no_reason_not_to_start(tmp_path: Path) -> None:
+def test_an_unknown_key_in_broker_conf_is_a_warning_only(tmp_path: Path) -> None:
     path = tmp_path / "broker.conf"
     path.write_text("brokerName=broker-x\nflushDiskTyp=SYNC_FLUSH\n")
     sizes = ("--set", "mappedFileSizeCommitLog=1048576", "--set", "maxHashSlotNum=1000")

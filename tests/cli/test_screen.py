@@ -97,7 +97,7 @@ def test_small_rates_have_a_tenth(per_second: float | None, text: str) -> None:
         (1 << 50, "1048576.0 GiB"),
     ],
 )
-def test_sizes_are_read_by_people(size_bytes: int, text: str) -> None:
+def test_sizes_have_units(size_bytes: int, text: str) -> None:
     assert size_text(size_bytes) == text
 
 

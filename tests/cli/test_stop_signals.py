@@ -57,7 +57,7 @@ def test_a_signal_that_came_before_the_loop_is_remembered() -> None:
 @pytest.mark.parametrize(
     ("number", "is_heard"), [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGHUP, False)]
 )
-def test_of_signals_inherited_as_ignored_only_nohups_stays_so(
+def test_of_inherited_ignored_signals_only_nohups_stays_ignored(
     number: signal.Signals, is_heard: bool
 ) -> None:
     signal.signal(number, signal.SIG_IGN)
@@ -88,7 +88,7 @@ def test_a_command_without_a_loop_is_interrupted() -> None:
     assert stop.value.exit_code == 143
 
 
-def test_so_it_is_by_a_signal_that_came_before() -> None:
+def test_a_signal_that_came_before_interrupts_a_command_without_a_loop() -> None:
     signals = StopSignals()
     signals.install()
     signal.raise_signal(signal.SIGINT)
@@ -97,7 +97,7 @@ def test_so_it_is_by_a_signal_that_came_before() -> None:
     assert stop.value.exit_code == 130
 
 
-def test_what_is_unbroken_ends_first() -> None:
+def test_an_unbroken_block_ends_before_a_signal_interrupts() -> None:
     signals = StopSignals()
     signals.install()
     signals.interrupt()

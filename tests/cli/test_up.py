@@ -93,14 +93,14 @@ def test_a_run_that_is_asked_to_stop_starts_watches_and_stops(
     assert capsys.readouterr().err == ""
 
 
-def test_a_stop_prepare_read_before_the_start_still_stops(plan: Plan) -> None:
+def test_a_stop_requested_before_the_start_still_stops(plan: Plan) -> None:
     run = Run(plan, on_start=forever)
     run.ask_to_stop()
     assert run.run() == 0
     assert not run.is_ready
 
 
-def test_a_stop_prepare_read_during_the_start_cancels_it_first(plan: Plan) -> None:
+def test_a_stop_requested_during_the_start_cancels_it_first(plan: Plan) -> None:
     run = Run(plan, on_start=forever)
 
     async def stop_while_starting() -> None:
@@ -174,7 +174,7 @@ def test_a_failed_start_is_stopped_and_reported(
     assert all(line.startswith(begin) for line, begin in zip(lines_of_errors, lines, strict=True))
 
 
-def test_a_store_left_in_disorder_is_reported_and_counts_as_failed(plan: Plan) -> None:
+def test_a_store_not_left_in_order_is_reported_and_counts_as_failed(plan: Plan) -> None:
     run = Run(plan, in_order=False)
     assert run.run(run.stop_when_ready()) == 1
     assert run.screen.lines[-1] == f"wakelog: {module.NOT_IN_ORDER}"
@@ -225,14 +225,14 @@ def test_warnings_of_the_plan_come_first(tmp_path: Path) -> None:
     assert run.screen.lines[0].endswith("did you mean brokerName?")
 
 
-def test_what_the_start_found_is_said_before_it_is_ready(tmp_path: Path) -> None:
+def test_notices_of_the_start_come_before_the_ready_line(tmp_path: Path) -> None:
     run = Run(plan_in(tmp_path, metrics_port=0))
     run.deployment.found = ["broker-a: 13 bytes were cut"]
     run.run(run.stop_when_ready())
     assert run.screen.lines[0] == "wakelog: broker-a: 13 bytes were cut"
 
 
-def test_what_is_said_when_ready_names_everything(tmp_path: Path) -> None:
+def test_the_ready_lines_name_everything(tmp_path: Path) -> None:
     plan = plan_in(tmp_path, broker_count=2, bind="0.0.0.0", advertise="127.0.0.1")
     lines = ready_lines(plan, 1.26)
     root = tmp_path / "store"
@@ -247,7 +247,7 @@ def test_what_is_said_when_ready_names_everything(tmp_path: Path) -> None:
     assert lines[7] == "ready after 1.3 s; Ctrl-C stops in order"
 
 
-def test_a_name_server_of_others_is_said_to_be(tmp_path: Path) -> None:
+def test_the_ready_lines_mark_a_foreign_name_server(tmp_path: Path) -> None:
     plan = plan_in(tmp_path, "namesrvAddr=203.0.113.1:9876;203.0.113.2:9876", metrics_port=0)
     lines = ready_lines(plan, 1.0)
     assert lines[1] == "name server  203.0.113.1:9876 (not ours)"

@@ -168,7 +168,7 @@ def test_every_query_of_every_board_returns_data(prometheus: Prometheus) -> None
     assert not missing
 
 
-def test_what_prometheus_has_seen_is_what_was_sent(prometheus: Prometheus) -> None:
+def test_prometheus_counts_what_was_sent(prometheus: Prometheus) -> None:
     [series] = query(prometheus.port, f'rocketmq_topic_put_messages_total{{topic="{TOPIC}"}}')
     assert float(series["value"][1]) > MESSAGES_COUNT
     assert series["metric"]["broker"] == "broker-a"

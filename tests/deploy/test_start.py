@@ -31,11 +31,11 @@ def test_options_are_those_of_up() -> None:
     assert resource == "disk-a"
 
 
-def test_what_is_not_said_is_left_to_planning() -> None:
+def test_options_that_are_not_given_are_left_to_planning() -> None:
     assert read_options(["--store", "/s"]) == (UpOptions(store="/s"), None)
 
 
-def test_a_store_has_to_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_store_is_required(capsys: pytest.CaptureFixture[str]) -> None:
     """A job runs in a folder of its own, and no default could be meant."""
     with pytest.raises(SystemExit):
         read_options([])

@@ -300,7 +300,7 @@ def test_few_bad_stretches_are_kept_and_all_counted(monkeypatch: pytest.MonkeyPa
     assert statistics.bad_stretches[-1].begin == log.offsets[-2]
 
 
-def test_compiled_code_is_prepare_read_only_when_there_is_much(
+def test_compiled_code_is_requested_only_when_there_is_much(
     compiled: Kernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []

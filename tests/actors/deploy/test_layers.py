@@ -30,7 +30,7 @@ def test_a_flag_beats_a_setting_which_beats_the_file(tmp_path: Path) -> None:
     assert [layers.get(key) for key in keys] == ["3", "set", "file", None]
 
 
-def test_what_the_file_says_can_be_forgotten(tmp_path: Path) -> None:
+def test_a_key_of_the_file_can_be_dropped(tmp_path: Path) -> None:
     layers = read("regionId=set", config=conf(tmp_path, "regionId=file\nbrokerName=file\n"))
     assert layers.drop_from_file("brokerName")
     assert not layers.drop_from_file("brokerName")
@@ -52,7 +52,7 @@ def test_relative_paths_start_at_the_working_directory(
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "gbk", "latin-1"])
-def test_a_comment_in_any_encoding_is_no_obstacle(tmp_path: Path, encoding: str) -> None:
+def test_a_comment_in_any_encoding_is_accepted(tmp_path: Path, encoding: str) -> None:
     comment = "# Gr\u00fc\u00dfe" if encoding == "latin-1" else "# \u4e2d\u6587"
     path = conf(tmp_path, f"{comment}\nbrokerName=x\n".encode(encoding))
     assert read(config=path).get("brokerName") == "x"
@@ -70,7 +70,7 @@ def test_a_comment_in_any_encoding_is_no_obstacle(tmp_path: Path, encoding: str)
         ),
     ],
 )
-def test_settings_that_say_nothing_or_too_much_are_refused(
+def test_settings_without_a_value_or_given_twice_are_refused(
     settings: list[str], store: str | None, cause: str
 ) -> None:
     with pytest.raises(PlanRefused) as refused:

@@ -29,6 +29,6 @@ def test_without_metrics_there_is_no_port_for_them() -> None:
 
 
 @pytest.mark.parametrize("name", ["bind_host", "brokers", "store_root"])
-def test_a_plan_is_settled(name: str) -> None:
+def test_a_plan_is_made_of_all_options(name: str) -> None:
     with pytest.raises(AttributeError):
         setattr(plan_of(), name, None)

@@ -49,7 +49,7 @@ def refusal(*settings: str, **options: Any) -> str:
     return str(refused.value)
 
 
-def test_without_a_word_everything_is_as_rocketmq_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_defaults_are_those_of_rocketmq(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     found = plan()
     [broker] = found.brokers
@@ -67,7 +67,7 @@ def test_without_a_word_everything_is_as_rocketmq_has_it(monkeypatch: pytest.Mon
     assert found.warnings == ()
 
 
-def test_a_broker_conf_is_obeyed_and_flags_beat_it(tmp_path: Path) -> None:
+def test_a_broker_conf_is_read_and_flags_beat_it(tmp_path: Path) -> None:
     conf = """
         brokerName = orders
         listenPort = 20911
@@ -188,7 +188,7 @@ def test_a_name_server_bound_everywhere_is_registered_with_over_the_loopback() -
     assert found.name_server_address == f"{OUTWARD}:9876"
 
 
-def test_settings_of_ours_are_obeyed_and_not_passed_on() -> None:
+def test_settings_with_our_prefix_are_used_and_not_passed_on() -> None:
     found = plan("wakelog.logLevel=debug", "wakelog.logFormat=json", "wakelog.checkAdvertise=false")
     assert (found.log_level, found.log_format) == (LogLevel.DEBUG, LogFormat.JSON)
     assert not found.checks_advertised
@@ -244,7 +244,7 @@ def test_an_unknown_key_is_a_warning_once_for_all_brokers() -> None:
         ([], {"broker_count": 26, "broker_port": 65500}, "listenPort=65540 is not accepted"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_remedy(
+def test_an_impossible_option_is_refused_with_a_remedy(
     settings: list[str], options: dict[str, Any], message: str
 ) -> None:
     assert refusal(*settings, **options).startswith(message)
@@ -256,7 +256,7 @@ def test_a_refused_setting_of_the_file_is_named_with_the_file(tmp_path: Path) ->
     assert message == f"brokerPermission=99 is not accepted ({path}). Give 0 to 15."
 
 
-def test_parquet_files_need_what_writes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_files_need_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan("parquetDispatcher=true").brokers[0].settings.store.parquet_dispatcher
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'wakelog[spark]'" in refusal("parquetDispatcher=true")

@@ -28,7 +28,7 @@ def leave(parent: Path, *files: str) -> Path:
     return path
 
 
-def test_it_is_gone_when_removed(tmp_path: Path) -> None:
+def test_remove_deletes_the_directory(tmp_path: Path) -> None:
     directory = RuntimeDirectory(tmp_path)
     (directory.path / "broker-a").mkdir()
     directory.remove()
@@ -36,14 +36,14 @@ def test_it_is_gone_when_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("files", [(LOCK_NAME, "words"), ("words",), ()])
-def test_what_a_dead_process_left_is_removed(tmp_path: Path, files: tuple[str, ...]) -> None:
+def test_the_directory_of_a_dead_process_is_removed(tmp_path: Path, files: tuple[str, ...]) -> None:
     left = leave(tmp_path, *files)
     directory = RuntimeDirectory(tmp_path)
     assert not left.exists()
     directory.remove()
 
 
-def test_what_a_living_process_has_stays(tmp_path: Path) -> None:
+def test_the_directory_of_a_living_process_stays(tmp_path: Path) -> None:
     first = RuntimeDirectory(tmp_path)
     make_old(first.path)
     second = RuntimeDirectory(tmp_path)
@@ -52,14 +52,14 @@ def test_what_a_living_process_has_stays(tmp_path: Path) -> None:
     second.remove()
 
 
-def test_what_was_made_just_now_stays(tmp_path: Path) -> None:
+def test_a_young_directory_stays(tmp_path: Path) -> None:
     young = tmp_path / f"{PREFIX}young"
     young.mkdir()
     RuntimeDirectory(tmp_path).remove()
     assert young.exists()
 
 
-def test_what_is_others_stays(tmp_path: Path) -> None:
+def test_the_directory_of_another_user_stays(tmp_path: Path) -> None:
     others = tmp_path / "wakelog-of-ray"
     others.mkdir()
     make_old(others)

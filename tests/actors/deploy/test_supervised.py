@@ -65,7 +65,7 @@ def test_each_kind_of_work_crosses_by_reference(supervised: SupervisedBroker) ->
     asyncio.run(main())
 
 
-def test_every_service_says_what_it_does(supervised: SupervisedBroker) -> None:
+def test_every_service_has_statistics(supervised: SupervisedBroker) -> None:
     async def main() -> None:
         await supervised.wait_whole()
         statistics = await supervised.actors.statistics()

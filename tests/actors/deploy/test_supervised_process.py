@@ -74,7 +74,9 @@ def test_a_process_of_this_node_is_watched_and_killed_by_its_id(
     run(main)
 
 
-def test_what_never_answered_has_no_process_to_kill(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_answer_there_is_no_process_to_kill(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("killed a process"))
     unknown = SupervisedProcess("Reput", None, "broker-a")
     unknown.node_id = ""

@@ -130,7 +130,7 @@ def test_a_broker_that_does_not_start_is_a_failure_with_its_reason(harness: Harn
     run(main)
 
 
-def test_while_it_starts_it_says_what_it_waits_for(
+def test_while_it_starts_it_reports_what_it_waits_for(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = asyncio.Event()
@@ -208,7 +208,7 @@ def test_an_actor_that_does_not_answer_is_killed(
     run(main)
 
 
-def test_what_every_actor_says_is_put_together(harness: Harness) -> None:
+def test_the_statistics_of_all_actors_are_combined(harness: Harness) -> None:
     async def main() -> None:
         supervisor = await harness.started()
         statistics = await supervisor.statistics()

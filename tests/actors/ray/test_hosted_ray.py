@@ -83,7 +83,7 @@ def test_a_ray_without_a_name_that_is_changed_is_refused() -> None:
         pass
 
 
-def test_a_head_that_does_not_come_is_not_waited_for_for_ever(
+def test_the_wait_for_a_head_has_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(hosted_ray, "HEAD_SECONDS_MAX", 0.0)
@@ -92,7 +92,7 @@ def test_a_head_that_does_not_come_is_not_waited_for_for_ever(
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_what_outlives_its_head_is_ended() -> None:
+def test_processes_that_outlive_their_head_are_killed() -> None:
     import_ray()
     command = ["sh", "-c", "sleep 100 & echo started; wait"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as head:

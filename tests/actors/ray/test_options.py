@@ -18,7 +18,7 @@ def test_an_actor_is_never_repeated_and_always_restarted() -> None:
 
 
 @pytest.mark.parametrize("kind", TARGETS)
-def test_a_target_is_a_class(kind: str) -> None:
+def test_every_target_is_a_class(kind: str) -> None:
     assert isinstance(load(TARGETS[kind]), type)
 
 
@@ -26,14 +26,14 @@ def test_every_service_is_an_actor() -> None:
     assert {row.actor_name for row in SERVICES.values()} <= set(TARGETS)
 
 
-def test_a_broker_stays_with_its_store() -> None:
+def test_a_broker_is_placed_with_its_store() -> None:
     options = options_at(Placement(resource="disk-1"))
     assert options["resources"] == {"disk-1": 0.001}
     strategy = options_at(Placement(node_id="ab" * 28))["scheduling_strategy"]
     assert strategy.node_id == "ab" * 28 and not strategy.soft
 
 
-def test_ray_remote_stands_in_one_file() -> None:
+def test_ray_remote_is_used_in_one_file() -> None:
     pattern = re.compile(r"\bray\.remote\b")
     found = {
         path.relative_to(ROOT).as_posix()

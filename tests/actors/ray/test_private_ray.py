@@ -56,7 +56,7 @@ def other_cluster(ray_cluster: RayCluster) -> RayCluster:
     return cluster
 
 
-def test_two_run_side_by_side_and_the_end_of_one_is_not_that_of_the_other(
+def test_two_run_side_by_side_and_the_other_survives_the_end_of_one(
     ray_cluster: RayCluster, other_cluster: RayCluster
 ) -> None:
     import ray

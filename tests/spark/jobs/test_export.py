@@ -138,7 +138,7 @@ def test_a_later_run_may_read_otherwise_but_nothing_else(tmp_path: Path) -> None
             ExportState(str(tmp_path)).begin({**settings, "options": other})
 
 
-def test_what_has_nothing_yet_may_be_prepare_read_otherwise(tmp_path: Path) -> None:
+def test_what_has_nothing_yet_may_be_requested_otherwise(tmp_path: Path) -> None:
     state = ExportState(str(tmp_path))
     state.begin({"storePath": "mistyped"})
     Path(state.checkpoint).mkdir()
