@@ -1,7 +1,7 @@
-"""docs/requests.md: which request codes of 4.9.3 are answered here, by whom, and which are not.
+"""docs/requests.md: the request codes of 4.9.3, and which program answers each here.
 
-What is answered is read from the tables by which broker and name server dispatch; the rest is in
-`UNANSWERED`, with the reason. A test holds that the two make up all codes and share none.
+The answered codes come from the request tables of broker and name server. The others are in
+`UNANSWERED`, with the reason. A test checks that each code is in exactly one of the two.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ REPLICATION: Final = "replication is not there yet: a slave asks for it"
 REQUEST_REPLY: Final = "request and reply between clients is not there yet"
 FILTER_SERVERS: Final = "filter servers run Java classes of consumers"
 ADMIN: Final = "an admin command that is not there yet"
-TO_CLIENTS: Final = "goes from a broker to a client; nobody sends it to a broker"
+TO_CLIENTS: Final = "a broker sends it to a client; no client sends it to a broker"
 NOT_IN_4_9_3: Final = "4.9.3 has no processor for it either, and answers as here"
 
 UNANSWERED: Final[dict[str, tuple[Code, ...]]] = {
