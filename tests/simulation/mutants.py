@@ -96,11 +96,11 @@ def _reopen_after_failed_sync(self: Machine) -> bool:
     written = _FLUSH(self)
     if not written and self.store.log.failure is not None:
         # Descriptors made anew have not heard of the error; the pages are called clean.
-        self.store.log._failure = None
+        self.store.log.failure = None
         self.segments = SegmentSync(self.fs, self.config.commit_log_file_bytes)
         for file in self.store.log.files.files:
             file.release()
-        self.flush_core._failure = None
+        self.flush_core.failure = None
         return _FLUSH(self)
     return written
 
@@ -112,8 +112,8 @@ def _truncate_in_memory(
     self: MappedFileQueue, offset: int, *, keep_empty: bool = False
 ) -> list[str]:
     kept_from = offset + 1 if keep_empty else offset
-    while self._files and self._files[-1].start_offset >= kept_from:
-        self._files.pop().release()
+    while self.files and self.files[-1].start_offset >= kept_from:
+        self.files.pop().release()
     return []
 
 

@@ -54,7 +54,12 @@ _DISK_FULL = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause="the broker's disk
 
 
 class MessageStore:
-    """Put, get and query messages of one store directory."""
+    """Put, get and query messages of one store directory.
+
+    dispatched: how far readers see; `set_dispatched` raises it.
+    disk_full: whether Retention found the disk full last.
+    last_store_timestamp_ms: of the last message that was put, 0 if there never was one.
+    """
 
     def __init__(self, parts: StoreParts, readers: StoreReaders) -> None:
         """Use `open` instead."""
@@ -64,10 +69,10 @@ class MessageStore:
         self._parts = parts
         self._readers = readers
         self._accepts = parts.config.appends
-        self._disk_full = False
+        self.disk_full = False
         self._closed = False
-        self._dispatched = parts.report.dispatch_from
-        self._last_store_ms = parts.report.last_store_timestamp_ms
+        self.dispatched = parts.report.dispatch_from
+        self.last_store_timestamp_ms = parts.report.last_store_timestamp_ms
         self._put_count = self._put_bytes = self._put_failed_count = 0
         self._get_found_count = self._get_missed_count = self._get_cold_count = 0
         self._get_message_count = self._get_message_bytes = 0
@@ -118,7 +123,7 @@ class MessageStore:
         self._readers.close()
         return close_parts(
             self._parts,
-            last_store_timestamp_ms=self._last_store_ms,
+            last_store_timestamp_ms=self.last_store_timestamp_ms,
             clean=dispatch_behind_bytes == 0,
         )
 
@@ -126,14 +131,14 @@ class MessageStore:
         """Place one message at the end of the log; `write_pending` writes it."""
         if not self._accepts:
             self._put_failed_count += 1
-            return _DISK_FULL if self._disk_full else _NOT_AVAILABLE
+            return _DISK_FULL if self.disk_full else _NOT_AVAILABLE
         return self._counted(self.log.append(draft, now_ms), 1)
 
     def put_batch(self, drafts: Sequence[MessageDraft], now_ms: int) -> PutResult:
         """Place the messages of one batch one after the other, all or none."""
         if not self._accepts:
             self._put_failed_count += 1
-            return _DISK_FULL if self._disk_full else _NOT_AVAILABLE
+            return _DISK_FULL if self.disk_full else _NOT_AVAILABLE
         return self._counted(self.log.append_batch(drafts, now_ms), len(drafts))
 
     def write_pending(self) -> int:
@@ -163,7 +168,7 @@ class MessageStore:
 
     def set_disk_full(self, full: bool) -> None:
         """Refuse or accept puts, by Retention's last measurement of the disk."""
-        self._disk_full = full
+        self.disk_full = full
         self._accepts = self._parts.config.appends and not full and not self._closed
 
     @property
@@ -171,28 +176,13 @@ class MessageStore:
         """The buffers that the log writes before its segments, None without them."""
         return self._parts.pool
 
-    @property
-    def last_store_timestamp_ms(self) -> int:
-        """The store time of the last message that was put, 0 if there never was one."""
-        return self._last_store_ms
-
-    @property
-    def disk_full(self) -> bool:
-        """Whether Retention found the disk full last."""
-        return self._disk_full
-
     def set_dispatched(self, physical_offset: int) -> None:
         """Let readers see the entries of messages that end at or below `physical_offset`.
 
         A lower offset than before changes nothing: complete entries stay complete.
         """
-        if physical_offset > self._dispatched:
-            self._dispatched = max(self._dispatched, min(physical_offset, self.max_physical_offset))
-
-    @property
-    def dispatched(self) -> int:
-        """How far readers see: the offset of `set_dispatched`."""
-        return self._dispatched
+        if physical_offset > self.dispatched:
+            self.dispatched = max(self.dispatched, min(physical_offset, self.max_physical_offset))
 
     @property
     def max_physical_offset(self) -> int:
@@ -298,13 +288,13 @@ class MessageStore:
             return None
 
     def _queue_end(self, topic: str, queue_id: int, *, blocking: bool) -> int:
-        dispatched = self._dispatched
+        dispatched = self.dispatched
         with self._readers.lend() as readers:
             queue = readers.queues.find(topic, queue_id, dispatched, blocking=blocking)
             return 0 if queue is None else queue.end(dispatched, blocking=blocking)
 
     def _queue_begin(self, topic: str, queue_id: int, *, blocking: bool) -> int:
-        dispatched, begin = self._dispatched, self.min_physical_offset
+        dispatched, begin = self.dispatched, self.min_physical_offset
         with self._readers.lend() as readers:
             queue = readers.queues.find(topic, queue_id, dispatched, blocking=blocking)
             return 0 if queue is None else queue.begin(begin, dispatched, blocking=blocking)
@@ -312,7 +302,7 @@ class MessageStore:
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """Return the queue offset whose store time is nearest, as 4.9.3 does (fact 49)."""
         with self._readers.lend() as readers:
-            queue = readers.queues.find(topic, queue_id, self._dispatched)
+            queue = readers.queues.find(topic, queue_id, self.dispatched)
             if queue is None:
                 return 0
             return readers.query.offset_by_time(queue, timestamp_ms, self._view())
@@ -346,17 +336,17 @@ class MessageStore:
     ) -> list[QueueEntry]:
         """Return readable entries from `begin` on, of one consume queue file at most."""
         with self._readers.lend() as readers:
-            queue = readers.queues.find(topic, queue_id, self._dispatched)
+            queue = readers.queues.find(topic, queue_id, self.dispatched)
             if queue is None or begin < 0:
                 return []
-            count = min(count_max, queue.end(self._dispatched) - begin)
+            count = min(count_max, queue.end(self.dispatched) - begin)
             data = queue.queue.entries(begin, count) if count > 0 else b""
             return [QueueEntry._make(entry) for entry in ENTRY.iter_unpack(data)]
 
     def extension_unit(self, topic: str, queue_id: int, address: int) -> ExtensionUnit | None:
         """Return the extension unit an entry's tags code points to, None if there is none."""
         with self._readers.lend() as readers:
-            queue = readers.queues.find(topic, queue_id, self._dispatched)
+            queue = readers.queues.find(topic, queue_id, self.dispatched)
             if queue is None or queue.extension is None:
                 return None
             return queue.extension.unit(address)
@@ -389,7 +379,7 @@ class MessageStore:
             min_physical_offset=self.min_physical_offset,
             max_physical_offset=self.max_physical_offset,
             appended_offset=self.log.appended_offset,
-            dispatched=self._dispatched,
+            dispatched=self.dispatched,
             put_count=self._put_count,
             put_bytes=self._put_bytes,
             put_failed_count=self._put_failed_count,
@@ -401,12 +391,12 @@ class MessageStore:
         )
 
     def _view(self) -> LogView:
-        return LogView(self.log.min_offset, self.log.committed_offset, self._dispatched)
+        return LogView(self.log.min_offset, self.log.committed_offset, self.dispatched)
 
     def _entry(self, topic: str, queue_id: int, queue_offset: int) -> QueueEntry | None:
         with self._readers.lend() as readers:
-            queue = readers.queues.find(topic, queue_id, self._dispatched)
-            if queue is None or not 0 <= queue_offset < queue.end(self._dispatched):
+            queue = readers.queues.find(topic, queue_id, self.dispatched)
+            if queue is None or not 0 <= queue_offset < queue.end(self.dispatched):
                 return None
             return queue.queue.entry(queue_offset)
 
@@ -414,7 +404,7 @@ class MessageStore:
         if result.status is PutStatus.PUT_OK:
             self._put_count += message_count
             self._put_bytes += result.size_bytes
-            self._last_store_ms = result.store_timestamp_ms
+            self.last_store_timestamp_ms = result.store_timestamp_ms
         else:
             self._put_failed_count += 1
         return result

@@ -27,7 +27,10 @@ class CommitDecision(msgspec.Struct, frozen=True):
 
 
 class Commit:
-    """The decisions of the commit service. No clock, no file."""
+    """The decisions of the commit service. No clock, no file.
+
+    committed_offset: the segments hold every byte below it.
+    """
 
     def __init__(self, config: StoreConfig, committed_offset: int, now_ms: int) -> None:
         """Start at what the segments hold now."""
@@ -35,19 +38,14 @@ class Commit:
         self._least_pages = config.commit_commit_log_least_pages
         self._thorough_interval_ms = config.commit_commit_log_thorough_interval_ms
         self._segment_bytes = config.commit_log_file_bytes
-        self._committed = committed_offset
+        self.committed_offset = committed_offset
         self._under_way: int | None = None
         self._thorough_ms = now_ms
         self._next_step_ms = now_ms
 
-    @property
-    def committed_offset(self) -> int:
-        """The physical offset below which the segments hold every byte."""
-        return self._committed
-
     def step(self, appended_offset: int, now_ms: int) -> CommitDecision:
         """Decide what to do at `now_ms` with a log that ends at `appended_offset`."""
-        assert self._committed <= appended_offset, (self._committed, appended_offset)
+        assert self.committed_offset <= appended_offset, (self.committed_offset, appended_offset)
         if self._under_way is not None or now_ms < self._next_step_ms:
             return CommitDecision(None, max(self._next_step_ms, now_ms))
         self._next_step_ms = now_ms + self._interval_ms
@@ -56,7 +54,7 @@ class Commit:
             self._thorough_ms = now_ms
         least_pages = 0 if thorough else self._least_pages
         if not enough_gathered(
-            self._committed, appended_offset, self._segment_bytes, least_pages=least_pages
+            self.committed_offset, appended_offset, self._segment_bytes, least_pages=least_pages
         ):
             return CommitDecision(None, self._next_step_ms)
         self._under_way = appended_offset
@@ -65,7 +63,7 @@ class Commit:
     def succeeded(self, physical_offset: int) -> None:
         """Note that a commit ended and the segments hold every byte below."""
         assert self._under_way == physical_offset
-        self._committed = physical_offset
+        self.committed_offset = physical_offset
         self._under_way = None
 
     def failed(self) -> None:

@@ -73,7 +73,14 @@ class SegmentSource(Protocol):
 
 
 class CommitLog:
-    """Appends records to the last segment and rolls to the next. The only writer of the log."""
+    """Appends records to the last segment and rolls to the next. The only writer of the log.
+
+    Only this class changes:
+    appended_offset: after the last written record (in the pool, if one is in use).
+    end_offset: after the last placed record, written or pending.
+    files: the segments, for readers in this process and for Flush's descriptors.
+    failure: why the log takes no messages, None while it does.
+    """
 
     def __init__(
         self,
@@ -101,7 +108,7 @@ class CommitLog:
         assert last is not None or end_offset % files.file_size_bytes == 0, end_offset
         assert last is None or last.start_offset <= end_offset <= last.end_offset, end_offset
         self._fs = fs
-        self._files = files
+        self.files = files
         self._segments = segments
         self._pool = pool
         self._offsets = QueueOffsets(queue_offsets, enable_lmq=config.enable_lmq)
@@ -109,16 +116,16 @@ class CommitLog:
         self._multi_dispatch = config.enable_multi_dispatch
         self._target: MappedFile | None = last
         self._file_end = end_offset if last is None else last.end_offset
-        self._end = self._written = self._pending_offset = end_offset
+        self.end_offset = self.appended_offset = self._pending_offset = end_offset
         self._pending: list[bytes] = []
         self._rolled: list[tuple[MappedFile, int, list[bytes]]] = []
         self._store_timestamp_ms = last_store_ms if end_offset < self._file_end else 0
-        self._failure: str | None = None
+        self.failure: str | None = None
 
     def append(self, draft: MessageDraft, now_ms: int) -> PutResult:
         """Place one message at the log's end; `write_pending` writes it."""
-        if self._failure is not None:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self._failure)
+        if self.failure is not None:
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self.failure)
         try:
             return self._place(draft, now_ms)
         except (IllegalName, ProtocolError):
@@ -126,8 +133,8 @@ class CommitLog:
 
     def append_batch(self, drafts: Sequence[MessageDraft], now_ms: int) -> PutResult:
         """Place messages of one topic and queue one after the other in one file, all or none."""
-        if self._failure is not None:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self._failure)
+        if self.failure is not None:
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, cause=self.failure)
         if not drafts or any(draft.sys_flag & TRANSACTION_MASK for draft in drafts):
             return _ILLEGAL
         key = (drafts[0].topic, drafts[0].queue_id)
@@ -142,9 +149,9 @@ class CommitLog:
             size = sum(map(len, records))
             if size > self._message_bytes_max:
                 return _BATCH_TOO_LONG
-            if not fits(0, size, self._files.file_size_bytes):
+            if not fits(0, size, self.files.file_size_bytes):
                 return _ILLEGAL
-            if not fits(self._end, size, self._file_end):
+            if not fits(self.end_offset, size, self._file_end):
                 if not self._roll(now_ms):
                     return self._no_segment()
                 timestamp_ms = now_ms
@@ -153,8 +160,8 @@ class CommitLog:
             return _ILLEGAL
         physical_offsets = []
         for record in records:
-            physical_offsets.append(self._end)
-            self._end += len(record)
+            physical_offsets.append(self.end_offset)
+            self.end_offset += len(record)
         self._pending += records
         self._offsets.advance(key, len(records))
         return PutResult(
@@ -172,10 +179,10 @@ class CommitLog:
         Raises: NotWriteable. Nothing placed since the last call then counts as appended, and the
         log takes no more.
         """
-        if self._failure is not None:
-            raise NotWriteable(self._failure)
-        if self._end == self._written:
-            return self._written
+        if self.failure is not None:
+            raise NotWriteable(self.failure)
+        if self.end_offset == self.appended_offset:
+            return self.appended_offset
         try:
             for target, offset, buffers in self._rolled:
                 target.write_all(target.position_of(offset), buffers)
@@ -184,49 +191,33 @@ class CommitLog:
                 position = self._target.position_of(self._pending_offset)
                 self._target.write_all(position, self._pending)
             if self._pool is not None:
-                self._pool.note_appended(self._end)
+                self._pool.note_appended(self.end_offset)
         except StoreFailed as error:
-            self._failure = str(error)
-            raise NotWriteable(self._failure) from error
+            self.failure = str(error)
+            raise NotWriteable(self.failure) from error
         finally:
             self._rolled.clear()
             self._pending = []
-        self._written = self._pending_offset = self._end
-        return self._written
-
-    @property
-    def appended_offset(self) -> int:
-        """The physical offset after the last written record (in the pool, if one is in use)."""
-        return self._written
-
-    @property
-    def end_offset(self) -> int:
-        """The physical offset after the last placed record, written or pending."""
-        return self._end
+        self.appended_offset = self._pending_offset = self.end_offset
+        return self.appended_offset
 
     @property
     def committed_offset(self) -> int:
         """How far the segments hold the log: `appended_offset`, or what the pool has committed."""
-        return self._written if self._pool is None else self._pool.committed_offset(self._written)
+        return (
+            self.appended_offset
+            if self._pool is None
+            else self._pool.committed_offset(self.appended_offset)
+        )
 
     @property
     def min_offset(self) -> int:
         """The first physical offset of the log."""
-        return self._files.min_offset
-
-    @property
-    def files(self) -> MappedFileQueue:
-        """The segments, for readers in this process and for Flush's descriptors."""
-        return self._files
-
-    @property
-    def failure(self) -> str | None:
-        """Why the log takes no messages, None while it does."""
-        return self._failure
+        return self.files.min_offset
 
     def fail(self, cause: str) -> None:
         """Take no more messages: a sync failed, or a service found damage."""
-        self._failure = self._failure or cause
+        self.failure = self.failure or cause
 
     def next_queue_offset(self, topic: str, queue_id: int) -> int:
         """Return the queue offset that the next message of a queue will get."""
@@ -238,7 +229,7 @@ class CommitLog:
 
     def forget_before(self, physical_offset: int) -> None:
         """Let go the segments that retention removed below `physical_offset`."""
-        self._files.forget_before(physical_offset)
+        self.files.forget_before(physical_offset)
 
     def close(self) -> None:
         """Write what is pending, remove unused segments that were made ahead, and close the files.
@@ -246,17 +237,17 @@ class CommitLog:
         An unused segment is harmless; 4.9.3 removes it on a clean stop, and so do we.
         """
         try:
-            if self._failure is None:
+            if self.failure is None:
                 self.write_pending()
                 self._remove_unused()
         finally:
-            self._files.close()
+            self.files.close()
 
     def validate(self) -> None:
         """Assert the invariants; for tests."""
-        assert self.min_offset <= self._written <= self._end <= self._file_end
+        assert self.min_offset <= self.appended_offset <= self.end_offset <= self._file_end
         placed = sum(map(len, self._pending))
-        assert self._failure is not None or self._pending_offset + placed == self._end
+        assert self.failure is not None or self._pending_offset + placed == self.end_offset
 
     def _place(self, draft: MessageDraft, now_ms: int) -> PutResult:
         key = (draft.topic, draft.queue_id)
@@ -273,18 +264,18 @@ class CommitLog:
         consumed = draft.sys_flag & TRANSACTION_MASK not in _NOT_CONSUMED
         queue_offset = next_offset if consumed else 0
         timestamp_ms = self._store_timestamp_ms = max(now_ms, self._store_timestamp_ms)
-        record = encode_draft(draft, properties, queue_offset, self._end, timestamp_ms)
+        record = encode_draft(draft, properties, queue_offset, self.end_offset, timestamp_ms)
         size = len(record)
-        if size > self._message_bytes_max or not fits(0, size, self._files.file_size_bytes):
+        if size > self._message_bytes_max or not fits(0, size, self.files.file_size_bytes):
             return _ILLEGAL
-        if not fits(self._end, size, self._file_end):
+        if not fits(self.end_offset, size, self._file_end):
             if not self._roll(now_ms):
                 return self._no_segment()
             timestamp_ms = now_ms
-            record = encode_draft(draft, properties, queue_offset, self._end, timestamp_ms)
-        physical_offset = self._end
+            record = encode_draft(draft, properties, queue_offset, self.end_offset, timestamp_ms)
+        physical_offset = self.end_offset
         self._pending.append(record)
-        self._end = physical_offset + size
+        self.end_offset = physical_offset + size
         if consumed:
             self._offsets.advance(key)
             # A message that names its own queue again does not move it twice, as in 4.9.3.
@@ -303,7 +294,7 @@ class CommitLog:
         file = self._take_file(path, start_offset)
         if file is None:
             return False
-        remaining = start_offset - self._end
+        remaining = start_offset - self.end_offset
         # Our records leave room for a blank. A foreign log may leave less; then no record fits
         # either, and none is needed.
         if remaining >= BLANK_BYTES:
@@ -314,21 +305,21 @@ class CommitLog:
         buffer = None if self._pool is None else self._pool.lend(start_offset)
         self._target = buffer or file
         self._pending = []
-        self._end = self._pending_offset = start_offset
+        self.end_offset = self._pending_offset = start_offset
         self._file_end = file.end_offset
         self._store_timestamp_ms = now_ms
         return True
 
     def _no_segment(self) -> PutResult:
         """Refuse a message for which there is no segment; give the reason if it is known."""
-        cause = self._failure or self._segments.failure
+        cause = self.failure or self._segments.failure
         return PutResult(
             PutStatus.CREATE_MAPPED_FILE_FAILED, cause=None if cause is None else str(cause)
         )
 
     def _take_file(self, path: str, start_offset: int) -> MappedFile | None:
         """Open the next segment and check that it is unused; None, with nothing changed, if not."""
-        file = self._files.add(path, start_offset)
+        file = self.files.add(path, start_offset)
         try:
             if not file.read(0, BLANK_BYTES).strip(b"\0"):
                 return file
@@ -336,7 +327,7 @@ class CommitLog:
             self.fail(f"the next segment {path} holds records already")
         except StoreFailed:
             pass  # no descriptor left, for example: a later attempt may succeed
-        self._files.forget_last()
+        self.files.forget_last()
         return None
 
     def _encode_batch(
@@ -347,7 +338,7 @@ class CommitLog:
         timestamp_ms: int,
     ) -> list[bytes]:
         records = []
-        end = self._end
+        end = self.end_offset
         for i, draft in enumerate(drafts):
             record = encode_draft(draft, properties[i], queue_offset + i, end, timestamp_ms)
             end += len(record)
@@ -355,9 +346,9 @@ class CommitLog:
         return records
 
     def _remove_unused(self) -> None:
-        path = self._files.path_for(self._file_end)
+        path = self.files.path_for(self._file_end)
         while self._fs.exists(path):
             with store_errors(path, "remove"):
                 self._fs.unlink(path)
                 self._fs.sync_directory(dirname(path))
-            path = self._files.path_for(int(basename(path)) + self._files.file_size_bytes)
+            path = self.files.path_for(int(basename(path)) + self.files.file_size_bytes)

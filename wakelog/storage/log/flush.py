@@ -46,7 +46,11 @@ class FlushStatistics(msgspec.Struct, frozen=True):
 
 
 class Flush:
-    """The decisions of the flush service. No clock, no file."""
+    """The decisions of the flush service. No clock, no file.
+
+    flushed_offset: every byte of the log below it is durable.
+    failure: why nothing will be flushed any more, None while all is well.
+    """
 
     def __init__(self, config: StoreConfig, flushed_offset: int, now_ms: int) -> None:
         """Start at what is known to be durable."""
@@ -55,22 +59,12 @@ class Flush:
         self._least_pages = config.flush_commit_log_least_pages
         self._thorough_interval_ms = config.flush_commit_log_thorough_interval_ms
         self._segment_bytes = config.commit_log_file_bytes
-        self._flushed = flushed_offset
+        self.flushed_offset = flushed_offset
         self._under_way: int | None = None
-        self._failure: str | None = None
+        self.failure: str | None = None
         self._thorough_ms = now_ms
         self._next_step_ms = now_ms
         self._flush_count = 0
-
-    @property
-    def flushed_offset(self) -> int:
-        """The physical offset below which every byte is durable."""
-        return self._flushed
-
-    @property
-    def failure(self) -> str | None:
-        """Why nothing will be flushed any more, None while all is well."""
-        return self._failure
 
     def step(
         self, *, committed_offset: int, appended_offset: int, now_ms: int, force: bool = False
@@ -80,12 +74,12 @@ class Flush:
         committed_offset: how far the segments hold the log; without a pool, `appended_offset`.
         force: flush now all that gathered, as a stop does.
         """
-        assert self._flushed <= committed_offset <= appended_offset, (
-            self._flushed,
+        assert self.flushed_offset <= committed_offset <= appended_offset, (
+            self.flushed_offset,
             committed_offset,
             appended_offset,
         )
-        if self._failure is not None or self._under_way is not None:
+        if self.failure is not None or self._under_way is not None:
             return FlushDecision(None, None)
         if self._synchronous or force:
             return self._begin(committed_offset, None)
@@ -97,35 +91,35 @@ class Flush:
             self._thorough_ms = now_ms
         least_pages = 0 if thorough else self._least_pages
         if enough_gathered(
-            self._flushed, committed_offset, self._segment_bytes, least_pages=least_pages
+            self.flushed_offset, committed_offset, self._segment_bytes, least_pages=least_pages
         ):
             return self._begin(committed_offset, self._next_step_ms)
         return FlushDecision(None, self._next_step_ms)
 
     def known_durable(self, physical_offset: int) -> None:
         """Note that another process made the log durable up to here: there is less to flush."""
-        if self._failure is None:
+        if self.failure is None:
             assert self._under_way is None
-            self._flushed = max(self._flushed, physical_offset)
+            self.flushed_offset = max(self.flushed_offset, physical_offset)
 
     def succeeded(self, physical_offset: int) -> None:
         """Note that the flush under way succeeded."""
-        assert self._under_way == physical_offset and self._failure is None
+        assert self._under_way == physical_offset and self.failure is None
         self._under_way = None
-        self._flushed = physical_offset
+        self.flushed_offset = physical_offset
         self._flush_count += 1
 
     def failed(self, cause: str) -> None:
         """Note that a flush failed, or that its outcome is unknown, which counts as failed."""
         self._under_way = None
-        self._failure = self._failure or cause
+        self.failure = self.failure or cause
 
     def statistics(self) -> FlushStatistics:
         """Return the position and counts."""
-        return FlushStatistics(self._flushed, self._flush_count, self._failure)
+        return FlushStatistics(self.flushed_offset, self._flush_count, self.failure)
 
     def _begin(self, committed_offset: int, next_step_ms: int | None) -> FlushDecision:
-        if committed_offset == self._flushed:
+        if committed_offset == self.flushed_offset:
             return FlushDecision(None, next_step_ms)
         self._under_way = committed_offset
         return FlushDecision(committed_offset, next_step_ms)

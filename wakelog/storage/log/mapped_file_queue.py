@@ -57,7 +57,10 @@ class LoadReport(msgspec.Struct, frozen=True):
 
 
 class MappedFileQueue:
-    """A growing sequence of fixed-size files over one or several directories."""
+    """A growing sequence of fixed-size files over one or several directories.
+
+    files: in order; only this class changes the list.
+    """
 
     def __init__(
         self,
@@ -81,47 +84,37 @@ class MappedFileQueue:
         self._fs = fs
         self._directories = tuple(directories)
         self._read_only_directories = tuple(read_only_directories)
-        self._file_size_bytes = file_size_bytes
+        self.file_size_bytes = file_size_bytes
         self._read_only = read_only
         self._open_files = open_files
         self._bridges_gaps = bridges_gaps
-        self._files: list[MappedFile] = []
+        self.files: list[MappedFile] = []
         self._chosen: dict[int, str] = {}
-
-    @property
-    def files(self) -> Sequence[MappedFile]:
-        """The files in order; a view for iteration, not to be changed."""
-        return self._files
-
-    @property
-    def file_size_bytes(self) -> int:
-        """The length of every file."""
-        return self._file_size_bytes
 
     @property
     def first(self) -> MappedFile | None:
         """The file with the lowest offsets, None without files."""
-        return self._files[0] if self._files else None
+        return self.files[0] if self.files else None
 
     @property
     def last(self) -> MappedFile | None:
         """The file with the highest offsets, None without files."""
-        return self._files[-1] if self._files else None
+        return self.files[-1] if self.files else None
 
     @property
     def min_offset(self) -> int:
         """The first offset that a file covers, 0 without files."""
-        return self._files[0].start_offset if self._files else 0
+        return self.files[0].start_offset if self.files else 0
 
     @property
     def max_file_end(self) -> int:
         """The end of the last file, 0 without files; how far it is written is not known."""
-        return self._files[-1].end_offset if self._files else 0
+        return self.files[-1].end_offset if self.files else 0
 
     def missing_stretches(self) -> list[tuple[int, int]]:
         """Return [begin, end) where files are missing between others, in order."""
         found: list[tuple[int, int]] = []
-        for file in self._files:
+        for file in self.files:
             if not file.is_missing:
                 continue
             if found and found[-1][1] == file.start_offset:
@@ -146,21 +139,21 @@ class MappedFileQueue:
             path = found[offset]
             if bridge:
                 self._bridge_to(offset, path)
-            if self._files and offset != self.max_file_end:
+            if self.files and offset != self.max_file_end:
                 beyond = tuple(found[later] for later in offsets[i:])
                 return msgspec.structs.replace(
                     report, gap_after=self.max_file_end, beyond_gap=beyond
                 )
             size = self._size(path)
-            if size < self._file_size_bytes and i == len(offsets) - 1:
+            if size < self.file_size_bytes and i == len(offsets) - 1:
                 return msgspec.structs.replace(report, short_last=path)
-            if size != self._file_size_bytes:
+            if size != self.file_size_bytes:
                 raise DamagedStore(
                     path,
-                    f"its length is {size}, configured are {self._file_size_bytes}",
+                    f"its length is {size}, configured are {self.file_size_bytes}",
                     "configure the file size the store was written with, or restore the file",
                 )
-            self._files.append(self._mapped(path, offset))
+            self.files.append(self._mapped(path, offset))
         return report
 
     def refresh(self) -> bool:
@@ -169,7 +162,7 @@ class MappedFileQueue:
         Files of another length are left out: a foreign writer may be growing them.
         """
         found, _ = self._scan()
-        before = self._files
+        before = self.files
         there = [file for file in before if found.get(file.start_offset) == file.path]
         known = {file.start_offset: file for file in there if not file.is_missing}
         for file in before:
@@ -182,7 +175,7 @@ class MappedFileQueue:
             kept, path = known.get(expected), found.get(expected)
             if kept is not None:
                 files.append(kept)
-            elif path is not None and self._size(path) == self._file_size_bytes:
+            elif path is not None and self._size(path) == self.file_size_bytes:
                 files.append(self._mapped(path, expected))
             else:
                 if path is None and self._bridges_gaps and expected > bridged_end:
@@ -190,16 +183,16 @@ class MappedFileQueue:
                 if path is not None or expected >= bridged_end:
                     break
                 files.append(self._missing(expected))
-            expected += self._file_size_bytes
-        self._files = files  # at once: another thread may be reading the list
-        return _named(before) != _named(self._files)
+            expected += self.file_size_bytes
+        self.files = files  # at once: another thread may be reading the list
+        return _named(before) != _named(self.files)
 
     def find(self, offset: int) -> MappedFile | None:
         """Return the file that covers `offset`, None where there is none."""
-        files = self._files
+        files = self.files
         if not files:
             return None
-        index = (offset - files[0].start_offset) // self._file_size_bytes
+        index = (offset - files[0].start_offset) // self.file_size_bytes
         return files[index] if 0 <= index < len(files) else None
 
     def path_for(self, start_offset: int) -> str:
@@ -207,7 +200,7 @@ class MappedFileQueue:
 
         The result stays the same while disks fill: another process may be making the file there.
         """
-        assert start_offset % self._file_size_bytes == 0, start_offset
+        assert start_offset % self.file_size_bytes == 0, start_offset
         writeable = [d for d in self._directories if d not in self._read_only_directories]
         name = offset_name(start_offset)
         if len(writeable) == 1:
@@ -221,9 +214,9 @@ class MappedFileQueue:
 
     def add(self, path: str, start_offset: int) -> MappedFile:
         """Add a file that was just made after the last one."""
-        assert not self._files or start_offset == self.max_file_end, (start_offset, path)
+        assert not self.files or start_offset == self.max_file_end, (start_offset, path)
         file = self._mapped(path, start_offset)
-        self._files.append(file)
+        self.files.append(file)
         self._chosen = {x: where for x, where in self._chosen.items() if x > start_offset}
         return file
 
@@ -234,7 +227,7 @@ class MappedFileQueue:
         with store_errors(path, "allocate"):
             fd = self._fs.open(path)
             try:
-                self._fs.allocate(fd, self._file_size_bytes)
+                self._fs.allocate(fd, self.file_size_bytes)
                 self._fs.sync(fd)
             finally:
                 self._fs.close(fd)
@@ -251,8 +244,8 @@ class MappedFileQueue:
         """
         removed = []
         kept_from = offset + 1 if keep_empty else offset
-        while self._files and self._files[-1].start_offset >= kept_from:
-            removed.append(self._remove(self._files.pop()))
+        while self.files and self.files[-1].start_offset >= kept_from:
+            removed.append(self._remove(self.files.pop()))
         last = self.last
         if last is not None and offset < last.end_offset:
             self._zero_tail(last, last.position_of(offset))
@@ -261,36 +254,36 @@ class MappedFileQueue:
     def remove_before(self, offset: int) -> list[str]:
         """Remove files that end at or before `offset`, oldest first, never the last one."""
         removed = []
-        while len(self._files) > 1 and self._files[0].end_offset <= offset:
-            removed.append(self._remove(self._files.pop(0)))
+        while len(self.files) > 1 and self.files[0].end_offset <= offset:
+            removed.append(self._remove(self.files.pop(0)))
         return removed
 
     def forget_before(self, offset: int) -> None:
         """Drop files that end at or before `offset`, which another process has removed."""
-        while len(self._files) > 1 and self._files[0].end_offset <= offset:
-            self._files.pop(0).release()
+        while len(self.files) > 1 and self.files[0].end_offset <= offset:
+            self.files.pop(0).release()
 
     def forget_last(self) -> None:
         """Drop the last file; it stays on the disk."""
-        self._files.pop().release()
+        self.files.pop().release()
 
     def remove_all(self) -> list[str]:
         """Remove every file, the last one first."""
         removed = []
-        while self._files:
-            removed.append(self._remove(self._files.pop()))
+        while self.files:
+            removed.append(self._remove(self.files.pop()))
         return removed
 
     def close(self) -> None:
         """Close every descriptor and forget the files."""
-        for file in self._files:
+        for file in self.files:
             file.release()
-        self._files = []
+        self.files = []
 
     def _next_place(self, start_offset: int, directories: Sequence[str]) -> str:
         """Choose among the directories that have room, or among all if none has."""
         roomy = [d for d in directories if not self._is_full(d)] or directories
-        number = start_offset // self._file_size_bytes
+        number = start_offset // self.file_size_bytes
         return join(roomy[number % len(roomy)], offset_name(start_offset))
 
     def _is_full(self, directory: str) -> bool:
@@ -306,21 +299,21 @@ class MappedFileQueue:
             self._fs,
             path,
             start_offset=start_offset,
-            size_bytes=self._file_size_bytes,
+            size_bytes=self.file_size_bytes,
             read_only=self._read_only or frozen,
             open_files=self._open_files,
         )
 
     def _bridge_to(self, offset: int, path: str) -> None:
-        if self._files and self._is_too_far(self.max_file_end, offset):
+        if self.files and self._is_too_far(self.max_file_end, offset):
             raise DamagedStore(
                 path,
                 f"the files before it are missing from {self.max_file_end} on: more than any log"
                 " can have lost",
                 "move the file away",
             )
-        while self._files and self.max_file_end < offset:
-            self._files.append(self._missing(self.max_file_end))
+        while self.files and self.max_file_end < offset:
+            self.files.append(self._missing(self.max_file_end))
 
     def _missing(self, start_offset: int) -> MissingFile:
         name = offset_name(start_offset)
@@ -328,7 +321,7 @@ class MappedFileQueue:
             self._fs,
             join(self._directories[0], name),
             start_offset=start_offset,
-            size_bytes=self._file_size_bytes,
+            size_bytes=self.file_size_bytes,
             read_only=True,
         )
 
@@ -345,7 +338,7 @@ class MappedFileQueue:
         return offset
 
     def _is_too_far(self, begin: int, end: int) -> bool:
-        return end - begin > GAP_FILES_MAX * self._file_size_bytes
+        return end - begin > GAP_FILES_MAX * self.file_size_bytes
 
     def _begins_blank(self, path: str) -> bool:
         with store_errors(path, "read"):
@@ -373,10 +366,10 @@ class MappedFileQueue:
                     unknown.append(path)
                 elif offset in found:
                     raise DamagedStore(path, f"{found[offset]} too", "remove one of the two")
-                elif offset % self._file_size_bytes:
+                elif offset % self.file_size_bytes:
                     raise DamagedStore(
                         path,
-                        f"its offset is no multiple of the file size {self._file_size_bytes}",
+                        f"its offset is no multiple of the file size {self.file_size_bytes}",
                         "configure the file size the store was written with",
                     )
                 else:

@@ -130,7 +130,10 @@ _OFFSET_MAX: Final = EXTENSION_ADDRESS_MAX - ADDRESS_BASE
 
 
 class ConsumeQueueExtWriter(ConsumeQueueExt):
-    """The one writer of a queue's units. Call `recover` first."""
+    """The one writer of a queue's units. Call `recover` first.
+
+    end: the byte offset after the last unit that was put, written or not.
+    """
 
     def __init__(
         self,
@@ -149,12 +152,7 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
         self._growing = GrowingFiles(fs, self._files, make_file)
         self._pending: list[bytes] = []
         self._pending_begin = 0
-        self._end = 0
-
-    @property
-    def end(self) -> int:
-        """The byte offset after the last unit that was put, written or not."""
-        return self._end
+        self.end = 0
 
     def recover(self, last_address: int | None) -> None:
         """Open the files and continue after the unit of the last address.
@@ -187,8 +185,8 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
         size_bytes = UNIT.size + len(bitmap)
         if size_bytes > min(UNIT_BYTES_MAX, self._file_bytes - END_BLANK_BYTES):
             return None
-        room_bytes = self._file_bytes - self._end % self._file_bytes
-        begin = self._end
+        room_bytes = self._file_bytes - self.end % self._file_bytes
+        begin = self.end
         if size_bytes > room_bytes - END_BLANK_BYTES:
             begin += room_bytes
             if begin + size_bytes > _OFFSET_MAX:
@@ -196,7 +194,7 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
             self._pending.append(_END_OF_FILE.ljust(room_bytes, b"\0"))
         unit = UNIT.pack(size_bytes, tags_code, store_timestamp_ms, len(bitmap)) + bitmap
         self._pending.append(unit)
-        self._end = begin + size_bytes
+        self.end = begin + size_bytes
         return begin + ADDRESS_BASE
 
     def write_pending(self) -> None:
@@ -224,4 +222,4 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
 
     def _set_end(self, end: int) -> None:
         self._pending = []
-        self._end = self._pending_begin = end
+        self.end = self._pending_begin = end
