@@ -68,5 +68,4 @@ def test_it_derives_no_file(kernels: Kernels | None) -> None:
     assert (check.recover(100), check.truncate(100)) == (0, 0)
     assert check.prepare_flush().paths == []
     assert check.remove_before(100) == check.delete_topic("T") == 0
-    check.flush()
     check.close()

@@ -11,7 +11,7 @@ from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.log.scan import ScanSpan, scan_plain
+from wakelog.storage.log.scan import scan_plain
 from wakelog.storage.queue.entries import ENTRY
 
 NOW_MS = 1_700_000_000_000
@@ -26,8 +26,8 @@ def batch_of(
 ) -> DispatchBatch:
     """Return the records of a log of one segment, from offset `begin` on, in either form."""
     if kernels is None:
-        span = ScanSpan(bytes(log.data), begin, log.end, begin, log.segment_bytes)
-        requests = scan_plain(span, (1000,)).requests
+        data = bytes(log.data[begin : log.end])
+        requests = scan_plain(data, begin, log.segment_bytes, (1000,)).requests
         return DispatchBatch(begin, log.end, NOW_MS, requests=requests, caught_up=caught_up)
     columns = Columns(kernels, (1000,), buffer_bytes=log.segment_bytes, records_max=256)
     columns.buffer[: log.end] = log.data

@@ -127,9 +127,9 @@ def test_flush_syncs_what_was_written_once(fs: MemoryFileSystem) -> None:
     dispatcher = ConsumeQueueDispatcher(fs, CONFIG)
     dispatcher.dispatch(batch_of(log_of_queues()))
     fs.calls.clear()
-    dispatcher.flush()
+    dispatcher.prepare_flush().sync(fs)
     assert fs.calls["datasync"] == 6
-    dispatcher.flush()
+    dispatcher.prepare_flush().sync(fs)
     assert fs.calls["datasync"] == 6
 
 

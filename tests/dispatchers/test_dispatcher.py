@@ -4,12 +4,12 @@ from tests.fakes.records import record
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.loader import compile_kernels
-from wakelog.storage.log.scan import ScanSpan, scan_plain
+from wakelog.storage.log.scan import scan_plain
 
 
 def test_both_forms_give_the_same_records() -> None:
     data = record(0) + record(len(record(0)), topic="Other")
-    plain = scan_plain(ScanSpan(data, 0, len(data), 0, 4096), ()).requests
+    plain = scan_plain(data, 0, 4096, ()).requests
     columns = Columns(compile_kernels(), buffer_bytes=len(data), records_max=2)
     columns.buffer[:] = data
     columns.scan(begin=0, end=len(data), physical_offset=0, segment_end=4096)

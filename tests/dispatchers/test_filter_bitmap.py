@@ -112,7 +112,7 @@ def dispatch(fs: MemoryFileSystem, config: StoreConfig, kernels: Kernels | None)
     for dispatcher in dispatchers:
         dispatcher.dispatch(batch)
         assert dispatcher.remove_before(0) == 0
-        dispatcher.flush()
+        dispatcher.prepare_flush().sync(fs)
         dispatcher.close()
 
 

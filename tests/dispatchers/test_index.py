@@ -70,7 +70,7 @@ def test_flush_writes_back_and_syncs(fs: MemoryFileSystem, compiled: Kernels) ->
     dispatcher.recover(log.end)
     dispatcher.dispatch(batch_of(log, compiled, caught_up=False))
     fs.calls.clear()
-    dispatcher.flush()
+    dispatcher.prepare_flush().sync(fs)
     assert find(fs, "all") == log.offsets
     assert fs.calls["datasync"] == 1
     part = dispatcher.prepare_flush()

@@ -19,7 +19,7 @@ from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.log.queue_offsets import QueueKey
 from wakelog.storage.log.record_check import CheckKind
-from wakelog.storage.log.scan import ScanSpan, scan_plain
+from wakelog.storage.log.scan import scan_plain
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
 from wakelog.storage.store_parts import OpenOptions
@@ -94,7 +94,7 @@ def scan_log(fs: FileSystem, config: StoreConfig, begin: int, end: int) -> list[
         while begin < end:
             segment_end = log.segment_end(begin)
             data = log.read_span(begin, min(end, segment_end) - begin)
-            scan = scan_plain(ScanSpan(data, 0, len(data), begin, segment_end), ())
+            scan = scan_plain(data, begin, segment_end, ())
             requests += scan.requests
             stopped_by = scan.stopped_by
             assert stopped_by is None or stopped_by.kind is CheckKind.END_OF_FILE, stopped_by

@@ -22,7 +22,7 @@ from typing import Final
 
 from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
 from wakelog.dispatchers.queue_entries import EntryPlacement
-from wakelog.dispatchers.sync_files import sync_directories, sync_files
+from wakelog.dispatchers.sync_files import sync_directories
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.dispatched import read_dispatched
 from wakelog.storage.errors import IllegalName, store_errors
@@ -66,12 +66,6 @@ class ConsumeQueueDispatcher:
         """Put an entry of each visible message into each of its queues, and write them."""
         for queue in self._placement.place(batch):
             queue.write_pending()
-
-    def flush(self) -> None:
-        """Sync every file written since the last flush, and the names of new ones."""
-        part = self.prepare_flush()
-        sync_files(self._fs, part.paths)
-        sync_directories(self._fs, part.directories)
 
     def prepare_flush(self) -> FlushPart:
         """Return what was written since the last flush; nothing is kept in memory."""

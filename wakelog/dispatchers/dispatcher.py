@@ -17,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
+from wakelog.dispatchers.sync_files import sync_directories, sync_files
 from wakelog.storage.durability.dispatched import IndexEnd
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.log.dispatch_request import DispatchRequest
 
@@ -71,8 +73,8 @@ class DispatchBatch:
         return self.columns.count
 
 
-class Dispatcher(Protocol):
-    """One kind of derived file."""
+class RecordConsumer(Protocol):
+    """The methods that plug-ins and built-in dispatchers share."""
 
     @property
     def name(self) -> str:
@@ -81,13 +83,6 @@ class Dispatcher(Protocol):
 
     def dispatch(self, batch: DispatchBatch) -> None:
         """Consume records; a record that was consumed before changes nothing."""
-        ...
-
-    def flush(self) -> int | None:
-        """Make consumed records durable; return up to which offset, None for all of them.
-
-        Records above a returned offset come again after a restart. Retention keeps them until then.
-        """
         ...
 
     def recover(self, max_physical_offset: int) -> int:
@@ -110,6 +105,17 @@ class Dispatcher(Protocol):
         ...
 
 
+class Dispatcher(RecordConsumer, Protocol):
+    """A plug-in: one kind of derived file."""
+
+    def flush(self) -> int | None:
+        """Make consumed records durable; return up to which offset, None for all of them.
+
+        Records above a returned offset come again after a restart. Retention keeps them until then.
+        """
+        ...
+
+
 class FlushPart(NamedTuple):
     """The files of one built-in dispatcher to sync, and then the directories with new names.
 
@@ -123,8 +129,13 @@ class FlushPart(NamedTuple):
     index_timestamp_ms: int | None = None
     index_end: IndexEnd = IndexEnd()
 
+    def sync(self, fs: FileSystem) -> None:
+        """Sync. Raises: StoreFailed; then nothing of it counts as durable."""
+        sync_files(fs, self.paths)
+        sync_directories(fs, self.directories)
 
-class CoreDispatcher(Dispatcher, Protocol):
+
+class CoreDispatcher(RecordConsumer, Protocol):
     """A built-in dispatcher: Reput syncs the files of all of them in one job."""
 
     def prepare_flush(self) -> FlushPart:
@@ -153,9 +164,6 @@ class CoreDispatcher(Dispatcher, Protocol):
 
 class FilelessDispatcher:
     """The part of a built-in dispatcher without files that has nothing to do."""
-
-    def flush(self) -> None:
-        """Do nothing."""
 
     def prepare_flush(self) -> FlushPart:
         """Name no file."""

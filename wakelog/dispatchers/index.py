@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Final
 
 from wakelog.dispatchers.dispatcher import DispatchBatch, FlushPart
-from wakelog.dispatchers.sync_files import sync_directories, sync_files
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.dispatched import IndexEnd, lower_index_end, read_dispatched
 from wakelog.storage.errors import store_errors, store_failure
@@ -57,12 +56,6 @@ class IndexDispatcher:
                 self._write_back()
         except OSError as error:  # not `store_errors`: this runs for each small batch
             raise store_failure(self._directory, "write", error) from error
-
-    def flush(self) -> None:
-        """Write back and sync every file written since the last flush, and names of new ones."""
-        part = self.prepare_flush()
-        sync_files(self._fs, part.paths)
-        sync_directories(self._fs, part.directories)
 
     def prepare_flush(self) -> FlushPart:
         """Write back and return what was written since the last flush."""

@@ -34,7 +34,7 @@ from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.record_check import CheckKind, RecordCheck
 from wakelog.storage.log.record_walk import check_at, next_sound
-from wakelog.storage.log.scan import ScanSpan, scan_plain
+from wakelog.storage.log.scan import scan_plain
 
 # The compiled scan is used from this many readable bytes on. With 16 records of 1 KiB both scans
 # take the same time.
@@ -246,8 +246,7 @@ class LogCursor:
         data = self._log.read_span(begin, min(length_max, end - begin))
         if not data:
             return self._nothing_there(now_ms)
-        span = ScanSpan(data, 0, len(data), begin, segment_end)
-        scan = scan_plain(span, self._delays_ms)
+        scan = scan_plain(data, begin, segment_end, self._delays_ms)
         if scan.requests:
             batch_end = scan.next_physical_offset
             return DispatchBatch(

@@ -18,7 +18,7 @@ from wakelog.storage.index.index_writer import IndexWriter
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.loader import compile_kernels
-from wakelog.storage.log.scan import ScanSpan, scan_plain
+from wakelog.storage.log.scan import scan_plain
 
 CONFIG = small_config(index_slot_count=5, index_entry_count=6)
 DIRECTORY = "/store/index"
@@ -58,8 +58,8 @@ def put(
     writer.load()
     at = log.offsets[begin] if begin < len(log.offsets) else log.end
     if kernels is None:
-        span = ScanSpan(bytes(log.data), at, log.end, at, SEGMENT_BYTES)
-        for request in scan_plain(span, ()).requests:
+        data = bytes(log.data[at : log.end])
+        for request in scan_plain(data, at, SEGMENT_BYTES, ()).requests:
             writer.put(request, NOW_MS)
     else:
         columns = Columns(kernels, buffer_bytes=SEGMENT_BYTES, records_max=64)

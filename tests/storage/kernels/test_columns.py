@@ -16,7 +16,7 @@ from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.layout import KEY_HASH, KEY_RECORD
 from wakelog.storage.log.dispatch_request import DispatchRequest
-from wakelog.storage.log.scan import SCHEDULE_TOPIC, PlainScan, ScanSpan, scan_plain
+from wakelog.storage.log.scan import SCHEDULE_TOPIC, PlainScan, scan_plain
 from wakelog.storage.queue.entries import ENTRY
 
 DELAYS_MS = (1000, 5000)
@@ -68,7 +68,7 @@ def columns_of(kernels: Kernels, **values: Any) -> Columns:
 
 
 def plain_of(data: bytes) -> PlainScan:
-    return scan_plain(ScanSpan(data, 0, len(data), 0, BUFFER_BYTES), DELAYS_MS)
+    return scan_plain(data, 0, BUFFER_BYTES, DELAYS_MS)
 
 
 def words_of(request: DispatchRequest) -> list[str]:

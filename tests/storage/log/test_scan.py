@@ -8,7 +8,6 @@ from wakelog.storage.log.record_check import CheckKind
 from wakelog.storage.log.scan import (
     SCHEDULE_TOPIC,
     PlainScan,
-    ScanSpan,
     scan_plain,
 )
 
@@ -16,7 +15,7 @@ DELAYS_MS = (1000, 5000)
 
 
 def scan(data: bytes, *, at: int = 0, segment_bytes: int = 4096) -> PlainScan:
-    return scan_plain(ScanSpan(data, 0, len(data), at, at + segment_bytes), DELAYS_MS)
+    return scan_plain(data, at, at + segment_bytes, DELAYS_MS)
 
 
 def test_every_field() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from wakelog.protocol.record import encode_record
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.log.scan import ScanSpan, scan_plain
+from wakelog.storage.log.scan import scan_plain
 
 
 def compile_kernels() -> Kernels:
@@ -42,8 +42,8 @@ def compile_kernels() -> Kernels:
         begin=0,
         end=columns.key_count,
     )
-    span = ScanSpan(record, 0, len(record), 0, len(record))
-    agrees = columns.requests() == scan_plain(span, ()).requests and columns.key_count == 2
+    plain = scan_plain(record, 0, len(record), ())
+    agrees = columns.requests() == plain.requests and columns.key_count == 2
     if not agrees or columns.damaged_bodies():
         raise RuntimeError("compiled code from another version: remove numba's cache")
     return kernels

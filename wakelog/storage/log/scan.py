@@ -30,19 +30,6 @@ from wakelog.storage.log.record_walk import walk_records
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 
 
-class ScanSpan(NamedTuple):
-    """Where to scan: buffer[begin:end]; buffer[begin] lies at `physical_offset`.
-
-    segment_end: physical offset at which the segment ends.
-    """
-
-    buffer: Buffer
-    begin: int
-    end: int
-    physical_offset: int
-    segment_end: int
-
-
 class PlainScan(NamedTuple):
     """Sound records in order, and what came after them (None: `end` was reached exactly)."""
 
@@ -51,14 +38,15 @@ class PlainScan(NamedTuple):
     stopped_by: RecordCheck | None
 
 
-def scan_plain(span: ScanSpan, delays_ms: tuple[int, ...]) -> PlainScan:
-    """Scan until `span.end` or the first thing that is no sound record.
+def scan_plain(
+    buffer: Buffer, physical_offset: int, segment_end: int, delays_ms: tuple[int, ...]
+) -> PlainScan:
+    """Scan a buffer, whose begin lies at `physical_offset`, up to the first bytes without a record.
 
     delays_ms: of `StoreConfig.delays_ms`.
     """
-    buffer, begin, end, physical_offset, segment_end = span
     requests: list[DispatchRequest] = []
-    stop = begin
+    stop, end = 0, len(buffer)
     for (
         at,
         stop,
@@ -71,7 +59,7 @@ def scan_plain(span: ScanSpan, delays_ms: tuple[int, ...]) -> PlainScan:
         sys_flag,
         store_timestamp_ms,
         prepared_transaction_offset,
-    ) in walk_records(buffer, begin, end, physical_offset):
+    ) in walk_records(buffer, 0, end, physical_offset):
         topic = str(buffer[body_end + 1 : topic_end], "utf-8", "replace")
         properties = decode_properties(str(buffer[topic_end + 2 : stop], "utf-8", "replace"))
         requests.append(
@@ -90,7 +78,7 @@ def scan_plain(span: ScanSpan, delays_ms: tuple[int, ...]) -> PlainScan:
                 properties,
             )
         )
-    next_offset = physical_offset + stop - begin
+    next_offset = physical_offset + stop
     if stop == end:
         return PlainScan(requests, next_offset, None)
     check = check_record(buffer, stop, next_offset, end, segment_end=segment_end)
