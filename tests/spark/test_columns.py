@@ -9,7 +9,6 @@ from wakelog.spark.columns import (
     KAFKA_COLUMNS,
     MESSAGE_COLUMNS,
     NULLABLE,
-    check_type,
     chosen_columns,
     nearest,
 )
@@ -20,12 +19,6 @@ def test_columns_are_chosen_in_the_order_of_asking() -> None:
     assert list(chosen_columns(MESSAGE_COLUMNS, ["BODY", "topic"])) == ["body", "topic"]
     with pytest.raises(OptionError, match="there are brokerName, path"):
         chosen_columns(DAMAGE_COLUMNS, ["x"])
-
-
-def test_a_type_has_to_be_the_columns_own() -> None:
-    check_type(MESSAGE_COLUMNS, "queueId", "int")
-    with pytest.raises(OptionError, match="queueId is of type int, not string"):
-        check_type(MESSAGE_COLUMNS, "queueId", "string")
 
 
 def test_nullable_columns_are_columns_of_a_table() -> None:

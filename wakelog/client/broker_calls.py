@@ -101,14 +101,15 @@ class BrokerCalls:
 
     async def min_offset(self, queue: QueueAt) -> int:
         """Return the first offset of a queue, 0 if it never had any. Raises: ClientError."""
-        header = QueueRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
-        response = await self._call(queue, RequestCode.GET_MIN_OFFSET, header)
-        return max(read_header(OffsetResponseHeader, response.ext_fields).offset, 0)
+        return await self._offset(queue, RequestCode.GET_MIN_OFFSET)
 
     async def max_offset(self, queue: QueueAt) -> int:
         """Return the offset after the last message of a queue. Raises: ClientError."""
+        return await self._offset(queue, RequestCode.GET_MAX_OFFSET)
+
+    async def _offset(self, queue: QueueAt, code: RequestCode) -> int:
         header = QueueRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
-        response = await self._call(queue, RequestCode.GET_MAX_OFFSET, header)
+        response = await self._call(queue, code, header)
         return max(read_header(OffsetResponseHeader, response.ext_fields).offset, 0)
 
     async def search_offset(self, queue: QueueAt, timestamp_ms: int) -> int:

@@ -88,12 +88,6 @@ def chosen_columns(table: Mapping[str, str], wanted: Iterable[str]) -> dict[str,
     return chosen
 
 
-def check_type(table: Mapping[str, str], name: str, type_name: str) -> None:
-    """Check the type that a user's schema gives a column. Raises: OptionError."""
-    if table[name] != type_name:
-        raise OptionError(f"column {name} is of type {table[name]}, not {type_name}")
-
-
 def nearest(word: str, names: Iterable[str]) -> str:
     """Return a hint such as `, did you mean 'topic'?`, or "" if no name is near.
 

@@ -27,7 +27,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from wakelog.spark.columns import NULLABLE, check_type, chosen_columns
+from wakelog.spark.columns import NULLABLE, chosen_columns
 from wakelog.spark.errors import OptionError
 from wakelog.spark.options import ReadOptions, check_use, read_options
 from wakelog.spark.query import Query
@@ -133,6 +133,8 @@ def check_schema(options: ReadOptions, schema: StructType) -> None:
         [name] = chosen_columns(table, [field.name])
         if name != field.name:
             raise OptionError(f"column {field.name} is spelled {name}")
-        check_type(table, name, field.dataType.simpleString())
+        kind = field.dataType.simpleString()
+        if table[name] != kind:
+            raise OptionError(f"column {name} is of type {table[name]}, not {kind}")
         if name in NULLABLE and not field.nullable:
             raise OptionError(f"column {name} is null for a message without one: make it nullable")

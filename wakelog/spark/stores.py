@@ -32,7 +32,7 @@ from urllib.parse import unquote
 from wakelog.spark.errors import OptionError, StoreUnreadable
 from wakelog.storage.durability.store_identity import read_identity
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.file_system import FileSystem, size_of
 from wakelog.storage.paths import StorePaths, parse_offset_name
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
@@ -156,15 +156,9 @@ def _segments(fs: FileSystem, directory: str) -> tuple[Segment, ...]:
 def _size(fs: FileSystem, path: str) -> int:
     """Return the length of a file, 0 for a path that is gone or is no file."""
     try:
-        if not fs.is_file(path):
-            return 0
-        fd = fs.open(path, read_only=True)
+        return size_of(fs, path) if fs.is_file(path) else 0
     except FileNotFoundError:
         return 0
-    try:
-        return fs.size(fd)
-    finally:
-        fs.close(fd)
 
 
 def is_being_written(store: StoreLog) -> bool:
