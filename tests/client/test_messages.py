@@ -1,7 +1,7 @@
-"""A request for one message, and for a batch."""
+"""Requests for one message and for a batch, and messages packed into requests."""
 
 from tests.client.clusters import message
-from wakelog.client.messages import SendRequest
+from wakelog.client.messages import Message, SendRequest, pack
 from wakelog.protocol.batch import decode_batch_body
 from wakelog.protocol.properties import WAIT, encode_properties
 
@@ -19,3 +19,34 @@ def test_each_message_of_a_batch_keeps_flag_and_properties() -> None:
 def test_one_message_is_no_batch() -> None:
     one = SendRequest((message(b"1"),))
     assert (one.is_batch, one.body, one.properties) == (False, b"1", "UNIQ_KEY\x01K")
+
+
+def packed(*messages: Message, bytes_max: int = 1 << 20, rows_max: int = 100) -> list[list[int]]:
+    """Return how many messages each request has, list by list."""
+    lists = pack(messages, bytes_max=bytes_max, rows_max=rows_max)
+    return [[len(request.messages) for request in requests] for requests in lists]
+
+
+def test_limits_end_a_request_and_a_larger_message_goes_alone() -> None:
+    small, large = message(b"x"), message(b"x" * 500)
+    assert packed(*[small] * 7, rows_max=3) == [[3], [3], [1]]
+    assert packed(small, small, large, small, bytes_max=100) == [[2], [1], [1]]
+    assert packed() == []
+
+
+def test_messages_of_a_queue_or_sharding_key_keep_their_order() -> None:
+    one, other = ("", 1), ("b", 1)
+    messages = [message(b"%d" % n, queue=(one, other)[n % 2]) for n in range(6)]
+    lists = pack(messages, bytes_max=1 << 20, rows_max=2)
+    bodies = [
+        [each.body for request in requests for each in request.messages] for requests in lists
+    ]
+    assert bodies == [[b"0", b"2", b"4"], [b"1", b"3", b"5"]]
+    assert packed(message(sharding_key="a"), message(sharding_key="b"), message()) == [[1]] * 3
+    assert packed(*[message(sharding_key="a")] * 3, rows_max=2) == [[2, 1]]
+
+
+def test_delayed_messages_and_those_of_retry_topics_go_one_by_one() -> None:
+    delayed = message(is_alone=True)
+    assert packed(message(), message(), delayed, message()) == [[2], [1], [1]]
+    assert packed(*[message(topic="%RETRY%g", is_alone=True)] * 2) == [[1], [1]]

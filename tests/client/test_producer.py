@@ -9,13 +9,12 @@ import pytest
 
 from tests.client.clusters import NAME_SERVER, READ, FakeCluster, message
 from wakelog.client.errors import NotAcknowledged
-from wakelog.client.messages import Message
+from wakelog.client.messages import Message, pack
 from wakelog.client.options import ClientOptions
 from wakelog.client.producer import Producer
 from wakelog.network.errors import CallTimeout, ConnectFailed
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
-from wakelog.spark.sink.packing import pack
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 

@@ -16,6 +16,7 @@ from tests.network.test_client import Peer, echo
 from tests.spark.remote.conftest import SEEN_SECONDS_MAX
 from wakelog.client.broker_calls import BrokerCalls
 from wakelog.client.errors import NotAcknowledged
+from wakelog.client.messages import pack
 from wakelog.client.options import ClientOptions
 from wakelog.client.producer import Producer
 from wakelog.network.client import make_client
@@ -24,7 +25,6 @@ from wakelog.protocol.codes import RequestCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.protocol.frame import encode_frame
 from wakelog.spark.options import read_options
-from wakelog.spark.sink.packing import pack
 
 PULL = RemotingCommand(
     int(RequestCode.PULL_MESSAGE),

@@ -4,7 +4,7 @@
     errors.py        ClientError: broker, code, remark, cause and remedy
     route.py         name servers -> the queues of a topic, with the address of each broker
     broker_calls.py  pulls, offsets and searches, with retries
-    messages.py      a message, and the request that carries one message or a batch
+    messages.py      a message, and the packing of messages into requests
     producer.py      queue choice and retries of sends
 
 Spark's remote reader, its sink and `wakelog hello` use it. It works with any RocketMQ 4.x.

@@ -1,13 +1,19 @@
-"""A message, and the request that carries one message or a batch.
+"""A message, the request that carries one message or a batch, and the packing of requests.
+
+Many small messages of one queue travel in one request. A broker accepts delayed messages, and
+messages for a retry topic, only one by one.
+
+Invariants: a request has one topic and goes to one queue; messages of one list keep their order.
 
 Source: org.apache.rocketmq.common.message.MessageBatch, MessageDecoder#encodeMessages (4.9.3).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from wakelog.protocol.batch import BatchedMessage, encode_batch_body
+from wakelog.protocol.batch import MESSAGE_BYTES_MIN, BatchedMessage, encode_batch_body
 from wakelog.protocol.properties import WAIT, encode_properties
 
 _BATCH_PROPERTIES: Final = encode_properties({WAIT: "true"})
@@ -19,7 +25,7 @@ class Message(NamedTuple):
     properties: encoded as they are stored.
     queue: broker name ("" for any) and queue id; None for any queue.
     sharding_key: messages with the same key go to the same queue; "" for none.
-    is_delayed: it has a delay level; brokers refuse that in a batch.
+    is_alone: brokers refuse it in a batch: it is delayed, or goes to a retry topic.
     """
 
     topic: str
@@ -28,7 +34,7 @@ class Message(NamedTuple):
     flag: int = 0
     queue: tuple[str, int] | None = None
     sharding_key: str = ""
-    is_delayed: bool = False
+    is_alone: bool = False
 
 
 class SendRequest(NamedTuple):
@@ -59,3 +65,36 @@ class SendRequest(NamedTuple):
     def properties(self) -> str:
         """The properties in the header; each message of a batch has its own in the body."""
         return _BATCH_PROPERTIES if self.is_batch else self.first.properties
+
+
+def pack(messages: Iterable[Message], *, bytes_max: int, rows_max: int) -> list[list[SendRequest]]:
+    """Return lists of requests; the requests of one list have to arrive in order.
+
+    Messages that name a queue, or share a sharding key, are in one list. A request that may go to
+    any queue is a list of its own.
+    """
+    groups: dict[tuple[str, tuple[str, int] | None, str], list[Message]] = {}
+    for message in messages:
+        key = message.topic, message.queue, message.sharding_key
+        groups.setdefault(key, []).append(message)
+    packed: list[list[SendRequest]] = []
+    for (_, queue, sharding_key), group in groups.items():
+        requests = _requests(group, bytes_max, rows_max)
+        is_ordered = queue is not None or bool(sharding_key)
+        packed += [requests] if is_ordered else [[request] for request in requests]
+    return packed
+
+
+def _requests(messages: list[Message], bytes_max: int, rows_max: int) -> list[SendRequest]:
+    requests: list[SendRequest] = []
+    part: list[Message] = []
+    part_bytes = 0
+    for message in messages:
+        size_bytes = MESSAGE_BYTES_MIN + len(message.body) + len(message.properties.encode())
+        is_full = part_bytes + size_bytes > bytes_max or len(part) == rows_max
+        if part and (is_full or message.is_alone or part[-1].is_alone):
+            requests.append(SendRequest(tuple(part)))
+            part, part_bytes = [], 0
+        part.append(message)
+        part_bytes += size_bytes
+    return [*requests, SendRequest(tuple(part))]

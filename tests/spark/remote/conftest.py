@@ -9,14 +9,13 @@ import pytest
 from tests.client.clusters import NAME_SERVER, message
 from tests.compat.clusters import Cluster
 from wakelog.client.broker_calls import BrokerCalls
-from wakelog.client.messages import Message
+from wakelog.client.messages import Message, pack
 from wakelog.client.options import ClientOptions
 from wakelog.client.producer import Producer
 from wakelog.network.client import make_client
 from wakelog.network.signing import Credentials
 from wakelog.network.tls import Tls
 from wakelog.spark.options import ReadOptions, read_options
-from wakelog.spark.sink.packing import pack
 
 TOPIC = "known"
 COUNT = 3000

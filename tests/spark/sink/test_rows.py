@@ -36,7 +36,7 @@ def read(*rows: dict[str, Any], topic: str = "", first_row: int = 0) -> list[Mes
     return read_messages(batch, names, topic, KEYS, first_row)
 
 
-def test_every_column_goes_where_it_belongs() -> None:
+def test_each_column_becomes_its_part_of_the_message() -> None:
     row = {
         "body": b"b",
         "topic": "T",
@@ -62,7 +62,24 @@ def test_every_column_goes_where_it_belongs() -> None:
     assert message._replace(properties="") == Message("T", b"b", "", 5, ("b", 2), "s", True)
 
 
-def test_nulls_are_as_if_the_column_were_not_there() -> None:
+@pytest.mark.parametrize(
+    ("fields", "is_alone"),
+    [
+        ({}, False),
+        ({"delayTimeLevel": 0}, False),
+        ({"delayTimeLevel": 3}, True),
+        ({"properties": [("DELAY", "3")]}, True),
+        ({"topic": "%RETRY%g"}, True),
+    ],
+)
+def test_delayed_messages_and_those_of_retry_topics_are_sent_alone(
+    fields: dict[str, Any], is_alone: bool
+) -> None:
+    [message] = read({"body": b"b", "topic": "T", **fields})
+    assert message.is_alone is is_alone
+
+
+def test_nulls_count_as_absent_columns() -> None:
     full = {"body": b"1", "topic": "A", "tags": "t", "queueId": 1, "flag": 1, "properties": []}
     first, second = read(full, {"body": b"2"}, topic="T")
     assert (first.topic, first.queue, first.flag) == ("A", ("", 1), 1)
@@ -70,7 +87,7 @@ def test_nulls_are_as_if_the_column_were_not_there() -> None:
     assert set(decode_properties(second.properties)) == {"UNIQ_KEY", "WAIT"}
 
 
-def test_a_message_of_a_retry_topic_says_where_it_comes_from_and_a_key_may_be_given() -> None:
+def test_a_message_of_a_retry_topic_keeps_its_origin_and_a_row_may_have_its_key() -> None:
     origin = [("RETRY_TOPIC", "T"), ("ORIGIN_MESSAGE_ID", "M"), ("RECONSUME_TIME", "3")]
     row = {"body": b"x", "properties": origin, "uniqueKey": "mine"}
     for topic, kept in (("%RETRY%g", dict(origin[:2])), ("T", {})):

@@ -3,10 +3,9 @@
     options.py     the options of a write, and its columns
     rows.py        Arrow batches -> messages, all checked before the first one is sent
     unique_keys.py the unique key of a row, the same in every attempt
-    packing.py     messages -> requests, many messages in one
     writer.py      what Spark calls
 
-`wakelog/client/producer.py` sends the requests.
+`wakelog/client` packs the messages into requests and sends them.
 
 Invariants: a task succeeds only after a broker acknowledged every row. A row that is sent again has
 the same unique key, so that consumers can detect it.

@@ -90,7 +90,8 @@ def _message(row: Mapping[str, Any], topic: str, keys: UniqueKeys, number: int) 
     if reason := _refusal(topic, body):
         raise RowRefused(number, reason)
     assert body is not None
-    properties = dict(_properties(row, is_retry=topic.startswith(RETRY_PREFIX)))
+    is_retry = topic.startswith(RETRY_PREFIX)
+    properties = dict(_properties(row, is_retry=is_retry))
     for name, value in (*properties.items(), (stored.UNIQ_KEY, row.get("uniqueKey") or "")):
         if not name or "\1" in name + value or "\2" in name + value:
             raise RowRefused(number, f"property {name!r} is empty or has the characters 1 or 2")
@@ -108,7 +109,7 @@ def _message(row: Mapping[str, Any], topic: str, keys: UniqueKeys, number: int) 
         flag=row.get("flag") or 0,
         queue=None if queue_id is None else (row.get("brokerName") or "", queue_id),
         sharding_key=row.get("shardingKey") or "",
-        is_delayed=DELAY in properties,
+        is_alone=DELAY in properties or is_retry,
     )
 
 

@@ -26,11 +26,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from wakelog.client.errors import NotAcknowledged
+from wakelog.client.messages import pack
 from wakelog.client.producer import Producer
 from wakelog.network.client import make_client
 from wakelog.spark.errors import OptionError
 from wakelog.spark.sink.options import WriteOptions, check_columns, read_write_options
-from wakelog.spark.sink.packing import pack
 from wakelog.spark.sink.rows import read_messages
 from wakelog.spark.sink.unique_keys import UniqueKeys, WrittenPart
 
