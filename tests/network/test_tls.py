@@ -115,7 +115,7 @@ def test_one_end_with_tls_and_one_without_do_not_connect() -> None:
 def test_close_does_not_wait_for_a_server_that_keeps_tls_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("wakelog.network.client.PARTING_SECONDS_MAX", 0.05)
+    monkeypatch.setattr("wakelog.network.client.TLS_CLOSE_SECONDS_MAX", 0.05)
     ended = threading.Event()
 
     def serve(listening: socket.socket) -> None:

@@ -32,8 +32,8 @@ from wakelog.protocol.command import ONEWAY_FLAG, RemotingCommand
 CONNECT_SECONDS_MAX = 3.0
 """com.rocketmq.remoting.client.connect.timeout of 4.9.3."""
 
-PARTING_SECONDS_MAX = 1.0
-"""To end TLS in order; a connection without TLS ends at once."""
+TLS_CLOSE_SECONDS_MAX = 1.0
+"""How long a closed client waits for servers to end TLS; without TLS it does not wait."""
 
 CALLS_MAX = 65_535
 """clientAsyncSemaphoreValue of 4.9.3."""
@@ -219,4 +219,4 @@ class RemotingClient:
         for task in (*self._connecting.values(), *self._executing):
             task.cancel()
         connections = self._connections.values()
-        await close_all(connections, CloseReason.REQUESTED, seconds_max=PARTING_SECONDS_MAX)
+        await close_all(connections, CloseReason.REQUESTED, seconds_max=TLS_CLOSE_SECONDS_MAX)
