@@ -36,7 +36,7 @@ class TopicCounter:
         unfinished.replace(self.path)
 
     def recover(self, max_physical_offset: int) -> int:
-        """Read what was counted; count anew if the log ends before it."""
+        """Read what was counted; count again if the log ends before it."""
         if self.path.exists():
             kept = json.loads(self.path.read_text())
             self.end, self.counts = kept["end"], Counter(kept["counts"])

@@ -1,4 +1,4 @@
-"""Who hears of a batch."""
+"""The arrivals and the put statistics of a batch."""
 
 from __future__ import annotations
 

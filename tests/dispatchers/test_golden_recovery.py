@@ -1,6 +1,6 @@
 """A store that the real broker left when it was killed: recovered, and its queues and index whole.
 
-What the real broker made of the same directory is `store_recovered`. It leaves old entries behind a
+What the real broker made of the same directory is `store_recovered`. It leaves old entries after a
 queue's end, and puts the keys of one message into the index twice; both are left out here.
 """
 
@@ -71,7 +71,7 @@ def test_units_torn_by_a_crash_are_made_again(kernels: Kernels | None, tmp_path:
     for path in sorted((store / "consumequeue_ext").rglob("0*2048")):
         data = bytearray(path.read_bytes())
         end = len(data.rstrip(b"\0"))
-        data[end - 80 : end - 34] = bytes(46)  # entries are whole, and so are units behind
+        data[end - 80 : end - 34] = bytes(46)  # entries are whole, and so are later units
         path.write_bytes(data)
         torn += 1
     assert torn == 4

@@ -192,7 +192,7 @@ def test_only_what_is_durable_is_kept_where_that_is_known(fs: MemoryFileSystem) 
 
 
 def test_a_cut_that_a_crash_left_half_done_is_done_again(fs: MemoryFileSystem) -> None:
-    # A sector ends within the sixth entry, behind its physical offset.
+    # A sector ends within the sixth entry, after its physical offset.
     config = dispatch_config(index_slot_count=85)
     log = log_of_keys()
     dispatcher = IndexDispatcher(fs, config, lambda offset: STORE_MS)

@@ -205,7 +205,7 @@ def test_a_bad_end_of_what_is_readable(kernels: Kernels | None) -> None:
     assert run.to(end) == log.offsets[:3]
     assert run.cursor.position == end
     assert run.cursor.statistics().bad_stretches_count == 1
-    # The log goes on behind it.
+    # The log goes on after it.
     assert run.to(log.end) == [end]
 
 

@@ -34,7 +34,7 @@ EVERYTHING = 1 << 40
 
 
 class Listener:
-    """A plug-in that remembers what it got and fails as told."""
+    """A plug-in that remembers what it got and fails on request."""
 
     name = "listener"
 
@@ -132,7 +132,7 @@ def test_what_was_cut_from_the_log_comes_again(fs: MemoryFileSystem) -> None:
     cursor = open_cursor(fs, log, listener)
     cursor.step(log.end, EVERYTHING, NOW_MS)
     cursor.flush(NOW_MS)
-    # The log was cut behind record 20 and has grown again since.
+    # The log was cut after record 20 and has grown again since.
     again = Listener()
     again.needed = 1 << 40
     cursor = open_cursor(fs, log, again, log_end=log.offsets[20])
@@ -373,7 +373,7 @@ def test_the_example_counts_each_message_once(fs: MemoryFileSystem, tmp_path: Pa
     run(log.end, log_end=log.end, end=lambda cursor: None)  # killed before it flushed
     run(log.end, log_end=log.end, end=lambda cursor: cursor.flush(NOW_MS))
     assert counts() == {"A": 15, "B": 15}
-    # The log was cut: the plug-in counts anew.
+    # The log was cut: the plug-in counts again.
     run(log.offsets[10], log_end=log.offsets[10], end=lambda cursor: cursor.flush(NOW_MS))
     assert counts() == {"A": 5, "B": 5}
 
@@ -390,7 +390,7 @@ def test_one_that_has_everything_does_not_hang() -> None:
     hold = RetentionHold()
     assert hold.must_keep(100, 100, 0)
     assert hold.must_keep(100, 100, 10 * STALLED_MS_MAX)
-    # The time begins when there is something to take in.
+    # The time begins when there is something to consume.
     assert hold.must_keep(100, 200, 11 * STALLED_MS_MAX - 1)
     assert not hold.must_keep(100, 200, 11 * STALLED_MS_MAX)
 

@@ -229,7 +229,7 @@ def test_a_bad_record_hides_only_itself(fs: MemoryFileSystem, kernels: Kernels |
     reput = open_reput(fs, log, kernels)
     reput.start(log.end, clean_exit=True)
     reput.step(log.end, EVERYTHING, NOW_MS)
-    # Its place in the queue names the record behind it, so that every record keeps its own.
+    # Its place in the queue names the next record, so that every record keeps its own.
     assert entries(fs) == [*log.offsets[:3], log.offsets[4], *log.offsets[4:]]
     assert reput.statistics().cursor.bad_stretches_count == 1
     assert reput.statistics().dispatchers["consume_queue"]["gaps_count"] == 1
@@ -341,7 +341,7 @@ def test_a_flush_job_runs_beside_the_dispatch(fs: MemoryFileSystem) -> None:
 def test_what_a_job_that_failed_to_be_made_took_is_in_the_next(
     fs: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else its position would be above queue entries that nobody syncs."""
+    """Otherwise its position would be above queue entries that no job syncs."""
     log = log_of()
     reput = open_reput(fs, log)
     reput.start(log.end, clean_exit=True)

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class LaterWorker(InTurn):
-    """Begins nothing before somebody waits for it: the latest that a thread may come."""
+    """Begins no work before a caller waits for it, as late as a thread may."""
 
     def __init__(self) -> None:
         self.submitted_count = 0
@@ -22,14 +22,14 @@ class LaterWorker(InTurn):
 
 
 class Slow(Later[T]):
-    """Work that is not done before somebody waits for it, and says so."""
+    """Work that is not done before a caller waits for it; `done` says so."""
 
     def done(self) -> bool:
         return bool(self._results)
 
 
 class SlowWorker(LaterWorker):
-    """Is behind with everything: who can do something else meanwhile had better."""
+    """Is never done early, so that a caller should do other work first."""
 
     def submit(self, work: Callable[[], T], /) -> Slow[T]:
         super().submit(work)

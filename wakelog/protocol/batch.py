@@ -10,10 +10,10 @@ For each message, big endian:
     16      4+n    body
     ..      2+n    properties
 
-4.9.3 writes the first three fields and does not read them, and neither does this. The request's
-own properties count for every message: they are appended to each block.
+4.9.3 writes the first three fields and does not read them. Neither does this module. The request's
+properties apply to every message, and are appended to each block.
 
-Invariants: what decode_batch_body returns is exactly the bytes of its argument, split.
+Invariants: decode_batch_body returns exactly the bytes of its argument, split into messages.
 
 Source: org.apache.rocketmq.common.message.MessageDecoder.encodeMessage,
 org.apache.rocketmq.store.CommitLog.MessageExtBatchEncoder (4.9.3)
@@ -53,7 +53,7 @@ def decode_batch_body(body: bytes) -> list[BatchedMessage]:
     """Split a batch.
 
     Raises:
-        RemoteProtocolError: SYSTEM_ERROR, if a length lies or bytes are left over.
+        RemoteProtocolError: SYSTEM_ERROR, if a length is wrong or bytes are left over.
     """
     messages: list[BatchedMessage] = []
     position, end = 0, len(body)
@@ -100,7 +100,7 @@ def encode_batch_body(messages: Iterable[BatchedMessage]) -> bytes:
 
 
 def batch_properties(text: str | None, cluster_name: str) -> bytes:
-    """Make the block that is appended to every message from the request's properties."""
+    """Encode the request's properties as the block that every message gets."""
     properties = decode_properties(text)
     properties[CLUSTER] = cluster_name
     return encode_properties(properties).encode("utf-8")

@@ -1,4 +1,4 @@
-"""Who only names the compiled functions does not wait for numba, nor for arrays."""
+"""A module that only names the compiled functions imports neither numba nor NumPy."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The rows of the columns are told apart."""
+"""The rows of the columns are distinct."""
 
 from wakelog.storage.kernels import layout
 

@@ -1,4 +1,4 @@
-"""The compiled scan at the edges of its arrays; what it finds is told by test_columns.py."""
+"""The compiled scan at the edges of its arrays; test_columns.py compares what it finds."""
 
 import struct
 
@@ -14,7 +14,7 @@ BODY_LENGTH_AT, TOPIC_LENGTH_AT = 84, 98
 
 
 def scan(kernels: Kernels, data: bytes, *, begin: int = 0) -> tuple[int, int, int]:
-    # Arrays that end where the data ends: a read behind it would meet other memory.
+    # Arrays that end where the data ends: a read after it would meet other memory.
     records_max = 4
     buffer = np.frombuffer(bytearray(data), dtype=np.uint8)
     firsts = np.zeros(records_max + 1, dtype=np.int32)

@@ -40,10 +40,10 @@ def test_a_hash_goes_on_from_any_value(data: bytes, before: int) -> None:
 @example([("KEYS", "k" * 200)], b"")
 @example([("KEYS", "a"), ("KEYS", "b")], b"\x02")
 def test_properties_are_found_where_they_are_read(
-    properties: list[tuple[str, str]], behind: bytes
+    properties: list[tuple[str, str]], after: bytes
 ) -> None:
     text = "\x02".join(f"{name}\x01{value}" for name, value in properties)
-    data = IN_FRONT + text.encode() + behind
+    data = IN_FRONT + text.encode() + after
     found = np.full(PLACES_COUNT, 7, dtype=np.int64)
     buffer = np.frombuffer(data, dtype=np.uint8)
     find_properties(buffer, len(IN_FRONT), len(IN_FRONT) + len(text), found)

@@ -1,4 +1,4 @@
-"""The plain scan: what each record tells a dispatcher, and where a scan ends."""
+"""The plain scan: the dispatch request of each record, and where a scan ends."""
 
 import pytest
 

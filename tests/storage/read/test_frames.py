@@ -169,7 +169,7 @@ def written(begin: int, host: tuple[str, int], body: bytes, flags: int) -> bytes
 def test_a_changed_bit_that_can_be_detected_hides_its_own_record(
     host: tuple[str, int], body: bytes, flags: int
 ) -> None:
-    """A client drops what is behind a message of a pull that it cannot decode."""
+    """A client drops all messages of a pull after one that it cannot decode."""
     size = len(written(0, host, body, flags))
     places = [(size * number, size) for number in range(3)]
     data = bytearray().join(written(begin, host, body, flags) for begin, _ in places)

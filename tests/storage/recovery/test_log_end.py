@@ -91,14 +91,14 @@ def test_a_torn_tail_ends_the_log(at: int) -> None:
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_zeros_below_the_watermark_are_content(is_known: bool) -> None:
-    """Properties may hold as many zeros as a sector has; nothing but the watermark tells."""
+    """Properties may hold as many zeros as a sector has; only the watermark distinguishes them."""
     log = Log(3)
     log.log.append(draft(b"zeros", properties_text="\0" * 1500), NOW_MS + 3000)
     end = log.log.write_pending()
     found = log.search(watermark=end if is_known else log.end)
     assert found.physical_offset == (end if is_known else log.end)
     assert found.damaged == ()
-    # Who ends the log as 4.9.3 does believes no watermark, and what is durable by the checkpoint.
+    # A search that ends the log as 4.9.3 ignores the watermark, and uses the checkpoint's time.
     found = log.search(watermark=log.end, durable_ms=DURABLE_MS, cut_at_damage=True)
     assert found.physical_offset == end
 
@@ -132,7 +132,7 @@ def test_the_last_record_may_always_be_torn() -> None:
 
 
 def test_what_an_earlier_end_left_behind_does_not_count() -> None:
-    """4.9.3 cuts in memory only: behind the new end lie old records, older than the new ones."""
+    """4.9.3 cuts only in memory: after the new end lie records that are older than the new ones."""
     log = Log(20)
     newer = NOW_MS + 500_000
     for i in (3, 4):
@@ -224,7 +224,7 @@ def test_a_record_at_the_watermark_may_lack_a_sector_and_one_below_it_not() -> N
     assert log.search(durable_ms=NOW_MS, watermark=log.end).physical_offset == log.end
     unchecked = log.search(durable_ms=NOW_MS, watermark=place, check_body=False)
     assert unchecked.physical_offset == log.end
-    # Without a watermark the times tell; the checkpoint's own may be that of a younger one.
+    # Without a watermark the times decide; the checkpoint's may belong to a later broker.
     assert log.search(durable_ms=NOW_MS + 3_000).physical_offset == place
     assert log.search(durable_ms=NOW_MS + 3_001).physical_offset == log.end
 
