@@ -108,42 +108,51 @@ class Producer:
 
     async def send(self, request: SendRequest) -> Stored:
         """Send one request. Raises: NotAcknowledged."""
-        failed_broker, code, remark = "", None, ""
-        reason, remedy = "", CHECK_LOG
+        failed = ClientError("no attempt was made", CHECK_LOG)
         for attempt in range(self._options.retries_max + 1):
             if attempt:
                 await self._pause(min(PAUSE_SECONDS * 2 ** (attempt - 1), PAUSE_SECONDS_MAX))
             try:
-                queues = await self._routes.writable(request.first.topic, refresh=attempt > 0)
-                queue = self._choose_queue(request, queues, failed_broker)
-                response = await self._connections.invoke(
-                    queue.address,
-                    _send_command(request, queue, self._options.group),
-                    timeout_ms=self._options.timeout_ms,
-                )
+                return await self._attempt(request, failed.broker, refresh=attempt > 0)
+            except NotAcknowledged:  # stored: another attempt would store it twice
+                raise
             except ClientError as error:
-                reason, remedy = error.cause, error.remedy
-                continue
-            except RemotingError as error:
-                failed_broker, code, remark = queue.broker, None, ""
-                reason = f"{queue.broker} at {error.address}: {reason_of(error)}"
-                remedy = tls_remedy(error) or CHECK_LOG
-                continue
-            if response.code == ResponseCode.SUCCESS:
-                return _read_stored(queue, response)
-            failed_broker, code, remark = queue.broker, response.code, response.remark or ""
-            reason = f"{queue.broker} at {queue.address} answered {describe(response)}"
-            remedy = _REMEDIES.get(response.code, CHECK_LOG)
-            if response.code not in _RETRIABLE:
+                failed = error
+            if failed.code is not None and failed.code not in _RETRIABLE:
                 break
         count, topic = len(request.messages), request.first.topic
         what = f"{count} messages" if count > 1 else "a message"
         raise NotAcknowledged(
-            f"no broker acknowledged {what} for topic {topic}: {reason}",
-            remedy,
-            broker=failed_broker,
-            code=code,
-            remark=remark,
+            f"no broker acknowledged {what} for topic {topic}: {failed.cause}",
+            failed.remedy,
+            broker=failed.broker,
+            code=failed.code,
+            remark=failed.remark,
+        ) from failed
+
+    async def _attempt(self, request: SendRequest, failed_broker: str, *, refresh: bool) -> Stored:
+        """Send once. Raises: ClientError, with the code of a broker that refused."""
+        queues = await self._routes.writable(request.first.topic, refresh=refresh)
+        queue = self._choose_queue(request, queues, failed_broker)
+        command = _send_command(request, queue, self._options.group)
+        try:
+            response = await self._connections.invoke(
+                queue.address, command, timeout_ms=self._options.timeout_ms
+            )
+        except RemotingError as error:
+            raise ClientError(
+                f"{queue.broker} at {error.address}: {reason_of(error)}",
+                tls_remedy(error) or CHECK_LOG,
+                broker=queue.broker,
+            ) from error
+        if response.code == ResponseCode.SUCCESS:
+            return _read_stored(queue, response)
+        raise ClientError(
+            f"{queue.broker} at {queue.address} answered {describe(response)}",
+            _REMEDIES.get(response.code, CHECK_LOG),
+            broker=queue.broker,
+            code=response.code,
+            remark=response.remark or "",
         )
 
     def _choose_queue(
