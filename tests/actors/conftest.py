@@ -14,15 +14,11 @@ from tests.actors.supervised_brokers import (
 )
 from wakelog.actors.ray.private_ray import RayCluster, leave
 
-WORKER_PORTS_COUNT = 450
-"""The system keeps a killed process's port for a minute. In storms one after the other some 400 die
-in that time: each new Broker ends the services of the one before as well."""
-
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[RayCluster]:
     """Yield a Ray of its own that this process is connected to."""
-    cluster = RayCluster(worker_count=10, worker_port_count=WORKER_PORTS_COUNT)
+    cluster = RayCluster(worker_count=10)
     cluster.wait_ready()
     cluster.connect()
     yield cluster

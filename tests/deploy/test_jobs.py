@@ -65,7 +65,6 @@ def jobs(tmp_path: Path, short_path: Path) -> Iterator[Jobs]:
     search_path = f"{BINARIES}{os.pathsep}{os.environ['PATH']}"
     cluster = RayCluster(
         worker_count=actors_count([STORE]) + 1,
-        worker_port_count=60,
         dashboard_port=0,
         # Ray's dashboard leaves the directories of its sockets behind when it is ended.
         environment={"PATH": search_path, "TMPDIR": str(short_path)},

@@ -106,7 +106,9 @@ def test_a_taken_port_is_reported_with_a_remedy(
         plan.brokers[0].settings.broker.listen_port = port
         outcome = deployment_plan(plan, ray_cluster.shared_directory)
         handles = make_group(outcome.groups[0])
-        with pytest.raises(DeploymentFailed, match=f"port {port}") as raised:
+        with pytest.raises(
+            DeploymentFailed, match=f":{port}: another process uses this port"
+        ) as raised:
             raise_failure(await handles["Broker"].start.remote())
         assert "another port" in raised.value.remedy
         for handle in handles.values():

@@ -51,7 +51,7 @@ LOOPBACKS = {
 @pytest.fixture(scope="module")
 def other_cluster(ray_cluster: RayCluster) -> RayCluster:
     """Return a second Ray, which its test ends."""
-    cluster = RayCluster(worker_count=1, worker_port_count=10)
+    cluster = RayCluster(worker_count=1)
     cluster.wait_ready()
     return cluster
 
@@ -85,7 +85,7 @@ def test_two_run_side_by_side_and_the_other_survives_the_end_of_one(
 _HOST = """
 import sys
 from wakelog.actors.ray.private_ray import RayCluster
-cluster = RayCluster(worker_count=0, worker_port_count=10)
+cluster = RayCluster(worker_count=0)
 print(cluster.process_id, cluster.directory, cluster.shared_directory, flush=True)
 sys.stdin.read()
 """
@@ -135,9 +135,10 @@ def test_a_call_to_an_actor_that_has_just_died_fails_soon(ray_cluster: RayCluste
     assert min(failed_after) < FAILURE_SECONDS_MAX
 
 
-def test_a_ray_that_cannot_start_says_why_and_leaves_nothing() -> None:
-    cluster = RayCluster(worker_count=0, worker_port_count=100_000)
-    with pytest.raises(RayFailed, match="no 100000 free ones"):
+def test_a_ray_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.exit('no Ray today')")
+    cluster = RayCluster(worker_count=0, environment={"PYTHONPATH": str(tmp_path)})
+    with pytest.raises(RayFailed, match="no Ray today"):
         cluster.wait_ready()
     assert not cluster.directory.exists() and not cluster.shared_directory.exists()
     assert session_processes(cluster.process_id) == []

@@ -30,13 +30,6 @@ READY_SECONDS_MAX = 600.0
 PROGRESS_SECONDS = 1.0
 STOP_TRIES_COUNT = 3
 
-WORKERS_SPARE_COUNT = 4
-"""Ports for a job or a shell beside the actors, and for an actor's next process."""
-
-DEATHS_A_MINUTE_MAX = 60
-"""The system keeps the port of a process that died for a minute. A service that dies at each attach
-is attached again a second later: it must leave ports for the other services."""
-
 
 class SupervisedActors:
     """The actors of a deployment, reached through their Supervisor."""
@@ -108,10 +101,8 @@ class RayDeployment:
         count = actors_count(
             [broker.settings.store for broker in self._plan.brokers], len(offered_services())
         )
-        ports_count = count + WORKERS_SPARE_COUNT + DEATHS_A_MINUTE_MAX
         self._cluster = RayCluster(
             worker_count=count,
-            worker_port_count=ports_count,
             plain_because="--plain-ray asks for it" if self._plan.plain_ray else None,
         )
         try:

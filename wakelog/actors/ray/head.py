@@ -32,7 +32,6 @@ from typing import Protocol
 import msgspec
 
 from wakelog.actors.ray.fast_start import guard
-from wakelog.actors.ray.fast_start.worker_ports import NoFreePorts
 
 OBJECT_STORE_BYTES = 80 << 20
 """Bodies never travel through Ray's object store; it takes no less than 75 MiB."""
@@ -55,7 +54,6 @@ class HeadConfig(msgspec.Struct, frozen=True):
     """
 
     worker_count: int
-    worker_port_count: int
     ray_directory: str
     directories: tuple[str, ...]
     dashboard_port: int | None = None
@@ -93,13 +91,12 @@ class StartedRay(Protocol):
 
 
 def start_ray(config: HeadConfig) -> StartedRay:
-    """Start the daemons. Raises: NoFreePorts, and whatever Ray raises."""
+    """Start the daemons. Raises: whatever Ray raises."""
     if config.plain_because is None:
         from wakelog.actors.ray.fast_start.node import FastRay
 
         return FastRay(
             worker_count=config.worker_count,
-            ports_count=config.worker_port_count,
             object_store_bytes=OBJECT_STORE_BYTES,
             directory=config.ray_directory,
         )
@@ -172,9 +169,6 @@ def run_head(config: HeadConfig) -> int:
         sys.stdout.write(msgspec.json.encode(ready).decode() + "\n")
         sys.stdout.flush()
         return wait_end(started)
-    except NoFreePorts as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if started is not None:

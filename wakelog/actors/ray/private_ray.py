@@ -19,6 +19,7 @@ import shutil
 import signal
 import site
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -78,7 +79,6 @@ class RayCluster:
         self,
         *,
         worker_count: int,
-        worker_port_count: int = 100,
         dashboard_port: int | None = None,
         environment: Mapping[str, str] | None = None,
         plain_because: str | None = None,
@@ -98,7 +98,6 @@ class RayCluster:
         self.shared_directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=shared))
         self._config = HeadConfig(
             worker_count=worker_count,
-            worker_port_count=worker_port_count,
             # A directory inside: Ray makes its own readable for all users, and the token is here.
             ray_directory=str(self.directory / "ray"),
             directories=(str(self.directory), str(self.shared_directory)),
@@ -151,9 +150,10 @@ class RayCluster:
         """
         assert self._head.stdout is not None
         end = time.monotonic() + seconds_max
-        # Importing Ray takes as long as starting its first daemons, so both happen at once. The
-        # head may turn to the plain start meanwhile, so Ray has to see the environment here.
-        os.environ.update(self.environment)
+        if "ray" not in sys.modules:
+            # The head may turn to the plain start: Ray reads the environment while it is imported.
+            os.environ.update(self.environment)
+        # Importing Ray takes as long as starting its first daemons, so both happen at once.
         if self._config.plain_because is None:
             import_ray()
         else:

@@ -53,7 +53,6 @@ NODE_PARAMETERS: Final = (
     "object_store_memory",
     "temp_dir",
     "worker_path",
-    "worker_port_list",
 )
 """Arguments of `RayParams`."""
 

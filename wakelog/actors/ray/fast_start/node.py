@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from wakelog.actors.ray.fast_start import agent_stubs, worker_start
-from wakelog.actors.ray.fast_start.worker_ports import LOOPBACK, PortBlocks
+
+LOOPBACK = "127.0.0.1"
 
 REGISTER_SECONDS_MAX = 30.0
 """Ray's own limit."""
@@ -31,18 +32,14 @@ REGISTER_CHECK_SECONDS = 0.02
 class FastRay:
     """The daemons of a Ray on the loopback interface."""
 
-    def __init__(
-        self, *, worker_count: int, ports_count: int, object_store_bytes: int, directory: str
-    ) -> None:
-        """Start them. Raises: NoFreePorts."""
-        self._blocks = PortBlocks(ports_count)
+    def __init__(self, *, worker_count: int, object_store_bytes: int, directory: str) -> None:
+        """Start them; the system chooses every port."""
         self._node = _start_node(
             node_ip_address=LOOPBACK,
             node_name="wakelog",
             gcs_server_port=0,
             object_manager_port=0,
             node_manager_port=0,
-            worker_port_list=",".join(map(str, self._blocks.ports)),
             # Actors ask for no CPU; the number is what Ray starts workers ahead by.
             num_cpus=worker_count,
             num_gpus=0,
