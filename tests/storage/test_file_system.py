@@ -334,7 +334,7 @@ class TestMacos:
         monkeypatch.setattr("fcntl.F_FULLFSYNC", 51, raising=False)
         return RealFileSystem()
 
-    def test_allocate_writes_zeros_behind_the_end(self, fs: RealFileSystem, tmp_path: Path) -> None:
+    def test_allocate_writes_zeros_after_the_end(self, fs: RealFileSystem, tmp_path: Path) -> None:
         fd = fs.open(str(tmp_path / "file"), create=True)
         fs.pwrite(fd, b"data", 0)
         fs.allocate(fd, 3_000_000)

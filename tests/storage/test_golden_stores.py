@@ -125,7 +125,7 @@ def test_no_fixture_is_forgotten() -> None:
     )
 
 
-def test_a_store_that_was_stopped_in_order_needs_nothing(golden: Golden) -> None:
+def test_a_cleanly_stopped_store_needs_nothing(golden: Golden) -> None:
     report = golden.store.recovery
     records = golden.manifest["messages"]
     assert report.clean_exit
@@ -139,7 +139,7 @@ def test_a_store_that_was_stopped_in_order_needs_nothing(golden: Golden) -> None
 
 
 def test_opening_changes_no_byte_that_counts(golden: Golden) -> None:
-    """Records and entries stay; only what lies behind an end of the real broker's is cleared."""
+    """Records and entries stay; only bytes after an end of the real broker's are zeroed."""
     after = digests(golden.root)
     changed = {path for path in golden.before if after.get(path) != golden.before[path]}
     if golden.manifest["fixture"] in ("crash_torn_body", "crash_torn_page"):
@@ -320,7 +320,7 @@ def test_a_crashed_log_loses_nothing_that_was_acknowledged_but_what_is_gone(
         assert (crashed.store.record_bytes(place) is None) == (place in gone)
 
 
-def test_what_is_cut_is_kept_aside(crashed: Golden) -> None:
+def test_what_is_cut_is_quarantined(crashed: Golden) -> None:
     """Zeros that a crash left are not worth a file; the torn record's beginning is."""
     damage = crashed.manifest.get("damage") or {}
     pieces = crashed.store.recovery.quarantined

@@ -1,4 +1,4 @@
-"""The facade: who may write when, how far readers see, and a life over several starts."""
+"""MessageStore: when it can be written, how far readers see, and several starts."""
 
 from __future__ import annotations
 

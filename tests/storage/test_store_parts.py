@@ -178,7 +178,7 @@ def test_store_times_continue_from_one_that_a_clock_may_have_given(
     assert result.store_timestamp_ms == next_ms
 
 
-def test_the_mark_stays_if_something_is_behind(fs: MemoryFileSystem) -> None:
+def test_the_abort_file_stays_if_records_are_not_dispatched(fs: MemoryFileSystem) -> None:
     assert not close_parts(opened(fs), last_store_timestamp_ms=0, clean=False)
     assert fs.exists(ABORT)
 
@@ -257,7 +257,7 @@ def test_what_a_pool_held_gives_way_to_what_another_broker_wrote(fs: MemoryFileS
 def test_what_a_pool_held_of_segments_that_another_broker_removed_is_kept(
     fs: MemoryFileSystem, others_count: int
 ) -> None:
-    """4.9.3 ends the log where the segments do, and removes those behind."""
+    """4.9.3 ends the log where the segments do, and removes later ones."""
     options = OpenOptions(pool_directory=POOL)
     dead = opened(fs, POOLED, options)
     bodies = [bytes([65 + i]) * 1000 for i in range(6)]  # two segments, each with a buffer

@@ -57,7 +57,7 @@ def test_a_missing_or_broken_text_gives_way_to_the_one_before(
 def test_a_broken_text_does_not_take_the_place_of_the_one_before(
     fs: MemoryFileSystem, files: ConfigFiles, damage: bytes
 ) -> None:
-    """A kill behind that, and in front of the new text's name, would leave nothing to load."""
+    """A kill after that and before the new text gets its name would leave nothing to load."""
     write_file(fs, PATH + ".bak", b'{"old": 1}')
     write_file(fs, PATH, damage)
     files.load("topics.json", json.loads)

@@ -137,7 +137,7 @@ def empty_disk() -> SimulatedDisk:
 
 @pytest.mark.parametrize("sync_failure", [SyncFailure.CLEAN_NEW, SyncFailure.CLEAN_OLD])
 def test_a_mark_whose_sync_failed_is_not_lowered(sync_failure: SyncFailure) -> None:
-    """The page cache shows it, and calls it clean: who comes next has to write it again."""
+    """The page cache shows it as a clean page: the next writer has to write it again."""
     disk = empty_disk()
     fs = disk.process()
     file = DispatchedFile(fs, PATH)
@@ -151,7 +151,7 @@ def test_a_mark_whose_sync_failed_is_not_lowered(sync_failure: SyncFailure) -> N
     assert SLOTS.newest(disk.files[PATH].durable) == DispatchedMark(3, 50, END)
 
 
-def test_behind_a_sync_that_failed_the_only_sound_slot_stays() -> None:
+def test_after_a_failed_sync_the_only_valid_slot_stays() -> None:
     disk = empty_disk()
     file = DispatchedFile(disk.process(), PATH)
     file.note(200, END)

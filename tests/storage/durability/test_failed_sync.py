@@ -64,7 +64,7 @@ def test_where_it_cannot_be_made_another_file_takes_its_name(
     assert read_dispatched(fs, CONFIG.paths.dispatched).physical_offset == 0
 
 
-def test_a_stop_in_order_behind_a_failed_sync_counts_as_a_crash(fs: MemoryFileSystem) -> None:
+def test_a_clean_stop_after_a_failed_sync_counts_as_a_crash(fs: MemoryFileSystem) -> None:
     FailedSyncMark(fs, CONFIG.paths).set()
     report = recover(fs, CONFIG, NOW_MS).report
     assert not report.clean_exit and report.dispatch_from == 0

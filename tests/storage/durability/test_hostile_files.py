@@ -1,4 +1,4 @@
-"""Each small file of a store in turn is something else: a start, and whoever reads it, lives on.
+"""Each small file of a store in turn is something else: a start and every reader survive.
 
 The store is one of wakelog's own, with every file that it keeps. Nothing may come of it but a
 result or an error of the store; a pipe is not waited for, and no text's nesting or length ends a

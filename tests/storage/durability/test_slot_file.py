@@ -1,4 +1,4 @@
-"""Two slots written in turn, whoever owns them: what is whole counts, and the newer of two."""
+"""Two slots written in turn: a valid one counts, and the newer of two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sector says all or nothing; what lies behind a cut is forgotten first."""
+"""A sector counts as a whole or not at all; sums above a cut are removed first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summing comes first, comparing keeps its rate, and a place is told once."""
+"""Summing comes first, comparing keeps its rate, and a place is reported once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index file cut back to what is known to be durable, whatever a crash left behind that."""
+"""An index file cut back to what is known to be durable, whatever a crash left after it."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_files_above_a_checkpoint_go() -> None:
     assert remove_index_files_after(fs, CONFIG, 0) == ()
 
 
-def test_files_behind_one_above_a_checkpoint_go_before_it_whatever_their_times() -> None:
+def test_files_after_one_above_the_checkpoint_go_before_it_whatever_their_times() -> None:
     fs = three_files()
     make(fs, 4, [("a", 700, 1_000)])
     paths = tuple(f"{DIRECTORY}/{number:017d}" for number in (4, 3))

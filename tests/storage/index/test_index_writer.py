@@ -53,7 +53,7 @@ def keys(text: str) -> bytes:
 def put(
     fs: MemoryFileSystem, log: LogBytes, kernels: Kernels | None = None, *, begin: int = 0
 ) -> IndexWriter:
-    """Index the records of a log from number `begin` on, with a writer that starts anew."""
+    """Index the records of a log from number `begin` on, with a new writer."""
     writer = IndexWriter(fs, CONFIG)
     writer.load()
     at = log.offsets[begin] if begin < len(log.offsets) else log.end
@@ -279,7 +279,7 @@ streams = st.lists(st.tuples(texts, st.sampled_from([0, 4, 8, 12])), max_size=12
 def test_bulk_is_the_same_as_plain(
     kernels: Kernels, found: list[tuple[str, int]], cuts: list[int]
 ) -> None:
-    """Index a log in several parts, each by a writer that starts anew, with overlaps."""
+    """Index a log in several parts, each by a new writer, with overlaps."""
     messages = [(keys(text), {"sys_flag": flag}) for text, flag in found]
     disks = []
     for way in (None, kernels):

@@ -180,7 +180,7 @@ class TestRoll:
         result = log.append(draft(b"x" * (SEGMENT_BYTES - free_bytes - overhead)), NOW_MS)
         assert result.physical_offset_end % SEGMENT_BYTES == SEGMENT_BYTES - free_bytes
 
-    def test_a_record_needs_eight_bytes_behind_it(
+    def test_a_record_needs_eight_bytes_after_it(
         self, fs: MemoryFileSystem, log: CommitLog
     ) -> None:
         """Fact 10 of the specification."""

@@ -156,7 +156,7 @@ class TestSegmentSync:
         self.adopt(fs, sync, 0, 0)
         assert fs.descriptor_count == 1
 
-    def test_a_failed_sync_is_never_repeated_and_believed(self, fs: SyncLog) -> None:
+    def test_a_failed_sync_is_never_repeated_and_trusted(self, fs: SyncLog) -> None:
         sync = SegmentSync(fs, 100)
         self.adopt(fs, sync, 0, 100)
         fs.fail("datasync", nth=2, number=errno.EIO)

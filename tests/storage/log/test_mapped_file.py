@@ -46,7 +46,7 @@ def test_a_cold_page_is_not_waited_for(fs: MemoryFileSystem, file: MappedFile) -
     assert file.read_nowait(0, 10) is None
 
 
-def test_gathered_writes_lie_behind_each_other(file: MappedFile) -> None:
+def test_gathered_writes_follow_each_other(file: MappedFile) -> None:
     file.write_all(10, [b"one", b"two", b"three"])
     assert file.read(10, 11) == b"onetwothree"
     file.datasync()

@@ -105,7 +105,7 @@ def test_what_lies_beyond_a_gap_is_left_out(fs: MemoryFileSystem) -> None:
     assert starts(files) == [100, 200]
 
 
-def test_a_reader_goes_on_behind_what_is_missing_in_front_of_written_files(
+def test_a_reader_continues_after_files_that_are_missing_in_front_of_written_ones(
     fs: MemoryFileSystem,
 ) -> None:
     make(fs, 100, 400)
@@ -368,7 +368,7 @@ def test_removing_a_file_that_is_gone_is_no_error(fs: MemoryFileSystem) -> None:
     assert files.remove_before(100) == ["/q/" + offset_name(0)]
 
 
-def test_a_file_is_added_behind_the_last(fs: MemoryFileSystem) -> None:
+def test_a_file_is_added_after_the_last(fs: MemoryFileSystem) -> None:
     make(fs, 0)
     files = queue(fs)
     files.load()

@@ -102,7 +102,7 @@ def test_the_body_is_checked_when_asked() -> None:
 
 
 @pytest.mark.parametrize("shift", range(-3, 1))
-def test_a_sector_behind_the_body_that_was_never_written_is_seen(shift: int) -> None:
+def test_a_sector_after_the_body_that_was_never_written_is_found(shift: int) -> None:
     """Be it that the topic begins with the sector, and that the record ends in it."""
     body = b"x" * (512 - 88 - 1 + shift)
     data = bytearray(record(0, properties(TAGS="a" * 40), body=body, topic="T" * 30))

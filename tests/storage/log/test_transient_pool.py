@@ -34,7 +34,7 @@ def open_pool(fs: MemoryFileSystem, count: int = 2) -> TransientPool:
 
 
 def restore(fs: MemoryFileSystem, log_begin: int = 0) -> list[CommitRange]:
-    """Do as a start does where nobody had the store meanwhile."""
+    """Restore as a start does if no other broker had the store meanwhile."""
     files = commit_log_files(fs, CONFIG)
 
     def path_of(start_offset: int) -> str | None:
@@ -187,7 +187,7 @@ def test_uncommitted_bytes_outlive_the_broker(fs: MemoryFileSystem, committed_tu
 
 
 def test_bytes_written_but_not_noted_are_not_restored(fs: MemoryFileSystem) -> None:
-    """A broker that dies between the two calls has answered nobody."""
+    """A broker that dies between the two calls has sent no response."""
     pool = open_pool(fs)
     log = open_log(fs, CONFIG, pool=pool)
     log.append(draft(b"kept"), 1)
@@ -268,7 +268,7 @@ def test_what_another_broker_wrote_is_not_written_over(fs: MemoryFileSystem) -> 
 
 
 def test_a_segment_that_has_a_part_of_its_buffer_gets_the_rest(fs: MemoryFileSystem) -> None:
-    """A broker that is killed in a copy leaves zeros behind what it has copied."""
+    """A broker that is killed in a copy leaves zeros after what it has copied."""
     log = open_log(fs, CONFIG, pool=open_pool(fs))
     log.append(draft(b"x" * 2000), 1)
     end = log.write_pending()
@@ -279,7 +279,7 @@ def test_a_segment_that_has_a_part_of_its_buffer_gets_the_rest(fs: MemoryFileSys
     assert read_file(fs, path) == buffer
 
 
-def test_what_lies_behind_a_taken_place_goes_with_it_whatever_buffer_it_is_in(
+def test_later_ranges_follow_a_taken_one_to_the_quarantine_from_any_buffer(
     fs: MemoryFileSystem,
 ) -> None:
     pool = open_pool(fs)
@@ -314,9 +314,7 @@ def test_a_pool_that_was_being_made_holds_nothing(fs: MemoryFileSystem, header: 
 @pytest.mark.parametrize(
     ("position", "bits"), [(0, 0x40), (15, 0x40), (23, 0x40), (23, 0x02), (40, 0x40), (52, 0x01)]
 )
-def test_a_header_that_makes_no_sense_is_not_believed(
-    fs: MemoryFileSystem, position: int, bits: int
-) -> None:
+def test_an_impossible_header_is_refused(fs: MemoryFileSystem, position: int, bits: int) -> None:
     log = open_log(fs, CONFIG, pool=open_pool(fs))
     log.append(draft(), 1)
     log.write_pending()

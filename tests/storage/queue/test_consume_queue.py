@@ -19,7 +19,7 @@ SIZE = 100
 
 
 def entries(begin: int, end: int) -> bytes:
-    """Entries [begin, end) of a queue whose records of 100 bytes lie behind one another."""
+    """Entries [begin, end) of a queue whose records of 100 bytes follow each other."""
     return b"".join(ENTRY.pack(i * SIZE, SIZE, i) for i in range(begin, end))
 
 

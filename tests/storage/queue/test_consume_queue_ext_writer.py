@@ -1,4 +1,4 @@
-"""Units are written behind each other, whatever a restart, a cut or a loss has left."""
+"""Units follow each other after a restart, a cut or a loss."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def padded(data: bytes) -> bytes:
     return data.ljust(FILE_BYTES, b"\0")
 
 
-def test_units_lie_behind_each_other(fs: MemoryFileSystem) -> None:
+def test_units_follow_each_other(fs: MemoryFileSystem) -> None:
     writer = open_writer(fs)
     assert put(writer, (1, b""), (2, b"ab")) == [0, 20]
     assert stored(fs) == {0: padded(unit(1) + unit(2, b"ab"))}
@@ -119,7 +119,7 @@ def test_a_unit_that_is_too_long_gets_no_address(
     assert (writer.end > 0) is fits
 
 
-def test_units_go_on_behind_that_of_the_last_entry(fs: MemoryFileSystem) -> None:
+def test_units_continue_after_that_of_the_last_entry(fs: MemoryFileSystem) -> None:
     put(open_writer(fs), *((i, b"") for i in range(5)))
     again = open_writer(fs, BASE + 20)
     # Those behind were written for entries that are gone, the mark and the second file too.
@@ -160,7 +160,7 @@ def test_files_below_the_first_entry_go(fs: MemoryFileSystem) -> None:
     assert writer.unit(BASE + (offsets[-1] or 0)) == ExtensionUnit(20, 9, 5, b"")
 
 
-def test_what_lies_behind_a_missing_file_and_a_short_one(fs: MemoryFileSystem) -> None:
+def test_files_after_a_missing_and_a_short_one(fs: MemoryFileSystem) -> None:
     put(open_writer(fs), *((i, b"") for i in range(7)))
     fs.unlink(f"{DIRECTORY}/{FILE_BYTES:020d}")
     writer = open_writer(fs, BASE + 40)

@@ -242,7 +242,7 @@ def test_recover_finds_the_end(fs: MemoryFileSystem, count: int, after_crash: bo
     assert numbers(fs) == list(range(count + 3))
 
 
-def test_recover_zeroes_what_stands_behind_the_end(fs: MemoryFileSystem) -> None:
+def test_recover_zeroes_what_follows_the_end(fs: MemoryFileSystem) -> None:
     put_range(open_writer(fs), 0, 15)
     path = f"{DIRECTORY}/{offset_name(FILE_BYTES)}"
     data = bytearray(read_file(fs, path))
@@ -375,7 +375,7 @@ def test_dirty_paths_are_returned_once(fs: MemoryFileSystem) -> None:
     assert writer.dirty_paths() == [f"{DIRECTORY}/{offset_name(FILE_BYTES)}"]
 
 
-def test_files_behind_a_gap_go(fs: MemoryFileSystem) -> None:
+def test_files_after_a_gap_are_removed(fs: MemoryFileSystem) -> None:
     put_range(open_writer(fs), 0, 25)
     fs.unlink(f"{DIRECTORY}/{offset_name(FILE_BYTES)}")
     writer = open_writer(fs)
@@ -524,7 +524,7 @@ def test_units_of_entries_that_were_lost_go_at_the_next_start(fs: MemoryFileSyst
     assert all_files(fs) == expected
 
 
-def test_a_unit_is_found_behind_files_of_entries_without_one(fs: MemoryFileSystem) -> None:
+def test_a_unit_is_found_before_files_of_entries_without_one(fs: MemoryFileSystem) -> None:
     writer, _ = open_with_units(fs)
     put_units(writer, 0, 3)
     put_range(writer, 3, 60)

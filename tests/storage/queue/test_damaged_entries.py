@@ -1,4 +1,4 @@
-"""Entries that the disk has spoilt, under the writer of their queue: no other is cut or removed."""
+"""Entries that the disk has damaged: the writer of their queue cuts or removes no other."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Listed:
 
 
 def sound(count: int, places: int = 0) -> list[Entry]:
-    """Entries of records of 100 bytes, empty places behind them."""
+    """Entries of records of 100 bytes, followed by empty places."""
     written: list[Entry] = [(i * SIZE, SIZE, i) for i in range(count)]
     return written + [EMPTY] * (places - count)
 
@@ -115,7 +115,7 @@ def test_without_waiting_only_near_entries_are_read() -> None:
     assert end_at(entries, 20 * SIZE, low=4) == 4
 
 
-def test_an_entry_behind_the_end_that_lies_below_it_is_not_believed() -> None:
+def test_an_entry_after_the_end_that_lies_below_it_is_not_trusted() -> None:
     entries = Listed(sound(20))
     entries.entries[12] = (3 * SIZE, SIZE, 0)
     assert end_at(entries, 10 * SIZE) == 10

@@ -1,4 +1,4 @@
-"""ReadAheadWindows: who reads along has the next window read ahead, and nobody else."""
+"""ReadAheadWindows: a sequential consumer has the next window read ahead, no other has."""
 
 import pytest
 

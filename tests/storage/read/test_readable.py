@@ -119,7 +119,7 @@ def test_only_queues_with_entries_are_remembered(fs: MemoryFileSystem, config: S
 def test_a_file_that_was_removed_and_made_again_is_read_by_its_name(
     fs: MemoryFileSystem, config: StoreConfig, seen: int
 ) -> None:
-    """A Reput that begins anew removes one of nothing but entries that it has to make again."""
+    """A restarted Reput removes a file in which it has to make every entry again."""
     append(fs, config, 0, 52)
     queue = readable(fs, config)
     assert queue.end(seen * RECORD_BYTES) == seen  # has compared into the second file

@@ -318,7 +318,7 @@ def test_how_much_one_answer_holds(
 
 
 @pytest.mark.parametrize(("body_bytes", "count"), [(10, 8), (20_000, 3), (60_000, 1)])
-def test_what_lies_far_behind_counts_as_on_disk(
+def test_records_far_below_the_end_count_as_on_disk(
     fs: MemoryFileSystem, body_bytes: int, count: int
 ) -> None:
     filled(fs, 40, body_bytes).close(dispatch_behind_bytes=0)

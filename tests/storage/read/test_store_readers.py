@@ -1,4 +1,4 @@
-"""Who may use which descriptors: no two callers share a set of readers."""
+"""No two callers share a set of readers."""
 
 from __future__ import annotations
 

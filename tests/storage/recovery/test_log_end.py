@@ -45,7 +45,7 @@ class Log:
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 30])
-def test_an_undamaged_log_ends_behind_its_last_record(count: int) -> None:
+def test_an_undamaged_log_ends_after_its_last_record(count: int) -> None:
     log = Log(count)
     end = log.search()
     assert (end.physical_offset, end.records_checked_count, end.damaged) == (log.end, count, ())
@@ -67,7 +67,7 @@ def test_a_full_last_segment_ends_before_its_blank() -> None:
     assert log.search().physical_offset == blank
 
 
-def test_an_unused_segment_behind_does_not_matter() -> None:
+def test_a_later_unused_segment_does_not_matter() -> None:
     log = Log(9)
     for place in log.places[8:]:
         log.overwrite(place, bytes(600))
@@ -131,8 +131,8 @@ def test_the_last_record_may_always_be_torn() -> None:
     assert log.search(durable_ms=DURABLE_MS).physical_offset == log.places[19]
 
 
-def test_what_an_earlier_end_left_behind_does_not_count() -> None:
-    """4.9.3 cuts only in memory: after the new end lie records that are older than the new ones."""
+def test_what_an_earlier_end_left_does_not_count() -> None:
+    """4.9.3 cuts in memory only: after the new end lie records older than the new ones."""
     log = Log(20)
     newer = NOW_MS + 500_000
     for i in (3, 4):

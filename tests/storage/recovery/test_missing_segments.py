@@ -115,7 +115,7 @@ def test_with_the_segment_put_back_the_log_goes_on() -> None:
     assert store.close(dispatch_behind_bytes=0)
 
 
-def test_a_watermark_that_is_not_believed_is_not_believed_later() -> None:
+def test_a_distrusted_watermark_is_not_trusted_later() -> None:
     gapped = Gapped(2)
     write_file(gapped.fs, CONFIG.paths.lock, b"lock")  # as a broker of 4.9.3 does
     for doubt in (True, False):

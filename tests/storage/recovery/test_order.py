@@ -1,4 +1,4 @@
-"""What a recovery makes durable before what: a crash in between must find what is behind."""
+"""The order in which recovery makes things durable: a crash in between must show what is left."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def torn(at: int) -> CrashedStore:
 
 
 def test_the_position_is_lower_before_queues_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A queue that is cut and one that is not yet would pass for whole behind a crash."""
+    """Otherwise a cut queue and one not yet cut would both pass for whole after a crash."""
     crashed = torn(21)
     seen = []
 
@@ -76,7 +76,7 @@ def test_the_abort_mark_of_a_killed_broker_is_durable_before_anything_is_written
 
 
 def test_the_mark_of_a_failed_sync_outlives_recovery() -> None:
-    """Whoever made the abort mark durable takes it away."""
+    """The step after the abort file removes it."""
     crashed = CrashedStore(clean=True)
     mark = FailedSyncMark(crashed.fs, CONFIG.paths)
     mark.set()

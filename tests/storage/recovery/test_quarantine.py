@@ -53,14 +53,14 @@ def test_a_copy_and_its_name_are_durable_before_anything_is_cut(fs: MemoryFileSy
             copy_to_quarantine(fs, "/store", files, 4, NOW_MS)
 
 
-def test_zeros_leave_nothing_behind(fs: MemoryFileSystem) -> None:
+def test_zeros_make_no_file(fs: MemoryFileSystem) -> None:
     files = segments(fs, [b"kept", b""])
     assert copy_to_quarantine(fs, "/store", files, 4, NOW_MS) == ()
     assert not fs.exists("/store/wakelog.quarantine")
 
 
 class ReadingAhead(MemoryFileSystem):
-    """What was read, and the block behind it, counts as data, as of a file that was allocated."""
+    """What was read, and the next block, counts as data, as in an allocated file."""
 
     def __init__(self) -> None:
         super().__init__()

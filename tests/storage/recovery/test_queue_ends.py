@@ -49,7 +49,7 @@ def test_the_last_record_of_a_queue_counts() -> None:
 
 
 def test_a_later_record_overrules_a_higher_one() -> None:
-    """A topic was deleted and made again: its numbers started anew."""
+    """A topic was deleted and made again: its numbers started again."""
     ends = QueueEnds(enable_multi_dispatch=False, enable_lmq=False)
     for place, queue_offset in enumerate((7, 8, 0, 1)):
         ends.note(b"A", 0, queue_offset, 100 * place, 0, b"")

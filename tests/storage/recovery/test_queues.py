@@ -49,7 +49,7 @@ def test_the_furthest_entry_says_how_far_dispatch_came(fs: MemoryFileSystem) -> 
 
 
 @pytest.mark.parametrize(("durable", "end"), [(0, 30), (3000, 30), (3200, 60), (6000, 60)])
-def test_a_spoilt_entry_of_what_was_durable_ends_no_queue(
+def test_a_damaged_durable_entry_ends_no_queue(
     fs: MemoryFileSystem, durable: int, end: int
 ) -> None:
     path = f"{CONFIG.paths.consume_queue('A', 0)}/{0:020d}"
@@ -67,7 +67,7 @@ def test_the_log_may_know_of_more_messages(fs: MemoryFileSystem) -> None:
 
 
 @pytest.mark.parametrize("begin", [0, CONFIG.consume_queue_bytes])
-def test_a_queue_of_records_that_the_log_has_is_not_settled(
+def test_a_queue_without_entries_stays_if_the_log_has_its_records(
     fs: MemoryFileSystem, begin: int
 ) -> None:
     """Its entries are made again; until then its file says that they were lost."""
@@ -88,7 +88,7 @@ def test_the_entry_of_an_expired_queue_is_durable(fs: MemoryFileSystem) -> None:
         queues.resolve_unused((), 100)
 
 
-def test_entries_behind_the_logs_end_are_forgotten_for_good(fs: MemoryFileSystem) -> None:
+def test_entries_above_the_logs_end_are_removed_for_good(fs: MemoryFileSystem) -> None:
     queues = repaired(fs)
     assert queues.cut_at(1000) == (("A", 0),)
     assert queues.next_offsets({}) == {("A", 0): 10, ("B", 3): 5}

@@ -24,7 +24,7 @@ def empty_queue(crashed: CrashedStore) -> None:
 
 
 def make_new_queue(crashed: CrashedStore) -> None:
-    """Do as a Reput that is killed behind that."""
+    """Do as a Reput that is killed after that."""
     crashed.fs.make_directories(NEW_FILE.rpartition("/")[0])
     write_file(crashed.fs, NEW_FILE, bytes(CONFIG.consume_queue_bytes))
 
@@ -114,7 +114,7 @@ def test_a_queue_of_which_a_later_record_comes_again_has_lost_those_before() -> 
     assert (report.dispatch_from, report.queue_offsets) == (0, {KEY: 31, ("Other", 0): 1})
 
 
-def test_what_was_lost_is_still_seen_behind_a_second_crash() -> None:
+def test_what_was_lost_is_still_seen_after_a_second_crash() -> None:
     crashed = CrashedStore(watermark=True)
     noted(crashed, crashed.end)
     empty_queue(crashed)

@@ -54,7 +54,7 @@ def test_where_the_log_begins_there_is_nothing_below() -> None:
 
 
 @pytest.mark.parametrize("away", [-1, 1, 8, 100, 241])
-def test_a_position_between_records_is_not_believed(away: int) -> None:
+def test_a_position_between_records_is_not_trusted(away: int) -> None:
     log = filled()
     assert time_below(log, log.offsets[15] + away) is None
 

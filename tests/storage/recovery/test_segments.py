@@ -1,4 +1,4 @@
-"""Loading segments: a short last one is completed, a gap is bridged if something lies behind."""
+"""Loading segments: a short last one is completed, a gap in front of written ones is bridged."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_missing_segment_has_a_stand_in_that_reads_as_zeros(fs: MemoryFileSyst
     assert sorted(fs.list_directory("/store/commitlog")) == [f"{i * BYTES:020d}" for i in (0, 3, 5)]
 
 
-def test_unused_segments_behind_a_gap_are_removed(fs: MemoryFileSystem) -> None:
+def test_unused_segments_after_a_gap_are_removed(fs: MemoryFileSystem) -> None:
     write_file(fs, path(0), b"a" * BYTES)
     for number in (2, 3):
         write_file(fs, path(number), bytes(BYTES))

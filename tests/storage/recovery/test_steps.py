@@ -123,7 +123,7 @@ def test_an_index_that_an_operator_removed_is_made_again() -> None:
     assert crashed.recover().dispatch_from == BYTES
 
 
-def test_a_torn_tail_is_cut_for_good_and_kept_aside() -> None:
+def test_a_torn_tail_is_cut_for_good_and_quarantined() -> None:
     crashed = CrashedStore()
     torn = crashed.places[21]
     before = read_file(crashed.fs, f"/store/commitlog/{2 * BYTES:020d}")
@@ -170,7 +170,7 @@ def test_a_record_whose_properties_were_never_written_ends_the_log() -> None:
     assert "never written" in report.end_reason
 
 
-def test_after_a_crash_the_page_cache_is_not_believed() -> None:
+def test_after_a_crash_the_page_cache_is_not_trusted() -> None:
     crashed = CrashedStore()
     forgotten_count = crashed.fs.calls["forget_cached"]
     crashed.recover()
@@ -307,7 +307,7 @@ def test_a_tail_that_is_gone_is_listed_and_its_places_are_not_given_again(lost: 
     assert report.queue_offsets == {KEY: 30}
 
 
-def test_a_position_between_records_is_not_believed() -> None:
+def test_a_position_between_records_is_not_trusted() -> None:
     """Dispatch would begin in the middle of a record, and pass over it."""
     crashed = CrashedStore(watermark=True)
     noted(crashed, crashed.places[25] + 10)
@@ -335,7 +335,7 @@ def test_an_index_that_was_switched_off_is_judged_by_the_checkpoint() -> None:
 
 
 @pytest.mark.parametrize("why", ["another owner", "failed sync", "no watermark", "compat"])
-def test_a_position_that_cannot_be_believed_is_forgotten(why: str) -> None:
+def test_a_position_that_cannot_be_trusted_is_removed(why: str) -> None:
     crashed = CrashedStore(watermark=why != "no watermark")
     noted(crashed, crashed.end)
     if why == "another owner":
@@ -437,7 +437,7 @@ def test_a_cut_below_the_watermark_lowers_it_first() -> None:
 
 
 def test_a_watermark_is_lowered_before_anything_is_copied_or_cut() -> None:
-    """Behind a cut a higher one would take the new end for damage."""
+    """After a cut a higher one would make the new end look like damage."""
     crashed = CrashedStore(watermark=True)
     crashed.overwrite(crashed.places[20] + 150, b"\x55")
     crashed.fs.fail("pwrite")
@@ -447,7 +447,7 @@ def test_a_watermark_is_lowered_before_anything_is_copied_or_cut() -> None:
     assert crashed.recover(cut_at_damage=True).log_end == crashed.places[20]
 
 
-def test_sums_behind_a_cut_go_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_above_a_cut_go_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would call damaged whatever is written there then."""
     crashed = CrashedStore(watermark=True)
     writer = SumWriter(crashed.fs, CONFIG)

@@ -1,4 +1,4 @@
-"""The watermark is believed after our own stops and crashes, not after another broker's."""
+"""The watermark is trusted after our own stops and crashes, not after another broker's."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Left:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_our_own_watermark_is_believed(clean: bool) -> None:
+def test_our_own_watermark_is_trusted(clean: bool) -> None:
     left = Left(clean=clean)
     assert left.known() == DurablePositions(left.end)
     assert (read_mark(left.fs, CONFIG.paths.watermark).seal is not None) is clean
@@ -108,7 +108,7 @@ def test_what_was_durable_may_end_with_the_last_segment() -> None:
         left.known()
 
 
-def test_a_stop_in_order_is_sealed_by_what_another_broker_changes() -> None:
+def test_a_clean_stop_is_sealed_by_what_another_broker_changes() -> None:
     left = Left(clean=True)
     left.write_checkpoint(STOPPED_MS)
     assert left.known() == DurablePositions(
@@ -116,12 +116,12 @@ def test_a_stop_in_order_is_sealed_by_what_another_broker_changes() -> None:
     )
 
 
-def test_a_message_behind_the_end_is_another_brokers() -> None:
+def test_a_message_after_the_end_is_another_brokers() -> None:
     left = Left(clean=True)
     left.write_message()
     found = left.known()
     assert found == DurablePositions(
-        doubt="another broker had the store, and wrote behind the log's end"
+        doubt="another broker had the store, and wrote after the log's end"
     )
 
 

@@ -1,4 +1,4 @@
-"""AgeClock: jumps ahead are not believed at once, all else is."""
+"""AgeClock: jumps ahead do not count at once, all else does."""
 
 from random import Random
 
@@ -23,7 +23,7 @@ def test_without_jumps_it_is_the_wall_clock(clock: AgeClock) -> None:
         assert clock.aging_ms(wall_ms, STEADY_MS + hours * HOUR_MS) == wall_ms
 
 
-def test_a_jump_ahead_is_believed_once_all_from_before_it_has_its_age(clock: AgeClock) -> None:
+def test_a_jump_ahead_counts_once_all_segments_before_it_have_their_age(clock: AgeClock) -> None:
     assert clock.aging_ms(WALL_MS + YEAR_MS, STEADY_MS) == WALL_MS
     passed_ms = RESERVED_MS - 1
     now_ms = clock.aging_ms(WALL_MS + YEAR_MS + passed_ms, STEADY_MS + passed_ms)
@@ -33,7 +33,7 @@ def test_a_jump_ahead_is_believed_once_all_from_before_it_has_its_age(clock: Age
     assert now_ms == WALL_MS + YEAR_MS + passed_ms
 
 
-def test_a_jump_back_is_believed_at_once_and_undoes_one_ahead(clock: AgeClock) -> None:
+def test_a_jump_back_counts_at_once_and_undoes_one_ahead(clock: AgeClock) -> None:
     assert clock.aging_ms(WALL_MS - HOUR_MS, STEADY_MS) == WALL_MS - HOUR_MS
     assert clock.aging_ms(WALL_MS, STEADY_MS) == WALL_MS - HOUR_MS
     assert clock.aging_ms(WALL_MS - HOUR_MS, STEADY_MS) == WALL_MS - HOUR_MS

@@ -330,9 +330,9 @@ class MappedFileQueue:
 
         Blank files do not count: they were made ahead of need, and one between may be missing.
         """
-        behind = [start for start in found if start > offset]
-        if any(not self._begins_blank(found[start]) for start in behind):
-            end = min(behind)
+        later = [start for start in found if start > offset]
+        if any(not self._begins_blank(found[start]) for start in later):
+            end = min(later)
             if not self._is_too_far(offset, end):
                 return end
         return offset

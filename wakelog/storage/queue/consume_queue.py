@@ -183,7 +183,7 @@ class ConsumeQueue:
         high = min(end, file.end_offset // ENTRY_BYTES) - 1
         if high < start:
             return 0
-        left = right = start * ENTRY_BYTES - 1  # what 4.9.3 returns if it saw no neighbour
+        left = right = start * ENTRY_BYTES - 1  # what 4.9.3 returns if it saw no entry on that side
         left_time = right_time = -1
         while high >= low:
             middle = start + (low - start + high - start) // 2

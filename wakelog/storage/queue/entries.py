@@ -77,10 +77,10 @@ def front_end(entries: Entries, low: int, end: int, holds: Holds) -> int:
     """Return the end of the front part of [low, end) that `holds`, `low` if there is none."""
     while low < end:
         found = _gallop(entries, low + 1, end, holds) if holds(entries.at(low)) else low
-        behind = last_near(entries, found, end, holds)
-        if behind is None:
+        later = last_near(entries, found, end, holds)
+        if later is None:
             return found
-        low = behind
+        low = later
     return low
 
 
@@ -124,8 +124,8 @@ def end_below(entries: Entries, begin: int, end: int, physical_offset: int) -> i
         return entry[1] > 0 and is_below(entry)
 
     kept = bisect(entries, begin, end, is_below)
-    while (behind := last_near(entries, kept, end, is_written_below)) is not None:
-        kept = bisect(entries, behind + 1, end, is_below)
+    while (later := last_near(entries, kept, end, is_written_below)) is not None:
+        kept = bisect(entries, later + 1, end, is_below)
     return kept
 
 

@@ -65,7 +65,7 @@ class GetResult(msgspec.Struct, frozen=True):
     frames: records as they lie in the log, in queue order; joined they are the body of the pull
         response. Those read together share one element: there can be fewer frames than messages.
     physical_offsets: one for each message, in queue order.
-    suggest_slave: the last entry looked at lies further behind the log's end than 40 % of memory.
+    suggest_slave: the last entry read lies further below the log's end than 40 % of memory.
     fall_behind_bytes: the same distance in bytes, 0 when no entry was looked at.
     """
 

@@ -44,7 +44,7 @@ def load_segments(fs: FileSystem, config: StoreConfig, *, bridge: bool = True) -
     if loaded.gap_after is not None:
         written = [path for path in loaded.beyond_gap if not _is_blank(fs, path)]
         if not written:
-            # Segments made ahead of need can be left behind a gap when the one before was not made.
+            # Segments made ahead of need can follow a gap where the one before was not made.
             for path in reversed(loaded.beyond_gap):
                 _remove(fs, path)
             loaded = files.load()
@@ -54,7 +54,7 @@ def load_segments(fs: FileSystem, config: StoreConfig, *, bridge: bool = True) -
             raise DamagedStore(
                 written[-1],
                 f"the segment at {loaded.gap_after} before it is missing",
-                "put the missing segment back, or move those behind it away",
+                "put the missing segment back, or move the later ones away",
             )
     if loaded.short_last is not None:
         files.extend_short_last(loaded.short_last)

@@ -271,8 +271,8 @@ def _why_read_only(files: MappedFileQueue) -> str | None:
         return None
     places = ", ".join(f"{begin} to {end}" for begin, end in missing)
     return (
-        f"{MISSING} in the middle of the log: bytes {places}; put them back, or move those behind"
-        " away, and start the broker again"
+        f"{MISSING} in the middle of the log: bytes {places}; put them back, or move the later"
+        " segments away, and start the broker again"
     )
 
 

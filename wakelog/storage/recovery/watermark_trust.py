@@ -141,7 +141,7 @@ def _doubt(
     if is_aborted:
         return "another broker had the store, and did not stop in order"
     if _is_message(files, mark.physical_offset):
-        return "another broker had the store, and wrote behind the log's end"
+        return "another broker had the store, and wrote after the log's end"
     return None
 
 

@@ -85,6 +85,6 @@ def _covers(snapshot: Snapshot) -> bool:
     segments = snapshot.segments
     if not segments:
         return snapshot.begin == snapshot.end
-    in_order = all(before.end == behind.begin for before, behind in itertools.pairwise(segments))
+    in_order = all(one.end == following.begin for one, following in itertools.pairwise(segments))
     reaches = segments[0].begin <= snapshot.begin and snapshot.end <= segments[-1].end
     return in_order and reaches
