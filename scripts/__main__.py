@@ -1,7 +1,7 @@
-"""Entry of `./dev`, which runs this folder with whichever Python it found.
+"""Entry of `./dev`, which runs this folder with the Python that it found.
 
-The folder is then the first entry of the import path; the repository's root takes its place, so
-that imports read the same here as in the tests.
+That puts this folder first in the import path. The root of the repository replaces it there, so
+that imports are the same here as in the tests.
 """
 
 import signal

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from tests import tidy
+from tests import prose, tidy
 from tests.tidy import CHECKS, Check, Source
 
 SOURCES = tidy.sources()
@@ -28,6 +28,16 @@ def test_a_folder_says_its_idea() -> None:
     assert {f"{folder}/__init__.py" for folder in folders} <= modules
 
 
+def test_sentences_are_short_on_the_average() -> None:
+    counts: dict[str, list[int]] = {}
+    for source in SOURCES:
+        if source.path.endswith((".py", ".md")):
+            folder = "/".join(source.path.split("/")[:2])
+            counts.setdefault(folder, []).extend(x.word_count for x in tidy.sentences_of(source))
+    averages = {folder: sum(found) / len(found) for folder, found in counts.items() if found}
+    assert {x: n for x, n in averages.items() if n >= prose.AVERAGE_WORDS_MAX} == {}
+
+
 def test_every_reason_is_still_needed() -> None:
     known = {source.path for source in SOURCES}
     assert set(tidy.UNTESTED) <= known
@@ -48,6 +58,8 @@ EXAMPLES: dict[Rule, tuple[str, str]] = {
     tidy.reminders: ("# TO" + "DO: later\n", "# to do: later\n"),
     tidy.foreign_words: ("see https" + "://index.example/x", "see http://localhost:9876/x"),
     tidy.broken_links: ("[a](none.md)", "[a](../../LICENSE#there) [b](#here)"),
+    tidy.long_sentences: (f'"""A{" word" * 30}."""\n', f'"""A{" word" * 29}. One more."""\n'),
+    tidy.replaced_names: ("def take_in(): pass\n", "def consume(sent_by: int): pass\n"),
 }
 
 

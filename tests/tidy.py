@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests import prose, vocabulary
+
 ROOT = Path(__file__).resolve().parent.parent
 
 MODULE_LINES_MAX = 600
@@ -147,6 +149,31 @@ def foreign_words(source: Source) -> Iterator[str]:
         yield f"{source.path}:{number}: names a place outside the repository, {match[0]}"
 
 
+def long_sentences(source: Source) -> Iterator[str]:
+    """A sentence of a docstring or a document can be read in one breath."""
+    for sentence in sentences_of(source):
+        if sentence.word_count > prose.SENTENCE_WORDS_MAX:
+            words = f"a sentence of {sentence.word_count} words"
+            yield f"{source.path}:{sentence.line}: {words}: {sentence.text[:60]}"
+
+
+def sentences_of(source: Source) -> list[prose.Sentence]:
+    """Return the sentences of a module's docstrings, or of a document."""
+    if source.path.endswith(".md"):
+        return list(prose.document_sentences(source.text))
+    return list(prose.docstring_sentences(source.tree))
+
+
+def replaced_names(source: Source) -> Iterator[str]:
+    """A name says what a network or storage engineer would search for."""
+    for line, name in vocabulary.given_names(source.path, source.tree):
+        for word in vocabulary.replaced_words(name):
+            say = vocabulary.REPLACEMENTS[word]
+            yield f"{source.path}:{line}: {name} has {word!r} in it; say {say}"
+    for line, name in vocabulary.misnamed_roles(source.path, source.tree):
+        yield f"{source.path}:{line}: {name} is named by a word that is not a role"
+
+
 def broken_links(source: Source) -> Iterator[str]:
     """A link in a document leads to a file of the tree."""
     for number, match in source.matches(LINK):
@@ -172,4 +199,6 @@ CHECKS = [
     Check(reminders, ("",)),
     Check(foreign_words, ("",)),
     Check(broken_links, (".md",)),
+    Check(long_sentences, (".py", ".md")),
+    Check(replaced_names, (".py",)),
 ]

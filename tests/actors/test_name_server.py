@@ -302,7 +302,7 @@ def test_a_taken_port_is_a_value(tmp_path: Path) -> None:
         first = make_actor(tmp_path, 0)
         port = (await first.start())["port"]
         failure = (await make_actor(tmp_path, port).start())["failure"]
-        assert f":{port}: another process" in failure["cause"]
+        assert f"port {port}" in failure["cause"]
         await first.stop()
 
     run(main)
