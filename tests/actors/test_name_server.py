@@ -16,7 +16,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.nameserver.harness import Announced, topic
 from wakelog.actors import name_server
 from wakelog.actors.name_server import NameServerActor, NameServerService
-from wakelog.nameserver.config import NameServerConfig, read_name_server_conf
+from wakelog.nameserver.config import NameServerConfig
 from wakelog.network.errors import PortUnavailable
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
@@ -64,8 +64,8 @@ class Peer:
 
 
 def make_service(path: str, fs: FileSystem | None = None, *, port: int = 0) -> NameServerService:
-    settings = read_name_server_conf("", overrides={"kvConfigPath": path, "listenPort": str(port)})
-    return NameServerService(settings, bind_host=HOST, fs=fs)
+    config = NameServerConfig(kv_config_path=path, listen_port=port)
+    return NameServerService(config, bind_host=HOST, fs=fs)
 
 
 def put(value: str, *, oneway: bool = False, opaque: int = 1) -> RemotingCommand:
@@ -302,7 +302,7 @@ def test_a_taken_port_is_a_value(tmp_path: Path) -> None:
         first = make_actor(tmp_path, 0)
         port = (await first.start())["port"]
         failure = (await make_actor(tmp_path, port).start())["failure"]
-        assert f"port {port}" in failure["cause"]
+        assert f"127.0.0.1:{port}" in failure["cause"]
         await first.stop()
 
     run(main)

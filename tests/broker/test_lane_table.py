@@ -11,7 +11,6 @@ from wakelog.broker.decision import Lane
 from wakelog.broker.lane_table import (
     NAME_SERVER_LANE,
     broker_lanes,
-    broker_limits,
     name_server_lanes,
 )
 from wakelog.broker.processors.table import PROCESSORS
@@ -58,12 +57,6 @@ def test_a_name_server_has_one_lane() -> None:
     assert [lane.name for lane in name_server_lanes()] == [NAME_SERVER_LANE]
 
 
-def test_limits_that_4_9_3_has_keys_for_come_from_them() -> None:
-    config = BrokerConfig(server_channel_max_idle_time_seconds=60, server_socket_backlog=7)
-    limits = broker_limits(config)
-    assert (limits.idle_seconds_max, limits.backlog) == (60, 7)
-
-
 def documented_lanes() -> dict[str, tuple[str, ...]]:
     """The rows of the table of lanes in docs/overload.md: codes, capacity, key, weight, wait."""
     document = Path(__file__).parents[2] / "docs" / "overload.md"
@@ -72,7 +65,7 @@ def documented_lanes() -> dict[str, tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("lane", broker_lanes(BrokerConfig()), ids=lambda lane: lane.name)
-def test_the_document_says_what_the_table_says(lane: LaneSpec) -> None:
+def test_the_document_agrees_with_the_table(lane: LaneSpec) -> None:
     codes, capacity, key, weight, wait = documented_lanes()[lane.name]
     assert capacity == f"{lane.capacity_count:,}"
     assert weight == str(lane.weight)

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.nameserver.config import NameServerSettings, read_name_server_conf
+from wakelog.nameserver.config import NameServerConfig
 from wakelog.nameserver.decision import Instruction
 from wakelog.nameserver.name_server import NameServer
 from wakelog.protocol import fastjson
@@ -71,9 +71,10 @@ class Announced(msgspec.Struct, frozen=True, kw_only=True):
         return make_request(RequestCode.REGISTER_BROKER, fields, body, opaque=0)
 
 
-def settings(**keys: str) -> NameServerSettings:
-    """Return settings with 4.9.3's keys."""
-    return read_name_server_conf("", defaults={"kvConfigPath": "/kvConfig.json"}, overrides=keys)
+def make_config(**keys: object) -> NameServerConfig:
+    """Return a configuration with 4.9.3's keys."""
+    found = {"kvConfigPath": "/kvConfig.json", **keys}
+    return msgspec.convert(found, NameServerConfig, strict=False)
 
 
 class Harness:
@@ -81,7 +82,7 @@ class Harness:
 
     def __init__(self, **keys: str) -> None:
         self.now_ms = NOW_MS
-        self.core = NameServer(settings(**keys), self.now_ms)
+        self.core = NameServer(make_config(**keys), self.now_ms)
 
     def send(self, request: RemotingCommand, channel: int = 1) -> RemotingCommand | None:
         return self.core.process(request, FakeChannel(channel), self.now_ms)

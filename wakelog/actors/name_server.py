@@ -31,7 +31,7 @@ from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.lane_table import NAME_SERVER_LANE, name_server_lanes
-from wakelog.nameserver.config import NameServerConfig, NameServerSettings
+from wakelog.nameserver.config import NameServerConfig
 from wakelog.nameserver.decision import BrokerJoined, BrokerLeft, CloseChannel, Persist
 from wakelog.nameserver.name_server import NameServer
 from wakelog.network.connection import Connection
@@ -77,12 +77,12 @@ class NameServerService:
     """One name server in this process."""
 
     def __init__(
-        self, settings: NameServerSettings, *, bind_host: str, fs: FileSystem | None = None
+        self, config: NameServerConfig, *, bind_host: str, fs: FileSystem | None = None
     ) -> None:
         """Hold everything, open nothing."""
-        self._settings = settings
+        self._config = config
         self._bind_host = bind_host
-        self._files = ConfigFiles(fs or RealFileSystem(), OneFile(settings.config.kv_config_path))
+        self._files = ConfigFiles(fs or RealFileSystem(), OneFile(config.kv_config_path))
         self._saver = ThreadPoolExecutor(1, thread_name_prefix="name-server-save")
         self._waiters: dict[str, list[Waiter]] = {}
         self._saving: set[str] = set()
@@ -91,8 +91,8 @@ class NameServerService:
         self._saves_count = 0
         self._saves_failed_count = 0
         self._log = logger(Log.NAME_SERVER)
-        self.name_server = NameServer(settings, wall_ms())
-        self.port = settings.config.listen_port
+        self.name_server = NameServer(config, wall_ms())
+        self.port = config.listen_port
 
     async def start(self) -> None:
         """Return when the name server accepts; `port` is then the one that it has.
@@ -102,7 +102,7 @@ class NameServerService:
         self._loop = asyncio.get_running_loop()
         self._server = self._make_server()
         try:
-            self.port = self._server.bind(self._bind_host, self._settings.config.listen_port)
+            self.port = self._server.bind(self._bind_host, self._config.listen_port)
             await self._loop.run_in_executor(self._saver, self._load)
             await self._server.start_listening()
         except BaseException:
@@ -112,7 +112,7 @@ class NameServerService:
         self._tick()
 
     def _make_server(self) -> Server:
-        config = self._settings.config
+        config = self._config
         limits = ServerLimits(
             idle_seconds_max=config.server_channel_max_idle_time_seconds,
             backlog=config.server_socket_backlog,
@@ -247,9 +247,7 @@ class NameServerActor:
             if self._service is None:
                 configure_logs(Path(self._log_directory), actor="namesrv", epoch=wall_ms())
                 config = msgspec.convert(self._config, NameServerConfig)
-                service = NameServerService(
-                    NameServerSettings(config, {}, ()), bind_host=self._bind_host
-                )
+                service = NameServerService(config, bind_host=self._bind_host)
                 try:
                     await service.start()
                 except (StoreError, PortUnavailable) as error:

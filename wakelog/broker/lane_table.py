@@ -17,7 +17,6 @@ from typing import NamedTuple
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Lane
 from wakelog.network.lanes import LaneSpec
-from wakelog.network.limits import ServerLimits
 
 ADMIN_CAPACITY_COUNT = 10_000
 """4.9.3's admin pool has no limit. Operators send tens of requests."""
@@ -73,14 +72,6 @@ def broker_lanes(config: BrokerConfig) -> tuple[LaneSpec, ...]:
             yields=row.yields,
         )
         for row in _ROWS
-    )
-
-
-def broker_limits(config: BrokerConfig) -> ServerLimits:
-    """Return the limits of a broker's server, with 4.9.3's keys where it has one."""
-    return ServerLimits(
-        idle_seconds_max=config.server_channel_max_idle_time_seconds,
-        backlog=config.server_socket_backlog,
     )
 
 

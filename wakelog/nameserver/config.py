@@ -1,16 +1,14 @@
 """NameServerConfig: the settings of 4.9.3's NamesrvConfig that wakelog obeys, and their change.
 
-Fields are in snake case. namesrv.conf and codes 318 and 319 use 4.9.3's names and defaults. Code
-318 changes a running name server: only LIVE_KEYS, only with values of one line, and only until it
-stops. 4.9.3 takes any key and writes the file at configStorePath, which is one of the keys. So
-every client that reaches its port can write any file (CVE-2023-37582).
+Fields are in snake case; codes 318 and 319 use 4.9.3's names and defaults. Code 318 changes a
+running name server: only LIVE_KEYS, only with values of one line, and only until it stops. 4.9.3
+takes any key and writes the file at configStorePath, which is one of the keys. So every client that
+reaches its port can write any file (CVE-2023-37582).
 
 Source: org.apache.rocketmq.common.namesrv.NamesrvConfig,
 org.apache.rocketmq.namesrv.NamesrvStartup, org.apache.rocketmq.common.Configuration (4.9.3).
 """
 
-import difflib
-from collections.abc import Mapping
 from typing import Any
 
 import javaproperties
@@ -42,14 +40,6 @@ class NameServerConfig(msgspec.Struct, kw_only=True, rename="camel"):
             _check(field.encode_name, getattr(self, field.name))
 
 
-class NameServerSettings(msgspec.Struct, frozen=True):
-    """The settings of a name server, with unknown keys and warnings."""
-
-    config: NameServerConfig
-    unknown: dict[str, str]
-    warnings: tuple[str, ...]
-
-
 class ConfigUpdate(msgspec.Struct, frozen=True):
     """The keys of one update, by what happened to them."""
 
@@ -67,39 +57,9 @@ RANGES = {
 LIVE_KEYS = frozenset({"orderMessageEnable"})
 """Keys that code 318 may change: no path, no name, no address."""
 
-_KEYS_WITHOUT_EFFECT = """
-    serverWorkerThreads serverCallbackExecutorThreads serverSelectorThreads
-    serverOnewaySemaphoreValue serverAsyncSemaphoreValue serverSocketSndBufSize
-    serverSocketRcvBufSize writeBufferHighWaterMark writeBufferLowWaterMark
-    serverPooledByteBufAllocatorEnable useEpollNativeSelector
-"""
-
-KEYS_WITHOUT_EFFECT = frozenset(_KEYS_WITHOUT_EFFECT.split())
-"""Keys of 4.9.3 that are accepted and have no effect here."""
-
 _FIELDS = {field.encode_name: field for field in msgspec.structs.fields(NameServerConfig)}
 
 assert _FIELDS.keys() >= LIVE_KEYS | RANGES.keys()
-
-
-def read_name_server_conf(
-    text: str,
-    *,
-    defaults: Mapping[str, str] | None = None,
-    overrides: Mapping[str, str] | None = None,
-) -> NameServerSettings:
-    """Make the settings of a name server from the text of a namesrv.conf.
-
-    defaults: values of keys that the file does not have. One of the three must have kvConfigPath.
-
-    Raises: IllegalConfiguration for a value that cannot be used.
-    """
-    layers = {**(defaults or {}), **parse_properties(text), **(overrides or {})}
-    values = {key: layers[key] for key in _FIELDS if key in layers}
-    kept = {key: value for key, value in layers.items() if key not in _FIELDS}
-    values.setdefault("kvConfigPath", "")
-    changes = {_FIELDS[key].name: _convert(key, value) for key, value in values.items()}
-    return NameServerSettings(NameServerConfig(**changes), kept, tuple(map(_warning, kept)))
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -110,7 +70,7 @@ def parse_properties(text: str) -> dict[str, str]:
     try:
         return {key: value.strip() for key, value in javaproperties.loads(text).items()}
     except ValueError as error:
-        raise IllegalConfiguration("namesrv.conf", "text", f"Java properties: {error}") from None
+        raise IllegalConfiguration("the body", "text", f"Java properties: {error}") from None
 
 
 def update_config(config: NameServerConfig, text: str) -> ConfigUpdate:
@@ -129,21 +89,20 @@ def update_config(config: NameServerConfig, text: str) -> ConfigUpdate:
     return ConfigUpdate(tuple(changes), tuple(sorted(given.keys() - changes.keys())))
 
 
-def settings_text(settings: NameServerSettings) -> str:
+def config_text(config: NameServerConfig) -> str:
     """Write every key with its value, one ``key=value`` a line, as in the response to code 319."""
-    shown = dict(settings.unknown)
-    for key, field in _FIELDS.items():
-        value = getattr(settings.config, field.name)
-        shown[key] = str(value).lower() if isinstance(value, bool) else str(value)
-    return "".join(f"{key}={value}\n" for key, value in sorted(shown.items()))
+    shown = {key: getattr(config, field.name) for key, field in _FIELDS.items()}
+    return "".join(
+        f"{key}={str(value).lower() if isinstance(value, bool) else value}\n"
+        for key, value in sorted(shown.items())
+    )
 
 
 def _convert(key: str, text: str) -> Any:
     try:
         return msgspec.convert(text, _FIELDS[key].type, strict=False)
     except msgspec.ValidationError:
-        accepted = "true or false" if _FIELDS[key].type is bool else "a whole number"
-        raise IllegalConfiguration(key, text, accepted) from None
+        raise IllegalConfiguration(key, text, "true or false") from None
 
 
 def _check(key: str, value: object) -> None:
@@ -158,12 +117,3 @@ def _check(key: str, value: object) -> None:
         low, high = RANGES[key]
         if not low <= value <= high:
             raise IllegalConfiguration(key, value, f"{low} to {high}")
-
-
-def _warning(key: str) -> str:
-    if key in KEYS_WITHOUT_EFFECT:
-        return f"{key} has no effect here"
-    by_lower = {name.lower(): name for name in sorted(_FIELDS)}
-    near = difflib.get_close_matches(key.lower(), by_lower, n=1)
-    hint = f"; did you mean {by_lower[near[0]]}?" if near else ""
-    return f"{key} is not a key of RocketMQ 4.9.3's name server and is ignored{hint}"

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from wakelog.nameserver.config import NameServerSettings
+from wakelog.nameserver.config import NameServerConfig
 from wakelog.nameserver.decision import Instruction
 from wakelog.nameserver.kv_config import FILE_NAME, KvConfig, KvConfigStatistics
 from wakelog.nameserver.processors import PROCESSORS, NameServerState, unsupported
@@ -48,11 +48,11 @@ class NameServerStatistics(msgspec.Struct, frozen=True):
 class NameServer:
     """One name server."""
 
-    def __init__(self, settings: NameServerSettings, now_ms: int) -> None:
+    def __init__(self, config: NameServerConfig, now_ms: int) -> None:
         """Know no broker and no value; ``load`` then reads the file."""
         self._instructions: list[Instruction] = []
         self._state = NameServerState(
-            settings, KvConfig(self._instructions), RouteTable(self._instructions)
+            config, KvConfig(self._instructions), RouteTable(self._instructions)
         )
         self._request_counts: Counter[int] = Counter()
         self._scan_due_ms = now_ms + FIRST_SCAN_MS

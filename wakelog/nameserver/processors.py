@@ -15,8 +15,8 @@ import msgspec
 from wakelog.nameserver.absent_topic import absent_topic_remark
 from wakelog.nameserver.config import (
     BODY_BYTES_MAX,
-    NameServerSettings,
-    settings_text,
+    NameServerConfig,
+    config_text,
     update_config,
 )
 from wakelog.nameserver.kv_config import ORDER_TOPIC_NAMESPACE, KvConfig
@@ -50,7 +50,7 @@ from wakelog.protocol.register_broker import body_checksum, decode_register_brok
 class NameServerState(msgspec.Struct, frozen=True):
     """The tables that handlers work on."""
 
-    settings: NameServerSettings
+    config: NameServerConfig
     kv_config: KvConfig
     routes: RouteTable
 
@@ -123,7 +123,7 @@ def get_route(state: NameServerState, request: Request[TopicRequestHeader]) -> R
         brokers = state.routes.broker_count
         remark = absent_topic_remark(topic, state.routes.topics, broker_count=brokers)
         return request.refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
-    if state.settings.config.order_message_enable:
+    if state.config.order_message_enable:
         order = state.kv_config.get(ORDER_TOPIC_NAMESPACE, topic)
         if order is not None:
             route = state.routes.route(topic)
@@ -190,7 +190,7 @@ def update_name_server_config(state: NameServerState, request: Request[None]) ->
         text = body.decode()
     except UnicodeDecodeError:
         return request.refusal(ResponseCode.SYSTEM_ERROR, "string2Properties error")
-    update = update_config(state.settings.config, text)
+    update = update_config(state.config, text)
     if not update.ignored:
         return request.success()
     code = ResponseCode.SUCCESS if update.applied else ResponseCode.SYSTEM_ERROR
@@ -200,7 +200,7 @@ def update_name_server_config(state: NameServerState, request: Request[None]) ->
 
 def get_name_server_config(state: NameServerState, request: Request[None]) -> RemotingCommand:
     """Return every key with its value (code 319)."""
-    return request.success(body=settings_text(state.settings).encode())
+    return request.success(body=config_text(state.config).encode())
 
 
 def query_data_version(

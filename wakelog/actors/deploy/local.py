@@ -17,7 +17,6 @@ from wakelog.actors.name_server import NameServerService
 from wakelog.actors.services.table import load, services_of
 from wakelog.actors.transport.calls import LocalCalls
 from wakelog.actors.transport.service_plan import ServicePlan
-from wakelog.nameserver.config import NameServerSettings
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
 
@@ -69,7 +68,7 @@ class LocalDeployment:
         if self._plan.name_server is not None:
             report("the name server")
             service = NameServerService(
-                NameServerSettings(self._plan.name_server.config, {}, ()),
+                self._plan.name_server.config,
                 bind_host=self._plan.bind_host,
             )
             await service.start()
