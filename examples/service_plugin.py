@@ -16,10 +16,10 @@ from wakelog.actors.transport.service_plan import ServicePlan
 
 
 class StoreSizes:
-    """Looks at the store whenever it is asked."""
+    """Measures the store at every scrape."""
 
     def __init__(self, plan: ServicePlan) -> None:
-        """Keep where the store is; the plan holds every setting of the broker."""
+        """Keep the store's path; the plan holds every setting of the broker."""
         self._root = Path(plan.settings.store.store_path_root)
         self._epoch = 0
 
@@ -28,10 +28,10 @@ class StoreSizes:
         self._epoch = request.epoch
 
     def release(self) -> None:
-        """Let go what `attach` took: nothing here."""
+        """Close what `attach` opened: nothing here."""
 
     def statistics(self) -> dict[str, float]:
-        """Return the numbers, at every scrape."""
+        """Return the numbers."""
         folders = [path for path in self._root.iterdir() if path.is_dir()]
         return {"epoch": self._epoch, **{path.name: _size_bytes(path) for path in folders}}
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -138,7 +138,7 @@ def shared_watermarks(directory: Path) -> Iterator[SharedWatermarks]:
     values = InitialWatermarks(0, 0, 0, 0, 0, 0)
     path = directory / "watermarks"
     store_id = UUID(STORE_ID)
-    with make_shared_watermarks(path, store_id, epoch_min=EPOCH, values=values) as made:
+    with closing(make_shared_watermarks(path, store_id, epoch_min=EPOCH, values=values)) as made:
         yield made
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from uuid import UUID
 
@@ -25,7 +26,9 @@ START = InitialWatermarks(
 
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[SharedWatermarks]:
-    with make_shared_watermarks(tmp_path / "words", STORE, epoch_min=7, values=START) as made:
+    with closing(
+        make_shared_watermarks(tmp_path / "page", STORE, epoch_min=7, values=START)
+    ) as made:
         yield made
         made.validate()
 
@@ -43,7 +46,7 @@ def test_a_page_begins_with_the_values_it_was_made_with(page: SharedWatermarks) 
 def test_a_word_stored_through_one_mapping_is_seen_through_another(
     page: SharedWatermarks, tmp_path: Path
 ) -> None:
-    with SharedWatermarks(tmp_path / "words", STORE) as other:
+    with closing(SharedWatermarks(tmp_path / "page", STORE)) as other:
         page.set(SharedWatermark.READABLE, 450)
         assert other.get(SharedWatermark.READABLE) == 450
         assert other.get(SharedWatermark.DISPATCHED) == 100
@@ -55,28 +58,30 @@ def test_a_word_that_would_fall_is_a_bug(page: SharedWatermarks) -> None:
 
 
 def test_a_word_that_passes_its_bound_is_found(tmp_path: Path) -> None:
-    with make_shared_watermarks(tmp_path / "words", STORE, epoch_min=1, values=START) as page:
+    with closing(
+        make_shared_watermarks(tmp_path / "page", STORE, epoch_min=1, values=START)
+    ) as page:
         page.set(SharedWatermark.DISPATCHED, 201)
         with pytest.raises(AssertionError, match="DISPATCHED 201 has passed READABLE 200"):
             page.validate()
 
 
 def test_a_new_incarnation_replaces_the_page_and_says_so_in_the_old_one(tmp_path: Path) -> None:
-    path = tmp_path / "words"
-    with make_shared_watermarks(path, STORE, epoch_min=7, values=START) as old:
+    path = tmp_path / "page"
+    with closing(make_shared_watermarks(path, STORE, epoch_min=7, values=START)) as old:
         assert not old.is_replaced
-        with make_shared_watermarks(path, STORE, epoch_min=8, values=START) as new:
+        with closing(make_shared_watermarks(path, STORE, epoch_min=8, values=START)) as new:
             assert old.is_replaced and not new.is_replaced
             new.set(SharedWatermark.APPENDED, 900)
             assert old.get(SharedWatermark.APPENDED) == 500
-            with SharedWatermarks(path, STORE) as mapped_again:
+            with closing(SharedWatermarks(path, STORE)) as mapped_again:
                 assert (mapped_again.epoch, mapped_again.get(SharedWatermark.APPENDED)) == (8, 900)
 
 
 def test_an_epoch_grows_when_the_clock_was_set_back(tmp_path: Path) -> None:
-    path = tmp_path / "words"
+    path = tmp_path / "page"
     make_shared_watermarks(path, STORE, epoch_min=1_000, values=START).close()
-    with make_shared_watermarks(path, STORE, epoch_min=10, values=START) as page:
+    with closing(make_shared_watermarks(path, STORE, epoch_min=10, values=START)) as page:
         assert page.epoch == 1_001
 
 
@@ -86,35 +91,38 @@ def test_an_epoch_grows_when_the_clock_was_set_back(tmp_path: Path) -> None:
     ids=["empty", "short", "zeros", "noise"],
 )
 def test_what_is_no_page_is_refused_and_replaced(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "words"
+    path = tmp_path / "page"
     path.write_bytes(content)
     with pytest.raises(NoSharedWatermarks):
         SharedWatermarks(path, STORE)
-    with make_shared_watermarks(path, STORE, epoch_min=1, values=START) as page:
+    with closing(make_shared_watermarks(path, STORE, epoch_min=1, values=START)) as page:
         assert page.epoch == 1
 
 
 def test_a_page_of_another_store_is_refused(page: SharedWatermarks, tmp_path: Path) -> None:
     with pytest.raises(NoSharedWatermarks, match="not a page of store"):
-        SharedWatermarks(tmp_path / "words", UUID(int=1))
+        SharedWatermarks(tmp_path / "page", UUID(int=1))
     with pytest.raises(NoSharedWatermarks, match="No such file"):
         SharedWatermarks(tmp_path / "elsewhere", STORE)
 
 
 def test_what_a_died_incarnation_left_half_made_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / "words.new").write_bytes(b"half")
-    with make_shared_watermarks(tmp_path / "words", STORE, epoch_min=1, values=START) as page:
+    (tmp_path / "page.new").write_bytes(b"half")
+    with closing(
+        make_shared_watermarks(tmp_path / "page", STORE, epoch_min=1, values=START)
+    ) as page:
         assert page.get(SharedWatermark.APPENDED) == START.appended
-    assert [entry.name for entry in tmp_path.iterdir()] == ["words"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["page"]
 
 
 _COUNT_UP = """
 import sys
+from contextlib import closing
 from pathlib import Path
 from uuid import UUID
 from wakelog.actors.transport.shared_watermarks import SharedWatermark, SharedWatermarks
 path, store_id, until, step = sys.argv[1:]
-with SharedWatermarks(Path(path), UUID(store_id)) as page:
+with closing(SharedWatermarks(Path(path), UUID(store_id))) as page:
     for number in range(1, int(until) + 1):
         page.set(SharedWatermark.DISPATCHED, number * int(step))
 """
@@ -123,10 +131,10 @@ with SharedWatermarks(Path(path), UUID(store_id)) as page:
 @pytest.mark.process
 def test_another_process_never_sees_half_a_store(tmp_path: Path) -> None:
     # The step moves both halves of the word at once, so that a torn store shows.
-    path, until, step = tmp_path / "words", 100_000, (1 << 40) + 1
+    path, until, step = tmp_path / "page", 100_000, (1 << 40) + 1
     high = InitialWatermarks(1 << 62, 1 << 62, 0, 1 << 62, 0, 0)
     arguments = [str(path), str(STORE), str(until), str(step)]
-    with make_shared_watermarks(path, STORE, epoch_min=1, values=high) as page:
+    with closing(make_shared_watermarks(path, STORE, epoch_min=1, values=high)) as page:
         writer = subprocess.Popen([sys.executable, "-c", _COUNT_UP, *arguments])
         value = 0
         while writer.poll() is None:

@@ -93,12 +93,6 @@ class ReputService(Service):
         arrivals = [tuple(arrival) for arrival in decision.arrivals]
         return (decision.dispatched, len(arrivals), decision.more), arrivals
 
-    def flush(self) -> int:
-        """Make everything dispatched durable; return the position that now is."""
-        self._wait_flushed()
-        self._dispatch.run(self._dispatch.core.prepare_flush())
-        return self._dispatch.flushed
-
     def trim(self, physical_offset: int) -> int | None:
         """Remove queue and index files of the log below; return how many.
 

@@ -33,8 +33,7 @@ import mmap
 import os
 from enum import IntEnum
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 from uuid import UUID
 
 MAGIC = int.from_bytes(b"WAKEWORD", "big")
@@ -84,7 +83,7 @@ class NoSharedWatermarks(Exception):
 
 
 class SharedWatermarks:
-    """One process's view of a page. Closed by `close`, or as a context manager."""
+    """One process's view of a page."""
 
     __slots__ = ("_epoch", "_map", "_values")
 
@@ -148,19 +147,6 @@ class SharedWatermarks:
         """Unmap."""
         self._values.release()
         self._map.close()
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Unmap."""
-        self.close()
 
 
 def make_shared_watermarks(
