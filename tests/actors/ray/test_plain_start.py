@@ -8,6 +8,7 @@ import pytest
 
 from tests.actors.client import Client, records
 from tests.actors.deployments import wait_until
+from tests.actors.listeners import LOOPBACKS, listening
 from tests.actors.programs import Up, running_up
 from tests.cli.commands import ROOT
 from wakelog.protocol.codes import ResponseCode
@@ -48,6 +49,7 @@ def test_plain_ray_takes_a_message_and_leaves_nothing(tmp_path: Path) -> None:
         assert line == "wakelog: Ray was started by ray.init, because --plain-ray asks for it"
         up.wait_ready()
         assert asyncio.run(send_and_pull(up.addresses[0])) == b"through"
+        assert listening(up.processes()) <= LOOPBACKS
         commands = " ".join(up.processes().values())
         assert "worker_template" not in commands and "worker_start" not in commands
         shared_paths = up.shared_paths()

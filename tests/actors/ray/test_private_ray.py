@@ -12,40 +12,17 @@ from typing import Any
 
 import pytest
 
+from tests.actors.listeners import LOOPBACKS, listening
 from wakelog.actors.ray.head import session_processes
 from wakelog.actors.ray.private_ray import RayCluster, RayFailed
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 
-def listening(process_ids: list[int]) -> set[str]:
-    """Return the addresses on which processes listen for TCP, as /proc has them."""
-    inodes = set()
-    for process_id in process_ids:
-        folder = Path(f"/proc/{process_id}/fd")
-        try:
-            links = [os.readlink(folder / name) for name in os.listdir(folder)]
-        except OSError:
-            continue
-        inodes |= {link[8:-1] for link in links if link.startswith("socket:[")}
-    found = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and fields[9] in inodes:
-                found.add(fields[1].rpartition(":")[0])
-    return found
-
-
 WAIT_SECONDS_MAX = 20.0
 FAILURES_COUNT = 3
 FAILURE_SECONDS_MAX = 0.9
 """It takes 0.1 s, and with Ray's own settings never less than a second."""
-
-LOOPBACKS = {
-    "0100007F",  # 127.0.0.1
-    "0000000000000000FFFF00000100007F",  # the same, as an IPv6 socket says it
-}
 
 
 @pytest.fixture(scope="module")

@@ -27,11 +27,15 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from wakelog.actors.ray.fast_start import guard
+
+if TYPE_CHECKING:
+    from wakelog.actors.ray.fast_start.node import FastRay
+    from wakelog.actors.ray.plain_start import PlainRay
 
 OBJECT_STORE_BYTES = 80 << 20
 """Bodies never travel through Ray's object store; it takes no less than 75 MiB."""
@@ -74,23 +78,7 @@ class HeadReady(msgspec.Struct, frozen=True):
     plain_because: str | None
 
 
-class StartedRay(Protocol):
-    """Ray's daemons, however they were started."""
-
-    address: str
-    node_id: str
-    dashboard_url: str | None
-
-    def has_ended(self) -> bool:
-        """Return whether a daemon has died."""
-        ...
-
-    def end(self) -> None:
-        """End the daemons."""
-        ...
-
-
-def start_ray(config: HeadConfig) -> StartedRay:
+def start_ray(config: HeadConfig) -> FastRay | PlainRay:
     """Start the daemons. Raises: whatever Ray raises."""
     if config.plain_because is None:
         from wakelog.actors.ray.fast_start.node import FastRay
@@ -110,7 +98,7 @@ def start_ray(config: HeadConfig) -> StartedRay:
     )
 
 
-def wait_end(started: StartedRay) -> int:
+def wait_end(started: FastRay | PlainRay) -> int:
     """Wait until standard input ends (0) or a daemon has died (1)."""
     while not started.has_ended():
         readable, _, _ = select.select([sys.stdin], [], [], DAEMONS_CHECK_SECONDS)
