@@ -8,11 +8,11 @@ import pytest
 
 from tests.audit.logs import derived_files, random_log
 from tests.dispatchers.stores import NOW_MS, dispatch_config
+from tests.dispatchers.workers import InTurn
 from tests.fakes.records import LogBytes, properties
 from wakelog.audit.parts import ScanJob, part_loader, scan_segment
 from wakelog.audit.rebuild import LogReport, Rebuild
 from wakelog.audit.stretches import FillStretch
-from wakelog.audit.workers import InTurn
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.storage.kernels.kernels import Kernels

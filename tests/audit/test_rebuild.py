@@ -7,11 +7,11 @@ from zlib import crc32
 import pytest
 
 from tests.dispatchers.stores import NOW_MS, dispatch_config, queue_entries
+from tests.dispatchers.workers import InTurn
 from tests.fakes.logs import read_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes, properties
 from wakelog.audit.rebuild import LogReport, Rebuild
-from wakelog.audit.workers import InTurn
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.paths import offset_name
 

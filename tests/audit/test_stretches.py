@@ -32,6 +32,10 @@ class Log:
         self._data = data
         self.broken_at = 1 << 62
         self.reads_count = 0
+        self.min_offset = 0
+
+    def refresh(self) -> bool:
+        return False
 
     def segment_end(self, physical_offset: int) -> int:
         return SEGMENT_BYTES

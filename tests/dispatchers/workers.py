@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
-
-from wakelog.audit.workers import InTurn, Later
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+
+class Later(Generic[T]):
+    """Work that runs once, when its result is requested."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._results: list[T] = []
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> T:
+        if not self._results:
+            self._results.append(self._work())
+        return self._results[0]
+
+
+class InTurn:
+    """Begins no work before its result is requested."""
+
+    def submit(self, work: Callable[[], T], /) -> Later[T]:
+        return Later(work)
 
 
 class LaterWorker(InTurn):

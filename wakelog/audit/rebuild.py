@@ -32,7 +32,7 @@ from wakelog.audit.body_check import BodyCheck, DamagedBody
 from wakelog.audit.operator import SILENT, AuditRefused, Operator
 from wakelog.audit.scratch_files import UnfinishedFileSystem
 from wakelog.audit.stretches import FillStretch, Lane, Stretches
-from wakelog.audit.workers import WORKERS_COUNT, InTurn, threads
+from wakelog.audit.workers import AT_ONCE, WORKERS_COUNT, threads
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterSource
@@ -112,7 +112,7 @@ class Rebuild:
             store_path_commit_log=",".join(config.paths.commit_log_directories),
         )
         self._kernels = kernels
-        self._worker = worker or InTurn()
+        self._worker = worker or AT_ONCE
         self._log = CommitLogReader(fs, self.config)
         self._bodies = BodyCheck(self._log)
         self._dispatchers: list[CoreDispatcher] = [self._bodies] if check_bodies else []

@@ -28,9 +28,10 @@ import contextlib
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from wakelog.audit.workers import AT_ONCE
+from wakelog.dispatchers.log_cursor import LogReader
 from wakelog.dispatchers.read_ahead import Filled, Pending, Worker
 from wakelog.protocol.record import MAGIC_OFFSET, MESSAGE_MAGIC, PHYSICAL_OFFSET_OFFSET
 from wakelog.storage.kernels.columns import SCAN_BUFFER_BYTES
@@ -48,30 +49,10 @@ _OFFSET: Final = struct.Struct(">q")
 _HEAD_BYTES: Final = PHYSICAL_OFFSET_OFFSET + _OFFSET.size
 
 
-class SpanReader(Protocol):
-    """The part of a log reader that a lane needs; each lane has its own."""
-
-    def segment_end(self, physical_offset: int) -> int:
-        """Return the end of the segment that contains `physical_offset`."""
-        ...
-
-    def skip_zeros(self, physical_offset: int) -> int:
-        """Return where a record may begin at or after an offset, or the segment's end."""
-        ...
-
-    def read_span(self, physical_offset: int, length_max: int) -> bytes:
-        """Return up to `length_max` bytes, cut at the segment's end; empty if there are none."""
-        ...
-
-    def read_span_into(self, buffer: bytearray | memoryview, physical_offset: int) -> int:
-        """Fill `buffer`, cut at the segment's end; return the count."""
-        ...
-
-
 class Lane(NamedTuple):
     """The reader and the columns for one stretch."""
 
-    log: SpanReader
+    log: LogReader
     columns: WindowColumns
 
     def fill(self, begin: int, end: int) -> Filled:
@@ -228,7 +209,7 @@ class Stretches:
         self._ahead.append(_Stretch(lane, (worker or self._worker).submit(work)))
 
 
-def first_record(log: SpanReader, begin: int, end: int) -> int | None:
+def first_record(log: LogReader, begin: int, end: int) -> int | None:
     """Return the first place of [begin, end) that looks like a record; None if none is near.
 
     Raises: StoreFailed.

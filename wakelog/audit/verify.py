@@ -27,7 +27,7 @@ from wakelog.audit.rebuild import LogReport, Rebuild, kept_filters, open_rebuild
 from wakelog.audit.scratch_files import ScratchFileSystem, store_twins
 from wakelog.audit.store_files import check_files
 from wakelog.audit.stretches import FillStretch
-from wakelog.audit.workers import InTurn, threads
+from wakelog.audit.workers import AT_ONCE, threads
 from wakelog.dispatchers.read_ahead import Worker
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import read_times
@@ -132,7 +132,7 @@ def verify_store(
             rebuild,
             run,
             is_live=is_live,
-            worker=worker or InTurn(),
+            worker=worker or AT_ONCE,
             compares_queues=compares_queues,
         )
     except DamagedStore as error:

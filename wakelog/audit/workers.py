@@ -11,8 +11,8 @@ import contextlib
 import gc
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final, Generic, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final, TypeVar
 
 from wakelog.dispatchers.read_ahead import Worker
 
@@ -35,44 +35,15 @@ def threads() -> Iterator[Worker]:
             gc.unfreeze()
 
 
-class InTurn:
-    """Begins no work before its result is requested."""
-
-    def submit(self, work: Callable[[], T], /) -> Later[T]:
-        """Keep the work for later."""
-        return Later(work)
-
-
-class Later(Generic[T]):
-    """Work that runs once, when its result is requested."""
-
-    __slots__ = ("_results", "_work")
-
-    def __init__(self, work: Callable[[], T]) -> None:
-        """Do nothing yet."""
-        self._work = work
-        self._results: list[T] = []
-
-    def done(self) -> bool:
-        """Return True: there is no other thread to wait for."""
-        return True
-
-    def result(self) -> T:
-        """Run the work unless it ran; return its result or raise its error."""
-        if not self._results:
-            self._results.append(self._work())
-        return self._results[0]
+class _CallerThread:
+    def submit(self, work: Callable[[], T], /) -> Future[T]:
+        future: Future[T] = Future()
+        try:
+            future.set_result(work())
+        except Exception as error:  # `result` raises it again
+            future.set_exception(error)
+        return future
 
 
-class AtOnce:
-    """Runs each piece of work in the caller's thread."""
-
-    def submit(self, work: Callable[[], T], /) -> Later[T]:
-        """Run the work; `result` raises its error again."""
-        later = Later(work)
-        with contextlib.suppress(Exception):
-            later.result()
-        return later
-
-
-AT_ONCE: Final = AtOnce()
+AT_ONCE: Final = _CallerThread()
+"""Runs each piece of work in the caller's thread, when it is submitted."""

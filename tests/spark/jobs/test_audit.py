@@ -15,6 +15,7 @@ from tests.fakes.records import LogBytes, properties
 from tests.golden_stores import open_golden
 from tests.spark.jobs.runners import LocalRunner
 from tests.spark.logs import write_segments
+from wakelog.audit.findings import Severity
 from wakelog.spark.jobs.audit import audit, verify_by
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.sum_keeper import SumWriter
@@ -94,7 +95,7 @@ def test_queues_and_index_are_held_against_the_log(tmp_path: Path) -> None:
     config = config_of(manifest, store)
     found = verify_by(LocalRunner(), config, str(tmp_path))
     assert {finding.kind for finding in found} == {"queue", "index"}
-    assert found[0][3:] == ("CrashTopic", 0, 0, 1881, 44, "no entry")
+    assert found[0][3:] == ("no entry", 1881, "CrashTopic", 0, 0, 44)
     assert [path.name for path in tmp_path.iterdir()] == [store.name]
 
 
@@ -104,7 +105,7 @@ def test_a_segment_of_a_wrong_length_is_a_finding(tmp_path: Path) -> None:
     segment = min((store / "commitlog").iterdir())
     segment.write_bytes(segment.read_bytes()[:-1])
     [found, *_] = verify_by(LocalRunner(), config_of(manifest, store), None)
-    assert (found.severity, found.kind, found.place) == ("damage", "file", str(segment))
+    assert found[:3] == (Severity.DAMAGE, "file", str(segment))
 
 
 @pytest.mark.golden
@@ -118,7 +119,7 @@ def test_rot_that_no_crc_covers_is_found_by_the_sums(tmp_path: Path) -> None:
     rot[48] ^= 1  # the store timestamp's neighbour, a field without a CRC
     segment.write_bytes(rot)
     [found] = [row for row in verify_by(LocalRunner(), config, None) if row.kind == "block"]
-    assert (found.severity, found.physical_offset) == ("damage", 0)
+    assert (found.severity, found.physical_offset) == (Severity.DAMAGE, 0)
 
 
 @pytest.mark.spark

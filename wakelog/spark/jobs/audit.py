@@ -19,10 +19,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from os.path import isdir, join
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from wakelog.audit.findings import FINDINGS_KEPT_MAX, Severity
-from wakelog.audit.findings import Finding as VerifyFinding
+from wakelog.audit.findings import FINDINGS_KEPT_MAX, Finding, Severity
 from wakelog.audit.verify import VerifyReport, verify
 from wakelog.protocol.java import LONG_MAX
 from wakelog.spark.jobs.rebuild import scanned
@@ -42,20 +41,6 @@ SCHEMA: Final = (
 )
 
 
-class Finding(NamedTuple):
-    """One row, in the order of SCHEMA."""
-
-    severity: str
-    kind: str
-    place: str
-    topic: str | None
-    queue_id: int | None
-    queue_offset: int | None
-    physical_offset: int | None
-    affected_count: int | None
-    reason: str
-
-
 def audit(spark: SparkSession, config: StoreConfig, *, scratch: str | None = None) -> DataFrame:
     """Return the findings of a store, or of a folder of commit-log files.
 
@@ -67,7 +52,7 @@ def audit(spark: SparkSession, config: StoreConfig, *, scratch: str | None = Non
     names = ("brokerName", "topic", "queueId", "queueOffset", "commitLogOffset")
     messages = read_log(spark, path, *names, **ALL_TOPICS)
     table = _places(messages).unionByName(_duplicates(spark, path))
-    return table.unionByName(spark.createDataFrame([tuple(row) for row in found], SCHEMA))
+    return table.unionByName(spark.createDataFrame([_row(each) for each in found], SCHEMA))
 
 
 def verify_by(run: Runner, config: StoreConfig, scratch: str | None) -> list[Finding]:
@@ -83,36 +68,37 @@ def verify_by(run: Runner, config: StoreConfig, scratch: str | None) -> list[Fin
     ):
         has_queues = isdir(config.paths.consume_queue_root)
         report = verify(config, scratch=scratch, load=load, compares_queues=has_queues)
-    return list(_rows(config, report))
+    return list(_located(config, report))
 
 
-def _rows(config: StoreConfig, report: VerifyReport) -> Iterator[Finding]:
-    findings = report.findings
-    for finding in findings.kept:
-        yield _row(config, finding, report)
-    if left_out := findings.damages_count + findings.notes_count - len(findings.kept):
-        reason = f"more findings than the first {FINDINGS_KEPT_MAX}"
-        severity = "notice" if findings.is_sound else "damage"
-        yield Finding(severity, "more", "", None, None, None, None, left_out, reason)
-
-
-def _row(config: StoreConfig, found: VerifyFinding, report: VerifyReport) -> Finding:
-    severity = "damage" if found.severity is Severity.DAMAGE else "notice"
-    place = join(config.paths.root, found.place)
-    affected_count = found.affected_count
-    if found.kind in ("record", "body") and report.log is not None:
-        sizes = {stretch.begin: stretch.end - stretch.begin for stretch in report.log.bad_stretches}
+def _located(config: StoreConfig, report: VerifyReport) -> Iterator[Finding]:
+    """Yield the findings with absolute places, and counts of bytes for records and bodies."""
+    sizes = {}
+    if report.log is not None:
+        sizes = {gap.begin: gap.end - gap.begin for gap in report.log.bad_stretches}
         sizes |= {body.physical_offset: body.size_bytes for body in report.log.damaged_bodies}
-        affected_count = sizes.get(found.physical_offset or 0, affected_count)
-    return Finding(
-        severity,
+    findings = report.findings
+    for each in findings.kept:
+        count = each.affected_count
+        if each.kind in ("record", "body") and each.physical_offset is not None:
+            count = sizes.get(each.physical_offset, count)
+        yield each._replace(place=join(config.paths.root, each.place), affected_count=count)
+    if left_out := findings.damages_count + findings.notes_count - len(findings.kept):
+        severity = Severity.NOTE if findings.is_sound else Severity.DAMAGE
+        reason = f"more findings than the first {FINDINGS_KEPT_MAX}"
+        yield Finding(severity, "more", config.paths.root, reason, affected_count=left_out)
+
+
+def _row(found: Finding) -> tuple[object, ...]:
+    return (
+        "damage" if found.severity is Severity.DAMAGE else "notice",
         found.kind,
-        place,
+        found.place,
         found.topic,
         found.queue_id,
         found.queue_offset,
         found.physical_offset,
-        affected_count,
+        found.affected_count,
         found.reason,
     )
 
