@@ -5,7 +5,7 @@
     ./dev simulate --processes 1        on one core; else on all that this process may use
     ./dev simulate --seed 40000         the same from another seed on
     ./dev simulate --replay 123         one seed, with all of its violation's traceback
-    ./dev simulate --replay 120-123     the last of these seeds behind the ones before it
+    ./dev simulate --replay 120-123     the last of these seeds after the ones before it
 
 The result of a run goes to benchmarks/results/simulation.json and .md, unless `--no-result` is
 given. Each violation is printed with the line that replays it, and the run goes on.
@@ -90,7 +90,7 @@ def _replay(seeds: range) -> int:
         try:
             run_case(case_of(seed), tally)
         except Found:
-            continue  # as the campaign did, which goes on behind it
+            continue  # as the campaign did, which continues after it
     print(case_of(seeds[-1]))
     run_case(case_of(seeds[-1]), tally)
     print(f"nothing found in {tally.images_count} images")

@@ -44,7 +44,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 class Block(msgspec.Struct, frozen=True, kw_only=True):
     """What the seeds of one block came to.
 
-    images: the digests of its images, one behind the other, by generation.
+    images: the digests of its images, one after the other, by generation.
     found: each violation as it is printed.
     source: the digest of the code that ran.
     """

@@ -1,7 +1,7 @@
 """Many trials, one after the other: a seed says all of one, so that a seed is a replay.
 
 Low seeds are the short workloads, shortest first, each under both persistence models; every fourth
-of them with asynchronous flush. Seeds behind those draw long workloads. A campaign takes seed after
+of them with asynchronous flush. Later seeds draw long workloads. A campaign takes seed after
 seed until it has seen so many images, and stops at the first violation; `blocks` has those that
 take hours.
 """
@@ -33,7 +33,7 @@ ASYNCHRONOUS_ONE_IN = 4
 INDEX_CUT_SEEDS = 2
 INDEX_CUT_SEEDS_LONG = 8
 SLOTS_OF_TORN_ENTRY = 100
-"""With so many a sector ends within the index's third entry, behind its physical offset."""
+"""With so many a sector ends within the index's third entry, after its physical offset."""
 
 
 class Case(NamedTuple):

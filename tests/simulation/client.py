@@ -1,4 +1,4 @@
-"""What the clients of a simulated broker were told, folded from the marks of a journal.
+"""What the clients of a simulated broker learned, folded from the marks of a journal.
 
 A put is `Sent` before its bytes reach the disk, so that every record a recovery finds was sent.
 Promises are made afterwards: `Acknowledged`, `Shown` to a consumer, `Committed`.
@@ -28,7 +28,7 @@ class Sent(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The first byte behind it."""
+        """The first byte after it."""
         return self.physical_offset + len(self.record)
 
 
@@ -66,7 +66,7 @@ class Trimmed(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """A broker came up with the log up to here: what lay behind is gone for good."""
+    """A broker came up with the log up to here: later bytes are gone for good."""
 
     log_end: int
 

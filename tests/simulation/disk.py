@@ -7,7 +7,7 @@ process, whose descriptors and locks go with it while the page cache stays.
 
 Write-back errors are kept as Linux keeps them: once for each open file description. A description
 that was open when write-back failed hears of it at its next sync, exactly once; one that is opened
-later hears of it only if nobody did before.
+later gets it only if none did before.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class SimulatedDisk:
     ) -> None:
         """Start from an image, or from an empty disk.
 
-        records: keep a journal. A disk that nobody crashes is faster without.
+        records: keep a journal. A disk that is never crashed is faster without.
         numbers: the inodes of the image's files in a journal that goes on.
         """
         image = image or Image({}, frozenset({"/"}))
@@ -166,7 +166,7 @@ class SimulatedDisk:
         self.note(LostPages(inode.number, inode.durable))
 
     def lose_pages(self, inode: Inode, model: SyncFailure) -> None:
-        """Let write-back of a file fail; who hears of it is up to the descriptions."""
+        """Let write-back of a file fail; the descriptions decide which of them get the error."""
         inode.errors_count += 1
         inode.error_seen = False
         old = inode.durable

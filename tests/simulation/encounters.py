@@ -235,7 +235,7 @@ def lost_tail(config: StoreConfig, seed: int) -> None:
 def lost_entries(config: StoreConfig, seed: int) -> None:
     """Take all entries from a queue that was durable, its only one or some: nothing else goes.
 
-    Nobody gets their queue offsets again, however far in front their records lie.
+    No message gets their queue offsets again, however far in front their records lie.
     """
     _check_next(_entries_gone(config, seed))
 
@@ -337,7 +337,7 @@ def another_owner(config: StoreConfig, seed: int) -> None:
     record = bytearray(victim.record)
     record[STORE_TIMESTAMP_OFFSET_V4 : STORE_TIMESTAMP_OFFSET_V4 + 8] = later_ms.to_bytes(8, "big")
     fs.pwrite(fd, bytes(record), victim.physical_offset - segment)
-    # The next one is torn, behind which lie those of before.
+    # The next one is torn, and followed by earlier ones.
     fs.pwrite(fd, bytes(20), victim.end - segment)
     fs.close(fd)
     fs.set_modified_ms(path, later_ms)
@@ -345,9 +345,9 @@ def another_owner(config: StoreConfig, seed: int) -> None:
     machine = Machine(disk, config, later_ms + RECOVERED_LATER_MS)
     try:
         if machine.store.recovery.watermark:
-            raise Violation("I8", f"believed of another broker: {machine.store.recovery}")
+            raise Violation("I8", f"trusted after another broker: {machine.store.recovery}")
         if machine.store.recovery.log_end != victim.end:
-            raise Violation("I2", f"behind {victim.end} old messages came back")
+            raise Violation("I2", f"after {victim.end} old messages came back")
         if any(isinstance(compared, ChangedBlock) for compared in compare_sums(machine.fs, config)):
             raise Violation("I9", "what another broker wrote is taken for damage")
     finally:

@@ -1,9 +1,9 @@
 """Fail the nth call of a kind, for every n, until a run meets no failure any more.
 
 A workload runs on with one failing call in it: what raises StoreError is a step that was refused,
-and clients are told so. Anything else that is raised is a violation. Afterwards the disk is well
-again, the broker is killed and started anew over the page cache as it is, and then the machine goes
-down: what was acknowledged, before and after, must be there.
+and clients get an error. Anything else that is raised is a violation. Afterwards the disk is well
+again, the broker is killed and started again over the page cache as it is, and then the machine
+goes down: what was acknowledged, before and after, must be there.
 
 Source: the I/O error tests of SQLite count the failing call up in the same way.
 """
@@ -98,7 +98,7 @@ def run_fault(
     if machine is not None:
         machine.abandon()
     now_ms += RECOVERED_LATER_MS
-    # A start may be refused while an error that nobody heard of comes up; the next one is not.
+    # A start may be refused by an error that was not reported yet; the next one is not.
     machine, now_ms = _run(disk, None, LATER_STEPS, config, machine_type, now_ms)
     if machine is None:
         raise Violation("I9", f"{fault} {nth}: the store does not open any more")
@@ -163,7 +163,7 @@ def _run(
     machine_type: type[Machine],
     now_ms: int,
 ) -> tuple[Machine | None, int]:
-    """Run steps; a broker that will not start, or stops taking messages, is started anew."""
+    """Run steps; a broker that will not start, or stops taking messages, is started again."""
     for step in ("start", *steps):
         try:
             if machine is None:

@@ -307,7 +307,7 @@ class Platter:
         )
 
     def _settle(self, units: list[Unit]) -> None:
-        """Make units durable: whatever is pending for good is applied behind them."""
+        """Make units durable: what is pending for good is applied after them."""
         if not units:
             return
         contents: dict[int, bytearray] = {}

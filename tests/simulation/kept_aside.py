@@ -1,7 +1,7 @@
 """What a recovery cuts from the log is kept: in its segment, or whole in the quarantine.
 
 That has to hold at every crash of the recovery too: the copy is durable before anything is cut.
-What was cut is taken from the image that the recovery began with; its own report is not believed.
+What was cut is taken from the image that the recovery began with; its own report is not trusted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Cut(NamedTuple):
 
 
 def cut_from(image: Image, config: StoreConfig, log_end: int) -> list[Cut]:
-    """Return what of an image's log lies behind an end."""
+    """Return the bytes of an image's log after an end."""
     directory = config.paths.commit_log_directories[0] + "/"
     cuts = []
     for path, content in sorted(image.files.items()):

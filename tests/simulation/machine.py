@@ -236,7 +236,7 @@ class Machine:
         self._consume()
 
     def flush_derived(self) -> None:
-        """Make queues, index and the checkpoint durable; where that fails, Reput starts anew.
+        """Make queues, index and the checkpoint durable; where that fails, Reput starts again.
 
         Raises: StoreError.
         """

@@ -95,7 +95,7 @@ def _retry_failed_sync(self: SegmentSync, begin_offset: int, end_offset: int) ->
 def _reopen_after_failed_sync(self: Machine) -> bool:
     written = _FLUSH(self)
     if not written and self.store.log.failure is not None:
-        # Descriptors made anew have not heard of the error; the pages are called clean.
+        # New descriptors do not get the error; the pages count as clean.
         self.store.log.failure = None
         self.segments = SegmentSync(self.fs, self.config.commit_log_file_bytes)
         for file in self.store.log.files.files:
@@ -318,10 +318,10 @@ MUTANTS: dict[str, Mutant] = {
         (SegmentSync, "sync", _acknowledge_failed_sync),
     ),
     "retry_failed_sync": _mutant(
-        "a failed sync is done again and then believed", (SegmentSync, "sync", _retry_failed_sync)
+        "a failed sync is repeated and then trusted", (SegmentSync, "sync", _retry_failed_sync)
     ),
     "reopen_after_failed_sync": _mutant(
-        "after a failed sync files are opened anew and synced",
+        "after a failed sync files are opened again and synced",
         (Machine, "flush", _reopen_after_failed_sync),
     ),
     "believe_the_page_cache": _mutant(
@@ -343,7 +343,7 @@ MUTANTS: dict[str, Mutant] = {
         (LogEndSearch, "_resume_at", _damage_ends_the_log),
     ),
     "believe_what_the_crc_leaves_out": _mutant(
-        "a record without the sectors behind its body counts as whole (4.9.3)",
+        "a record without the sectors after its body counts as whole (4.9.3)",
         (log_end, "is_torn_after_body", lambda *_: False),
     ),
     "lock_after_recovery": _mutant(
@@ -408,7 +408,7 @@ MUTANTS: dict[str, Mutant] = {
         (steps, "known_durable", _watermark_unheeded),
     ),
     "watermark_of_another_broker": _mutant(
-        "the watermark is believed whoever had the store since",
+        "the watermark is trusted after another broker had the store",
         (watermark_trust, "_doubt", _nothing),
         (LogEndSearch, "_resume_below_watermark", _resume_anywhere),
     ),
@@ -425,7 +425,7 @@ MUTANTS: dict[str, Mutant] = {
         (slot_file, "pread_from_disk", _from_the_page_cache),
     ),
     "dispatched_of_another_broker": _mutant(
-        "the position of what is dispatched is believed whoever had the store since",
+        "the position of what is dispatched is trusted after another broker had the store",
         (steps, "known_durable", _positions_of_any_broker),
     ),
     "records_below_unchecked": _mutant(
@@ -433,7 +433,7 @@ MUTANTS: dict[str, Mutant] = {
         (search, "store_time_below", lambda *_: 0),
     ),
     "left_unsynced_by_a_killed_reput": _mutant(
-        "what a killed Reput wrote is called durable, and nobody syncs it",
+        "what a killed Reput wrote counts as durable without a sync",
         (ConsumeQueueWriter, "mark_unsynced", _nothing),
     ),
     "slots_of_torn_entries_emptied": _mutant(
@@ -461,7 +461,7 @@ MUTANTS: dict[str, Mutant] = {
         (steps, "copy_to_quarantine", _keep_aside_unsynced),
     ),
     "units_left_unsynced_by_a_killed_reput": _mutant(
-        "extension units of a killed Reput are called durable, and nobody syncs them",
+        "extension units of a killed Reput count as durable without a sync",
         (ConsumeQueueExtWriter, "mark_unsynced", _nothing),
         (ConsumeQueueWriter, "directories", property(_without_units)),
     ),

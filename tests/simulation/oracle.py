@@ -13,7 +13,7 @@
 I8, no truncation below what was durable, is I1 where there is no damage; damage is tested apart.
 
 The log is parsed here by the eight bytes of each record that say how long it is, and compared with
-the bytes the client sent: nothing of production's parsing is believed.
+the bytes the client sent: nothing of production's parsing is trusted.
 """
 
 from __future__ import annotations
@@ -167,13 +167,13 @@ def read_log(machine: Machine) -> list[Sent]:
                 break
             record = sent.get(start + at)
             if magic != _MESSAGE_MAGIC or record is None:
-                raise Violation("I2", f"at {start + at} lies something nobody sent")
+                raise Violation("I2", f"at {start + at} are bytes that were never sent")
             if data[at : at + size] != record.record:
                 raise Violation("I2", f"the record at {start + at} is not the one sent there")
             found.append(record)
             at += size
         if start + at >= end and data[at:].strip(b"\0"):
-            raise Violation("I2", f"behind the log's end at {end} lies something")
+            raise Violation("I2", f"after the log's end at {end} are bytes")
     return found
 
 

@@ -109,7 +109,7 @@ def test_a_violation_ends_its_seed_and_prints_the_line_that_replays_it(
     assert merged.workloads_count < merged.last_seed
 
 
-def test_what_a_seed_shows_behind_others_alone_is_replayed_with_them(
+def test_what_a_seed_shows_only_after_others_is_replayed_with_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(blocks, "_is_found_alone", lambda seed: False)

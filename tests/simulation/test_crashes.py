@@ -51,7 +51,7 @@ def test_no_crash_breaks_a_promise(part: int, is_long: bool) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(REPUT_KILLED)))
-def test_what_a_killed_reput_left_is_synced_before_it_is_called_durable(
+def test_what_a_killed_reput_left_is_synced_before_it_counts_as_durable(
     number: int, is_long: bool
 ) -> None:
     run_reput_killed(number, _TALLY, is_long=is_long)

@@ -71,7 +71,7 @@ def test_a_failed_sync_is_reported_once_and_its_pages_are_clean(
     assert read(fs) == on_disk
 
 
-def test_every_description_that_was_open_hears_of_a_lost_page(disk: SimulatedDisk) -> None:
+def test_every_open_description_gets_the_error_of_a_lost_page(disk: SimulatedDisk) -> None:
     fs = disk.process()
     writer, other = fs.open("/file"), fs.open("/file")
     duplicate = fs.duplicate(writer)
@@ -81,7 +81,7 @@ def test_every_description_that_was_open_hears_of_a_lost_page(disk: SimulatedDis
         with pytest.raises(OSError, match="Input/output error"):
             fs.datasync(fd)
     fs.datasync(writer)  # shares its description with the duplicate, which has heard
-    fs.datasync(fs.open("/file"))  # opened after somebody had heard
+    fs.datasync(fs.open("/file"))  # opened after another description got the error
     assert [type(entry) for entry in disk.journal[-3:]] == [LostPages, Synced, Synced]
 
 

@@ -34,7 +34,7 @@ def test_the_lock_of_a_real_broker_is_seen() -> None:
 
 
 @pytest.mark.slow
-def test_a_changed_bit_takes_no_other_message_away() -> None:
+def test_a_changed_bit_loses_no_other_message() -> None:
     left = left_behind(simulated_config())
     for seed in range(2_000):
         flipped_bit(left, seed, is_expected=seed % 2 == 1)
@@ -57,7 +57,7 @@ def test_a_tail_that_the_disk_lost_is_listed() -> None:
         lost_tail(simulated_config(), seed)
 
 
-def test_a_write_that_went_astray_takes_no_other_message_away() -> None:
+def test_a_misdirected_write_loses_no_other_message() -> None:
     for seed in range(80):
         misdirected_write(simulated_config(synchronous=seed % 4 < 2), seed)
 

@@ -76,7 +76,7 @@ def test_a_name_whose_sync_failed_is_not_taken_for_durable() -> None:
 
 
 @pytest.mark.parametrize("index", [False, True])
-def test_what_is_lowered_is_lowered_on_the_disk_before_the_log_grows_again(
+def test_positions_are_lowered_on_the_disk_before_the_log_grows_again(
     index: bool, request: pytest.FixtureRequest
 ) -> None:
     config = simulated_config(synchronous=False, message_index_enable=index)

@@ -168,7 +168,7 @@ def test_the_newest_write_may_be_torn_anywhere(disk: SimulatedDisk) -> None:
 
 
 @pytest.mark.parametrize(("position", "may_be"), [(8, False), (12, True)])
-def test_a_word_is_not_torn(disk: SimulatedDisk, position: int, may_be: bool) -> None:
+def test_a_field_is_not_torn(disk: SimulatedDisk, position: int, may_be: bool) -> None:
     fs = disk.process()
     fs.pwrite(fs.open("/old"), b"n" * 8, position)
     assert (platter_of(disk, Model.STRICT_POSIX).torn(Random(1)) is not None) is may_be

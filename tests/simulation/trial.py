@@ -149,7 +149,7 @@ class Trial:
                 view.take(operation.event)
                 continue
             self._crash_here(platter, view, now_ms, generation, cuts)
-        # Behind the last mark nothing happens any more, but the clients know more.
+        # After the last mark nothing happens any more, but the clients know more.
         self._crash_here(platter, view, now_ms, generation, cuts)
 
     def _crash_here(

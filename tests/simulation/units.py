@@ -1,6 +1,6 @@
 """Extension units as they lie on the disk, and the one filter that their bitmaps are made of.
 
-Nothing of production's parsing is believed: an entry's address is followed here, through files that
+Nothing of production's parsing is trusted: an entry's address is followed here, through files that
 are so short, and bitmaps so long, that three units fill one.
 """
 

@@ -2,7 +2,7 @@
 
 A workload is a list of step names; `apply` does one step to a machine and returns the machine that
 runs afterwards. Bodies are numbered, so that no two records are alike, but of equal length, so
-that a record left over from before fits exactly behind a new one.
+that a left-over record fits exactly after a new one.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ BATCH_COUNT: Final = 3
 
 
 def short_workloads(length_max: int) -> Iterator[tuple[str, ...]]:
-    """Yield every sequence of up to so many steps, behind a put that gives them something to do."""
+    """Yield every sequence of up to so many steps, after a put that gives them something to do."""
     for length in range(1, length_max + 1):
         for steps in itertools.product(STEPS, repeat=length):
             yield ("put", *steps)
