@@ -36,7 +36,7 @@ WAIT_MS_MAX = 50
 """A running Reput needs a few milliseconds. What the queue shows is not kept back any longer."""
 
 BEYOND_END_WAIT_MS_MAX = 1_000
-"""Without the wait the client would be told to correct its offset."""
+"""Without the wait the response would make the client correct its offset."""
 
 CHECK_SECONDS = 0.001
 """How often the shell checks the progress of dispatch while requests wait."""

@@ -1,4 +1,4 @@
-"""Request and Processor: one decoded request, and the row of a table that decides who handles it.
+"""Request and Processor: one decoded request, and the row of a table that handles it.
 
 A request table maps each request code to a Processor. The core decodes the header once, into the
 row's Struct, and hands on one Request. Lanes, access control and handlers use that Struct; none of

@@ -1,4 +1,4 @@
-"""Request codes, response codes and language codes, numbered as upstream.
+"""Request codes, response codes and language codes, with the numbers of 4.9.3.
 
 These numbers are on the wire and never change. Codes of 4.9.3 without a processor are listed too:
 the broker answers them with REQUEST_CODE_NOT_SUPPORTED.

@@ -1,17 +1,53 @@
 """Codes 25 and 26: change and show the configuration of a running broker.
 
+Code 25 changes only keys that are read again at every use and that affect this broker's clients
+only. No path, command, address or name is among them. 4.9.3 accepts any key: hence CVE-2023-33246
+(a start script run from a changed home) and CVE-2023-37582 (a file written to a changed path). A
+change lasts until the broker stops. 4.9.3 rewrites its configuration file, which opened the second
+hole.
+
 Source: org.apache.rocketmq.broker.processor.AdminBrokerProcessor.updateBrokerConfig,
-getBrokerConfig (4.9.3). ``config_update`` decides which keys may change.
+getBrokerConfig, org.apache.rocketmq.common.Configuration (4.9.3).
 """
 
-from wakelog.broker.config_file import all_settings
-from wakelog.broker.config_update import BODY_BYTES_MAX, properties_text, update_config
+from collections.abc import Mapping
+
+import msgspec
+
+from wakelog.broker.config import BrokerConfig, check_range
+from wakelog.broker.config_file import (
+    all_settings,
+    convert_value,
+    field_types,
+    parse_properties,
+)
 from wakelog.broker.decision import Outcome
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
 from wakelog.protocol.bodies import encode_body
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
+
+_LIVE_KEYS = """
+    brokerPermission defaultTopicQueueNums autoCreateTopicEnable autoCreateSubscriptionGroup
+    traceOn rejectTransactionMessage startAcceptSendRequestTimeStamp longPollingEnable
+    shortPollingTimeMills slaveReadEnable notifyConsumerIdsChangedEnable flushConsumerOffsetInterval
+    registerNameServerPeriod
+"""
+
+LIVE_KEYS = frozenset(_LIVE_KEYS.split())
+"""Keys that code 25 may change."""
+
+assert field_types(BrokerConfig).keys() >= LIVE_KEYS
+
+BODY_BYTES_MAX = 65_536  # all 191 keys of 4.9.3 with long values are under 16 KiB
+
+
+class ConfigUpdate(msgspec.Struct, frozen=True):
+    """The keys of one update, by what happened to them."""
+
+    applied: tuple[str, ...]
+    ignored: tuple[str, ...]
 
 
 def update_broker_config(state: BrokerState, request: Request[None]) -> Outcome:
@@ -48,3 +84,32 @@ def _body_text(body: bytes) -> str:
         return body.decode()
     except UnicodeDecodeError:
         raise RemoteProtocolError(ResponseCode.SYSTEM_ERROR, "string2Properties error") from None
+
+
+def update_config(config: BrokerConfig, text: str) -> ConfigUpdate:
+    """Apply the live keys of properties text; either all of them or, when one is wrong, none.
+
+    Raises: IllegalConfiguration for a live key with a value that cannot be used.
+    """
+    given = parse_properties(text)
+    changes = _read_changes(given)
+    for field in msgspec.structs.fields(config):
+        if field.encode_name in changes:
+            setattr(config, field.name, changes[field.encode_name])
+    ignored = tuple(sorted(given.keys() - changes.keys()))
+    return ConfigUpdate(applied=tuple(sorted(changes)), ignored=ignored)
+
+
+def properties_text(settings: Mapping[str, str]) -> str:
+    """Write settings, one ``key=value`` a line, as in the response to code 26."""
+    return "".join(f"{key}={value}\n" for key, value in sorted(settings.items()))
+
+
+def _read_changes(given: Mapping[str, str]) -> dict[str, object]:
+    annotations = field_types(BrokerConfig)
+    changes = {}
+    for key in sorted(given.keys() & LIVE_KEYS):
+        value = convert_value(key, given[key], annotations[key])
+        check_range(key, value)
+        changes[key] = value
+    return changes
