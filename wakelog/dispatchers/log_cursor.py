@@ -28,6 +28,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
+import msgspec
+
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.read_ahead import Ahead, ReadAhead, SpanReader, Worker
 from wakelog.storage.kernels.columns import Columns
@@ -79,19 +81,19 @@ class BadStretch(NamedTuple):
     reason: str
 
 
-class CursorStatistics(NamedTuple):
-    """Frozen counters of one cursor; `bad_stretches` are the last ones."""
+class CursorStatistics(msgspec.Struct):
+    """Counters of one cursor; `bad_stretches` are the last ones."""
 
-    position: int
-    records_count: int
-    records_bytes: int
-    bulk_records_count: int
-    moved_up_count: int
-    moved_up_bytes: int
-    size_mismatches_count: int
-    bad_stretches_count: int
-    bad_bytes: int
-    bad_stretches: tuple[BadStretch, ...]
+    position: int = 0
+    records_count: int = 0
+    records_bytes: int = 0
+    bulk_records_count: int = 0
+    moved_up_count: int = 0
+    moved_up_bytes: int = 0
+    size_mismatches_count: int = 0
+    bad_stretches_count: int = 0
+    bad_bytes: int = 0
+    bad_stretches: tuple[BadStretch, ...] = ()
 
 
 class LogCursor:
@@ -124,14 +126,7 @@ class LogCursor:
         self._ahead: Ahead | None = None
         self._bad: BadStretch | None = None
         self._bad_stretches: deque[BadStretch] = deque(maxlen=BAD_STRETCHES_KEPT_MAX)
-        self._records_count = 0
-        self._records_bytes = 0
-        self._bulk_records_count = 0
-        self._moved_up_count = 0
-        self._moved_up_bytes = 0
-        self._size_mismatches_count = 0
-        self._bad_stretches_count = 0
-        self._bad_bytes = 0
+        self._counters = CursorStatistics()
 
     def move_to(self, position: int, log_end: int) -> None:
         """Move to `position`, or to the log's begin if that is higher, counted.
@@ -173,10 +168,10 @@ class LogCursor:
         """Move after a batch that every dispatcher has consumed."""
         assert batch.begin == self.position <= batch.end
         self.position = batch.end
-        self._records_count += len(batch)
-        self._records_bytes += batch.end - batch.begin
+        self._counters.records_count += len(batch)
+        self._counters.records_bytes += batch.end - batch.begin
         if batch.columns is not None:
-            self._bulk_records_count += len(batch)
+            self._counters.bulk_records_count += len(batch)
 
     @property
     def last_bad_stretch(self) -> BadStretch | None:
@@ -184,25 +179,16 @@ class LogCursor:
         return self._bad_stretches[-1] if self._bad_stretches else None
 
     def statistics(self) -> CursorStatistics:
-        """Return frozen counters."""
-        return CursorStatistics(
-            self.position,
-            self._records_count,
-            self._records_bytes,
-            self._bulk_records_count,
-            self._moved_up_count,
-            self._moved_up_bytes,
-            self._size_mismatches_count,
-            self._bad_stretches_count,
-            self._bad_bytes,
-            tuple(self._bad_stretches),
+        """Return a copy of the counters."""
+        return msgspec.structs.replace(
+            self._counters, position=self.position, bad_stretches=tuple(self._bad_stretches)
         )
 
     def _move_up(self) -> None:
         begin = self._log.min_offset
         if self.position < begin:
-            self._moved_up_count += 1
-            self._moved_up_bytes += begin - self.position
+            self._counters.moved_up_count += 1
+            self._counters.moved_up_bytes += begin - self.position
             self.position = begin
             self._bad = None
 
@@ -213,7 +199,8 @@ class LogCursor:
 
     def _ready_columns(self, readable_bytes: int) -> Ahead | None:
         wanted = (
-            readable_bytes >= BULK_WANTED_BYTES or self._records_bytes >= BULK_WANTED_TOTAL_BYTES
+            readable_bytes >= BULK_WANTED_BYTES
+            or self._counters.records_bytes >= BULK_WANTED_TOTAL_BYTES
         )
         if self._ahead is None and wanted:
             kernels = self._kernels()
@@ -281,7 +268,7 @@ class LogCursor:
             self.position = segment_end
             return self._no_record(now_ms)
         if check.kind is CheckKind.SIZE_MISMATCH:
-            self._size_mismatches_count += 1
+            self._counters.size_mismatches_count += 1
             next_position = self.position + check.size_bytes
             if next_position <= end and (
                 self._skip_segment or self._record_at(next_position, end, segment_end)
@@ -291,7 +278,7 @@ class LogCursor:
         reason = check.reason
         if check.kind is CheckKind.INCOMPLETE:
             reason = f"size {check.size_bytes} with {end - self.position} bytes readable"
-        self._bad_stretches_count += 1
+        self._counters.bad_stretches_count += 1
         self._bad = BadStretch(self.position, self.position, reason)
         self.position = end if self._skip_segment else self.position + 1
         if self.position >= end:
@@ -328,5 +315,5 @@ class LogCursor:
         assert self._bad is not None
         stretch = self._bad._replace(end=self.position)
         self._bad_stretches.append(stretch)
-        self._bad_bytes += stretch.end - stretch.begin
+        self._counters.bad_bytes += stretch.end - stretch.begin
         self._bad = None

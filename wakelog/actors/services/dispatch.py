@@ -158,7 +158,6 @@ class Dispatch:
         core = self.core.statistics()
         return {
             **msgspec.to_builtins(core._asdict()),
-            "cursor": msgspec.to_builtins(core.cursor._asdict()),
             "flushed": self.flushed,
             "step_seconds": self._step_seconds.statistics(),
             "puts_by_topic": {topic: list(total) for topic, total in self._puts.items()},
