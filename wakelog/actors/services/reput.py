@@ -229,7 +229,7 @@ class ReputClient(ServiceClient):
         self._watermarks.set(SharedWatermark.READABLE, physical_offset)
         if self._events.is_awaited():
             self._notify()
-        else:
+        elif not self._pace_timer.is_running:
             self._pace_timer.start(self.pace_seconds)
         if not self._recheck_timer.is_running:
             self._recheck_later()

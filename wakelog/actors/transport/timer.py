@@ -9,21 +9,18 @@ from collections.abc import Callable
 class Timer:
     """Calls a function later on the running loop."""
 
-    __slots__ = ("_call", "_handle")
+    __slots__ = ("_call", "_handle", "is_running")
 
     def __init__(self, call: Callable[[], object]) -> None:
         """Start nothing; `call` runs each time the timer ends."""
         self._call = call
         self._handle: asyncio.TimerHandle | None = None
-
-    @property
-    def is_running(self) -> bool:
-        """Whether a call is outstanding."""
-        return self._handle is not None
+        self.is_running = False  # whether a call is outstanding; read only
 
     def start(self, seconds: float) -> None:
         """Call after `seconds`, unless a call is outstanding."""
-        if self._handle is None:
+        if not self.is_running:
+            self.is_running = True
             self._handle = asyncio.get_running_loop().call_later(seconds, self._end)
 
     def restart(self, seconds: float) -> None:
@@ -36,7 +33,9 @@ class Timer:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
+        self.is_running = False
 
     def _end(self) -> None:
         self._handle = None
+        self.is_running = False
         self._call()
