@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +27,7 @@ import msgspec
 
 from wakelog.actors.ray.options import own_node_id
 from wakelog.actors.start_outcome import describe_failure, started
+from wakelog.actors.table_files import TableFiles
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.timer import Timer
 from wakelog.broker.lane_table import NAME_SERVER_LANE, name_server_lanes
@@ -55,14 +55,6 @@ class AwaitSave(NamedTuple):
     response: RemotingCommand | None
 
 
-class Waiter(NamedTuple):
-    """A request whose answer waits for a save."""
-
-    request: RemotingCommand
-    response: RemotingCommand | None
-    reply: Reply
-
-
 class OneFile(NamedTuple):
     """The path of the name server's table, which is kvConfigPath (a ConfigPaths)."""
 
@@ -82,14 +74,10 @@ class NameServerService:
         """Hold everything, open nothing."""
         self._config = config
         self._bind_host = bind_host
-        self._files = ConfigFiles(fs or RealFileSystem(), OneFile(config.kv_config_path))
-        self._saver = ThreadPoolExecutor(1, thread_name_prefix="name-server-save")
-        self._waiters: dict[str, list[Waiter]] = {}
-        self._saving: set[str] = set()
-        self._save_ended = asyncio.Event()
+        path = OneFile(config.kv_config_path)
+        files = ConfigFiles(fs or RealFileSystem(), path)
+        self._tables = TableFiles(files, Log.NAME_SERVER, "name-server-save")
         self._timer = Timer(self._tick)
-        self._saves_count = 0
-        self._saves_failed_count = 0
         self._log = logger(Log.NAME_SERVER)
         self.name_server = NameServer(config, wall_ms())
         self.port = config.listen_port
@@ -99,15 +87,15 @@ class NameServerService:
 
         Raises: PortUnavailable, DamagedStore, StoreFailed; nothing is left open then.
         """
-        self._loop = asyncio.get_running_loop()
         self._server = self._make_server()
         try:
             self.port = self._server.bind(self._bind_host, self._config.listen_port)
-            await self._loop.run_in_executor(self._saver, self._load)
+            load = partial(self._tables.load_all, self.name_server, {})
+            await asyncio.get_running_loop().run_in_executor(None, load)
             await self._server.start_listening()
         except BaseException:
             await self._server.close()
-            self._saver.shutdown()
+            self._tables.close()
             raise
         self._tick()
 
@@ -124,10 +112,6 @@ class NameServerService:
             bytes_max=limits.lane_bytes_max,
         )
         return Server(self, lanes, limits=limits, on_deferred=self._on_deferred)
-
-    def _load(self) -> None:
-        for name in self.name_server.file_names():
-            self._files.load(f"{name}.json", partial(self.name_server.load, name))
 
     # Handler: called by the server.
     def process(
@@ -164,36 +148,14 @@ class NameServerService:
     def _on_deferred(
         self, outcome: AwaitSave, request: RemotingCommand, channel: Channel, reply: Reply
     ) -> None:
-        waiter = Waiter(request, outcome.response, reply)
-        self._waiters.setdefault(outcome.name, []).append(waiter)
-        if outcome.name not in self._saving:
-            self._save(outcome.name)
-
-    def _save(self, name: str) -> None:
-        waiters = self._waiters.pop(name)
-        self._saving.add(name)
-        encode = self.name_server.snapshot(name)
-        future = self._loop.run_in_executor(
-            self._saver, lambda: self._files.save(f"{name}.json", encode())
-        )
-        future.add_done_callback(partial(self._saved, name, waiters))
-
-    def _saved(self, name: str, waiters: list[Waiter], done: asyncio.Future[None]) -> None:
-        error = done.exception()
-        self._saves_count += 1
-        if error is not None:
-            self._saves_failed_count += 1
-            self._log.error("table not saved", table=name, error=str(error))
-        for request, response, reply in waiters:
+        def send_response(error: BaseException | None) -> None:
+            response = outcome.response
             if error is not None and response is not None:
                 # 4.9.3 logs the failure and answers success.
-                remark = f"not saved: {error}"
-                response = answer(request, ResponseCode.SYSTEM_ERROR, remark)
+                response = answer(request, ResponseCode.SYSTEM_ERROR, f"not saved: {error}")
             reply(response)
-        self._saving.discard(name)
-        if name in self._waiters:
-            self._save(name)
-        self._save_ended.set()
+
+        self._tables.save_soon(self.name_server, outcome.name, send_response)
 
     def _tick(self) -> None:
         now_ms = wall_ms()
@@ -206,24 +168,19 @@ class NameServerService:
         return {
             "name_server": msgspec.to_builtins(self.name_server.statistics(), str_keys=True),
             "server": msgspec.to_builtins(self._server.statistics(), str_keys=True),
-            "saves_count": self._saves_count,
-            "saves_failed_count": self._saves_failed_count,
+            "saves_count": self._tables.saved_count + self._tables.failed_count,
+            "saves_failed_count": self._tables.failed_count,
         }
 
     async def stop(self) -> None:
         """Send the answers that wait, then close every connection, which brokers notice."""
         self._timer.cancel()
         self._server.stop_listening()
-        await self._wait_saved()
+        await self._tables.wait_saved()
         await self._server.close()
         # A request that still waited in the lane may have changed a value.
-        await self._wait_saved()
-        self._saver.shutdown()
-
-    async def _wait_saved(self) -> None:
-        while self._saving:
-            self._save_ended.clear()
-            await self._save_ended.wait()
+        await self._tables.wait_saved()
+        self._tables.close()
 
 
 class NameServerActor:

@@ -27,12 +27,12 @@ from wakelog.actors.broker.filter_file import FilterPublisher
 from wakelog.actors.broker.log_progress import LogProgress
 from wakelog.actors.broker.name_servers import NameServers
 from wakelog.actors.broker.request_times import RequestTimes
-from wakelog.actors.broker.table_files import TableFiles
 from wakelog.actors.broker.work_pool import WorkPool
 from wakelog.actors.services.broker_services import BrokerServices
 from wakelog.actors.services.pull_hold import PullHoldClient
 from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.services.schedule import ScheduleClient
+from wakelog.actors.table_files import TableFiles
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker.broker import Broker
 from wakelog.broker.decision import (

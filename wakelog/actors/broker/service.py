@@ -32,7 +32,6 @@ from wakelog.actors.broker.recovery_lines import recovery_notices, write_recover
 from wakelog.actors.broker.requests import Requests
 from wakelog.actors.broker.snapshots import Snapshots
 from wakelog.actors.broker.state_log import StateLog
-from wakelog.actors.broker.table_files import TableFiles
 from wakelog.actors.broker.work_pool import WorkPool
 from wakelog.actors.services.broker_services import BrokerServices
 from wakelog.actors.services.commit import CommitClient
@@ -41,6 +40,7 @@ from wakelog.actors.services.reput import ReputClient
 from wakelog.actors.services.retention import RetentionClient
 from wakelog.actors.services.schedule import ScheduleClient
 from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.table_files import TableFiles
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.actors.transport.service_plan import ServicePlan
@@ -57,6 +57,7 @@ from wakelog.network.lanes import Lanes
 from wakelog.network.limits import ServerLimits
 from wakelog.network.server import Server
 from wakelog.protocol.codes import RequestCode
+from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreError
 from wakelog.storage.file_system import RealFileSystem
 from wakelog.telemetry.logs import Log, logger
@@ -92,7 +93,9 @@ class BrokerService:
         self._fs = RealFileSystem()
         self.services = BrokerServices(plan, calls_by_service, self._fs)
         self._name_servers = NameServers(self._settings.broker)
-        self._tables = TableFiles(self._fs, self._settings.store.paths)
+        self._tables = TableFiles(
+            ConfigFiles(self._fs, self._settings.store.paths), Log.BROKER, "broker-save"
+        )
         self._published: FilterPublisher | None = None
         self._has_dispatched = False
         self._dispatched = asyncio.Event()

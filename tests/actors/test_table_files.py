@@ -8,13 +8,15 @@ import pytest
 from tests.actors.bounded import run
 from tests.broker.harness import Harness, sql_subscription
 from tests.fakes.memory_file_system import MemoryFileSystem
-from wakelog.actors.broker.table_files import TableFiles
+from wakelog.actors.table_files import TableFiles
+from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.paths import StorePaths
+from wakelog.telemetry.logs import Log
 
 
 def make_tables(fs: MemoryFileSystem) -> TableFiles:
     fs.make_directories("/store")
-    return TableFiles(fs, StorePaths("/store"))
+    return TableFiles(ConfigFiles(fs, StorePaths("/store")), Log.BROKER, "test")
 
 
 def test_saves_that_are_asked_for_together_are_two() -> None:

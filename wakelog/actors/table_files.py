@@ -1,0 +1,121 @@
+"""TableFiles: the tables of a broker or a name server on disk, loaded at the start and saved later.
+
+At most one save of a table is under way, in a thread. Saves requested meanwhile are one more, of
+the table as it is then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Protocol
+
+from wakelog.storage.durability.config_files import ConfigFiles
+from wakelog.telemetry.logs import Log, logger
+
+OnSaved = Callable[[BaseException | None], None]
+"""Called on the loop after a save, with the reason if it failed."""
+
+
+class TableOwner(Protocol):
+    """A core with tables."""
+
+    def file_names(self) -> list[str]:
+        """Return the names of the tables."""
+        ...
+
+    def load(self, name: str, text: str) -> None:
+        """Take over a table. Raises: ValueError, DamagedStore."""
+        ...
+
+    def snapshot(self, name: str) -> Callable[[], str]:
+        """Return a function that encodes the table as it is now, for any thread."""
+        ...
+
+
+class TableFiles:
+    """The files of one owner's tables."""
+
+    def __init__(self, files: ConfigFiles, log: Log, thread_name: str) -> None:
+        """Touch nothing yet."""
+        self._files = files
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=thread_name)
+        self._saving: set[str] = set()
+        self._requested: dict[str, list[OnSaved]] = {}
+        self._save_ended = asyncio.Event()
+        self._kept: Mapping[str, str] = {}
+        self._is_closed = False
+        self._log = logger(log)
+        self.saved_count = 0
+        self.failed_count = 0
+
+    def load_all(self, owner: TableOwner, kept: Mapping[str, str]) -> None:
+        """Load every table that has a file.
+
+        kept: files that have another name while the store is open.
+
+        Raises: DamagedStore, StoreFailed.
+        """
+        self._kept = kept
+        for name in owner.file_names():
+            self._files.load(self._file_name(name), partial(owner.load, name))
+
+    def save_soon(self, owner: TableOwner, name: str, on_saved: OnSaved = lambda _: None) -> None:
+        """Save a table as it is now or later, and call `on_saved` then."""
+        self._requested.setdefault(name, []).append(on_saved)
+        if name not in self._saving:
+            self._begin_save(owner, name)
+
+    def save_all(self, owner: TableOwner) -> None:
+        """Save every table and return when all are durable; failures are logged."""
+        self.close()
+        for name in owner.file_names():
+            try:
+                self._save(name, owner.snapshot(name))
+            except Exception as error:
+                self._note_failure(name, error)
+
+    async def wait_saved(self) -> None:
+        """Return when no save is under way."""
+        while self._saving:
+            self._save_ended.clear()
+            await self._save_ended.wait()
+
+    def close(self) -> None:
+        """End the thread after its saves."""
+        self._is_closed = True
+        self._thread.shutdown()
+
+    def _begin_save(self, owner: TableOwner, name: str) -> None:
+        waiting = self._requested.pop(name)
+        self._saving.add(name)
+        save = partial(self._save, name, owner.snapshot(name))
+        future = asyncio.get_running_loop().run_in_executor(self._thread, save)
+        future.add_done_callback(partial(self._end_save, owner, name, waiting))
+
+    def _save(self, name: str, encode: Callable[[], str]) -> None:
+        self._files.save(self._file_name(name), encode())
+
+    def _file_name(self, name: str) -> str:
+        return self._kept.get(f"{name}.json", f"{name}.json")
+
+    def _end_save(
+        self, owner: TableOwner, name: str, waiting: list[OnSaved], done: asyncio.Future[None]
+    ) -> None:
+        error = done.exception()
+        if error is None:
+            self.saved_count += 1
+        else:
+            self._note_failure(name, error)
+        for on_saved in waiting:
+            on_saved(error)
+        self._saving.discard(name)
+        if name in self._requested and not self._is_closed:
+            self._begin_save(owner, name)
+        self._save_ended.set()
+
+    def _note_failure(self, name: str, error: BaseException) -> None:
+        self.failed_count += 1
+        self._log.error("table not saved", table=name, error=str(error))
