@@ -30,6 +30,7 @@ def run(*arguments: str) -> int:
     ("arguments", "options"),
     [
         ([], UpOptions()),
+        (["--plain-ray"], UpOptions(plain_ray=True)),
         (
             ["--store", "/s", "--namesrv-port", "1", "--broker-port", "2", "--bind", "0.0.0.0"],
             UpOptions(store="/s", name_server_port=1, broker_port=2, bind="0.0.0.0"),
