@@ -1,4 +1,4 @@
-"""Ray's daemons, started by `ray.init` and documented environment variables only.
+"""Ray's daemons, started by `ray.init`, its public options and environment variables only.
 
 Works with every Ray that `pyproject.toml` allows. It takes some seconds more than the fast start,
 and Ray's dashboard, log monitor and agents run beside the broker.
