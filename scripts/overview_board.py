@@ -297,11 +297,11 @@ ACTORS = (
         (f"sum by (outcome) ({rate('rocketmq_actor_notifications_total')})", "{{outcome}}"),
     ),
     graph(
-        "Attachments",
+        "Attaches",
         "How often an actor began to work for its broker. Each step is a restart of one of them.",
         COUNT,
         (
-            f"sum by (broker, actor) (rocketmq_actor_attachments_total{{{OF_BROKER}}})",
+            f"sum by (broker, actor) (rocketmq_actor_attaches_total{{{OF_BROKER}}})",
             "{{broker}} {{actor}}",
         ),
     ),

@@ -81,7 +81,7 @@ def test_an_expression_parses_and_uses_declared_metrics(expression: str) -> None
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_counters_are_rated(expression: str) -> None:
     """A counter without a rate says how long a broker has lived, unless it is shown as steps."""
-    steps = ("segments", "attachments")
+    steps = ("segments", "attaches")
     for name in re.findall(r"rocketmq_\w+_total", expression):
         if not any(step in name for step in steps):
             assert f"rate({name}{{" in expression

@@ -108,13 +108,13 @@ class SupervisedBroker:
         return int(links["attached_count"][name]) if is_attached else 0
 
     async def all_attached(self) -> bool:
-        """Say whether the broker has every neighbour."""
+        """Return whether the broker has every service."""
         links = (await self.broker_statistics()).get("service_clients", {})
         return all(links.get("attached", {"": False}).values())
 
     async def wait_whole(self) -> None:
         """Return once everybody is there."""
-        await wait_until(self.all_attached, "every neighbour")
+        await wait_until(self.all_attached, "every service")
 
     async def is_ready(self) -> bool:
         """Say whether the Supervisor says that everything runs."""

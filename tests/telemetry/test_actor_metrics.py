@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_is_attached_once(service: str, statistics: dict[str, Any]) -> None:
     assert value_of(statistics, "rocketmq_actor_attached", actor=service) == 1
-    assert value_of(statistics, "rocketmq_actor_attachments", actor=service) == 1
+    assert value_of(statistics, "rocketmq_actor_attaches", actor=service) == 1
 
 
 @pytest.mark.parametrize("kind", ["attach", "allocate", "delay", "dispatch", "retention", "wake"])

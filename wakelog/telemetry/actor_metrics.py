@@ -14,7 +14,7 @@ PULL_HOLD = f"{BROKER}/services/pull_hold"
 LINKS = (
     gauge("rocketmq_actor_attached", "1 while an actor of the group works for the broker.",
           BROKER + "/service_clients/attached/{actor}"),
-    counter("rocketmq_actor_attachments",
+    counter("rocketmq_actor_attaches",
             "How often an actor of the group began to work for the broker.",
             BROKER + "/service_clients/attached_count/{actor}"),
     counter("rocketmq_actor_references",

@@ -25,7 +25,7 @@ def names_of(plan: dict[str, Any]) -> dict[str, str]:
 
 @pytest.fixture
 def plan(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return the plan of a broker whose neighbours are objects found by name."""
+    """Return the plan of a broker whose services are objects found by name."""
     port = small_plan(short_path).brokers[0].listen_port
     made = service_plan(short_path, transport=Transport.REFERENCES, listenPort=port)
     builtins = made.to_builtins()

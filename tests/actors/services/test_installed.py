@@ -113,12 +113,12 @@ def test_a_service_says_its_numbers(up: Up) -> None:
 
 
 def test_a_service_that_was_killed_is_started_again(up: Up, site: Path) -> None:
-    def attachments() -> float:
-        return up.value("rocketmq_actor_attachments_total", actor="store_sizes")
+    def attaches() -> float:
+        return up.value("rocketmq_actor_attaches_total", actor="store_sizes")
 
-    before = attachments()
+    before = attaches()
     os.kill(_process_id("AddedService", site), signal.SIGKILL)
-    wait(lambda: attachments() > before, "the service")
+    wait(lambda: attaches() > before, "the service")
     wait(
         lambda: up.value("rocketmq_service_value", service="store_sizes", value="commitlog") > 0,
         "its numbers",
