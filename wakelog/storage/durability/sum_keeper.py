@@ -40,6 +40,16 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.log.mapped_file import MappedFile
 
+SUM_BYTES: Final = 1 << 20
+SUM_PAUSE_MS: Final = 10
+"""Limits the reading of an existing log to 90 MB a second and a tenth of a core."""
+COMPARE_BYTES: Final = 256 << 10
+IDLE_PAUSE_MS: Final = 1_000
+ROUND_PAUSE_MS: Final = 60_000
+FAILED_PAUSE_MS: Final = 10_000
+CHANGED_BLOCKS_KEPT_MAX: Final = 100
+"""Enough to look into by hand; `wakelog log verify` lists all."""
+
 
 class SumWriter:
     """Sums what has become durable, a piece at a time, in log order. One owner, one thread."""
@@ -234,17 +244,6 @@ class Scrub:
             self.rounds_count += 1
         self.compared_bytes += compared_bytes
         return found, self._round is None
-
-
-SUM_BYTES: Final = 1 << 20
-SUM_PAUSE_MS: Final = 10
-"""Limits the reading of an existing log to 90 MB a second and a tenth of a core."""
-COMPARE_BYTES: Final = 256 << 10
-IDLE_PAUSE_MS: Final = 1_000
-ROUND_PAUSE_MS: Final = 60_000
-FAILED_PAUSE_MS: Final = 10_000
-CHANGED_BLOCKS_KEPT_MAX: Final = 100
-"""Enough to look into by hand; `wakelog log verify` lists all."""
 
 
 class SumStatistics(NamedTuple):
