@@ -18,7 +18,7 @@ import numpy as np
 from wakelog.protocol.record import BODY_CRC_OFFSET, HEAD_BYTES_V4
 from wakelog.storage.kernels.compilation import inlined, kernel
 from wakelog.storage.kernels.instructions import BLOCK_BYTES, CAN_FOLD, LANE_BYTES, fold_blocks
-from wakelog.storage.kernels.integers import Array, Int, byte_at, i32_at
+from wakelog.storage.kernels.integers import Array, Int, byte_at, i32_at, word_at
 from wakelog.storage.kernels.layout import (
     PROPERTIES_BEGIN,
     PROPERTIES_BYTES,
@@ -66,14 +66,9 @@ def _word(step: Int, word: Int) -> Int:
 
 
 @inlined
-def _word_at(buffer: Array, at: Int) -> Int:
-    """Return an unsigned little-endian int."""
-    return (
-        byte_at(buffer, at)
-        | (byte_at(buffer, at + 1) << 8)
-        | (byte_at(buffer, at + 2) << 16)
-        | (byte_at(buffer, at + 3) << 24)
-    )
+def _sixteen(low: Int, high: Int) -> Int:
+    """Return the CRC of two little-endian longs, into the first of which the old CRC is xored."""
+    return _word(15, low) ^ _word(11, low >> 32) ^ _word(7, high) ^ _word(3, high >> 32)
 
 
 @inlined
@@ -81,12 +76,7 @@ def _continue(buffer: Array, begin: Int, end: Int, crc: Int) -> Int:
     """Continue an inverted CRC with bytes [begin, end), by tables."""
     at = begin
     while at + LANE_BYTES <= end:
-        crc = (
-            _word(15, crc ^ _word_at(buffer, at))
-            ^ _word(11, _word_at(buffer, at + 4))
-            ^ _word(7, _word_at(buffer, at + 8))
-            ^ _word(3, _word_at(buffer, at + 12))
-        )
+        crc = _sixteen(word_at(buffer, at) ^ crc, word_at(buffer, at + 8))
         at += LANE_BYTES
     while at < end:
         crc = _table(0, crc ^ byte_at(buffer, at)) ^ (crc >> 8)
@@ -107,12 +97,7 @@ def crc_by_folding(buffer: Array, begin: Int, end: Int) -> Int:
     blocks = (end - begin) // BLOCK_BYTES
     if blocks > 0:
         low, high = fold_blocks(buffer, begin, blocks, np.uint64(crc))
-        crc = (
-            _word(15, np.int64(low))
-            ^ _word(11, np.int64(low >> np.uint64(32)))
-            ^ _word(7, np.int64(high))
-            ^ _word(3, np.int64(high >> np.uint64(32)))
-        )
+        crc = _sixteen(np.int64(low), np.int64(high))
     return _continue(buffer, begin + blocks * BLOCK_BYTES, end, crc) ^ _INT32_MASK
 
 
