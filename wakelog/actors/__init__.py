@@ -1,5 +1,6 @@
-"""Who runs when: thin shells around the cores, as Ray actors or in one process.
+"""Which process does what, and when: thin shells around the cores, as Ray actors or in one process.
 
-A shell holds a core, the clock, its service clients and a loop; what a message means is the core's.
-`ray` is imported in this folder, and in `spark/` where actors hand over and where Ray Data reads.
+A shell holds a core, the clock, clients of other services and a loop. The core decides what a
+message means. `ray` is imported in this folder, and in `spark/` where actors hand over and where
+Ray Data reads.
 """

@@ -44,6 +44,7 @@ from wakelog.actors.table_files import TableFiles
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.actors.transport.service_plan import ServicePlan
+from wakelog.actors.transport.timer import Timer
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import PORTS_BELOW
 from wakelog.broker.decision import HoldPull
@@ -99,7 +100,7 @@ class BrokerService:
         self._published: FilterPublisher | None = None
         self._has_dispatched = False
         self._dispatched = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = Timer(self._tick)
         self._timer_ms = 0
         self._log = logger(Log.BROKER)
         self._store_errors = logger(Log.STORE_ERROR)
@@ -250,8 +251,7 @@ class BrokerService:
 
     async def stop(self) -> bool:
         """Stop in order and return whether the store was left as after a normal exit."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         self._guarding.cancel()
         self._server.stop_listening()
         await self._name_servers.unregister(self.broker)
@@ -338,7 +338,6 @@ class BrokerService:
         self._state_log.disk(full=disk_full)
 
     def _tick(self) -> None:
-        self._timer = None
         now_ms = wall_ms()
         if self._published is not None:
             self._published.retry(self.broker.filters)
@@ -357,12 +356,9 @@ class BrokerService:
         deadline_ms = self._progress.waiters.next_deadline_ms
         if deadline_ms is not None:
             next_ms = min(next_ms, deadline_ms)
-        if self._timer is not None:
-            if self._timer_ms <= next_ms:
-                return
-            self._timer.cancel()
-        self._timer_ms = next_ms
-        self._timer = self._loop.call_later(max(0, next_ms - wall_ms()) / 1000, self._tick)
+        if not self._timer.is_running or next_ms < self._timer_ms:
+            self._timer_ms = next_ms
+            self._timer.restart(max(0, next_ms - wall_ms()) / 1000)
 
     async def measure_queues(self) -> dict[str, Any]:
         """Return the ends of queues and the lags of groups, as builtins; read in the pool.
