@@ -39,7 +39,7 @@ def test_the_last_writer_wins_even_with_less(offsets: ConsumerOffsets) -> None:
     offsets.commit("g", "T", 0, 10)
     offsets.commit("g", "T", 0, 3)
     assert offsets.query("g", "T", 0) == 3
-    assert offsets.statistics().backward_count == 1
+    assert offsets.statistics()["backward_count"] == 1
 
 
 def test_the_go_clients_minus_one_counts_as_no_offset(offsets: ConsumerOffsets) -> None:
@@ -95,7 +95,7 @@ def test_a_snapshot_is_not_changed_by_later_commits(offsets: ConsumerOffsets) ->
 def test_an_empty_table_is_a_file_too(offsets: ConsumerOffsets) -> None:
     assert offsets.snapshot()() == '{\n\t"offsetTable":{}\n}'
     offsets.load("{}")
-    assert offsets.statistics().queue_count == 0
+    assert offsets.statistics()["queue_count"] == 0
 
 
 def test_a_queue_above_the_limit_is_refused(
@@ -107,7 +107,7 @@ def test_a_queue_above_the_limit_is_refused(
         offsets.commit("g", "T", 1, 1)
     offsets.commit("g", "T", 0, 2)
     assert offsets.offsets_of("g", "T") == {0: 2}
-    assert offsets.statistics().refused_count == 1
+    assert offsets.statistics()["refused_count"] == 1
 
 
 def test_light_groups_have_one_offset_and_a_file_of_their_own() -> None:

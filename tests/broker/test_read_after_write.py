@@ -108,7 +108,7 @@ def test_a_resumed_request_is_handled_at_its_new_time(behind: Harness) -> None:
     response = behind.settle(behind.broker.resume(outcome, behind.now_ms + 5))
     assert isinstance(response, RemotingCommand)
     assert (response.opaque, response.ext_fields) == (7, {"offset": "1"})
-    assert behind.broker.statistics().requests_by_code[RequestCode.GET_MAX_OFFSET] == 1
+    assert behind.broker.statistics()["requests_by_code"][RequestCode.GET_MAX_OFFSET] == 1
 
 
 def test_each_request_is_resumed_once_in_the_order_of_arrival(behind: Harness) -> None:

@@ -99,4 +99,4 @@ def test_a_position_outside_its_queue_is_corrected(
     """correctDelayOffset."""
     schedule.correct(1, queue_offset_min=begin, queue_offset_max=end)
     assert schedule.position(1) == position
-    assert schedule.statistics().corrected_count == (position != 5)
+    assert schedule.statistics()["corrected_count"] == (position != 5)

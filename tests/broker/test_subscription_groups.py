@@ -94,5 +94,5 @@ def test_the_real_brokers_file_is_read_and_written_alike(tmp_path: Path) -> None
 
 def test_illegal_names_of_a_file_are_dropped(table: Table) -> None:
     table.groups.load('{"subscriptionGroupTable":{"a/b":{},"ok":{"groupName":"other"}}}')
-    assert table.groups.statistics().dropped_name_count == 1
+    assert table.groups.statistics()["dropped_name_count"] == 1
     assert table.groups.find("ok", NOW_MS) == SubscriptionGroupConfig("ok")

@@ -300,7 +300,11 @@ def test_comings_and_leavings_are_announced_and_counted(harness: Harness) -> Non
     assert harness.instructions(BrokerLeft) == [
         BrokerLeft("broker-a", 0, MASTER.address, Cause.CHANNEL_CLOSED)
     ]
-    statistics = harness.core.statistics().routes
-    assert (statistics.broker_count, statistics.address_count, statistics.topic_count) == (0, 0, 0)
-    assert statistics.left_by_cause["channel closed"] == 1
-    assert sum(statistics.left_by_cause.values()) == 1
+    statistics = harness.core.statistics()["routes"]
+    assert (statistics["broker_count"], statistics["address_count"], statistics["topic_count"]) == (
+        0,
+        0,
+        0,
+    )
+    assert statistics["left_by_cause"]["channel closed"] == 1
+    assert sum(statistics["left_by_cause"].values()) == 1

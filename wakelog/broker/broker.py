@@ -20,11 +20,8 @@ from functools import partial
 from random import Random
 from typing import Any, Protocol
 
-import msgspec
-
 from wakelog.broker import route
 from wakelog.broker.config_file import BrokerSettings
-from wakelog.broker.consumer_offsets import ConsumerOffsetStatistics
 from wakelog.broker.decision import (
     AwaitDispatch,
     AwaitRegistration,
@@ -38,11 +35,8 @@ from wakelog.broker.decision import (
     RegisterBroker,
     RunInPool,
 )
-from wakelog.broker.delayed_delivery import DelayedDeliveryStatistics
 from wakelog.broker.error_answer import LimitReached, error_answer
 from wakelog.broker.housekeeping import Housekeeping
-from wakelog.broker.lock_table import LockTableStatistics
-from wakelog.broker.membership import MembershipStatistics
 from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.processors.pull import pull_message
 from wakelog.broker.processors.table import PROCESSORS, unsupported_remark
@@ -50,9 +44,6 @@ from wakelog.broker.queue_progress import Selection, select
 from wakelog.broker.read_after_write import ReadAfterWriteGate
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.state import BrokerState
-from wakelog.broker.subscription_groups import SubscriptionGroupStatistics
-from wakelog.broker.topics import TopicStatistics
-from wakelog.broker.traffic import TrafficStatistics
 from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.network.handler import Channel
 from wakelog.network.request import Request
@@ -69,21 +60,6 @@ UNKNOWN_CODE = -1
 """Counts requests without a processor: made-up codes must not grow a table."""
 
 _REGISTER_ONEWAY = RegisterBroker(oneway=True)
-
-
-class BrokerStatistics(msgspec.Struct, frozen=True):
-    """The counters of a broker and of its tables."""
-
-    requests_by_code: dict[int, int]
-    topics: TopicStatistics
-    groups: SubscriptionGroupStatistics
-    offsets: ConsumerOffsetStatistics
-    consumers: MembershipStatistics
-    producers: MembershipStatistics
-    locks: LockTableStatistics
-    delayed: DelayedDeliveryStatistics
-    traffic: TrafficStatistics
-    held_count: int
 
 
 class ConfigFile(Protocol):
@@ -288,21 +264,23 @@ class Broker:
         """Return the consumer offsets that ``queue_progress.measure`` compares with queues."""
         return select(self._state.offsets)
 
-    def statistics(self) -> BrokerStatistics:
+    def statistics(self) -> dict[str, Any]:
         """Return the counters of this broker and of its tables."""
         state = self._state
-        return BrokerStatistics(
-            requests_by_code={code: count for code, count in self._request_counts.items() if count},
-            topics=state.topics.statistics(),
-            groups=state.groups.statistics(),
-            offsets=state.offsets.statistics(),
-            consumers=state.consumers.statistics(),
-            producers=state.producers.statistics(),
-            locks=state.locks.statistics(),
-            delayed=state.delayed.statistics(),
-            traffic=state.traffic.statistics(),
-            held_count=len(state.held),
-        )
+        return {
+            "requests_by_code": {
+                code: count for code, count in self._request_counts.items() if count
+            },
+            "topics": state.topics.statistics(),
+            "groups": state.groups.statistics(),
+            "offsets": state.offsets.statistics(),
+            "consumers": state.consumers.statistics(),
+            "producers": state.producers.statistics(),
+            "locks": state.locks.statistics(),
+            "delayed": state.delayed.statistics(),
+            "traffic": state.traffic.statistics(),
+            "held_count": len(state.held),
+        }
 
     def validate(self) -> None:
         """Assert the invariants of every table."""

@@ -17,8 +17,6 @@ Source: org.apache.rocketmq.broker.offset.{ConsumerOffsetManager, LmqConsumerOff
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
-import msgspec
-
 from wakelog.broker.error_answer import LimitReached
 from wakelog.broker.names import is_lmq
 from wakelog.protocol.fastjson import dumps, loads, to_long
@@ -27,16 +25,6 @@ NO_OFFSET = -1
 QUEUES_MAX = 1_000_000  # over all groups: 100 MB of table
 
 _NO_QUEUES: Mapping[int, int] = MappingProxyType({})
-
-
-class ConsumerOffsetStatistics(msgspec.Struct, frozen=True):
-    """Sizes of the table, and counts of commits."""
-
-    group_topic_count: int
-    queue_count: int
-    commit_count: int
-    backward_count: int
-    refused_count: int
 
 
 class ConsumerOffsets:
@@ -127,15 +115,15 @@ class ConsumerOffsets:
         self._queue_count = sum(len(queues) for queues in self._table.values())
         self.dirty = False
 
-    def statistics(self) -> ConsumerOffsetStatistics:
+    def statistics(self) -> dict[str, int]:
         """Return sizes and counters."""
-        return ConsumerOffsetStatistics(
-            group_topic_count=len(self._table) + len(self._lmq_table),
-            queue_count=self._queue_count,
-            commit_count=self._commit_count,
-            backward_count=self._backward_count,
-            refused_count=self._refused_count,
-        )
+        return {
+            "group_topic_count": len(self._table) + len(self._lmq_table),
+            "queue_count": self._queue_count,
+            "commit_count": self._commit_count,
+            "backward_count": self._backward_count,
+            "refused_count": self._refused_count,
+        }
 
     def validate(self) -> None:
         """Assert the invariants of the module."""

@@ -15,8 +15,7 @@ Source: org.apache.rocketmq.store.schedule.{ScheduleMessageService, DelayOffsetS
 """
 
 from collections.abc import Callable, Sequence
-
-import msgspec
+from typing import Any
 
 from wakelog.broker.delay_level import unpark
 from wakelog.broker.schedule import DueMessage
@@ -32,17 +31,6 @@ _NEVER_ACCEPTED = frozenset(
     }
 )
 """Refusals that repeat for ever for the same message. In 4.9.3 they block the level for good."""
-
-
-class DelayedDeliveryStatistics(msgspec.Struct, frozen=True):
-    """Next offset by level, and counts of the messages before it by outcome."""
-
-    offsets: dict[int, int]
-    delivered_count: int
-    repeated_count: int
-    undeliverable_count: int
-    refused_count: int
-    corrected_count: int
 
 
 class DelayedDelivery:
@@ -117,16 +105,16 @@ class DelayedDelivery:
         table = loads(text).get("offsetTable") or {}
         self._offsets.update({int(level): to_long(offset) for level, offset in table.items()})
 
-    def statistics(self) -> DelayedDeliveryStatistics:
+    def statistics(self) -> dict[str, Any]:
         """Return offsets and counters."""
-        return DelayedDeliveryStatistics(
-            offsets=dict(self._offsets),
-            delivered_count=self._delivered_count,
-            repeated_count=self._repeated_count,
-            undeliverable_count=self._undeliverable_count,
-            refused_count=self._refused_count,
-            corrected_count=self._corrected_count,
-        )
+        return {
+            "offsets": dict(self._offsets),
+            "delivered_count": self._delivered_count,
+            "repeated_count": self._repeated_count,
+            "undeliverable_count": self._undeliverable_count,
+            "refused_count": self._refused_count,
+            "corrected_count": self._corrected_count,
+        }
 
     def validate(self) -> None:
         """Assert that levels and offsets are possible ones."""

@@ -17,8 +17,6 @@ Source: org.apache.rocketmq.broker.client.rebalance.RebalanceLockManager (4.9.3)
 from collections.abc import Iterable
 from typing import TypeAlias
 
-import msgspec
-
 from wakelog.broker.error_answer import LimitReached
 
 LOCK_LIVE_MS_MAX = 60_000  # rocketmq.broker.rebalance.lockMaxLiveTime
@@ -26,13 +24,6 @@ QUEUES_MAX = 65_536  # for each group; the largest topic that 4.9.3 creates itse
 
 LockedQueue: TypeAlias = tuple[str, str, int]
 """Topic, broker name, queue id: the identity of a MessageQueue."""
-
-
-class LockTableStatistics(msgspec.Struct, frozen=True):
-    """How many groups hold how many locks."""
-
-    group_count: int
-    lock_count: int
 
 
 class LockTable:
@@ -89,12 +80,12 @@ class LockTable:
             if not entries:
                 del self._groups[group]
 
-    def statistics(self) -> LockTableStatistics:
+    def statistics(self) -> dict[str, int]:
         """Return the sizes of the table."""
-        return LockTableStatistics(
-            group_count=len(self._groups),
-            lock_count=sum(len(entries) for entries in self._groups.values()),
-        )
+        return {
+            "group_count": len(self._groups),
+            "lock_count": sum(len(entries) for entries in self._groups.values()),
+        }
 
     def validate(self) -> None:
         """Assert the invariants of the module."""

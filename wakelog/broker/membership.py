@@ -59,13 +59,6 @@ class ConsumerGroup(msgspec.Struct):
         return [client.client_id for client in self.clients.values()]
 
 
-class MembershipStatistics(msgspec.Struct, frozen=True):
-    """Sizes of one table."""
-
-    group_count: int
-    channel_count: int
-
-
 class GroupChange(msgspec.Struct, frozen=True):
     """A consumer group whose members changed, and the connections to notify."""
 
@@ -134,9 +127,9 @@ class Producers:
         }
         return sorted(expired)
 
-    def statistics(self) -> MembershipStatistics:
+    def statistics(self) -> dict[str, int]:
         """Return the sizes of the table."""
-        return MembershipStatistics(len(self._clients), len(self._groups_of))
+        return {"group_count": len(self._clients), "channel_count": len(self._groups_of)}
 
     def validate(self) -> None:
         """Assert the invariants of the module."""

@@ -26,8 +26,6 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-import msgspec
-
 from wakelog.broker.decision import HoldPull
 from wakelog.dispatchers.reput import Arrival
 
@@ -37,16 +35,6 @@ STALE_FACTOR = 2
 STALE_COUNT_MIN = 1_024
 
 Queue: TypeAlias = tuple[str, int]
-
-
-class PullHoldStatistics(msgspec.Struct, frozen=True):
-    """The number of holds, and counts of the earlier ones by outcome."""
-
-    hold_count: int
-    queue_count: int
-    refused_count: int
-    woken_by_arrival_count: int
-    woken_by_deadline_count: int
 
 
 class PullHold:
@@ -132,15 +120,15 @@ class PullHold:
         self._deadlines.clear()
         self._reaches.clear()
 
-    def statistics(self) -> PullHoldStatistics:
+    def statistics(self) -> dict[str, int]:
         """Return sizes and counters."""
-        return PullHoldStatistics(
-            hold_count=len(self._holds),
-            queue_count=len(self._queues),
-            refused_count=self._refused_count,
-            woken_by_arrival_count=self._woken_by_arrival_count,
-            woken_by_deadline_count=self._woken_by_deadline_count,
-        )
+        return {
+            "hold_count": len(self._holds),
+            "queue_count": len(self._queues),
+            "refused_count": self._refused_count,
+            "woken_by_arrival_count": self._woken_by_arrival_count,
+            "woken_by_deadline_count": self._woken_by_deadline_count,
+        }
 
     def validate(self) -> None:
         """Assert the invariants of the module."""

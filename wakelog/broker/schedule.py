@@ -19,6 +19,7 @@ correctDelayOffset (4.9.3). 4.9.3 polls each queue every 100 ms; here ``next_rea
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -36,13 +37,6 @@ class DueMessage(msgspec.Struct, frozen=True):
     queue_offset: int
     physical_offset: int
     size_bytes: int
-
-
-class ScheduleStatistics(msgspec.Struct, frozen=True):
-    """Positions by level, and the number of corrections."""
-
-    positions: dict[int, int]
-    corrected_count: int
 
 
 class Schedule:
@@ -126,9 +120,9 @@ class Schedule:
             self._positions[level] = corrected
             self._corrected_count += 1
 
-    def statistics(self) -> ScheduleStatistics:
+    def statistics(self) -> dict[str, Any]:
         """Return positions and counters."""
-        return ScheduleStatistics(dict(self._positions), self._corrected_count)
+        return {"positions": dict(self._positions), "corrected_count": self._corrected_count}
 
     def validate(self) -> None:
         """Assert the invariants of the module."""

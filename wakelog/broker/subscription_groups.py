@@ -12,8 +12,7 @@ group, even if it creates none.
 """
 
 from collections.abc import Callable
-
-import msgspec
+from typing import Any
 
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Instruction, Persist
@@ -34,14 +33,6 @@ from wakelog.protocol.body_codec import decode_body
 from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.fastjson import dumps
-
-
-class SubscriptionGroupStatistics(msgspec.Struct, frozen=True):
-    """Size and version of the table."""
-
-    group_count: int
-    dropped_name_count: int
-    data_version: DataVersion
 
 
 class SubscriptionGroups:
@@ -119,11 +110,13 @@ class SubscriptionGroups:
                 self._dropped_name_count += 1
         self.data_version = content.data_version
 
-    def statistics(self) -> SubscriptionGroupStatistics:
+    def statistics(self) -> dict[str, Any]:
         """Return size and version."""
-        return SubscriptionGroupStatistics(
-            len(self._table), self._dropped_name_count, self.data_version
-        )
+        return {
+            "group_count": len(self._table),
+            "dropped_name_count": self._dropped_name_count,
+            "data_version": self.data_version,
+        }
 
     def validate(self) -> None:
         """Assert the invariants of the module."""

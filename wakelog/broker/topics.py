@@ -16,8 +16,7 @@ Source: org.apache.rocketmq.broker.topic.{TopicConfigManager, LmqTopicConfigMana
 """
 
 from collections.abc import Callable, Iterable
-
-import msgspec
+from typing import Any
 
 from wakelog.broker.config import BrokerConfig
 from wakelog.broker.decision import Instruction, Persist, RegisterBroker
@@ -43,14 +42,6 @@ SCHEDULE_QUEUE_COUNT = 18
 BENCHMARK_QUEUE_COUNT = 1_024
 QUEUE_COUNT_MAX = 65_535  # each queue is a directory; 4.9.3 has no limit
 READ_WRITE = PERM_READ | PERM_WRITE
-
-
-class TopicStatistics(msgspec.Struct, frozen=True):
-    """Size and version of the table."""
-
-    topic_count: int
-    dropped_name_count: int
-    data_version: DataVersion
 
 
 class Topics:
@@ -187,9 +178,13 @@ class Topics:
                 self._dropped_name_count += 1
         self.data_version = content.data_version
 
-    def statistics(self) -> TopicStatistics:
+    def statistics(self) -> dict[str, Any]:
         """Return size and version."""
-        return TopicStatistics(len(self._table), self._dropped_name_count, self.data_version)
+        return {
+            "topic_count": len(self._table),
+            "dropped_name_count": self._dropped_name_count,
+            "data_version": self.data_version,
+        }
 
     def validate(self) -> None:
         """Assert the invariants of the module."""

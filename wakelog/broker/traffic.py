@@ -8,22 +8,12 @@ Source: org.apache.rocketmq.store.stats.BrokerStatsManager (4.9.3).
 """
 
 from collections.abc import Mapping
-from typing import TypeVar
-
-import msgspec
+from typing import Any, TypeVar
 
 Value = TypeVar("Value")
 
 NAMES_MAX = 20_000  # for each table; 4.9.3 has no limit
 OTHERS = "*"
-
-
-class TrafficStatistics(msgspec.Struct, frozen=True):
-    """(messages, bytes) by topic, or by topic and then group; send-backs count messages only."""
-
-    put_by_topic: dict[str, tuple[int, int]]
-    get_by_topic_and_group: dict[str, dict[str, tuple[int, int]]]
-    send_back_by_topic_and_group: dict[str, dict[str, int]]
 
 
 class Traffic:
@@ -60,15 +50,18 @@ class Traffic:
             key = (OTHERS, OTHERS)
         self._send_backs[key] = self._send_backs.get(key, 0) + 1
 
-    def statistics(self) -> TrafficStatistics:
-        """Return a copy of all counters."""
-        return TrafficStatistics(
-            put_by_topic={name: (count, size) for name, (count, size) in self._puts.items()},
-            get_by_topic_and_group=_by_topic(
+    def statistics(self) -> dict[str, Any]:
+        """Return a copy of all counters.
+
+        (messages, bytes) by topic, or by topic and then group; send-backs count messages only.
+        """
+        return {
+            "put_by_topic": {name: (count, size) for name, (count, size) in self._puts.items()},
+            "get_by_topic_and_group": _by_topic(
                 {key: (count, size) for key, (count, size) in self._gets.items()}
             ),
-            send_back_by_topic_and_group=_by_topic(self._send_backs),
-        )
+            "send_back_by_topic_and_group": _by_topic(self._send_backs),
+        }
 
 
 def _by_topic(counts: Mapping[tuple[str, str], Value]) -> dict[str, dict[str, Value]]:

@@ -13,8 +13,6 @@ Source: org.apache.rocketmq.namesrv.kvconfig.KVConfigManager (4.9.3).
 
 from collections.abc import Callable
 
-import msgspec
-
 from wakelog.nameserver.decision import Instruction, Persist
 from wakelog.protocol.bodies import KVConfigSerializeWrapper
 from wakelog.protocol.body_codec import decode_body, encode_body
@@ -28,14 +26,6 @@ ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
 TEXT_BYTES_MAX = 2 * 1024 * 1024
 """A namespace travels in one frame of at most 16 MiB, and JSON may need six bytes for one.
 4.9.3 has no limit, and any client may put a value."""
-
-
-class KvConfigStatistics(msgspec.Struct, frozen=True):
-    """Size of the table."""
-
-    namespace_count: int
-    key_count: int
-    text_bytes: int
 
 
 class KvConfig:
@@ -102,10 +92,14 @@ class KvConfig:
         self._table = table
         self._text_bytes = size
 
-    def statistics(self) -> KvConfigStatistics:
+    def statistics(self) -> dict[str, int]:
         """Return the size of the table."""
         key_count = sum(map(len, self._table.values()))
-        return KvConfigStatistics(len(self._table), key_count, self._text_bytes)
+        return {
+            "namespace_count": len(self._table),
+            "key_count": key_count,
+            "text_bytes": self._text_bytes,
+        }
 
     def validate(self) -> None:
         """Assert the invariants of the module."""

@@ -14,14 +14,13 @@ Source: org.apache.rocketmq.namesrv.NamesrvController (4.9.3).
 
 from collections import Counter
 from collections.abc import Callable
-
-import msgspec
+from typing import Any
 
 from wakelog.nameserver.config import NameServerConfig
 from wakelog.nameserver.decision import Instruction
-from wakelog.nameserver.kv_config import FILE_NAME, KvConfig, KvConfigStatistics
+from wakelog.nameserver.kv_config import FILE_NAME, KvConfig
 from wakelog.nameserver.processors import PROCESSORS, NameServerState, unsupported
-from wakelog.nameserver.route_table import RouteStatistics, RouteTable
+from wakelog.nameserver.route_table import RouteTable
 from wakelog.network.handler import Channel
 from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
@@ -35,14 +34,6 @@ SCAN_MS = 10_000
 
 UNKNOWN_CODE = -1
 """Counts requests without a processor: made-up codes must not grow a table."""
-
-
-class NameServerStatistics(msgspec.Struct, frozen=True):
-    """The counters of a name server and of its tables."""
-
-    requests_by_code: dict[int, int]
-    routes: RouteStatistics
-    kv_config: KvConfigStatistics
 
 
 class NameServer:
@@ -116,13 +107,13 @@ class NameServer:
         assert name == FILE_NAME
         return self._state.kv_config.snapshot()
 
-    def statistics(self) -> NameServerStatistics:
+    def statistics(self) -> dict[str, Any]:
         """Return the counters of this name server and of its tables."""
-        return NameServerStatistics(
-            requests_by_code=dict(self._request_counts),
-            routes=self._state.routes.statistics(),
-            kv_config=self._state.kv_config.statistics(),
-        )
+        return {
+            "requests_by_code": dict(self._request_counts),
+            "routes": self._state.routes.statistics(),
+            "kv_config": self._state.kv_config.statistics(),
+        }
 
     def validate(self) -> None:
         """Assert the invariants of every table."""

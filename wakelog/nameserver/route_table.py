@@ -26,6 +26,7 @@ Source: org.apache.rocketmq.namesrv.routeinfo.RouteInfoManager (4.9.3).
 """
 
 from collections import Counter
+from typing import Any
 
 import msgspec
 
@@ -72,16 +73,6 @@ class LiveBroker(msgspec.Struct):
     ha_server_addr: str
     channel_id: int
     seen_ms: int
-
-
-class RouteStatistics(msgspec.Struct, frozen=True):
-    """Sizes of the route, and counts of addresses that left it, by cause."""
-
-    broker_count: int
-    address_count: int
-    topic_count: int
-    encoded_route_count: int
-    left_by_cause: dict[str, int]
 
 
 class RouteTable:
@@ -297,15 +288,15 @@ class RouteTable:
         """The number of broker names."""
         return len(self._brokers)
 
-    def statistics(self) -> RouteStatistics:
+    def statistics(self) -> dict[str, Any]:
         """Return sizes and counters."""
-        return RouteStatistics(
-            broker_count=len(self._brokers),
-            address_count=len(self._live),
-            topic_count=len(self.topics),
-            encoded_route_count=len(self._encoded_routes),
-            left_by_cause={cause.value: self._left_counts[cause] for cause in Cause},
-        )
+        return {
+            "broker_count": len(self._brokers),
+            "address_count": len(self._live),
+            "topic_count": len(self.topics),
+            "encoded_route_count": len(self._encoded_routes),
+            "left_by_cause": {cause.value: self._left_counts[cause] for cause in Cause},
+        }
 
     def validate(self) -> None:
         """Assert the invariants of the module."""

@@ -192,7 +192,7 @@ def test_a_pull_that_is_held_and_given_up_does_not_stay() -> None:
         client.forget([1])
         while not calls.called("forget"):
             await asyncio.sleep(0)
-        assert calls.core.statistics().hold_count == 0
+        assert calls.core.statistics()["hold_count"] == 0
         await client.stop_work()
         await client.stop()
 

@@ -92,7 +92,10 @@ def test_a_group_that_is_no_name_is_refused(harness: Harness, group: str) -> Non
     assert harness.beat(group, subscription()).code == ResponseCode.SYSTEM_ERROR
     assert harness.beat_producer(group).code == ResponseCode.SYSTEM_ERROR
     statistics = harness.broker.statistics()
-    assert (statistics.consumers.group_count, statistics.producers.group_count) == (0, 0)
+    assert (statistics["consumers"]["group_count"], statistics["producers"]["group_count"]) == (
+        0,
+        0,
+    )
 
 
 def test_a_producer_is_known_by_its_group(harness: Harness) -> None:

@@ -149,7 +149,7 @@ def test_a_committed_offset_is_answered(harness: Harness) -> None:
 )
 def test_an_offset_of_nothing_is_refused(harness: Harness, changes: dict[str, str]) -> None:
     assert commit(harness, **changes).code == ResponseCode.SYSTEM_ERROR
-    assert harness.broker.statistics().offsets.queue_count == 0
+    assert harness.broker.statistics()["offsets"]["queue_count"] == 0
 
 
 # Fact 39: a group without an offset: does the queue begin at 0, is its begin near: code.

@@ -278,7 +278,7 @@ def test_the_header_decides_whether_it_is_a_batch(harness: Harness, code: int) -
     assert [decode_message_id(i)[1] for i in ids] == [first.physical_offset, second.physical_offset]
     assert response.ext_fields["queueOffset"] == "0"
     assert response.ext_fields["queueId"] == "1"
-    assert harness.broker.statistics().traffic.put_by_topic["T"][0] == 2
+    assert harness.broker.statistics()["traffic"]["put_by_topic"]["T"][0] == 2
 
 
 def test_code_320_without_the_field_is_one_message(harness: Harness) -> None:

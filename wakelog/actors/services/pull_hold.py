@@ -14,8 +14,6 @@ from contextlib import suppress
 from enum import IntEnum
 from typing import Any
 
-import msgspec
-
 from wakelog.actors.services.client import BrokerContext, ServiceClient, ServiceLost
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import BROKER, AttachRequest, ServiceSession
@@ -86,7 +84,7 @@ class PullHoldService(Service):
 
     def counters(self) -> dict[str, Any]:
         """Return the core's counters."""
-        return dict(msgspec.to_builtins(self._core.statistics()))
+        return self._core.statistics()
 
     def _on_notified(self, notes: Note) -> None:
         woken: list[int] = []
