@@ -46,7 +46,7 @@ def take_all(lanes: Lanes[str]) -> list[tuple[int, int]]:
 def test_requests_of_one_lane_leave_in_order() -> None:
     lanes = make_lanes()
     for opaque in range(4):
-        assert lanes.offer(waiting(SEND, opaque=opaque)) is Offer.TAKEN
+        assert lanes.offer(waiting(SEND, opaque=opaque)) is Offer.ACCEPTED
     assert take_all(lanes) == [(SEND, 0), (SEND, 1), (SEND, 2), (SEND, 3)]
     assert (lanes.waiting_count, lanes.waiting_bytes) == (0, 0)
 
@@ -96,15 +96,15 @@ def test_unknown_codes_wait_in_the_default_lane() -> None:
 @pytest.mark.parametrize(
     ("capacity", "offered", "expected"),
     [
-        (1, 2, [Offer.TAKEN, Offer.REFUSED]),
-        (2, 2, [Offer.TAKEN, Offer.TAKEN]),
-        (2, 4, [Offer.TAKEN, Offer.TAKEN, Offer.REFUSED, Offer.REFUSED]),
+        (1, 2, [Offer.ACCEPTED, Offer.REFUSED]),
+        (2, 2, [Offer.ACCEPTED, Offer.ACCEPTED]),
+        (2, 4, [Offer.ACCEPTED, Offer.ACCEPTED, Offer.REFUSED, Offer.REFUSED]),
     ],
 )
 def test_over_the_capacity_is_refused(capacity: int, offered: int, expected: list[Offer]) -> None:
     lanes = make_lanes(spec("send", capacity_count=capacity), spec("admin"))
     assert [lanes.offer(waiting(SEND)) for _ in range(offered)] == expected
-    assert lanes.offer(waiting(OTHER)) is Offer.TAKEN
+    assert lanes.offer(waiting(OTHER)) is Offer.ACCEPTED
     statistics = lanes.statistics(0.0)["send"]
     assert statistics.depth_count == min(capacity, offered)
     assert statistics.refused_count == expected.count(Offer.REFUSED)
@@ -148,7 +148,7 @@ def test_a_lane_keeps_its_own_limit_on_waiting() -> None:
 def test_a_crowded_lane_names_each_owner_once_when_it_has_room() -> None:
     lanes = make_lanes(spec("send", capacity_count=100, crowded_count=4), spec("admin"))
     offers = [lanes.offer(waiting(SEND, owner=owner)) for owner in "aaabbb"]
-    assert offers == [Offer.TAKEN] * 3 + [Offer.CROWDED] * 3
+    assert offers == [Offer.ACCEPTED] * 3 + [Offer.CROWDED] * 3
     assert lanes.relieved() == []
     for expected_left in (5, 4, 3):
         lanes.take()
@@ -176,7 +176,7 @@ def test_a_crowded_lane_does_not_hold_owners_of_another() -> None:
 
 def test_too_many_bytes_crowd_the_next_owner() -> None:
     lanes = make_lanes(bytes_max=100)
-    assert lanes.offer(waiting(SEND, owner="a", size=100)) is Offer.TAKEN
+    assert lanes.offer(waiting(SEND, owner="a", size=100)) is Offer.ACCEPTED
     assert lanes.offer(waiting(PULL, owner="b", size=1)) is Offer.CROWDED
     assert lanes.relieved() == []
     assert lanes.take() is not None

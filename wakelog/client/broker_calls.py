@@ -37,7 +37,7 @@ from wakelog.protocol.headers.pull import PullMessageRequestHeader, PullMessageR
 from wakelog.protocol.sys_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 
 IN_FLIGHT_MAX: Final = 32
-"""A plan of a cluster has several calls for each queue."""
+"""Calls under way at once: to plan a read of a cluster takes several for each queue."""
 
 _RETRIABLE: Final = frozenset(
     {ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE}
@@ -73,7 +73,7 @@ class Pulled(NamedTuple):
 
 @asynccontextmanager
 async def open_calls(options: ClientOptions) -> AsyncIterator[BrokerCalls]:
-    """Yield calls over connections that close with the block."""
+    """Yield a BrokerCalls, whose connections are closed at the end of the block."""
     connections = make_client(options.credentials, options.tls)
     try:
         yield BrokerCalls(connections, options)
@@ -113,7 +113,7 @@ class BrokerCalls:
         return max(read_header(OffsetResponseHeader, response.ext_fields).offset, 0)
 
     async def search_offset(self, queue: QueueAt, timestamp_ms: int) -> int:
-        """Return the offset of a message stored about then, as 4.9.3 finds it.
+        """Return the offset of a message stored at about this time, as 4.9.3 finds it.
 
         Raises: ClientError.
         """

@@ -33,7 +33,7 @@ class ClientError(Exception):
         code: int | None = None,
         remark: str = "",
     ) -> None:
-        """Keep all of it."""
+        """Keep the parts, and join cause and remedy into the text."""
         self.cause = cause
         self.remedy = remedy
         self.broker = broker
@@ -47,7 +47,7 @@ class NotAcknowledged(ClientError):
 
 
 def reason_of(error: RemotingError) -> str:
-    """Return why a call failed; an error of the system without its number and address."""
+    """Return why a call failed; of a system error only its text, without number and address."""
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0:
         return os.strerror(cause.errno)

@@ -17,7 +17,7 @@ class ClientOptions(NamedTuple):
     name_servers: `HOST:PORT` of each; the first one that answers counts.
     retries_max: further attempts after the first one failed.
     pause_ms: the pause before a read is tried again; a producer has its own pauses.
-    credentials: for brokers with access control. tls: None for connections in the clear.
+    credentials: for brokers with access control. tls: None for connections without TLS.
     """
 
     name_servers: tuple[str, ...] = ()

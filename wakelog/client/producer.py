@@ -1,8 +1,9 @@
 """The producer: chooses a queue for each request, and sends again if that may help.
 
-A failed attempt is followed by a pause and a fresh route. A request that may go to any queue then
-goes to another broker if there is one. A route that cannot be found counts as a failed attempt too,
-since the broker may be restarting. An error that no further attempt can change ends the send.
+After a failed attempt the producer pauses and asks for the route again. A request that may go to
+any queue then goes to another broker, if there is one. A route that cannot be found counts as a
+failed attempt too, because the broker may be restarting. An error that no further attempt can
+change ends the send.
 
 Invariants: `send` returns only after a broker acknowledged every message; the requests of one list
 are sent one after the other.

@@ -1,4 +1,4 @@
-"""Peers: frames over connections in both directions, and the two ends that open connections.
+"""Frames over connections, in both directions: the client that connects, the server that accepts.
 
 Read in this order: ``peer`` (requests and their responses in both directions, without sockets),
 ``connection`` (one socket), ``client`` (the end that connects), ``server`` (the end that accepts).

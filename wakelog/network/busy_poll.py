@@ -1,11 +1,12 @@
 """BusyPoll: keeps the loop awake for a moment after a response, while requests are close together.
 
-A producer that waits for each response sends its next request within a tenth of a millisecond. To
-put the thread to sleep and to wake it costs as much as the request, and its caches besides. So
-after a turn with responses the loop polls its sockets without sleeping, for `poll_seconds`. It does
-so only if a request came within `NEAR_FACTOR` such times after the last response. Requests at long
-intervals find the loop asleep, at no cost. Pulls do not count: their consumer first processes the
-messages, and the thread that reads the disk needs the core.
+A producer that waits for each response sends its next request within a tenth of a millisecond.
+Putting the thread to sleep and waking it costs as much as the request, and the thread loses its
+caches. So after a turn with responses the loop polls its sockets without sleeping, for
+`poll_seconds`. It does so only if the turn before was followed by the next one within
+`NEAR_FACTOR * poll_seconds`. Requests at long intervals find the loop asleep, at no cost. Pulls do
+not count: their consumer first processes the messages, and the thread that reads the disk needs the
+core.
 
     turn                                                  after it
     without a response (one-way, held, in the pool)       sleep
@@ -14,18 +15,18 @@ messages, and the thread that reads the disk needs the core.
     with responses; the next turn came later              sleep
 
 Invariants:
-- between two turns at most `poll_seconds` are polled.
+- between two turns the loop polls for at most `poll_seconds`.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 NEAR_FACTOR = 3
-"""A gap with a sleep includes the wake-up, which a poll saves; and some gaps are longer."""
+"""A measured gap is longer than a poll would need: it includes the wake-up. Gaps also vary."""
 
 
 class BusyPoll:
-    """Decides after each turn; `poll_seconds` 0 never polls."""
+    """Decides after each turn whether the loop polls; with `poll_seconds` 0 it never does."""
 
     def __init__(
         self,
@@ -38,27 +39,27 @@ class BusyPoll:
         self._poll_seconds = poll_seconds
         self._call_soon = call_soon
         self._clock_seconds = clock_seconds
-        self._answered: float | None = None
+        self._answered_seconds: float | None = None
         self._is_near = False
-        self._until = float("-inf")
-        self._polling = False
+        self._poll_end_seconds = float("-inf")
+        self._is_polling = False
 
     def turn_ended(self, began_seconds: float, now_seconds: float, *, answered: bool) -> None:
-        """Poll if a client was answered that probably sends its next request soon."""
-        if self._answered is not None:
-            gap_seconds = began_seconds - self._answered
+        """Poll if the turn answered a client that probably sends its next request soon."""
+        if self._answered_seconds is not None:
+            gap_seconds = began_seconds - self._answered_seconds
             self._is_near = gap_seconds < NEAR_FACTOR * self._poll_seconds
-        self._answered = now_seconds if answered else None
+        self._answered_seconds = now_seconds if answered else None
         if not (answered and self._is_near):
-            self._until = now_seconds
+            self._poll_end_seconds = now_seconds
             return
-        self._until = now_seconds + self._poll_seconds
-        if not self._polling:
-            self._polling = True
+        self._poll_end_seconds = now_seconds + self._poll_seconds
+        if not self._is_polling:
+            self._is_polling = True
             self._call_soon(self._poll)
 
     def _poll(self) -> None:
-        if self._clock_seconds() < self._until:
+        if self._clock_seconds() < self._poll_end_seconds:
             self._call_soon(self._poll)
         else:
-            self._polling = False
+            self._is_polling = False

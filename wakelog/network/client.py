@@ -2,8 +2,8 @@
 
 The first request to an address connects, and so does the first one after the connection was lost.
 Each connect resolves the name again, so that an address that moved is found. Requests that come
-while a connection is being made wait for that one. The other end may send requests, too: a function
-of the client's owner executes them.
+while a connection is being made wait for it. The other end may send requests, too: the function
+``on_request`` executes them.
 
 Invariants:
     - at most ``CALLS_MAX`` requests of one client wait for a response.
@@ -46,8 +46,8 @@ LIMITS = ServerLimits(
     write_buffer_bytes_high=2 * GIBIBYTE - 1,  # a C int in uvloop
     write_buffer_bytes_max=2 * GIBIBYTE,
 )
-"""A client reads on while a server does not: else two full buffers would wait for each other. Its
-callers bound what is written: they wait for responses."""
+"""A client keeps reading while the server does not read; else two full buffers would wait for each
+other. Callers wait for responses, and that bounds what is written."""
 
 BeforeSend: TypeAlias = Callable[[RemotingCommand], RemotingCommand]
 """Return the request to send in the place of this one, for example a signed copy."""
@@ -59,7 +59,7 @@ OnRequest: TypeAlias = Callable[[str, RemotingCommand], Awaitable[RemotingComman
 def make_client(
     credentials: Credentials, tls: Tls | None, on_request: OnRequest | None = None
 ) -> "RemotingClient":
-    """Return a client that signs its requests. Raises: TlsRefused."""
+    """Return a client, which signs its requests if there is an access key. Raises: TlsRefused."""
     return RemotingClient(
         None if tls is None else make_context(tls),
         before_send=partial(sign, credentials=credentials) if credentials.access_key else None,

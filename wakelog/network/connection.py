@@ -4,9 +4,9 @@ An asyncio.Protocol, the same for a connection that the server accepted and for 
 made. Its owner is the Server or the RemotingClient. It is also the Channel that handlers see. It
 knows no request code and holds no rule about messages.
 
-The memory of an accepted connection is bounded. The lanes bound what it sent and what is not yet
-processed: they stop its reading. ``write_buffer_bytes_max`` bounds the responses that it does not
-read, and the frame limit of protocol.frame bounds an unfinished frame.
+The memory of an accepted connection is bounded. The lanes bound the requests that wait: when they
+are crowded, the connection is not read. ``write_buffer_bytes_max`` bounds the responses that the
+peer has not read. The frame limit of protocol.frame bounds an unfinished frame.
 
 Invariants:
     - after ``connection_lost`` nothing is written, and ``closed`` stays true.
@@ -53,7 +53,7 @@ class ConnectionOwner(Protocol):
     def deliver(
         self, connection: "Connection", requests: Sequence[RemotingCommand], size_bytes: int
     ) -> None:
-        """Take the requests of one chunk; ``requests`` is not empty."""
+        """Accept the requests that one chunk completed; ``requests`` is not empty."""
         ...
 
     def send(self, connection: "Connection", command: RemotingCommand) -> bool:
@@ -104,7 +104,7 @@ class Connection(asyncio.Protocol):
         self._close_detail = ""
         self._paused_by = 0
         self._responses_count = 0
-        self._unbilled_bytes = 0
+        self._undelivered_bytes = 0
         self._parts: list[bytes] = []
         self._written_bytes = 0
 
@@ -144,13 +144,13 @@ class Connection(asyncio.Protocol):
             return
         activity, peer = self.activity, self.peer
         activity.read_seconds = self._clock_seconds()
-        self._unbilled_bytes += len(data)
+        self._undelivered_bytes += len(data)
         requests = peer.receive(data)
         if requests or peer.responses_count != self._responses_count:
             self._responses_count = peer.responses_count
             activity.frame_begun_seconds = None
         if requests:
-            size_bytes, self._unbilled_bytes = self._unbilled_bytes, 0
+            size_bytes, self._undelivered_bytes = self._undelivered_bytes, 0
             self._owner.deliver(self, requests, size_bytes)
         if peer.error is not None:
             self.close(CloseReason.BAD_FRAME, peer.error.remark)
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
             self.peer.end_request(opaque)
 
     def buffer(self, command: RemotingCommand) -> bool:
-        """Encode a command for ``flush``; True if it is the first since the last one.
+        """Encode a command for ``flush``; True if it is the first since the last ``flush``.
 
         Raises: LocalProtocolError, and then nothing was added.
         """
@@ -186,7 +186,7 @@ class Connection(asyncio.Protocol):
         return is_first
 
     def flush(self) -> int:
-        """Write the buffered commands in one call, and return their bytes."""
+        """Write the buffered commands in one call, and return how many bytes they have."""
         parts, self._parts = self._parts, []
         transport = self._transport
         if self.closed or transport.is_closing():
@@ -271,7 +271,7 @@ class Connection(asyncio.Protocol):
         self._owner.closed(self, self._close_reason, self._close_detail)
 
     def _lose(self) -> None:
-        """End the requests of this end that wait."""
+        """Fail the requests of this end that wait for a response."""
         if not self.peer.waiting_count:
             return
         reason = {

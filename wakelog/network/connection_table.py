@@ -1,8 +1,8 @@
 """Which connections may stay: caps when one opens, times while it is open, counts of both.
 
 The caps are on all connections and on those of one host, so that one host cannot use up the
-descriptors. A connection above a cap is accepted and closed at once: left in the backlog it would
-look to its client like a slow broker. The sweep of the server asks ``verdict`` about each open one:
+descriptors. A connection above a cap is accepted and closed at once. If it stayed in the backlog,
+its client would see a slow broker. The server's sweep asks ``verdict`` about each open connection:
 
 | verdict | when |
 | --- | --- |

@@ -1,10 +1,10 @@
-"""What the server needs of the shell that owns it: a Handler, and functions for other responses.
+"""What the server needs of its owner: a Handler, and functions for deferred responses and errors.
 
 The shells of Broker and NameServer implement these; the server knows neither.
 
 Invariants:
     - ``channel_closed`` is the last call for a channel. It comes after every request of the
-      channel, so that a heartbeat in a lane cannot register a client again that is gone.
+      channel, so a heartbeat that waits in a lane cannot register a closed client again.
 """
 
 from collections.abc import Callable

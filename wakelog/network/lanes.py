@@ -4,7 +4,7 @@ A pure core. ``turn`` offers requests, takes them in an order that is fair by we
 those that waited too long. 4.9.3 has a thread pool with a queue for each class. Here one loop
 serves all, so this module decides the order.
 
-offer            TAKEN      it waits
+offer            ACCEPTED   it waits
                  CROWDED    it waits; its owner must not be read until ``relieved`` returns it
                  REFUSED    the lane is full; the peer gets code 2 [OVERLOAD]
 take             the next request: up to ``weight`` of one lane, then the next lane
@@ -79,7 +79,7 @@ class Expired(msgspec.Struct, Generic[Owner]):
 class Offer(IntEnum):
     """The outcome for a request that was offered."""
 
-    TAKEN = 0
+    ACCEPTED = 0
     CROWDED = 1
     REFUSED = 2
 
@@ -157,7 +157,7 @@ class Lanes(Generic[Owner]):
         self.waiting_bytes += waiting.size_bytes
         if depth >= lane.spec.crowded_count or self.waiting_bytes > self._bytes_max:
             return self._crowd(lane, waiting.owner)
-        return Offer.TAKEN
+        return Offer.ACCEPTED
 
     def _crowd(self, lane: Lane[Owner], owner: Owner) -> Offer:
         lane.counts.crowded_count += 1
@@ -177,7 +177,7 @@ class Lanes(Generic[Owner]):
     def take(self) -> Waiting[Owner] | None:
         """Remove and return the next request in the weighted order, None when nothing waits.
 
-        The attribute ``yields`` then has the value of its lane.
+        The attribute ``yields`` is then that of its lane.
         """
         if not self.waiting_count:
             return None
@@ -192,7 +192,7 @@ class Lanes(Generic[Owner]):
         return self._remove_head(lane)
 
     def end_round(self) -> None:
-        """Take the next request from the lanes after the last one."""
+        """End the round of the current lane: the next request comes from the lanes after it."""
         self._credit = 0
 
     def _remove_head(self, lane: Lane[Owner]) -> Waiting[Owner]:

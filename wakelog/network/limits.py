@@ -17,7 +17,7 @@ class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The loop does nothing longer than 2 ms: a pull does not wait for a whole burst of sends."""
 
     poll_seconds: float = 0.0
-    """How long the loop polls for the next request before it sleeps, while they are close."""
+    """How long the loop polls for a request before it sleeps, while requests are close together."""
 
     lane_bytes_max: int = 64 * MEBIBYTE
     """Bytes that wait in all lanes. Above it connections are not read until half is processed.

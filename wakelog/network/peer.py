@@ -1,7 +1,7 @@
 """Peer: the protocol of one connection in both directions, without sockets and clocks.
 
-Both ends may send requests at any time. ``Connection`` feeds what it reads and gets the requests of
-the other end back; responses go to the requests of this end that wait for them.
+Both ends may send requests at any time. ``Connection`` passes on the bytes that it reads, and gets
+back the requests of the other end. A response goes to the waiter of its request.
 
     receive          bytes of the socket -> requests to execute; responses to their waiters
     begin_request    number a request that is about to be sent, and keep its waiter
@@ -40,8 +40,8 @@ class Peer:
 
     Attributes:
         address: the other end, for errors and logs.
-        decoder: what it sent, as far as it is not a whole frame yet.
-        error: the mistake of the other end; no later byte of it can be understood.
+        decoder: holds the bytes of a frame that is not complete yet.
+        error: the bad frame of the other end, if it sent one; no later byte can be decoded.
         responses_count: responses received, of which ``unsolicited_count`` had no waiter.
     """
 
@@ -64,7 +64,7 @@ class Peer:
     def receive(self, data: bytes) -> Sequence[RemotingCommand]:
         """Decode a chunk and return its requests; its responses go to their waiters.
 
-        After a bad frame ``error`` is set, and the frames before it count.
+        After a bad frame ``error`` is set; the requests before it are returned.
         """
         try:
             commands = self.decoder.feed(data)

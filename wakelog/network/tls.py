@@ -1,8 +1,8 @@
 """TLS settings of both ends as values, and the contexts that are made from them.
 
 A client trusts a server if its certificate is trusted and is for the address that was called.
-RocketMQ's own clients check neither by default, and never the second. A server trusts the clients
-whose certificates a signer in ``trust_path`` has signed, if it checks them at all.
+RocketMQ's own clients check the first only on request, and never the second. A server that checks
+clients trusts those whose certificates a signer in ``trust_path`` has signed.
 
 Invariants: a setting that is not given is the safe choice, except ``TlsMode.DISABLED``; a password
 is never shown and never requested at the terminal.

@@ -66,9 +66,8 @@ class TlsGate(asyncio.Protocol):
             self._transport.pause_reading()
             loop = asyncio.get_running_loop()
             self._handshake = self._connection.handshake = loop.create_task(self._shake_hands())
-            # The order of the loop's queue: start_tls puts its protocol in place, asks for that
-            # protocol's connection_made, and for reading; what is asked for now comes after these
-            # and before the loop reads.
+            # start_tls sets its protocol and queues that protocol's connection_made and the start
+            # of reading. This call runs after both, and before the loop reads.
             loop.call_soon(loop.call_soon, self._feed, data)
         elif self._requires_tls:
             self._connection.abort(CloseReason.NO_TLS)
@@ -118,7 +117,7 @@ class TlsGate(asyncio.Protocol):
             connection.connection_lost(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end of a connection that never got through, or whose requests wait here."""
+        """Report the end of a connection that this gate has not passed on."""
         self._is_lost = True
         if (self._handshake is None or self._handshake.done()) and not self._connection.closed:
             self._connection.connection_lost(exc)

@@ -235,7 +235,7 @@ class Turn:
             self._answers.append((connection, response))
 
     def _note_answer(self, request: RemotingCommand) -> None:
-        """Remember that a client was answered that probably sends its next request at once."""
+        """Remember an answer whose client probably sends its next request at once."""
         if not self._lanes.yields_for(request.code):
             self._has_answered = True
 
@@ -263,7 +263,7 @@ class Turn:
                 self._log.error("closing failed", peer=connection.address, exc_info=error)
 
     def _note_turn(self, began_seconds: float, ended_seconds: float) -> None:
-        """Let the loop stay awake after a response; nothing follows a push."""
+        """Let the loop stay awake after a response; after a push no request follows."""
         answered, self._has_answered = self._has_answered, False
         self._busy_poll.turn_ended(began_seconds, ended_seconds, answered=answered)
 
@@ -287,7 +287,7 @@ class Turn:
     def reply(
         self, connection: Connection, request: RemotingCommand, response: RemotingCommand
     ) -> None:
-        """Send the response to a deferred request, for which the shell has waited long enough."""
+        """Send the response to a deferred request: the shell has waited for what it needs."""
         self._note_answer(request)
         self._send(connection, response)
         if not (self.is_scheduled or self._is_replying):
