@@ -37,7 +37,7 @@ def test_a_broker_registers_with_its_whole_table(compressed: bool) -> None:
     assert body.filter_server_list == []
 
 
-def test_the_request_shows_the_table_as_it_was_when_it_was_prepare_read() -> None:
+def test_the_request_shows_the_table_as_it_was_when_it_was_asked_for() -> None:
     harness = Harness()
     encode = harness.broker.registration()
     harness.send("T")

@@ -36,7 +36,7 @@ def test_the_systems_groups_are_there(table: Table) -> None:
     assert table.groups.find("TOOLS_CONSUMER", NOW_MS) == SubscriptionGroupConfig("TOOLS_CONSUMER")
 
 
-def test_a_group_is_made_when_it_is_first_prepare_read(table: Table) -> None:
+def test_a_group_is_made_when_it_is_first_asked_for(table: Table) -> None:
     assert table.groups.find("g", NOW_MS) == SubscriptionGroupConfig("g")
     assert table.instructions == [Persist("subscriptionGroup")]
     assert table.groups.data_version == DataVersion(NOW_MS, 1)

@@ -50,7 +50,7 @@ def test_statuses_of_a_pull(
     assert (pulled["minOffset"], pulled["maxOffset"]) == (0, 5)
 
 
-def test_a_pull_is_cut_at_the_count_prepare_read(driver: JavaDriver, queue: dict[str, Any]) -> None:
+def test_a_pull_is_cut_at_the_count_asked_for(driver: JavaDriver, queue: dict[str, Any]) -> None:
     fill(driver, queue, 5)
     pulled = driver("pull", **queue, offset=0, countMax=2)
     assert bodies(pulled["messages"]) == [b"0", b"1"]

@@ -236,7 +236,7 @@ def test_flushing_waits_for_the_next_attempt_too(fs: MemoryFileSystem) -> None:
     assert cursor.flush(NOW_MS + RETRY_MS_MIN)
 
 
-def test_our_own_is_there_where_it_is_prepare_read() -> None:
+def test_our_own_is_there_where_it_is_asked_for() -> None:
     assert own_plugins(CONFIG) == []
     [plugin] = own_plugins(dispatch_config(parquet_dispatcher=True))
     assert plugin.name == "parquet"

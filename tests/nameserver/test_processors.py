@@ -118,7 +118,7 @@ def test_a_refusal(
     assert (response.code, response.remark, response.body) == (expected, remark, b"")
 
 
-def test_every_required_field_is_prepare_read(harness: Harness) -> None:
+def test_every_required_field_is_asked_for(harness: Harness) -> None:
     without_fields = {
         RequestCode.GET_BROKER_CLUSTER_INFO,
         RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,

@@ -70,7 +70,7 @@ def test_a_missing_segment_is_a_gap() -> None:
     assert (broker, gap.begin, gap.end) == ("b", 200, 300)
 
 
-def test_each_piece_is_a_task_where_it_is_prepare_read() -> None:
+def test_each_piece_is_a_task_where_it_is_asked_for() -> None:
     limits = Limits(cut_all=True)
     found = make_plan([(store(0), 0, 100)], limits, lambda part, places: [30, 60])
     assert spans(found) == [[(0, 30)], [(30, 60)], [(60, 100)]]

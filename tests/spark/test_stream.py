@@ -121,7 +121,7 @@ def test_a_limit_of_bytes(bytes_max: int, tmp_path: Path) -> None:
     assert all(len(each) <= max(bytes_max // (record - 2), 1) for each in found)
 
 
-def test_both_limits_hold_and_none_if_all_is_prepare_read(tmp_path: Path) -> None:
+def test_both_limits_hold_and_none_if_all_is_asked_for(tmp_path: Path) -> None:
     log = log_of(20)
     write_segments(tmp_path, log)
     stream = reader(tmp_path, maxBytesPerTrigger="500", maxOffsetsPerTrigger="2")

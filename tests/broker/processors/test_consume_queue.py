@@ -40,7 +40,7 @@ def test_an_entry_is_three_numbers(store: FakeStore) -> None:
 
 
 @pytest.mark.parametrize(("count", "shown"), [(2, 2), (0, 0), (-1, 0), (99, 3)])
-def test_no_more_than_prepare_read(store: FakeStore, count: int, shown: int) -> None:
+def test_no_more_than_asked_for(store: FakeStore, count: int, shown: int) -> None:
     assert len(read(store, count=count)) == shown
 
 

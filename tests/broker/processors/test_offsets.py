@@ -95,7 +95,7 @@ def test_entries_are_shown_as_they_lie(filled: Harness) -> None:
 
 
 @pytest.mark.parametrize(("count", "shown"), [("1", 1), ("99999999", 2)])
-def test_no_more_entries_than_prepare_read(filled: Harness, count: str, shown: int) -> None:
+def test_no_more_entries_than_asked_for(filled: Harness, count: str, shown: int) -> None:
     _, _, body = entries(filled, count=count)
     assert body is not None
     assert len(body["queueData"]) == shown  # type: ignore[arg-type]

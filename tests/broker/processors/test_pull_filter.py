@@ -259,7 +259,7 @@ def test_a_filter_that_is_older_than_the_pull_is_not_used(with_properties: Harne
 
 
 @pytest.mark.parametrize(("supports", "bodies"), [("true", [b"2"]), ("false", [b"1", b"2"])])
-def test_retries_are_filtered_again_if_that_is_prepare_read(
+def test_retries_are_filtered_again_if_that_is_asked_for(
     make_harness: MakeHarness, supports: str, bodies: list[bytes]
 ) -> None:
     harness = make_harness(enablePropertyFilter="true", filterSupportRetry=supports)

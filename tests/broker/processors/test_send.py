@@ -141,7 +141,7 @@ def test_a_multi_tag_topic_marks_its_messages(harness: Harness) -> None:
 # Delay levels (section 3).
 
 
-def test_a_delayed_message_is_parked_and_answered_with_the_queue_that_was_prepare_read(
+def test_a_delayed_message_is_parked_and_answered_with_the_queue_that_was_asked_for(
     harness: Harness,
 ) -> None:
     response = harness.send("T", i="DELAY\x013\x02WAIT\x01true", e="1")

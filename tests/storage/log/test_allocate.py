@@ -39,7 +39,7 @@ def make(fs: MemoryFileSystem) -> bool:
     return make_segment(fs, PATH, SIZE, temporary_path=UNFINISHED)
 
 
-def test_the_next_two_segments_are_prepare_read_once() -> None:
+def test_the_next_two_segments_are_asked_for_once() -> None:
     allocate = Allocate(100)
     assert allocate.step(0) == [100, 200]
     assert allocate.step(0) == []
@@ -47,7 +47,7 @@ def test_the_next_two_segments_are_prepare_read_once() -> None:
     assert allocate.step(300) == [400, 500]
 
 
-def test_a_failed_segment_is_prepare_read_again() -> None:
+def test_a_failed_segment_is_asked_for_again() -> None:
     allocate = Allocate(100)
     allocate.step(0)
     allocate.failed(100)
@@ -68,7 +68,7 @@ def test_a_name_may_be_made_durable_later(fs: MemoryFileSystem) -> None:
     assert unsynced[-1] == dirname(PATH)
 
 
-def test_a_name_whose_sync_failed_is_synced_when_it_is_prepare_read_again(
+def test_a_name_whose_sync_failed_is_synced_when_it_is_asked_for_again(
     fs: MemoryFileSystem,
 ) -> None:
     fs.make_directories("/store/commitlog")

@@ -135,7 +135,7 @@ def test_an_entry_is_read_once_its_record_is_dispatched(fs: MemoryFileSystem) ->
     assert get(store, 0).count == 9
 
 
-def test_a_slave_leaves_the_offset_as_it_was_prepare_read(fs: MemoryFileSystem) -> None:
+def test_a_slave_leaves_the_offset_as_it_was_asked_for(fs: MemoryFileSystem) -> None:
     filled(fs, 60).close(dispatch_behind_bytes=0)
     slave = config(broker_role=BrokerRole.SLAVE)
     for settings, next_offset in [
