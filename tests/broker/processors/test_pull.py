@@ -1,5 +1,6 @@
 """Code 11 (facts 29, 36, 37)."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +13,7 @@ from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand
 from wakelog.protocol.record import decode_record
 from wakelog.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
+from wakelog.storage.log.append import PutStatus
 from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES
 from wakelog.storage.read.reader import GetStatus
 
@@ -390,3 +392,24 @@ def test_a_push_consumer_pulls_by_its_heartbeat(harness: Harness) -> None:
     harness.beat("g", subscription("T", "*", version=3))
     response = answer(harness, sysFlag=0, subscription="", subVersion=3)
     assert response.code == ResponseCode.SUCCESS
+
+
+def test_a_corrected_offset_is_written_down(harness: Harness) -> None:
+    harness.send("T")
+    assert answer(harness, queueOffset=9).code == ResponseCode.PULL_OFFSET_MOVED
+    (event,) = harness.store.messages("OFFSET_MOVED_EVENT")
+    assert json.loads(event.body) == {
+        "consumerGroup": "g",
+        "messageQueue": {"brokerName": "broker-a", "queueId": 0, "topic": "T"},
+        "offsetNew": 0,
+        "offsetRequest": 9,
+    }
+    assert event.properties_text == "KEYS\x01g\x02DELAY\x010\x02TAGS\x01g"  # 4.9.3's bytes
+    assert event.born_host == event.store_host == ("127.0.0.1", 10_911)
+    assert event.born_timestamp_ms == NOW_MS
+
+
+def test_a_pull_gets_its_response_although_the_store_refuses_the_event(harness: Harness) -> None:
+    harness.send("T")
+    harness.store.refusal = PutStatus.SERVICE_NOT_AVAILABLE
+    assert answer(harness, queueOffset=9).code == ResponseCode.PULL_OFFSET_MOVED

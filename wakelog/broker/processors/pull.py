@@ -30,17 +30,19 @@ import msgspec
 from wakelog.broker.decision import Outcome, ReadAhead, RunInPool
 from wakelog.broker.error_answer import LimitReached
 from wakelog.broker.held_requests import HeldRequest
-from wakelog.broker.names import FAQ_HINT
-from wakelog.broker.processors.offset_moved import write_offset_moved_event
+from wakelog.broker.names import FAQ_HINT, OFFSET_MOVED_EVENT
 from wakelog.broker.processors.pull_filter import PullFilter, find_filter
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
-from wakelog.protocol.bodies import SubscriptionGroupConfig
+from wakelog.protocol.bodies import OffsetMovedEvent, SubscriptionGroupConfig, encode_body
+from wakelog.protocol.body_codec import MessageQueue
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import answer
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.headers.pull import PullMessageRequestHeader
+from wakelog.protocol.properties import DELAY, KEYS, TAGS, encode_properties
 from wakelog.protocol.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND, is_readable
+from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.read.read_ahead_windows import WINDOW_BYTES
 from wakelog.storage.read.reader import GetResult, GetStatus
 
@@ -156,7 +158,7 @@ def _finish(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> 
         if state.is_slave and not state.store_config.offset_check_in_slave:
             code, broker_id = ResponseCode.PULL_RETRY_IMMEDIATELY, pull.group.broker_id
         else:
-            write_offset_moved_event(state, header, result.next_begin_offset, now_ms)
+            _write_offset_moved_event(state, header, result.next_begin_offset, now_ms)
     wants_commit = pull.held is None and header.sys_flag & PULL_COMMIT_OFFSET
     if wants_commit and header.commit_offset is not None and not state.is_slave:
         _commit(state, header, header.commit_offset)
@@ -175,6 +177,28 @@ def _finish(state: BrokerState, pull: _Pull, result: GetResult, now_ms: int) -> 
         "maxOffset": str(result.max_offset),
     }
     return answer(pull.request.command, code, result.status.value, fields, body)
+
+
+def _write_offset_moved_event(
+    state: BrokerState, header: PullMessageRequestHeader, offset_new: int, now_ms: int
+) -> None:
+    """Put an event about a pull whose offset a master corrects; a refusing store loses it.
+
+    Operators watch this topic to find consumers that lost messages.
+    """
+    group = header.consumer_group
+    queue = MessageQueue(header.topic, state.config.broker_name, header.queue_id)
+    draft = MessageDraft(
+        topic=OFFSET_MOVED_EVENT,
+        queue_id=0,
+        body=encode_body(OffsetMovedEvent(group, queue, header.queue_offset, offset_new)),
+        # 4.9.3 writes level 0 for a message that is not delayed.
+        properties_text=encode_properties({TAGS: group, KEYS: group, DELAY: "0"}),
+        born_timestamp_ms=now_ms,
+        born_host=state.store_host,
+        store_host=state.store_host,
+    )
+    state.store.put_message(draft, now_ms)
 
 
 def _commit(state: BrokerState, header: PullMessageRequestHeader, offset: int) -> None:

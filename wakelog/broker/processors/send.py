@@ -8,14 +8,13 @@ Every response to a send carries MSG_REGION and TRACE_ON, because the Java clien
 checking that they exist. Codes 10, 11 and 12 are successes: the message is stored, and the response
 carries its id.
 
-Source: org.apache.rocketmq.broker.processor.SendMessageProcessor,
+Source: org.apache.rocketmq.broker.processor.SendMessageProcessor (with handlePutMessageResult),
 org.apache.rocketmq.store.CommitLog.asyncPutMessage, asyncPutMessages (4.9.3).
 """
 
 from wakelog.broker.decision import Appender, AwaitFlush, Outcome, WriteLine
 from wakelog.broker.delay_level import delay_level, park
 from wakelog.broker.names import DLQ_PREFIX, RETRY_PREFIX
-from wakelog.broker.processors.put_answer import put_refusal
 from wakelog.broker.processors.send_check import check_send, choose_queue
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
@@ -49,6 +48,40 @@ from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus, batch
 DLQ_QUEUE_COUNT = 1
 
 _HOST_FLAGS = MESSAGE_BORN_HOST_V6 | MESSAGE_STORE_HOST_V6
+
+_ILLEGAL = (
+    "the message is illegal, maybe msg body or properties length not matched. "
+    "msg body length limit 128k, msg properties length limit 32k."
+)
+
+_REFUSALS = {
+    PutStatus.CREATE_MAPPED_FILE_FAILED: (
+        ResponseCode.SYSTEM_ERROR,
+        "create mapped file failed, server is busy or broken.",
+    ),
+    PutStatus.MESSAGE_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, _ILLEGAL),
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: (ResponseCode.MESSAGE_ILLEGAL, _ILLEGAL),
+    PutStatus.MESSAGE_SIZE_EXCEEDED: (ResponseCode.MESSAGE_ILLEGAL, _ILLEGAL),
+    PutStatus.SERVICE_NOT_AVAILABLE: (
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        "service not available now. It may be caused by one of the following reasons: "
+        "the broker's disk is full, messages are put to the slave, "
+        "message store has been shut down, etc.",
+    ),
+    PutStatus.OS_PAGE_CACHE_BUSY: (
+        ResponseCode.SYSTEM_ERROR,
+        "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
+    ),
+    PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: (
+        ResponseCode.SYSTEM_ERROR,
+        "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]broker config enableLmq and enableMultiDispatch, "
+        "lmq consumeQueue num exceed maxLmqConsumeQueueNum config num, default limit 2w.",
+    ),
+    PutStatus.UNKNOWN_ERROR: (ResponseCode.SYSTEM_ERROR, "UNKNOWN_ERROR"),
+}
+"""Response code and remark for each reason why the store refuses a message."""
+
+assert _REFUSALS.keys() == set(PutStatus) - {PutStatus.PUT_OK}
 
 
 def send_message(state: BrokerState, request: Request[SendHeader]) -> Outcome:
@@ -108,7 +141,7 @@ def _send_single(
     )
     result = state.store.put_message(draft, now_ms)
     if result.status is not PutStatus.PUT_OK:
-        return put_refusal(request.command, result.status, trace_fields(state), result.cause)
+        return _put_refusal(state, request.command, result.status, result.cause)
     state.traffic.count_put(topic, 1, result.size_bytes)
     if parked is not None:
         state.delayed.count_parked()
@@ -129,7 +162,7 @@ def _send_batch(
     parts = decode_batch_body(command.body)
     too_long = len(command.body) > state.store_config.message_bytes_max
     if not parts or too_long or sys_flag & TRANSACTION_MASK or delay_level(properties) > 0:
-        return put_refusal(command, PutStatus.MESSAGE_ILLEGAL, trace_fields(state))
+        return _put_refusal(state, command, PutStatus.MESSAGE_ILLEGAL)
     properties[CLUSTER] = state.config.broker_cluster_name
     outer = MessageDraft(
         topic=header.topic,
@@ -149,7 +182,7 @@ def _send_batch(
             ResponseCode.SYSTEM_ERROR, "java.lang.RuntimeException: message size exceeded"
         )
     if result.status is not PutStatus.PUT_OK:
-        return put_refusal(command, result.status, trace_fields(state), result.cause)
+        return _put_refusal(state, command, result.status, result.cause)
     state.traffic.count_put(header.topic, len(parts), result.size_bytes)
     message_ids = ",".join(
         [create_message_id(*state.store_host, offset) for offset in result.physical_offsets]
@@ -189,6 +222,21 @@ def _stored(
         return response
     deadline_ms = request.now_ms + state.store_config.sync_flush_timeout_ms
     return AwaitFlush(response, result.physical_offset_end, deadline_ms, failure)
+
+
+def _put_refusal(
+    state: BrokerState, request: RemotingCommand, status: PutStatus, cause: str | None = None
+) -> RemotingCommand:
+    """Make the response to a send that the store refused.
+
+    cause: the actual cause, where 4.9.3 lists the possible ones.
+    """
+    code, remark = _REFUSALS[status]
+    if cause is not None:
+        no_segment = status is PutStatus.CREATE_MAPPED_FILE_FAILED
+        what = "create mapped file failed" if no_segment else "service not available now"
+        remark = f"{what}: {cause}"
+    return answer(request, code, remark, trace_fields(state))
 
 
 def _sys_flag(header: SendHeader, topic_config: TopicConfig) -> int:
