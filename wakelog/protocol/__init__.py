@@ -7,9 +7,10 @@ Read in this order:
     ext_fields.py, headers/            extFields of each request <-> Structs
     bodies.py (body_codec.py)          JSON bodies <-> Structs, in fastjson.py's dialect
     register_broker.py                 the one body that has a compressed form
-    record.py message_id.py    the record of the commit log, and its address
+    record.py message_id.py            the record of the commit log, and its address
     properties.py java.py tags.py      Java's strings and maps, as they are on the wire and on disk
-    batch.py subscription.py sys_flag.py
+    batch.py subscription.py           batch sends; subscriptions by tag
+    sys_flag.py                        bits of messages, pulls and topics
 
 Grammar of a connection (docs/formats/frame.md):
 

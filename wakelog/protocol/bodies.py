@@ -1,6 +1,7 @@
 """The JSON bodies of requests and responses, and of the broker's configuration files.
 
-An attribute is the Java field in snake_case. Enumerations are strings: a name that 4.9.3 does not
+A number in a docstring is the request code that has the body. An attribute is the Java field in
+snake_case. Enumerations are strings: a name that 4.9.3 does not
 know must not close a client's connection. The names that it knows are below. Read and write bodies
 with `decode_body(Type, data)` and `encode_body(value)`.
 

@@ -82,11 +82,11 @@ class FrameDecoder:
 
     @property
     def buffered_bytes(self) -> int:
-        """The size of the unfinished frame's part that is here."""
+        """How many bytes of an unfinished frame are kept."""
         return len(self._buffer)
 
     def _frame_bytes(self, view: memoryview, position: int, end: int) -> int:
-        # The size of the frame at `position`, or of the part that has the size.
+        # The size of the frame at `position`; without a whole length field, the size of that field.
         if end - position < _LENGTH_BYTES:
             return _LENGTH_BYTES
         (length,) = _LENGTH.unpack_from(view, position)

@@ -74,7 +74,7 @@ def hash_map_order(keys: Iterable[str]) -> list[str]:
 
 
 def iteration_order(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the same for a tuple, from a cache."""
+    """Do what `hash_map_order` does for a tuple, from a cache."""
     if len(keys) > _MEMO_NAMES_MAX:
         return _iteration_order(keys)
     return _remembered_order(keys)

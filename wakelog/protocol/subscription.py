@@ -30,7 +30,7 @@ def build_subscription(
     """Make the subscription that `expression` stands for.
 
     Raises:
-        RemoteProtocolError: SUBSCRIPTION_PARSE_FAILED, if the expression is empty of meaning.
+        RemoteProtocolError: SUBSCRIPTION_PARSE_FAILED, if the expression has no tag and no filter.
     """
     if not is_tag_type(expression_type):
         if not expression:

@@ -154,7 +154,7 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     parquet_dispatcher: bool = field(default=False, name="parquetDispatcher")
     parquet_file_bytes: int = field(default=64 << 20, name="parquetFileBytes")
     parquet_file_age_ms: int = field(default=300_000, name="parquetFileAgeMs")
-    # They choose 4.9.3's behaviour where it loses more than it must.
+    # These two choose 4.9.3's behaviour where it loses more than it must.
     compat_skip_segment: bool = field(default=False, name="compat.skip_segment")
     compat_cut_at_damage: bool = field(default=False, name="compat.cut_at_damage")
 

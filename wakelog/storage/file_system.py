@@ -185,7 +185,7 @@ def pread_from_disk(fs: FileSystem, fd: int, length: int) -> bytes:
 
 
 def write_synced(fs: FileSystem, path: str, data: Buffer) -> None:
-    """Give a file this content and no other, its data durable on return, its name not.
+    """Replace the content of a file, or make it. On return its data is durable, its name not.
 
     Raises: OSError.
     """

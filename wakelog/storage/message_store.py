@@ -158,7 +158,7 @@ class MessageStore:
 
     @property
     def kept_config(self) -> Mapping[str, str]:
-        """Config files that have another name while the store is open: own name to present one."""
+        """Config files with another name while the store is open: from own name to present name."""
         return {} if self._parts.guard is None else self._parts.guard.kept
 
     @property
@@ -270,7 +270,7 @@ class MessageStore:
         return self._queue_end(topic, queue_id, blocking=True)
 
     def max_queue_offset_nowait(self, topic: str, queue_id: int) -> int | None:
-        """Return the same; None if that needs the disk."""
+        """Do what `max_queue_offset` does if no disk is needed, else return None."""
         try:
             return self._queue_end(topic, queue_id, blocking=False)
         except ColdEntry:
@@ -281,7 +281,7 @@ class MessageStore:
         return self._queue_begin(topic, queue_id, blocking=True)
 
     def min_queue_offset_nowait(self, topic: str, queue_id: int) -> int | None:
-        """Return the same; None if that needs the disk."""
+        """Do what `min_queue_offset` does if no disk is needed, else return None."""
         try:
             return self._queue_begin(topic, queue_id, blocking=False)
         except ColdEntry:

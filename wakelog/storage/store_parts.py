@@ -1,4 +1,4 @@
-"""Open what a store writes with, in the one safe order, and close it in the other.
+"""Open the parts of a store in the one safe order for a start, and close them in that for a stop.
 
     open    lock; no link leads out; guard; unfinished files; a dead broker's transient pool;
             recovery; abort file; the log

@@ -78,7 +78,7 @@ class FailedSyncMark:
     def set(self) -> None:
         """Make the mark. Raises: StoreFailed, StoreFull.
 
-        Where it cannot be made, as on a full disk, `wakelog.dispatched` gets its name: a rename
+        Where it cannot be made, as on a full disk, `wakelog.dispatched` gets its name. A rename
         needs neither space nor a descriptor, and that file is no longer true.
         """
         try:

@@ -9,8 +9,8 @@ Of the valid slots the one with the higher sequence counts.
 
 Invariants:
 - A slot is written by one write within a sector, and is durable when `write` returns.
-- Before a write the file was read from the disk. A slot that only the page cache shows would give
-  the next one a wrong sequence, and after a power loss an older slot would count.
+- Before a write the file was read from the disk. Otherwise the next slot could follow one that only
+  the page cache has. After a power loss an older slot would count.
 
 Source: none upstream.
 """
@@ -31,7 +31,7 @@ SLOT_POSITIONS: Final = (0, 4096)
 """Pages of their own, so that no write of one can tear the other."""
 SLOT_FILE_BYTES: Final = 8192
 SEQUENCE_MAX: Final = 1 << 62
-"""No file is written so often. After a made-up higher one no other could be written."""
+"""No file is written so often. A slot at or above it is no slot of ours, and counts as none."""
 
 _CRC: Final = struct.Struct(">I")
 
@@ -148,6 +148,6 @@ class SlotFile(Generic[SlotT]):
 def read_slot(fs: FileSystem, path: str, slot_format: SlotFormat[SlotT]) -> SlotT:
     """Return the newest valid slot of a file, `nothing` without a file or a valid slot.
 
-    Also where only the page cache has it. Raises: StoreFailed.
+    A slot that only the page cache has counts too. Raises: StoreFailed.
     """
     return slot_format.newest(read_file(fs, path, SLOT_FILE_BYTES) or b"")

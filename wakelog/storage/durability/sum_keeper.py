@@ -210,7 +210,7 @@ def _compare(
 
 
 class Scrub:
-    """Compares the whole log again and again, as slowly as it is stepped."""
+    """Compares the whole log again and again; each `step` compares a piece."""
 
     def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
         """Read nothing yet."""

@@ -95,7 +95,7 @@ def decode_header(data: bytes) -> IndexHeader:
 
 
 def index_key_hash(topic: str, word: str) -> int:
-    """Return the hash of `topic#word` that is stored and chosen by (fact 2)."""
+    """Return the hash of `topic#word`: an entry stores it, and it chooses the slot (fact 2)."""
     if word.isascii() and len(word) <= _FOLDED_CHARACTERS_MAX:
         # One long number, cut once: half the time of cutting at every step.
         value = _topic_hash(topic)

@@ -3,7 +3,7 @@
 Two ways, by what is known:
 
 - `repair_index_file` knows nothing. After a kill the entries that the header counts are right, but
-  slots may be missing; after a crash of the machine anything may be missing. Entries lie in log
+  slots may be missing. After a crash of the machine anything may be missing. Entries lie in log
   order, and each has the number of the entry before it in its chain. So they are checked from the
   front and kept up to the first that is wrong or too high. Slots and header are made from them.
 - `cut_index_file` knows from `durability/dispatched.py` how many entries were durable; that saves

@@ -27,8 +27,8 @@ PLACES_COUNT: Final = 2 * len(PROPERTIES)
 def java_hash(buffer: Array, begin: Int, end: Int, value: Int) -> tuple[Int, Int]:
     """Continue the Java hash `value` with bytes [begin, end).
 
-    Returns: the hash without its sign; and 0 if all bytes are ASCII, the only ones whose hash in
-        Java is that of the bytes.
+    Returns: the hash as an unsigned number; and 0 if all bytes are ASCII. Of other text Java's hash
+        is not that of the bytes.
     """
     seen: Int = np.int64(0)
     for at in range(begin, end):

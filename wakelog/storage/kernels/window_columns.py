@@ -55,7 +55,7 @@ class PackedColumns(NamedTuple):
 
 
 class WindowColumns(Columns):
-    """See the module."""
+    """The columns of a stretch that is read and scanned one window after another."""
 
     def __init__(
         self,

@@ -92,8 +92,8 @@ def fits(position: int, size_bytes: int, file_bytes: int) -> bool:
 def batch_drafts(outer: MessageDraft, messages: Iterable[BatchedMessage]) -> list[MessageDraft]:
     """Return a draft for each message of a batch; what all share comes from `outer`.
 
-    The properties of `outer` are appended to each message's own, which stay byte for byte as the
-    client wrote them, so a name can occur twice. A batch is never part of a transaction.
+    Each message's own properties stay byte for byte as the client wrote them. Those of `outer` are
+    appended, so a name can occur twice. A batch is never part of a transaction.
     """
     outer_properties = encode_properties_text(outer.properties_text)
     return [

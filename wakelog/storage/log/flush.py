@@ -10,8 +10,8 @@ descriptors, oldest first. The log writes the segments, or Commit where there is
 Invariants:
 - flushed <= committed <= appended.
 - One flush is under way at a time.
-- After a failed sync `flushed` never moves again: Linux reports a write-back error once and then
-  calls the pages clean, so a second sync that succeeds proves nothing.
+- After a failed sync `flushed` never moves again. Linux reports a write-back error once and then
+  calls the pages clean. So a second sync that succeeds proves nothing.
 
 Source: org.apache.rocketmq.store.CommitLog.FlushRealTimeService, GroupCommitService, MappedFile
 .isAbleToFlush (4.9.3). 4.9.3 moves its flushed position after a failed force(), and acknowledges.

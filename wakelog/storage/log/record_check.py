@@ -1,4 +1,6 @@
-"""Is there a sound record at this place? The slow answer, with a reason; `record_walk.py` is fast.
+"""Check whether a sound record begins at a place, and if not, name the reason.
+
+`record_walk.py` is the fast way, without a reason.
 
     first 8 bytes               rest                                   answer
     magic of a blank            not read                               END_OF_FILE

@@ -1,8 +1,8 @@
-"""Scan a stretch of the log into dispatch requests, up to the first thing that is no sound record.
+"""Scan a stretch of the log into dispatch requests, up to the first place without a sound record.
 
-Reput reads the log in steps. Each step scans what it read. Two ways give the same result. This one
-is plain Python, for small steps and as long as no kernel is compiled. The other fills the columns
-of `kernels/columns.py` with a compiled kernel, when much of the log is waiting.
+Reput reads the log in steps. Each step scans what it read. Two ways give the same result. This
+module is plain Python, for small steps and as long as no kernel is compiled. When much of the log
+waits, a compiled kernel fills the columns of `kernels/columns.py` instead.
 
 The kernel leaves rare records to Python: `entry_tags_code` serves both ways.
 
@@ -31,7 +31,7 @@ SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 
 
 class PlainScan(NamedTuple):
-    """Sound records in order, and what came after them (None: `end` was reached exactly)."""
+    """Sound records in order, and why the scan stopped (None: at the buffer's end exactly)."""
 
     requests: list[DispatchRequest]
     next_physical_offset: int

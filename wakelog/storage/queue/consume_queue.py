@@ -281,7 +281,7 @@ class Places:
         return list(ENTRY.iter_unpack(data.ljust(whole_bytes, b"\0")))
 
     def near_count(self, begin: int) -> int:
-        """Return two pages' worth; some of one page without waiting.
+        """Return two pages' worth of places; if the search may not wait, some of one page.
 
         The next page was never read while nothing is written there. Asking for it would make the
         first pull of each page wait.

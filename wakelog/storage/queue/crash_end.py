@@ -77,7 +77,8 @@ def _known_durable(entries: Array, durable: int, highest: int) -> Array:
     """Return the places of entries of records that end at or below `durable`.
 
     highest: the physical offset of the last such entry in front, -1 if there is none. A torn entry
-    may have a lower one and does not count. Nothing counts after a first entry that does not.
+    may have a lower one and does not count. Without such an entry in front, none counts unless the
+    first does.
     """
     offsets, sizes = entries["physical_offset"].astype(np.int64), entries["size"].astype(np.int64)
     known = (sizes > 0) & (offsets > highest) & (offsets <= durable - sizes)

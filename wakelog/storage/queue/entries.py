@@ -74,7 +74,7 @@ class Entries(Protocol):
 
 
 def front_end(entries: Entries, low: int, end: int, holds: Holds) -> int:
-    """Return the end of the front part of [low, end) that `holds`, `low` if there is none."""
+    """Return the end of the front part of [low, end) whose entries satisfy `holds`, else `low`."""
     while low < end:
         found = _gallop(entries, low + 1, end, holds) if holds(entries.at(low)) else low
         later = last_near(entries, found, end, holds)
@@ -85,7 +85,7 @@ def front_end(entries: Entries, low: int, end: int, holds: Holds) -> int:
 
 
 def last_near(entries: Entries, place: int, end: int, holds: Holds) -> int | None:
-    """Return the last place shortly after `place` that `holds`; None if none does."""
+    """Return the last place shortly after `place` whose entry satisfies `holds`, None if none."""
     begin = place + 1
     count = min(end - begin, entries.near_count(begin))
     some = entries.some(begin, count) if count > 0 else []

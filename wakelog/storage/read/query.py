@@ -26,7 +26,7 @@ FIRST_READ_BYTES: Final = 4096
 
 
 class QueryResult(NamedTuple):
-    """Records whose key has the asked hash, in ascending physical offset.
+    """Records with a key of the requested hash, in ascending physical offset.
 
     Topic and key are not compared again: the client does that (fact 8).
     """

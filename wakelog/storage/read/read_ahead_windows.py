@@ -1,8 +1,8 @@
 """ReadAheadWindows: which part of the log a sequential consumer will want next.
 
 The log is divided into windows. A consumer that comes from one window into the next very likely
-continues. So the window after that is read from the disk by a thread that may wait, and the event
-loop then finds it in the page cache. Otherwise the kernel would read as much ahead (8 MiB on many
+continues. So a thread that may wait reads the window after that from the disk, and the event loop
+then finds it in the page cache. Otherwise the kernel would read as much ahead (8 MiB on many
 disks) inside the loop's own read. That takes milliseconds in which no other client is served.
 
 Invariants:

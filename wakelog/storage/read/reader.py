@@ -66,7 +66,7 @@ class GetResult(msgspec.Struct, frozen=True):
         response. Those read together share one element: there can be fewer frames than messages.
     physical_offsets: one for each message, in queue order.
     suggest_slave: the last entry read lies further below the log's end than 40 % of memory.
-    fall_behind_bytes: the same distance in bytes, 0 when no entry was looked at.
+    fall_behind_bytes: the same distance in bytes, 0 when no entry was read.
     """
 
     status: GetStatus

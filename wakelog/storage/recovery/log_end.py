@@ -9,9 +9,9 @@ sound record has one of two causes:
   would lose messages that were acknowledged and synced.
 
 Below the durable watermark it is damage. Elsewhere the first sound record after the place decides.
-It was durable if its store time lies between two others: that of the last sound record before the
-place, and the checkpoint's time of the log. Damage is reported and skipped. 4.9.3 always ends the
-log, and `cut_at_damage` does the same.
+That record was durable if it is not older than the last sound record before the place, and older
+than the checkpoint's time of the log. Then the place is damage. Damage is reported and skipped.
+4.9.3 always ends the log, and `cut_at_damage` does the same.
 
 Invariants:
 - The end is at the watermark or above, unless another broker wrote below it. Store times within a
@@ -48,8 +48,9 @@ from wakelog.storage.recovery.segments import next_sound_in
 # Bytes of one read: large reads from a cold disk are fast, and there is one such buffer.
 PIECE_BYTES: Final = 8 << 20
 
-_NEVER_MS: Final = 1 << 63
-_EVER_MS: Final = -1 << 63
+# Store times above and below every time that a record can state.
+_AFTER_ALL_MS: Final = 1 << 63
+_BEFORE_ALL_MS: Final = -1 << 63
 _TORN: Final = RecordCheck(CheckKind.BAD, reason="sectors after the body were never written")
 
 
@@ -102,10 +103,10 @@ class LogEndSearch:
         self._ends = ends
         self._cut_from = cut_from
         self._durable_ms = durable_ms
-        self._torn_from_ms = _NEVER_MS
+        self._torn_from_ms = _AFTER_ALL_MS
         if may_be_torn and check_body:
             # The watermark is exact; a clock that was set back makes times too low.
-            self._torn_from_ms = _EVER_MS if watermark and not cut_at_damage else durable_ms
+            self._torn_from_ms = _BEFORE_ALL_MS if watermark and not cut_at_damage else durable_ms
         self._check_body = check_body
         self._cut_at_damage = cut_at_damage
         self._watermark = 0 if cut_at_damage else watermark

@@ -64,7 +64,7 @@ def copy_to_quarantine(
 
 
 def _copy_written(fs: FileSystem, file: MappedFile, begin: int, path: str) -> int:
-    """Copy the blocks of `file` that are not zero; return the length, 0 if there was none."""
+    """Copy the blocks of `file` that are not zero; return the copy's length, 0 without a block."""
     target: int | None = None
     length = 0
     try:

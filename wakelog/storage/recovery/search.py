@@ -65,7 +65,7 @@ class CheckPlan(NamedTuple):
 
 
 class RecoveringStore(NamedTuple):
-    """What is searched. cut_at_damage: end the log at damage that was durable, as 4.9.3 does."""
+    """The store to search. cut_at_damage: end the log at durable bytes with damage, as 4.9.3."""
 
     fs: FileSystem
     config: StoreConfig
@@ -161,7 +161,7 @@ def _in_log(files: MappedFileQueue, physical_offset: int) -> int:
 
 
 def _from_segments(files: MappedFileQueue, cut_from: int, dispatch_from: int) -> CheckPlan:
-    """Begin with the segment of the lower one."""
+    """Begin the checks at the segment of the lower of the two offsets."""
     segment = files.find(dispatch_from)
     checked_from = cut_from if segment is None else min(cut_from, segment.start_offset)
     return CheckPlan(cut_from, dispatch_from, checked_from)

@@ -151,7 +151,7 @@ CHECKED_SHARE: Final = 8
 """At most this part of a small segment is checked, unless it holds no whole record."""
 CHECKED_BYTES_MAX: Final = 16 << 20
 """Four times the default's longest message. After a longer one recovery goes by times."""
-_WIDER: Final = 16
+_WIDER: Final = 16  # so many times as much is searched next if no record was found
 
 
 def store_time_below(files: MappedFileQueue, physical_offset: int) -> int | None:

@@ -7,8 +7,8 @@ Where we differ from 4.9.3:
 - Step 4 never begins at a segment that lies after one that may not be durable (`search.py`).
 - Step 6 zeroes and removes durably. 4.9.3 moves positions in memory: after the next crash an old
   record can come back after a new one.
-- Step 9 has removed index files built again completely. 4.9.3 loses what they held of segments
-  before the one where its checks begin.
+- Index files that step 9 removes are built again completely. 4.9.3 loses what they held of
+  segments before the one where its checks begin.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.load, recover, start,
 CommitLog.recoverNormally, recoverAbnormally, isMappedFileMatchedRecover,
@@ -62,7 +62,7 @@ class RecoveryReport(NamedTuple):
     checked_from: the physical offset at which record checks began.
     log_end: the first byte after the last sound record; everything below is durable.
     end_reason: what lies at the end, in words.
-    dispatch_from: Reput starts here or below; every dispatcher skips what it already has.
+    dispatch_from: Reput starts here or below. Every dispatcher skips what it already has.
     queue_offsets: the next queue offset of each (topic, queue id), LMQ queues included.
     damaged: places in the log that were durable once; every reader skips them.
     quarantined: what was cut; empty if only zeros were.
@@ -113,7 +113,7 @@ def recover(
     """Recover a store whose lock the caller holds.
 
     cut_at_damage: end the log at damage that was durable once, as 4.9.3 does.
-    bridge: serve the log on both sides of missing segments; False refuses such a log, and so does
+    bridge: serve the log on both sides of missing segments. False refuses such a log, and so does
         `cut_at_damage`.
 
     Raises: DamagedStore when only a guess could go on, and then nothing was changed; StoreFull when
@@ -197,7 +197,7 @@ def recover_derived(fs: FileSystem, config: StoreConfig) -> int:
 
 
 def _is_aborted(fs: FileSystem, path: str) -> bool:
-    """Tell whether there is an abort file, and make it durable then.
+    """Return whether there is an abort file; if there is one, make it durable.
 
     A killed broker may have left it in the page cache alone. Recovery writes files that only our
     own broker writes; if a power loss then removed the abort file, they would look foreign.
@@ -261,6 +261,7 @@ def _next_offsets(
 def _with_missing(
     damaged: tuple[DamagedStretch, ...], files: MappedFileQueue
 ) -> tuple[DamagedStretch, ...]:
+    """Return the damage and the missing segments, in log order."""
     missing = (DamagedStretch(*one, MISSING) for one in files.missing_stretches())
     return tuple(sorted([*damaged, *missing]))
 
