@@ -53,7 +53,7 @@ def test_a_file_has_the_name_it_is_kept_under() -> None:
     assert "consumerFilterKept.json" in names and "consumerFilter.json" not in names
     again = Harness()
     make_tables(fs).load_all(again.broker, kept)
-    assert len(again.broker._state.filters) == 1
+    assert len(again.broker.state.filters) == 1
 
 
 def test_a_table_that_cannot_be_saved_does_not_keep_the_others_back(

@@ -159,7 +159,7 @@ class Harness:
 
     def validate(self) -> None:
         """Assert every invariant of the broker's tables."""
-        self.broker.validate()
+        self.broker.state.validate()
 
 
 def subscription(topic: str = "T", expression: str = "*", version: int = 1) -> SubscriptionData:

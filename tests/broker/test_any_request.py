@@ -60,7 +60,7 @@ def test_any_request_is_answered(requests: list[tuple[int, str, dict[str, str], 
     # What was put may become a path; what was committed becomes a line of a file.
     assert all(is_legal_topic(topic) for topic, _ in harness.store.queues_by_name)
     assert all(0 <= queue_id < 1 << 31 for _, queue_id in harness.store.queues_by_name)
-    for topic, group in harness.broker._state.offsets._table:
+    for topic, group in harness.broker.state.offsets._table:
         assert is_legal_topic(topic)
         assert is_legal_group(group)
 

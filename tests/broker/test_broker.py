@@ -19,7 +19,6 @@ from wakelog.broker.decision import (
     Continue,
     ForgetHolds,
     HoldPull,
-    Persist,
     Push,
     RegisterBroker,
     RunInPool,
@@ -102,7 +101,7 @@ def test_a_failure_after_the_pool_becomes_an_answer_too(harness: Harness) -> Non
 
 
 def test_a_mistake_of_ours_is_not_hidden(harness: Harness) -> None:
-    harness.broker._state.store = None  # type: ignore[assignment]
+    harness.broker.state.store = None  # type: ignore[assignment]
     with pytest.raises(AttributeError):
         harness.send("T")
 
@@ -136,7 +135,7 @@ def test_a_one_way_request_is_never_answered(
     harness = make_harness(flushDiskType=flush)
     harness.send("T")
     assert harness.process(code, fields, oneway=True) is None
-    assert harness.broker.held() == []
+    assert harness.broker.state.held.notes() == []
 
 
 def test_a_one_way_send_is_stored(harness: Harness) -> None:
@@ -154,7 +153,7 @@ def test_a_woken_pull_is_pushed_to_its_connection(harness: Harness) -> None:
     assert isinstance(push, Push)
     assert push.channel_id == harness.channel.id
     assert push.command.code == ResponseCode.SUCCESS
-    assert harness.broker.held() == []
+    assert harness.broker.state.held.notes() == []
 
 
 def test_a_pull_woken_in_vain_is_held_on_under_its_id(harness: Harness) -> None:
@@ -166,7 +165,7 @@ def test_a_pull_woken_in_vain_is_held_on_under_its_id(harness: Harness) -> None:
     (instruction,) = harness.instructions()
     assert isinstance(instruction, Continue)
     assert instruction.deferred == note
-    assert harness.broker.held() == [note]
+    assert harness.broker.state.held.notes() == [note]
 
 
 def test_a_pull_woken_at_its_deadline_is_answered(harness: Harness) -> None:
@@ -184,7 +183,7 @@ def test_a_pull_woken_at_its_deadline_is_answered(harness: Harness) -> None:
 def test_a_pull_that_may_no_longer_be_served_is_refused_when_woken(harness: Harness) -> None:
     harness.send("T")
     note = harness.hold(queueOffset=1)
-    harness.broker._state.config.broker_permission = 2
+    harness.broker.state.config.broker_permission = 2
     harness.instructions()
     harness.broker.wake([note.hold_id], harness.now_ms)
     (push,) = harness.instructions()
@@ -235,17 +234,17 @@ def test_a_connection_without_clients_leaves_nothing_to_do(harness: Harness) -> 
 def test_pull_hold_can_start_again(harness: Harness) -> None:
     harness.send("T")
     notes = [harness.hold(queueOffset=1), harness.hold(queueOffset=1)]
-    assert harness.broker.held() == notes
+    assert harness.broker.state.held.notes() == notes
 
 
 def test_due_messages_are_read_and_delivered(harness: Harness) -> None:
     harness.send("T", i="DELAY\x011")
     queue = harness.store.queues_by_name["SCHEDULE_TOPIC_XXXX", 0]
     due = [DueMessage(1, 0, m.physical_offset, len(m.record)) for m in queue.messages]
-    assert harness.broker.delay_offsets() == {}
+    assert harness.broker.state.delayed.offsets() == {}
     records = harness.broker.read_due(due)
     assert harness.broker.deliver_due(due, records, harness.now_ms) == {1: 1}
-    assert harness.broker.delay_offsets() == {1: 1}
+    assert harness.broker.state.delayed.offsets() == {1: 1}
     assert len(harness.store.messages("T")) == 1
 
 
@@ -262,10 +261,10 @@ def test_the_first_tick_notices_that_a_crash_has_shortened_a_delay_queue(harness
     harness.broker.load("delayOffset", '{"offsetTable":{1:5,2:3}}')
     harness.send("T", i="DELAY\x011")
     harness.broker.tick(harness.now_ms)
-    assert harness.broker.delay_offsets() == {1: 1, 2: 0}
+    assert harness.broker.state.delayed.offsets() == {1: 1, 2: 0}
     harness.broker.load("delayOffset", '{"offsetTable":{1:5,2:3}}')
     harness.broker.tick(harness.now_ms + 60_000)
-    assert harness.broker.delay_offsets() == {1: 5, 2: 3}
+    assert harness.broker.state.delayed.offsets() == {1: 5, 2: 3}
 
 
 def test_config_files_survive_a_restart(make_harness: MakeHarness) -> None:
@@ -276,7 +275,6 @@ def test_config_files_survive_a_restart(make_harness: MakeHarness) -> None:
     first.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
     names = first.broker.file_names()
     assert names == CONFIG_FILES
-    assert first.broker.files_to_write() == [Persist(name) for name in names]
     second = make_harness()
     for name in names:
         second.broker.load(name, first.broker.snapshot(name)())
@@ -313,7 +311,7 @@ def test_statistics_are_a_value(harness: Harness) -> None:
 
 def test_taken_instructions_are_gone(harness: Harness) -> None:
     harness.send("T")
-    assert harness.broker.instructions != []
+    assert harness.broker.state.instructions != []
     assert harness.broker.take_instructions() != []
     assert harness.broker.take_instructions() == []
 

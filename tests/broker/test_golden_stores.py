@@ -110,7 +110,7 @@ class Served:
 
     def knows(self, topic: str) -> bool:
         """Say whether the topic can be pulled: that of op messages is in no table."""
-        return self.broker._state.topics.get(topic) is not None
+        return self.broker.state.topics.get(topic) is not None
 
 
 def physical_offsets(body: bytes) -> list[int]:
@@ -128,7 +128,7 @@ def test_each_group_gets_what_its_expression_wants(tmp_path: Path) -> None:
     topic = extra["subscribedTopic"]
     judged = 0
     for group, expected in extra["receivedCommitLogOffsets"].items():
-        kept = served.broker.filters.get(topic, group)
+        kept = served.broker.state.filters.get(topic, group)
         assert kept is not None and kept.is_dead
         assert kept.compiled.text == extra["subscriptions"][group]
         beat = HeartbeatData(
@@ -150,7 +150,7 @@ def test_each_group_gets_what_its_expression_wants(tmp_path: Path) -> None:
         )
         request = make_request(RequestCode.HEART_BEAT, {}, encode_body(beat), opaque=1)
         served.broker.process(request, FakeChannel(1), NOW_MS)
-        assert served.broker.filters.get(topic, group) is kept
+        assert served.broker.state.filters.get(topic, group) is kept
         found = []
         for queue_id in range(4):
             offset = 0
@@ -178,7 +178,7 @@ def served(
 ) -> Iterator[Served]:
     made = Served(request.param, tmp_path_factory.mktemp("golden"))
     yield made
-    made.broker.validate()
+    made.broker.state.validate()
     made.store.close(dispatch_behind_bytes=0)
 
 

@@ -71,7 +71,7 @@ def test_filters_that_are_dead_for_a_day_go(harness: Harness) -> None:
     harness.broker.snapshot("consumerFilter")()
     assert Persist("consumerFilter") not in tick(harness, 86_390_000)
     assert Persist("consumerFilter") in tick(harness, 86_400_000)
-    assert len(harness.broker._state.filters) == 0
+    assert len(harness.broker.state.filters) == 0
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_silent_clients_are_closed(harness: Harness) -> None:
 
 
 def test_expired_locks_are_dropped(harness: Harness) -> None:
-    harness.broker._state.locks.lock("g", "c", [("T", "b", 0)], NOW_MS - 1)
+    harness.broker.state.locks.lock("g", "c", [("T", "b", 0)], NOW_MS - 1)
     tick(harness, 60_000)
     assert harness.broker.statistics()["locks"]["lock_count"] == 0
 

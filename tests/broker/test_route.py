@@ -5,6 +5,7 @@ import zlib
 import pytest
 
 from tests.broker.harness import NOW_MS, Harness
+from wakelog.broker import route
 from wakelog.broker.decision import Persist
 from wakelog.protocol.bodies import KVTable, encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
@@ -18,7 +19,7 @@ KEYS = {"brokerIP1": "10.0.0.1", "brokerIP2": "10.0.0.2", "listenPort": "20911"}
 def test_a_broker_registers_with_its_whole_table(compressed: bool) -> None:
     harness = Harness(**KEYS, compressedRegister="true" if compressed else "false")
     harness.send("T")
-    request = harness.broker.registration()()
+    request = route.registration(harness.broker.state)()
     assert request.code == RequestCode.REGISTER_BROKER
     assert request.ext_fields == {
         "brokerName": "broker-a",
@@ -33,13 +34,13 @@ def test_a_broker_registers_with_its_whole_table(compressed: bool) -> None:
     wrapper = body.topic_config_serialize_wrapper
     assert wrapper.topic_config_table["T"].write_queue_nums == 4
     assert "SCHEDULE_TOPIC_XXXX" in wrapper.topic_config_table
-    assert wrapper.data_version == harness.broker._state.topics.data_version
+    assert wrapper.data_version == harness.broker.state.topics.data_version
     assert body.filter_server_list == []
 
 
 def test_the_request_shows_the_table_as_it_was_when_it_was_asked_for() -> None:
     harness = Harness()
-    encode = harness.broker.registration()
+    encode = route.registration(harness.broker.state)
     harness.send("T")
     body = decode_register_broker(encode().body, compressed=False)
     assert "T" not in body.topic_config_serialize_wrapper.topic_config_table
@@ -48,16 +49,16 @@ def test_the_request_shows_the_table_as_it_was_when_it_was_asked_for() -> None:
 def test_a_broker_that_may_not_be_written_registers_every_topic_so() -> None:
     harness = Harness(brokerPermission="4")
     harness.send("T")
-    body = decode_register_broker(harness.broker.registration()().body, compressed=False)
+    body = decode_register_broker(route.registration(harness.broker.state)().body, compressed=False)
     table = body.topic_config_serialize_wrapper.topic_config_table
     assert {topic.perm for topic in table.values()} == {4}
-    own = harness.broker._state.topics.get("T")
+    own = harness.broker.state.topics.get("T")
     assert own is not None
     assert own.perm == 6
 
 
 def test_a_broker_leaves_by_name_and_address() -> None:
-    request = Harness(**KEYS).broker.unregistration()
+    request = route.unregistration(Harness(**KEYS).broker.state)
     assert request.code == RequestCode.UNREGISTER_BROKER
     assert request.ext_fields == {
         "brokerName": "broker-a",
@@ -77,8 +78,8 @@ def test_the_answer_says_which_topics_are_ordered(harness: Harness) -> None:
     harness.send("T")
     harness.instructions()
     body = encode_body(KVTable({"T": "broker-a:4"}))
-    harness.broker.registered(answered(ResponseCode.SUCCESS, body), NOW_MS)
-    topic = harness.broker._state.topics.get("T")
+    route.registered(harness.broker.state, answered(ResponseCode.SUCCESS, body), NOW_MS)
+    topic = harness.broker.state.topics.get("T")
     assert topic is not None
     assert topic.order
     assert harness.instructions() == [Persist("topics")]
@@ -90,5 +91,5 @@ def test_an_answer_without_a_table_changes_nothing(
 ) -> None:
     harness.send("T")
     harness.instructions()
-    harness.broker.registered(answered(code, body), NOW_MS)
+    route.registered(harness.broker.state, answered(code, body), NOW_MS)
     assert harness.instructions() == []

@@ -10,7 +10,7 @@ from wakelog.protocol.errors import RemoteProtocolError
 
 
 def test_an_unknown_group_is_refused_as_upstream_words_it() -> None:
-    state = Harness(autoCreateSubscriptionGroup="false").broker._state
+    state = Harness(autoCreateSubscriptionGroup="false").broker.state
     with pytest.raises(RemoteProtocolError) as refusal:
         state.find_group("g", NOW_MS)
     assert refusal.value.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
@@ -18,7 +18,7 @@ def test_an_unknown_group_is_refused_as_upstream_words_it() -> None:
 
 
 def test_consumers_are_notified_one_way_each_with_its_own_opaque(harness: Harness) -> None:
-    harness.broker._state.notify_consumers(GroupChange("g", (4, 7)))
+    harness.broker.state.notify_consumers(GroupChange("g", (4, 7)))
     pushes = [i for i in harness.instructions() if isinstance(i, Push)]
     assert [push.channel_id for push in pushes] == [4, 7]
     for push in pushes:
@@ -33,6 +33,6 @@ def test_consumers_are_notified_one_way_each_with_its_own_opaque(harness: Harnes
 )
 def test_no_consumer_is_notified_when_that_is_off(keys: dict[str, str], enabled: bool) -> None:
     harness = Harness(**keys)
-    harness.broker._state.notify_consumers(GroupChange("g", (4,)), enabled=enabled)
-    harness.broker._state.notify_consumers(None)
+    harness.broker.state.notify_consumers(GroupChange("g", (4,)), enabled=enabled)
+    harness.broker.state.notify_consumers(None)
     assert harness.instructions() == []

@@ -8,9 +8,11 @@ After a turn that put messages it calls ``store.write_pending`` before a respons
     each turn     process(...), write_pending(), responses; take_instructions()
     later         resume(AwaitDispatch) when the queues have grown; see ``read_after_write``
     by time       tick(now_ms) at next_tick_ms()
-    PullHold      gets every HoldPull, and held() after its restart; returns ids for wake(ids)
-    Schedule      starts at delay_offsets(); read_due (any thread), then deliver_due
-    at the end    files_to_write(), unregistration()
+    PullHold      gets every HoldPull, and held.notes() after its restart; returns ids for wake(ids)
+    Schedule      starts at delayed.offsets(); read_due (any thread), then deliver_due
+    at the end    snapshot(...) of file_names(), route.unregistration(...)
+
+The shell may also read what ``state`` has: tables, counts and the instructions.
 
 Source: org.apache.rocketmq.broker.BrokerController (4.9.3).
 """
@@ -20,7 +22,6 @@ from functools import partial
 from random import Random
 from typing import Any, Protocol
 
-from wakelog.broker import route
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.decision import (
     AwaitDispatch,
@@ -30,7 +31,6 @@ from wakelog.broker.decision import (
     HoldPull,
     Instruction,
     Outcome,
-    Persist,
     Push,
     RegisterBroker,
     RunInPool,
@@ -40,11 +40,9 @@ from wakelog.broker.housekeeping import Housekeeping
 from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.processors.pull import pull_message
 from wakelog.broker.processors.table import PROCESSORS, unsupported_remark
-from wakelog.broker.queue_progress import Selection, select
 from wakelog.broker.read_after_write import ReadAfterWriteGate
 from wakelog.broker.schedule import DueMessage
 from wakelog.broker.state import BrokerState
-from wakelog.filter.consumer_filters import ConsumerFilters
 from wakelog.network.handler import Channel
 from wakelog.network.request import Request
 from wakelog.protocol.codes import ResponseCode
@@ -90,35 +88,25 @@ class Broker:
 
         readable: returns how far consumers may read the log; None if nothing waits for dispatch.
         """
-        self._state = BrokerState(settings, store, random or Random(now_ms), now_ms)
+        self.state = BrokerState(settings, store, random or Random(now_ms), now_ms)
         self.read_after_write = ReadAfterWriteGate(
-            store, self._state.topics, readable or (lambda: 0)
+            store, self.state.topics, readable or (lambda: 0)
         )
-        self._housekeeping = Housekeeping(self._state, self._wake_one, now_ms)
+        self._housekeeping = Housekeeping(self.state, self._wake_one, now_ms)
         self._request_counts = dict.fromkeys([*PROCESSORS, UNKNOWN_CODE], 0)
         self._has_ticked = False
         self._files: dict[str, ConfigFile] = {
-            "topics": self._state.topics,
-            "subscriptionGroup": self._state.groups,
-            self._state.offsets.file_name: self._state.offsets,
-            "delayOffset": self._state.delayed,
-            "consumerFilter": self._state.filters,
+            "topics": self.state.topics,
+            "subscriptionGroup": self.state.groups,
+            self.state.offsets.file_name: self.state.offsets,
+            "delayOffset": self.state.delayed,
+            "consumerFilter": self.state.filters,
         }
-
-    @property
-    def filters(self) -> ConsumerFilters:
-        """The filters that dispatch evaluates for each message; not to be changed."""
-        return self._state.filters
-
-    @property
-    def instructions(self) -> list[Instruction]:
-        """The instructions that the shell has not taken yet."""
-        return self._state.instructions
 
     def take_instructions(self) -> list[Instruction]:
         """Return the instructions in order, and clear the list."""
-        taken = list(self._state.instructions)
-        self._state.instructions.clear()
+        taken = list(self.state.instructions)
+        self.state.instructions.clear()
         return taken
 
     def process(self, command: RemotingCommand, channel: Channel, now_ms: int) -> Outcome:
@@ -128,7 +116,7 @@ class Broker:
             self._request_counts[UNKNOWN_CODE] += 1
             return None if command.is_oneway else _unsupported(command)
         self._request_counts[command.code] += 1
-        instructions = self._state.instructions
+        instructions = self.state.instructions
         begin = len(instructions)
         header = None
         try:
@@ -139,7 +127,7 @@ class Broker:
                 deferred = self.read_after_write.check(request)
                 if deferred is not None:
                     return deferred
-            outcome: Outcome = processor.handle(self._state, request)
+            outcome: Outcome = processor.handle(self.state, request)
         except (ProtocolError, StoreError) as error:
             outcome = self._refuse(command, error)
         if type(outcome) is RemotingCommand and not command.flag & ONEWAY_FLAG:
@@ -154,20 +142,20 @@ class Broker:
         command = waited.command
         request = Request(command, waited.header, waited.channel, now_ms)
         try:
-            outcome: Outcome = PROCESSORS[command.code].handle(self._state, request)
+            outcome: Outcome = PROCESSORS[command.code].handle(self.state, request)
         except (ProtocolError, StoreError) as error:
             outcome = self._refuse(command, error)
         return self._settle(command, outcome)
 
     def channel_closed(self, channel: Channel, now_ms: int) -> None:
         """Remove the clients and the held pulls of a connection."""
-        self._state.producers.remove_channel(channel.id)
-        for change in self._state.consumers.channel_closed(channel.id):
-            self._state.notify_consumers(change)
-            self._state.forget_filters(change, now_ms)
-        hold_ids = self._state.held.forget_channel(channel.id)
+        self.state.producers.remove_channel(channel.id)
+        for change in self.state.consumers.channel_closed(channel.id):
+            self.state.notify_consumers(change)
+            self.state.forget_filters(change, now_ms)
+        hold_ids = self.state.held.forget_channel(channel.id)
         if hold_ids:
-            self._state.instructions.append(ForgetHolds(hold_ids))
+            self.state.instructions.append(ForgetHolds(hold_ids))
 
     def tick(self, now_ms: int) -> None:
         """Do what is due by time; see ``housekeeping``.
@@ -177,7 +165,7 @@ class Broker:
         """
         if not self._has_ticked:
             self._has_ticked = True
-            self._state.delayed.correct(partial(self._state.store.max_queue_offset, SCHEDULE_TOPIC))
+            self.state.delayed.correct(partial(self.state.store.max_queue_offset, SCHEDULE_TOPIC))
         self._housekeeping.tick(now_ms)
 
     def next_tick_ms(self) -> int:
@@ -189,27 +177,9 @@ class Broker:
         for hold_id in hold_ids:
             self._wake_one(hold_id, now_ms)
 
-    @property
-    def held_count(self) -> int:
-        """How many pulls are held."""
-        return len(self._state.held)
-
-    def held(self) -> list[HoldPull]:
-        """Return a note for each held pull, for a PullHold that starts again."""
-        return self._state.held.notes()
-
-    @property
-    def parked_count(self) -> int:
-        """How many messages were put into the schedule topic."""
-        return self._state.delayed.parked_count
-
-    def delay_offsets(self) -> dict[int, int]:
-        """Return the queue offset of the next message to deliver, by delay level."""
-        return self._state.delayed.offsets()
-
     def read_due(self, due: Sequence[DueMessage]) -> list[MessageRecord | None]:
         """Read due messages from the log; may block, and may run on any thread."""
-        read = self._state.store.message_at
+        read = self.state.store.message_at
         return [read(message.physical_offset, message.size_bytes) for message in due]
 
     def deliver_due(
@@ -218,24 +188,12 @@ class Broker:
         """Put due messages into their real topics, each once; return the next offset by level."""
 
         def put(draft: MessageDraft) -> PutStatus:
-            result = self._state.store.put_message(draft, now_ms)
+            result = self.state.store.put_message(draft, now_ms)
             if result.status is PutStatus.PUT_OK:
-                self._state.traffic.count_put(draft.topic, 1, result.size_bytes)
+                self.state.traffic.count_put(draft.topic, 1, result.size_bytes)
             return result.status
 
-        return self._state.delayed.deliver(due, records, put)
-
-    def registration(self) -> Callable[[], RemotingCommand]:
-        """Return a function that makes the request for the name servers; any thread may call it."""
-        return route.registration(self._state)
-
-    def unregistration(self) -> RemotingCommand:
-        """Return the request that removes this broker from every route."""
-        return route.unregistration(self._state)
-
-    def registered(self, response: RemotingCommand, now_ms: int) -> None:
-        """Apply the response of a name server to a registration."""
-        route.registered(self._state, response, now_ms)
+        return self.state.delayed.deliver(due, records, put)
 
     def file_names(self) -> list[str]:
         """Return the stems of the config files, in the order in which to load them."""
@@ -256,17 +214,9 @@ class Broker:
         """Copy a table; return a function that encodes it as its file, on any thread."""
         return self._files[name].snapshot()
 
-    def files_to_write(self) -> list[Persist]:
-        """Return the files to write before the broker stops."""
-        return [Persist(name) for name in self._files]
-
-    def committed_offsets(self) -> Selection:
-        """Return the consumer offsets that ``queue_progress.measure`` compares with queues."""
-        return select(self._state.offsets)
-
     def statistics(self) -> dict[str, Any]:
         """Return the counters of this broker and of its tables."""
-        state = self._state
+        state = self.state
         return {
             "requests_by_code": {
                 code: count for code, count in self._request_counts.items() if count
@@ -282,13 +232,9 @@ class Broker:
             "held_count": len(state.held),
         }
 
-    def validate(self) -> None:
-        """Assert the invariants of every table."""
-        self._state.validate()
-
     def _refuse(self, command: RemotingCommand, error: Exception) -> RemotingCommand:
         if isinstance(error, LimitReached):
-            self._state.log_limit(error, command.code)
+            self.state.log_limit(error, command.code)
         return error_answer(command, error)
 
     def _settle(self, command: RemotingCommand, outcome: Outcome) -> Outcome:
@@ -298,7 +244,7 @@ class Broker:
         if not command.is_oneway:
             return outcome
         if isinstance(outcome, HoldPull):
-            self._state.held.remove(outcome.hold_id)
+            self.state.held.remove(outcome.hold_id)
         return None
 
     def _finish(
@@ -315,20 +261,20 @@ class Broker:
         return self._settle(command, outcome)
 
     def _wake_one(self, hold_id: int, now_ms: int) -> None:
-        held = self._state.held.remove(hold_id)
+        held = self.state.held.remove(hold_id)
         if held is None:
             return
         command, channel = held.request.command, held.request.channel
         request = Request(command, held.request.header, channel, now_ms)
         try:
-            outcome = pull_message(self._state, request, held)
+            outcome = pull_message(self.state, request, held)
         except (ProtocolError, StoreError) as error:
             outcome = self._refuse(command, error)
         outcome = self._settle(command, outcome)
         if isinstance(outcome, RemotingCommand):
-            self._state.instructions.append(Push(channel.id, outcome))
+            self.state.instructions.append(Push(channel.id, outcome))
         elif outcome is not None:
-            self._state.instructions.append(Continue(channel.id, command, outcome))
+            self.state.instructions.append(Continue(channel.id, command, outcome))
 
 
 def _unsupported(command: RemotingCommand) -> RemotingCommand:

@@ -47,10 +47,6 @@ class DelayedDelivery:
         self._corrected_count = 0
         self.parked_count = 0
 
-    def count_parked(self) -> None:
-        """Count a message that was put into a queue of the schedule topic."""
-        self.parked_count += 1
-
     def offsets(self) -> dict[int, int]:
         """Return the next queue offset of each level that was ever used."""
         return dict(self._offsets)

@@ -122,7 +122,7 @@ def test_offsets_beyond_their_queues_are_mended_before_anybody_is_let_in(
     mended: list[dict[int, int]] = []
 
     async def start_listening(server: Server) -> None:
-        mended.append(broker.service.broker.delay_offsets())
+        mended.append(broker.service.broker.state.delayed.offsets())
         await listen(server)
 
     listen = Server.start_listening

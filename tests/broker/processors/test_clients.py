@@ -25,7 +25,7 @@ NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 def test_a_heartbeat_makes_the_groups_retry_topic_and_routes_it(harness: Harness) -> None:
     """Section 12: it must be created and routed on heartbeat."""
     assert harness.beat("g", subscription()).code == ResponseCode.SUCCESS
-    topic = harness.broker._state.topics.get("%RETRY%g")
+    topic = harness.broker.state.topics.get("%RETRY%g")
     assert topic is not None
     assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
     assert RegisterBroker(oneway=True) in harness.instructions()
@@ -33,9 +33,9 @@ def test_a_heartbeat_makes_the_groups_retry_topic_and_routes_it(harness: Harness
 
 def test_the_retry_topic_has_the_groups_number_of_queues(harness: Harness) -> None:
     group = SubscriptionGroupConfig("g", retry_queue_nums=3)
-    harness.broker._state.groups.update(group, NOW_MS)
+    harness.broker.state.groups.update(group, NOW_MS)
     harness.beat("g", unit_mode=True)
-    topic = harness.broker._state.topics.get("%RETRY%g")
+    topic = harness.broker.state.topics.get("%RETRY%g")
     assert topic is not None
     assert (topic.read_queue_nums, topic.topic_sys_flag) == (3, 0x2)
 
@@ -43,8 +43,8 @@ def test_the_retry_topic_has_the_groups_number_of_queues(harness: Harness) -> No
 def test_a_group_whose_retry_topic_would_be_too_long_has_none(harness: Harness) -> None:
     group = "g" * 125
     assert harness.beat(group, subscription()).code == ResponseCode.SUCCESS
-    assert harness.broker._state.topics.get(f"%RETRY%{group}") is None
-    assert harness.broker._state.consumers.get(group) is not None
+    assert harness.broker.state.topics.get(f"%RETRY%{group}") is None
+    assert harness.broker.state.consumers.get(group) is not None
 
 
 def test_the_second_heartbeat_changes_nothing(harness: Harness) -> None:
@@ -75,7 +75,7 @@ def test_telling_can_be_switched_off(
 ) -> None:
     harness = make_harness(**keys)
     group = SubscriptionGroupConfig("g", notify_consumer_ids_changed_enable=group_notifies)
-    harness.broker._state.groups.update(group, NOW_MS)
+    harness.broker.state.groups.update(group, NOW_MS)
     harness.beat("g", subscription())
     assert harness.pushed(NOTIFY) == notified
 
@@ -83,8 +83,8 @@ def test_telling_can_be_switched_off(
 def test_a_group_that_may_not_be_made_is_still_a_member(make_harness: MakeHarness) -> None:
     harness = make_harness(autoCreateSubscriptionGroup="false")
     assert harness.beat("g", subscription()).code == ResponseCode.SUCCESS
-    assert harness.broker._state.consumers.get("g") is not None
-    assert harness.broker._state.topics.get("%RETRY%g") is None
+    assert harness.broker.state.consumers.get("g") is not None
+    assert harness.broker.state.topics.get("%RETRY%g") is None
 
 
 @pytest.mark.parametrize("group", ["", "../g", "a b"])
@@ -100,7 +100,7 @@ def test_a_group_that_is_no_name_is_refused(harness: Harness, group: str) -> Non
 
 def test_a_producer_is_known_by_its_group(harness: Harness) -> None:
     harness.beat_producer("pg")
-    (client,) = harness.broker._state.producers.clients("pg")
+    (client,) = harness.broker.state.producers.clients("pg")
     assert (client.client_id, client.version) == ("p1", 399)
     # A producer's heartbeat makes no group of consumers.
     assert Persist("subscriptionGroup") not in harness.instructions()
@@ -117,7 +117,7 @@ def test_a_heartbeat_of_the_go_client_is_understood(harness: Harness) -> None:
         b'"expressionType":"TAG"}]}]}'
     )
     assert harness.ask(RequestCode.HEART_BEAT, body=body).code == ResponseCode.SUCCESS
-    found = harness.broker._state.consumers.subscription("g", "T")
+    found = harness.broker.state.consumers.subscription("g", "T")
     assert found is not None
     assert (found.code_set, found.sub_version) == ({65}, 1_700_000_000_000_000_001)
 
@@ -143,7 +143,7 @@ def test_a_client_that_unregisters_leaves_and_the_others_rebalance(
     fields = {"consumerGroup": "g", "producerGroup": "pg"} | client_id
     assert harness.ask(RequestCode.UNREGISTER_CLIENT, fields).code == ResponseCode.SUCCESS
     assert harness.pushed(NOTIFY) == [2]
-    assert harness.broker._state.producers.clients("pg") == []
+    assert harness.broker.state.producers.clients("pg") == []
 
 
 def test_a_client_without_a_group_may_unregister(harness: Harness) -> None:
@@ -185,7 +185,7 @@ def test_an_expression_is_compiled_to_see_whether_it_can_be(
 
 
 def test_filters_live_as_long_as_the_group_has_clients(harness: Harness) -> None:
-    filters, second = harness.broker._state.filters, FakeChannel(2)
+    filters, second = harness.broker.state.filters, FakeChannel(2)
     for channel in (harness.channel, second):
         harness.beat("g", sql_subscription("a > 1"), channel=channel)
     kept = filters.get("T", "g")
@@ -239,7 +239,7 @@ def test_a_subscription_without_a_version_is_as_new_as_its_heartbeat(harness: Ha
         beat = subscription("T", tags)
         beat.sub_version = None
         assert harness.beat("g", beat).code == ResponseCode.SUCCESS
-        found = harness.broker._state.consumers.subscription("g", "T")
+        found = harness.broker.state.consumers.subscription("g", "T")
         assert found is not None
         assert (found.sub_string, found.sub_version) == (tags, harness.now_ms)
         harness.now_ms += 1

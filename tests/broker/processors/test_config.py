@@ -79,9 +79,9 @@ def test_an_empty_update_is_fine(harness: Harness) -> None:
 
 
 def test_a_new_permission_is_registered_at_once(harness: Harness) -> None:
-    before = harness.broker._state.topics.data_version
+    before = harness.broker.state.topics.data_version
     assert update(harness, "brokerPermission=4").code == ResponseCode.SUCCESS
-    assert harness.broker._state.topics.data_version.counter == before.counter + 1
+    assert harness.broker.state.topics.data_version.counter == before.counter + 1
     assert RegisterBroker(oneway=True) in harness.instructions()
 
 

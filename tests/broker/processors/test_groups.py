@@ -19,7 +19,7 @@ def test_a_group_is_defined(harness: Harness) -> None:
     body = encode_body(SubscriptionGroupConfig("g", retry_max_times=3))
     response = harness.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
     assert response.code == ResponseCode.SUCCESS
-    found = harness.broker._state.groups.find("g", NOW_MS)
+    found = harness.broker.state.groups.find("g", NOW_MS)
     assert found is not None
     assert found.retry_max_times == 3
     assert harness.instructions() == [Persist("subscriptionGroup")]
@@ -48,7 +48,7 @@ def test_the_connections_of_a_group_are_shown(
     harness: Harness, language: int | str, name: str
 ) -> None:
     harness.beat("g", subscription("T", "A"), channel=FakeChannel(7, "10.0.0.3", 555))
-    group = harness.broker._state.consumers.get("g")
+    group = harness.broker.state.consumers.get("g")
     assert group is not None
     group.clients[7].language = language
     fields = {"consumerGroup": "g"}

@@ -122,7 +122,7 @@ def test_a_broker_is_suggested(
 ) -> None:
     harness = make_harness(slaveReadEnable=slave_read)
     group = SubscriptionGroupConfig("g", broker_id=5, which_broker_when_consume_slowly=7)
-    harness.broker._state.groups.update(group, NOW_MS)
+    harness.broker.state.groups.update(group, NOW_MS)
     fill(harness)
     harness.store.far_behind = slow
     assert answer(harness).ext_fields["suggestWhichBrokerId"] == str(broker_id)
@@ -145,7 +145,7 @@ def slave(make_harness: MakeHarness, **keys: str) -> Harness:
     harness = make_harness(brokerRole="SLAVE", brokerId="1", **keys)
     fill(harness)
     group = SubscriptionGroupConfig("g", broker_id=5)
-    harness.broker._state.groups.update(group, NOW_MS)
+    harness.broker.state.groups.update(group, NOW_MS)
     return harness
 
 
@@ -167,7 +167,7 @@ def test_a_slave_that_is_to_check_offsets_does(make_harness: MakeHarness) -> Non
 
 
 def committed(harness: Harness) -> int:
-    return harness.broker._state.offsets.query("g", "T", 0)
+    return harness.broker.state.offsets.query("g", "T", 0)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_pull_without_what_it_does_not_need_is_answered(harness: Harness) -> N
 def test_a_woken_pull_commits_nothing(harness: Harness) -> None:
     fill(harness)
     note = harness.hold(sysFlag=COMMIT | SUSPEND, queueOffset=3, commitOffset=2)
-    harness.broker._state.offsets.commit("g", "T", 0, 1)
+    harness.broker.state.offsets.commit("g", "T", 0, 1)
     harness.broker.wake([note.hold_id], note.deadline_ms)
     assert committed(harness) == 1
 
@@ -244,7 +244,7 @@ def test_the_tags_it_waits_for_are_in_the_note(harness: Harness) -> None:
 def test_a_pull_that_may_not_wait_is_answered(harness: Harness, changes: dict[str, object]) -> None:
     fill(harness)
     assert answer(harness, **changes).code != ResponseCode.SUCCESS
-    assert harness.broker.held() == []
+    assert harness.broker.state.held.notes() == []
 
 
 def test_reply_19_carries_the_next_offset(harness: Harness) -> None:
@@ -267,7 +267,7 @@ def test_no_pull_waits_for_ever(harness: Harness) -> None:
 
 def test_when_too_many_wait_the_next_is_answered(harness: Harness) -> None:
     fill(harness)
-    harness.broker._state.held._holds_max = 1
+    harness.broker.state.held._holds_max = 1
     harness.hold(queueOffset=3)
     response = answer(harness, sysFlag=SUSPEND, queueOffset=3)
     assert response.code == ResponseCode.PULL_NOT_FOUND
@@ -363,7 +363,7 @@ def test_a_pull_is_refused(
 
 def test_a_group_that_may_not_consume_is_refused(harness: Harness) -> None:
     fill(harness)
-    harness.broker._state.groups.update(SubscriptionGroupConfig("g", consume_enable=False), NOW_MS)
+    harness.broker.state.groups.update(SubscriptionGroupConfig("g", consume_enable=False), NOW_MS)
     response = answer(harness)
     assert response.code == ResponseCode.NO_PERMISSION
     assert response.remark == "subscription group no permission, g"
@@ -371,7 +371,7 @@ def test_a_group_that_may_not_consume_is_refused(harness: Harness) -> None:
 
 def test_a_topic_that_may_not_be_read_is_refused(harness: Harness) -> None:
     fill(harness)
-    topic = harness.broker._state.topics.get("T")
+    topic = harness.broker.state.topics.get("T")
     assert topic is not None
     topic.perm = 2
     response = answer(harness)

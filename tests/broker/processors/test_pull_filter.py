@@ -141,7 +141,7 @@ def test_a_pull_that_is_woken_by_what_it_does_not_want_waits_on(
     # Under its id, and to be woken by what comes behind.
     later = replace(note, queue_offset=5)
     assert isinstance(instruction, Continue) and instruction.deferred == later
-    assert harness.broker.held() == [later]
+    assert harness.broker.state.held.notes() == [later]
     harness.validate()
     harness.send("T", b"A", i="a\x012\x02TAGS\x01A")
     harness.store.tags_code = lambda properties: 65
@@ -150,7 +150,7 @@ def test_a_pull_that_is_woken_by_what_it_does_not_want_waits_on(
     assert isinstance(pushed, Push)
     assert pushed.command.code == ResponseCode.SUCCESS
     assert pushed.command.ext_fields["nextBeginOffset"] == "7"
-    assert harness.broker.held() == []
+    assert harness.broker.state.held.notes() == []
 
 
 def test_at_its_deadline_it_gets_the_next_offset(with_properties: Harness) -> None:
@@ -179,7 +179,7 @@ def test_a_bitmap_saves_reading_unwanted_records(
     harness = with_properties
     harness.now_ms = NOW_MS + 1  # those before were stored before the filter was known
     harness.beat("g", sql_subscription("a > 1"))
-    filters = harness.broker._state.filters
+    filters = harness.broker.state.filters
     kept = filters.get("T", "g")
     assert kept is not None
     mine, none = filters.bloom.bitmap([kept.positions]), filters.bloom.bitmap([])
@@ -248,7 +248,7 @@ def test_a_heartbeat_whose_expression_does_not_compile_leaves_no_filter(
 
 def test_a_filter_that_is_older_than_the_pull_is_not_used(with_properties: Harness) -> None:
     with_properties.beat("g", sql_subscription("a > 1", version=2))
-    state = with_properties.broker._state
+    state = with_properties.broker.state
     kept = state.filters.get("T", "g")
     assert kept is not None
     kept.version = 1
@@ -315,7 +315,7 @@ def test_a_heartbeat_that_does_not_fit_is_said(
 def test_broadcasting_has_to_be_allowed(tagged: Harness, allowed: bool, code: int) -> None:
     """Section 7.1: consumeBroadcastEnable=false refuses (16)."""
     group = SubscriptionGroupConfig("g", consume_broadcast_enable=allowed)
-    tagged.broker._state.groups.update(group, NOW_MS)
+    tagged.broker.state.groups.update(group, NOW_MS)
     tagged.beat("g", subscription(), message_model=MODEL_BROADCASTING)
     outcome = tagged.pull(sysFlag=0)
     assert isinstance(outcome, RemotingCommand)

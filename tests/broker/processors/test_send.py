@@ -157,9 +157,9 @@ def test_a_delayed_message_is_parked_and_answered_with_the_queue_that_was_asked_
         "REAL_QID": "1",
     }
     assert harness.store.messages("T", 1) == []
-    assert harness.broker.parked_count == 1
+    assert harness.broker.state.delayed.parked_count == 1
     harness.send("T", i="", e="1")
-    assert harness.broker.parked_count == 1
+    assert harness.broker.state.delayed.parked_count == 1
 
 
 def test_a_level_that_is_no_number_is_refused(harness: Harness) -> None:
@@ -191,7 +191,7 @@ def test_a_message_tried_too_often_goes_to_the_dead_letters(
     harness.broker.process(request, harness.channel, NOW_MS)
     (message,) = harness.store.messages(topic)
     assert (message.body, message.reconsume_times) == (b"again", int(changes["j"]))
-    known = harness.broker._state.topics.get(topic)
+    known = harness.broker.state.topics.get(topic)
     assert known is not None
     assert known.perm == 6
 

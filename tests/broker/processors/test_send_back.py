@@ -54,7 +54,7 @@ def test_a_group_is_served_whatever_its_client_lets_it_be_called(harness: Harnes
     """The Java and Go clients refuse such names, others do not, nor does 4.9.3."""
     group, topic = "com.example:orders", "%RETRY%com.example:orders"
     assert harness.beat(group).code == ResponseCode.SUCCESS
-    assert topic in harness.broker._state.topics.names()
+    assert topic in harness.broker.state.topics.names()
     put(harness)
     assert back(harness, group=group).code == ResponseCode.SUCCESS
     (parked,) = harness.store.messages("SCHEDULE_TOPIC_XXXX", 2)
@@ -86,7 +86,7 @@ def test_a_message_comes_again_by_way_of_a_delay_level(harness: Harness) -> None
         "REAL_TOPIC": "%RETRY%g",
         "REAL_QID": "0",
     }
-    topic = harness.broker._state.topics.get("%RETRY%g")
+    topic = harness.broker.state.topics.get("%RETRY%g")
     assert topic is not None
     assert (topic.read_queue_nums, topic.perm) == (1, 6)
 
@@ -142,7 +142,7 @@ def test_the_level_follows_from_the_attempts(
 
 
 def configure(harness: Harness, **fields: int) -> None:
-    harness.broker._state.groups.update(SubscriptionGroupConfig("g", **fields), NOW_MS)  # type: ignore[arg-type]
+    harness.broker.state.groups.update(SubscriptionGroupConfig("g", **fields), NOW_MS)  # type: ignore[arg-type]
 
 
 def test_a_group_without_retry_queues_drops_the_message(harness: Harness) -> None:
@@ -171,7 +171,7 @@ def test_a_send_back_never_waits_for_the_disk(make_harness: MakeHarness) -> None
 def test_unit_mode_marks_the_retry_topic(harness: Harness, unit_mode: str) -> None:
     put(harness)
     back(harness, unitMode=unit_mode)
-    topic = harness.broker._state.topics.get("%RETRY%g")
+    topic = harness.broker.state.topics.get("%RETRY%g")
     assert topic is not None
     assert topic.topic_sys_flag == (0x2 if unit_mode == "true" else 0)
 
@@ -208,7 +208,7 @@ def test_a_broker_without_write_permission_refuses(make_harness: MakeHarness) ->
 
 def test_a_retry_topic_that_may_not_be_written_refuses(harness: Harness) -> None:
     put(harness)
-    topic = harness.broker._state.topics.create("%RETRY%g", 1, NOW_MS)
+    topic = harness.broker.state.topics.create("%RETRY%g", 1, NOW_MS)
     topic.perm = 4
     response = back(harness)
     assert response.code == ResponseCode.NO_PERMISSION

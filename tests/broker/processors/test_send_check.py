@@ -157,7 +157,7 @@ def test_a_broker_without_write_permission_refuses_only_order_topics(
     """Section 4.4, msgCheck."""
     harness = make_harness(brokerPermission="4")
     create(harness)
-    harness.broker._state.topics.update_order_topics(["T"] if ordered else [], NOW_MS)
+    harness.broker.state.topics.update_order_topics(["T"] if ordered else [], NOW_MS)
     response = harness.send("T")
     assert response.code == code
     if ordered:
@@ -172,7 +172,7 @@ def test_unit_mode_marks_the_topic_that_is_made(
     harness: Harness, topic: str, unit_mode: str, flag: int
 ) -> None:
     harness.send(topic, k=unit_mode)
-    made = harness.broker._state.topics.get(topic)
+    made = harness.broker.state.topics.get(topic)
     assert made is not None
     assert made.topic_sys_flag == flag
 

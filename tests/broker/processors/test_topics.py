@@ -33,16 +33,16 @@ def test_a_topic_is_defined_and_answered_when_it_is_routed(harness: Harness) -> 
     assert isinstance(outcome, AwaitRegistration)
     assert outcome.response.code == ResponseCode.SUCCESS
     # Fact 27: order is ignored.
-    assert harness.broker._state.topics.get("T") == TopicConfig("T", 8, 6, 4, "MULTI_TAG", 1)
+    assert harness.broker.state.topics.get("T") == TopicConfig("T", 8, 6, 4, "MULTI_TAG", 1)
     assert harness.instructions() == [Persist("topics"), RegisterBroker(oneway=False)]
 
 
 def test_an_update_clears_the_order_flag(harness: Harness) -> None:
     """Fact 27."""
     harness.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, FIELDS)
-    harness.broker._state.topics.update_order_topics(["T"], NOW_MS)
+    harness.broker.state.topics.update_order_topics(["T"], NOW_MS)
     harness.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, FIELDS)
-    topic = harness.broker._state.topics.get("T")
+    topic = harness.broker.state.topics.get("T")
     assert topic is not None
     assert not topic.order
 
@@ -77,7 +77,7 @@ def test_all_topics_are_listed_with_their_version(harness: Harness) -> None:
     listed = decode_body(TopicConfigSerializeWrapper, response.body)
     assert listed.topic_config_table["T"].write_queue_nums == 6
     assert listed.topic_config_table["TBW102"].perm == 7
-    assert listed.data_version == harness.broker._state.topics.data_version
+    assert listed.data_version == harness.broker.state.topics.data_version
 
 
 def test_both_ends_of_each_queue_are_shown(harness: Harness) -> None:

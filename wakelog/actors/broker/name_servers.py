@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 
 from wakelog.actors.transport.batching import BatchWorker
+from wakelog.broker import route
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import BrokerConfig
 from wakelog.network.client import RemotingClient
@@ -108,7 +109,7 @@ class NameServers:
 
     async def _register(self, broker: Broker, *, oneway: bool) -> None:
         # In a thread: the table may have tens of thousands of topics to encode.
-        encode = broker.registration()
+        encode = route.registration(broker.state)
         request = await asyncio.get_running_loop().run_in_executor(None, encode)
         if oneway:
             request.flag |= ONEWAY_FLAG
@@ -123,7 +124,7 @@ class NameServers:
             return
         if response.code == ResponseCode.SUCCESS:
             self._registered_count += 1
-            broker.registered(response, time.time_ns() // 1_000_000)
+            route.registered(broker.state, response, time.time_ns() // 1_000_000)
         else:
             self._failed(address, response.remark or f"code {response.code}")
 
@@ -135,7 +136,7 @@ class NameServers:
 
     async def _unregister_at(self, address: str, broker: Broker) -> None:
         try:
-            request = broker.unregistration()
+            request = route.unregistration(broker.state)
             await self._client.invoke(address, request, timeout_ms=UNREGISTER_MS_MAX)
         except RemotingError as error:
             self._log.warning("not unregistered", name_server=address, error=str(error))

@@ -135,7 +135,7 @@ class Requests:
             put nothing, and their responses are about earlier writes.
         """
         if self._published is not None:
-            self._published.publish(self._broker.filters)
+            self._published.publish(self._broker.state.filters)
         try:
             if not self._has_failed:
                 appended = self._store.write_pending()
@@ -143,8 +143,8 @@ class Requests:
                 self._times.end_turn(has_put=has_put)
                 if has_put:
                     self._progress.note_appended(appended)
-                    if self._broker.parked_count != self._parked_count:
-                        self._parked_count = self._broker.parked_count
+                    if self._broker.state.delayed.parked_count != self._parked_count:
+                        self._parked_count = self._broker.state.delayed.parked_count
                         self._schedule.note_delayed(appended)
         except NotWriteable as error:
             self._has_failed = True
@@ -156,7 +156,7 @@ class Requests:
                 notes, self._notes = self._notes, []
                 self._pull_hold.hold(notes)
                 self._reput.dispatch_now()
-            if self._broker.instructions:
+            if self._broker.state.instructions:
                 for instruction in self._broker.take_instructions():
                     self._do(instruction)
 

@@ -51,7 +51,7 @@ from wakelog.broker.decision import HoldPull
 from wakelog.broker.error_answer import error_answer
 from wakelog.broker.lane_table import broker_lanes
 from wakelog.broker.processors.table import PROCESSORS
-from wakelog.broker.queue_progress import measure
+from wakelog.broker.queue_progress import measure, select
 from wakelog.broker.schedule import DueMessage
 from wakelog.network.connection import Connection
 from wakelog.network.lanes import Lanes
@@ -179,7 +179,7 @@ class BrokerService:
         if self._settings.broker.enable_calc_filter_bit_map:
             paths = self._settings.store.paths
             self._published = FilterPublisher(self._fs, paths, self._epoch)
-            self._published.publish(self.broker.filters)
+            self._published.publish(self.broker.state.filters)
         services = self.services
         self._progress = LogProgress(
             store,
@@ -285,18 +285,18 @@ class BrokerService:
             flushed=self._progress.flushed,
             readable=self._progress.readable,
             dispatched=self.store.dispatched,
-            delay_positions=self.broker.delay_offsets(),
+            delay_positions=self.broker.state.delayed.offsets(),
             clean_exit=report.clean_exit,
             dispatch_from=None if self._has_dispatched else report.dispatch_from,
         )
 
     def is_awaited(self) -> bool:
         """Whether a pull is held."""
-        return self.broker.held_count > 0
+        return len(self.broker.state.held) > 0
 
     def held_notes(self) -> list[HoldPull]:
         """Return a note of every held pull."""
-        return self.broker.held()
+        return self.broker.state.held.notes()
 
     def dispatched(self, physical_offset: int) -> None:
         """Let readers see what is in the queues now, and let Schedule check it."""
@@ -340,7 +340,7 @@ class BrokerService:
     def _tick(self) -> None:
         now_ms = wall_ms()
         if self._published is not None:
-            self._published.retry(self.broker.filters)
+            self._published.retry(self.broker.state.filters)
         self._progress.waiters.expire(now_ms, self._settings.store.sync_flush_timeout_ms)
         self.broker.tick(now_ms)
         if self._state_log.is_due(logged_ms := steady_ms()):
@@ -365,7 +365,7 @@ class BrokerService:
 
         Nothing if the disk refuses: other metrics show why.
         """
-        selection = self.broker.committed_offsets()
+        selection = select(self.broker.state.offsets)
         end_seconds = time.monotonic() + MEASURE_SECONDS_MAX
 
         def has_time() -> bool:

@@ -144,7 +144,7 @@ def _send_single(
         return _put_refusal(state, request.command, result.status, result.cause)
     state.traffic.count_put(topic, 1, result.size_bytes)
     if parked is not None:
-        state.delayed.count_parked()
+        state.delayed.parked_count += 1
     message_id = create_message_id(*state.store_host, result.physical_offset)
     wait = properties.get(WAIT)
     return _stored(state, request, result, message_id, answered_queue_id, wait=wait)

@@ -109,7 +109,7 @@ def _put_again(
         return request.refusal(ResponseCode.SYSTEM_ERROR, result.status.value)
     state.traffic.count_put(topic, 1, result.size_bytes)
     if parked is not None:
-        state.delayed.count_parked()
+        state.delayed.parked_count += 1
     state.traffic.count_send_back(origin_topic, header.group)
     return request.success()
 
