@@ -45,13 +45,13 @@ KINDS = {
     "unit": Kind("plain Python; no process, no network", is_shared=True),
     "golden": Kind("reads or writes the stores of tests/golden", is_shared=True),
     "simulation": Kind("seeded runs over a simulated disk and clock", is_shared=True),
-    "process": Kind("starts processes of its own"),
+    "process": Kind("starts processes of its own", is_shared=True),
     "ray": Kind("starts a Ray cluster on this machine"),
     # py4j waits by select, which knows no descriptor above 1,023; each Ray that a test starts in
     # this process leaves some dozen open.
     "spark": Kind("runs Spark on this machine", first=True),
     "java": Kind("runs the real RocketMQ 4.9.3 or its client"),
-    "prometheus": Kind("runs Prometheus or promtool"),
+    "prometheus": Kind("runs Prometheus or promtool", is_shared=True),
     "kill": Kind("kills processes at random moments", expected=False),
 }
 

@@ -15,6 +15,21 @@ from tests.actors.supervised_brokers import (
 from wakelog.actors.ray.private_ray import RayCluster, leave
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests of a role that their kind of deployment does not have."""
+    left_out = [item for item in items if _has_no_role(item)]
+    if left_out:
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+
+def _has_no_role(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    parameters = callspec.params if callspec is not None else {}
+    kind, role = KINDS.get(parameters.get("supervised", "")), parameters.get("role")
+    return kind is not None and role is not None and role not in kind.roles
+
+
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[RayCluster]:
     """Yield a Ray of its own that this process is connected to."""

@@ -33,8 +33,6 @@ ROUNDS = [0, *(pytest.param(number, marks=pytest.mark.long) for number in range(
 def test_a_kill_loses_and_doubles_nothing(
     supervised: SupervisedBroker, role: str, number: int, pytestconfig: pytest.Config
 ) -> None:
-    if role not in supervised.kind.roles:
-        pytest.skip(f"this broker has no {role}")
     chance = random.Random(f"{SEED} {role} {number}")
     victim = Victim(supervised, role)
 

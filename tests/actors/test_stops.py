@@ -47,8 +47,6 @@ def stall_ms_max(supervised: SupervisedBroker, role: str, seconds: float) -> flo
 
 
 def stop_once(supervised: SupervisedBroker, role: str, number: int, seconds: float) -> None:
-    if role not in supervised.kind.roles:
-        pytest.skip(f"this broker has no {role}")
     victim = Victim(supervised, role)
 
     async def stop(_load: Load, times: Times) -> None:

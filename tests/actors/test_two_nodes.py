@@ -45,8 +45,8 @@ class TwoNodes(NamedTuple):
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[TwoNodes]:
-    with running(PROGRAM, str(tmp_path), environment=PATIENT) as program:
+def nodes(short_path: Path) -> Iterator[TwoNodes]:
+    with running(PROGRAM, str(short_path), environment=PATIENT) as program:
         words = program.wait_line("ready", READY_SECONDS_MAX).split()
         yield TwoNodes(program, *words[1:])
         program.write_line("stop")

@@ -1,6 +1,7 @@
 """A service is attached, called by one epoch only, and released; adding one takes a row."""
 
-import asyncio
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,6 @@ from tests.actors.plans import service_plan
 from tests.actors.services.fakes import EPOCH, attach_request
 from tests.actors.services.toy_service import ROW, ToyClient, ToyService
 from wakelog.actors.deploy.local import LocalBroker
-from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
-from wakelog.actors.ray.private_ray import RayCluster
 from wakelog.actors.services.service import Service
 from wakelog.actors.services.session import AttachRequest, Refused, ServiceSession
 from wakelog.actors.transport.service_plan import ServicePlan
@@ -23,6 +22,7 @@ from wakelog.storage.errors import StoreFull
 from wakelog.storage.file_system import RealFileSystem
 
 LOG_END = 1_000
+ROOT = Path(__file__).parents[3]
 
 
 def known(**changes: Any) -> dict[str, Any]:
@@ -128,27 +128,8 @@ def test_a_new_service_is_a_row_in_one_process(tmp_path: Path) -> None:
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_new_service_is_a_row_as_an_actor(tmp_path: Path, ray_cluster: RayCluster) -> None:
-    async def main() -> None:
-        plan = small_plan(tmp_path, "brokerName=broker-with-toy", is_local=False)
-        found = deployment_plan(plan, ray_cluster.shared_directory)
-        [group] = found.groups
-        service = msgspec.structs.replace(group.service, added_services={"toy": ROW})
-        group = msgspec.structs.replace(group, service=service)
-        actors = SupervisedActors(msgspec.structs.replace(found, name_server=None, groups=(group,)))
-
-        async def total() -> bool:
-            statistics = await actors.statistics()
-            broker = statistics["brokers"]["broker-with-toy"]
-            return bool(
-                broker["service_clients"]["counters"]["toy"] == {"total": 40}
-                and broker["added_services"]["toy"] == {"total": 40}
-            )
-
-        await actors.start(lambda _: None)
-        try:
-            await wait_until(total, "the sum")
-        finally:
-            assert await actors.stop()
-
-    asyncio.run(main())
+def test_a_new_service_is_a_row_as_an_actor(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.actors.services.toy_broker", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["{'total': 40} {'total': 40}", "stopped"]
