@@ -32,7 +32,7 @@ from wakelog.storage.paths import offset_name
 
 
 class ScanJob(NamedTuple):
-    """The same for every task; `check_bodies` as the rebuild has it."""
+    """What each task gets, the same for all; `check_bodies` is that of the rebuild."""
 
     config: StoreConfig
     folder: str

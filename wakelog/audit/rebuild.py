@@ -53,7 +53,7 @@ from wakelog.storage.log.commit_log_reader import CommitLogReader
 
 STEP_BYTES_MAX: Final = 64 << 20
 BULK_LOG_BYTES_MIN: Final = 64 << 20
-"""A smaller log is scanned before numba is imported."""
+"""Scanning a smaller log takes less time than importing numba."""
 UNFINISHED: Final = ".unfinished"
 _LANES_BESIDE: Final = 4
 _TAIL_PIECE_BYTES: Final = 1 << 20  # fits a core's cache
@@ -233,7 +233,7 @@ def open_rebuild(
     load: FillStretch = lambda lane, begin, end: None,
     operator: Operator = SILENT,
 ) -> Rebuild:
-    """Open a rebuild by `WORKERS_COUNT` workers that loads compiled code for a large log only."""
+    """Open a rebuild with `WORKERS_COUNT` workers; it loads compiled code only for a large log."""
     loaded: list[Kernels] = []
 
     def kernels() -> Kernels | None:

@@ -188,8 +188,8 @@ class ScratchFileSystem(UnfinishedFileSystem):
 
     def rename(self, source: str, target: str) -> None:
         """Rename; the renamed file has no twin."""
-        self._part(source)
-        self._part(target)
+        self._forget_twin(source)
+        self._forget_twin(target)
         super().rename(source, target)
 
     def unlink(self, path: str) -> None:
@@ -240,7 +240,8 @@ class ScratchFileSystem(UnfinishedFileSystem):
         finally:
             _FILES.close(fd)
 
-    def _part(self, path: str) -> None:
+    def _forget_twin(self, path: str) -> None:
+        """Copy the twin's spans into a file, which has no twin from then on."""
         twin = self._by_path.pop(path, None)
         if twin is not None:
             fd = self.open(path, read_only=True)

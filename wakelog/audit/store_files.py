@@ -175,7 +175,7 @@ class StoreFiles:
             return []
 
     def _is_plain(self, path: str) -> bool:
-        """Return whether a path is no link, or one that stays inside, which is noted."""
+        """Return whether a path may be read: no link leads out. Add a finding for any link."""
         target = self._fs.read_link(path)
         if target is None:
             return True

@@ -1,10 +1,11 @@
 """Reads and scans the log in parallel, in stretches, ahead of the dispatch in order.
 
 Only the record before says where a record begins. The log is therefore cut into stretches of one
-length. A stretch begins at the first place after its nominal begin that looks like a record: a
-magic, and after it the offset of that place. Workers read and scan stretches independently. The
-dispatch consumes them in order, and accepts one only if it begins where the last one ended. If a
-place looked like a record and was none, that stretch is read again from its true begin.
+length. A stretch begins at the first place after its nominal begin that looks like a record. Such a
+place has a magic, and after it states its own offset. Workers read and scan stretches
+independently. The dispatch consumes them in order, and accepts one only if it begins where the last
+one ended. If a place looked like a record and was none, that stretch is read again from its true
+begin.
 
     nominal      |0        |16 MiB       |32 MiB
     records      [    ][      ][    ][      ][    ]
@@ -33,7 +34,7 @@ from typing import Final, NamedTuple
 from wakelog.audit.workers import AT_ONCE
 from wakelog.dispatchers.log_cursor import LogReader
 from wakelog.dispatchers.read_ahead import Filled, Pending, Worker
-from wakelog.protocol.record import MAGIC_OFFSET, MESSAGE_MAGIC, PHYSICAL_OFFSET_OFFSET
+from wakelog.protocol.record import MAGIC_BYTES, MAGIC_OFFSET, PHYSICAL_OFFSET_OFFSET
 from wakelog.storage.kernels.columns import SCAN_BUFFER_BYTES
 from wakelog.storage.kernels.window_columns import WindowColumns
 
@@ -44,7 +45,6 @@ STRETCH_BYTES: Final = 16 << 20
 SEARCH_BYTES_MAX: Final = 256 << 10
 _SEARCH_BYTES: Final = 16 << 10
 
-_MAGIC: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)
 _OFFSET: Final = struct.Struct(">q")
 _HEAD_BYTES: Final = PHYSICAL_OFFSET_OFFSET + _OFFSET.size
 
@@ -218,11 +218,11 @@ def first_record(log: LogReader, begin: int, end: int) -> int | None:
     search_end = min(end, at + SEARCH_BYTES_MAX)
     while at < search_end:
         data = log.read_span(at, min(_SEARCH_BYTES, end - at))
-        place = data.find(_MAGIC, MAGIC_OFFSET) - MAGIC_OFFSET
+        place = data.find(MAGIC_BYTES, MAGIC_OFFSET) - MAGIC_OFFSET
         while 0 <= place <= len(data) - _HEAD_BYTES:
             if _OFFSET.unpack_from(data, place + PHYSICAL_OFFSET_OFFSET)[0] == at + place:
                 return at + place
-            place = data.find(_MAGIC, place + MAGIC_OFFSET + 1) - MAGIC_OFFSET
+            place = data.find(MAGIC_BYTES, place + MAGIC_OFFSET + 1) - MAGIC_OFFSET
         if len(data) < _HEAD_BYTES:
             return None
         at += len(data) - _HEAD_BYTES + 1

@@ -1,8 +1,7 @@
 """Workers for verify and rebuild: threads, or the caller's own thread.
 
 threads()  a pool of threads that read and scan
-InTurn     runs the work when its result is requested: for a single core
-AT_ONCE    runs the work now: for a caller that would only wait for other workers
+AT_ONCE    runs the work now, in the caller's thread: for a caller that would only wait
 """
 
 from __future__ import annotations

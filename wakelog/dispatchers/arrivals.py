@@ -1,8 +1,8 @@
 """What a dispatched batch causes outside: arrivals for held pulls, or a slave's put statistics.
 
 A record that got a queue entry is an arrival in its own queue and in each further one
-(`multi_dispatch.py`), even if multi dispatch is disabled, as in 4.9.3. A bulk batch makes one
-arrival for each queue: a held pull has something to read there, whatever its tags.
+(`multi_dispatch.py`). As in 4.9.3 that holds even if multi dispatch is disabled. A bulk batch makes
+one arrival for each queue: a held pull has something to read there, whatever its tags.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService#doReput,
 #notifyMessageArrive4MultiQueue (4.9.3), which also notifies of messages without a queue entry.
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.multi_dispatch import multi_targets
-from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_NOT, transaction_type
+from wakelog.protocol.sys_flag import CONSUMED_TYPES, transaction_type
 from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.layout import (
     PHYSICAL_OFFSET,
@@ -26,8 +26,6 @@ from wakelog.storage.kernels.layout import (
     TAGS_CODE,
 )
 from wakelog.storage.log.dispatch_request import DispatchRequest
-
-_VISIBLE = frozenset({TRANSACTION_NOT, TRANSACTION_COMMIT})
 
 
 class Arrival(NamedTuple):
@@ -105,7 +103,7 @@ def _multi_requests(columns: Columns) -> list[DispatchRequest]:
 
 
 def _is_visible(request: DispatchRequest) -> bool:
-    return transaction_type(request.sys_flag) in _VISIBLE
+    return transaction_type(request.sys_flag) in CONSUMED_TYPES
 
 
 def _arrival(request: DispatchRequest) -> Arrival:

@@ -1,7 +1,7 @@
 """Builds the consume queues: one entry for each message that consumers may see.
 
 `queue_entries.py` decides which entry goes into which queue. A record whose topic cannot be part of
-a path is counted and left out. Only a log of another broker has one.
+a path is counted and left out. Only the log of another broker has such records.
 
 Invariants:
 - After `dispatch` every entry of the batch is in its file. Readers in other processes find it as

@@ -11,7 +11,7 @@ is read again, because nothing has moved in between.
     a size mismatch      the record is passed over, if a record follows where its size points to
     anything else        the next sound record of the segment is searched; counted and listed
 
-`skip_segment` (`compat.skip_segment`) replaces the last two rules with 4.9.3's. A size is believed
+`skip_segment` (`compat.skip_segment`) replaces the last two rules with 4.9.3's. These trust a size
 without a check. Anything else hides the readable rest of the segment from consumers for good.
 
 Invariants:
@@ -159,7 +159,7 @@ class LogCursor:
         if self._bad is not None:
             return self._find_record(end, segment_end, now_ms)
         if end - self.position >= BULK_BYTES_MIN:
-            ahead = self._ready_columns(end - self.position)
+            ahead = self._ready_ahead(end - self.position)
             if ahead is not None:
                 return self._read_columns(ahead, end, segment_end, limit, now_ms)
         return self._read_plain(PLAIN_BYTES_MAX, end, segment_end, limit, now_ms)
@@ -197,7 +197,8 @@ class LogCursor:
         if self._ahead is not None:
             self._ahead.cancel()
 
-    def _ready_columns(self, readable_bytes: int) -> Ahead | None:
+    def _ready_ahead(self, readable_bytes: int) -> Ahead | None:
+        """Return what fills columns by the compiled scan, None while that is not loaded."""
         wanted = (
             readable_bytes >= BULK_WANTED_BYTES
             or self._counters.records_bytes >= BULK_WANTED_TOTAL_BYTES

@@ -9,7 +9,8 @@ attempts. A plug-in that hangs delays no other. The built-in dispatchers and the
 is enabled.
 
 Invariants:
-- A batch is passed only after the plug-in has consumed it. It must ignore records that come twice.
+- The cursor passes a batch only after the plug-in has consumed it. A plug-in must ignore records
+  that come twice.
 - The kept position never covers records that the plug-in has not flushed.
 - Retention keeps what a plug-in still needs, but not for ever: a plug-in that hangs or is far too
   slow must not fill the disk. It goes on with what is left of the log.

@@ -7,8 +7,7 @@ With `enableConsumeQueueExt` each entry in a message's own queue has an extensio
 bitmap from `filter_bitmap.py`. Entries in further queues have none, as in 4.9.3. Records are then
 placed one by one, because the filters need the decoded properties anyway.
 
-The caller defines what a queue is: `consume_queue.py` has writers of files, and a parallel rebuild
-keeps entries until it writes a queue's files.
+The caller defines what a queue is: `consume_queue.py` passes the function that opens a writer.
 
 Invariants: entries of one queue are put in the order of the log.
 
@@ -18,13 +17,13 @@ Source: org.apache.rocketmq.store.DefaultMessageStore.CommitLogDispatcherBuildCo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.multi_dispatch import multi_targets
-from wakelog.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_NOT, transaction_type
+from wakelog.protocol.sys_flag import CONSUMED_TYPES, transaction_type
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.file_system import Buffer
 from wakelog.storage.kernels.columns import Columns
@@ -41,7 +40,6 @@ from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.queue_offsets import QueueKey
 
 Array = np.ndarray[Any, Any]
-_VISIBLE: Final = frozenset({TRANSACTION_NOT, TRANSACTION_COMMIT})
 
 
 class EntryQueue(Protocol):
@@ -113,7 +111,7 @@ class EntryPlacement(Generic[Q]):
         return bool((columns.numbers[: columns.count, REFINE] & REFINE_MULTI).any())
 
     def _put(self, request: DispatchRequest, bitmap: bytes, touched: dict[QueueKey, Q]) -> None:
-        if transaction_type(request.sys_flag) not in _VISIBLE:
+        if transaction_type(request.sys_flag) not in CONSUMED_TYPES:
             return
         key = (request.topic, request.queue_id)
         unit = (request.store_timestamp_ms, bitmap)

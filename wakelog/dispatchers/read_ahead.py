@@ -8,8 +8,7 @@ Invariants:
 - At most one stretch is being filled, and there are two sets of columns, so that memory is bounded.
 - A stretch is filled ahead only if a whole buffer of it lies below the limit. So its content does
   not depend on how far the log grows meanwhile.
-- Between `fill` and the next `fill` or `cancel` the worker uses the log's reader, and no one else
-  may.
+- Between `fill` and the next `fill` or `cancel` only the worker uses the log's reader.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Pending(Protocol[T_co]):
 
 
 class Worker(Protocol):
-    """Does one piece of work after another, as a `ThreadPoolExecutor` with one thread."""
+    """Does pieces of work, as a `ThreadPoolExecutor` does."""
 
     def submit(self, work: Callable[[], T], /) -> Pending[T]:
         """Begin or queue a piece of work."""

@@ -6,12 +6,12 @@ to begin. `step` dispatches what is readable and returns what to wake. `flush` m
     rule                                                        counted as
     begins at the lowest position any dispatcher needs          -
     never below the log's begin: it moves up                    moved_up_count
-    never passes `readable`; with duplicationEnable also not    -
-    the confirm offset, which 4.9.3 leaves at -1, so that
-    nothing is dispatched
+    never passes `readable`, and with duplicationEnable never   -
+    the confirm offset; 4.9.3 leaves that at -1, and
+    dispatches nothing
     sound records, ends of files, wrong sizes and bad bytes     see `log_cursor.py`
-    a message that got a queue entry is an arrival, in each     arrivals_count
-    of its queues; none on a slave
+    on a master a message with a queue entry is an arrival in   arrivals_count
+    each of its queues
     a slave counts puts by topic as it dispatches               topic_puts of the decision
 
 Invariants:

@@ -1,7 +1,7 @@
 """Which messages a query reads: topics, queues, their bounds, and tags.
 
-The driver makes a selection from the options and sends it with every task. A task asks it once for
-each queue that it finds in its part of the log.
+The driver makes a selection from the options and sends it with every task. For each queue in its
+part of the log, a task gets the bounds from the selection once.
 
 Invariants: values that can be pickled; both bounds of a queue apply to each of its records.
 
@@ -61,14 +61,14 @@ class Topics(NamedTuple):
     include_dlq: bool = False
 
     def accept(self, broker: str, topic: str, queue_id: int) -> bool:
-        """Whether a queue is included."""
+        """Return whether a queue is included."""
         if self.assigned is not None:
             brokers = self.assigned.get(topic, {})
             return queue_id in brokers.get(broker, brokers.get("", frozenset()))
         return self.accept_topic(topic)
 
     def accept_topic(self, topic: str) -> bool:
-        """Whether any queue of a topic may be included."""
+        """Return whether any queue of a topic may be included."""
         if self.assigned is not None:
             return topic in self.assigned
         if self.names:
@@ -111,5 +111,5 @@ class Selection(NamedTuple):
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether the name of a topic is one of the broker's own."""
+    """Return whether the name of a topic is one of the broker's own."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)

@@ -1,8 +1,8 @@
 """The end of a log: of a store that is stopped, has crashed, or is written at this moment.
 
 The log ends after the last record whose size, magic, position and CRC are right. Segments have
-their full length from the start. So the search runs in the last segment with a sound record, from
-the place that its consume queues reach, or else from its begin.
+their full length from the start, so their length does not show the end. The search runs in the last
+segment with a sound record. It begins where the consume queues end, or else where the segment does.
 
 A broker that runs may have written only a part of its last record. That record is not sound yet,
 and belongs to the next query. The CRC covers the body alone. So if a broker is known to run, a last
@@ -38,7 +38,7 @@ PLAIN_BYTES_MAX: Final = 16 << 20
 """The plain search covers this much: some tens of milliseconds with records of 1 KiB."""
 
 ZEROS_BYTES: Final = 64 << 10
-"""A repeated search takes so many zeros after the known end for the end of the log."""
+"""A repeated search ends if so many zeros follow the known end."""
 
 TAIL_BYTES: Final = 128
 """The end of a record: its properties, and if they are short, topic and body."""

@@ -298,7 +298,7 @@ def _choose_way(mode: str, path: Any, servers: Any, snapshots: Any) -> str:
 
 
 def _is_visible(store_path: str) -> bool:
-    """Whether any path to read from exists on this machine."""
+    """Return whether any path to read from exists on this machine."""
     return any(glob(path) for _, path in named_paths(store_path))
 
 

@@ -25,7 +25,7 @@ from wakelog.spark.stores import Segment, StoreLog
 PARTITION_BYTES: Final = 128 << 20
 """Bytes of the log in one task, as in Spark's own file sources."""
 NARROW_PARTITION_BYTES: Final = 512 << 20
-"""For queries without bodies and properties: a task reads its bytes several times as fast, and a
+"""For queries without bodies and properties. A task reads its bytes several times as fast, and a
 small task would take less time than Spark needs to start it."""
 PIECES_MAX: Final = 1000
 """Pieces of one segment: the driver searches for each, and more tasks cost more than they save."""

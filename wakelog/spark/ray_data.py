@@ -6,7 +6,7 @@ columns that it needs, and no others are made.
 
 Ray Data needs more than Ray: `pip install 'wakelog[ray-data]'`.
 
-Invariants: a read is bounded, and its end is found once, however often Ray asks for tasks; a task
+Invariants: a read is bounded, and its end is found once, however often Ray requests tasks. A task
 that runs again returns the same rows.
 
 Source: ray.data.read_kafka (2.60) for the names and the meaning of the arguments.

@@ -7,8 +7,8 @@ Ray, and a reader keeps only options and schema.
 No reader has `pushFilters`: Spark 4.3 would share the filters of one use of a table with all others
 (see `docs/spark.md`).
 
-Invariants: the schema of the batches equals the schema that Spark derives for the table, since
-Spark compares them; a task that runs again reads the same partition.
+Invariants: the schema of the batches equals the schema that Spark derives for the table, because
+Spark compares them. A task that runs again reads the same partition.
 """
 
 from __future__ import annotations

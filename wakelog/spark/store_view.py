@@ -1,4 +1,4 @@
-"""What a plan asks about one store: the log's end, queues, places of times, offsets of groups.
+"""What a plan needs of one store: the log's end, queues, places of times, offsets of groups.
 
 Consume queues give the answers. If there are none, or they end before the log, it is walked.
 Consume queues are caches: an entry counts only if the record at its place agrees.
@@ -51,7 +51,7 @@ from wakelog.storage.queue.entries import QueueEntry
 WALKED_SEGMENTS_MAX: Final = 8
 """A log without queues is walked to cut it, up to this size; more segments make enough tasks."""
 CHECKED_QUEUES_MAX: Final = 256
-"""The largest queues are chosen among so many; each costs some reads."""
+"""The largest queues are chosen among this many; each costs some reads."""
 CUTTING_QUEUES_MAX: Final = 4
 
 Array = np.ndarray[Any, Any]

@@ -178,7 +178,7 @@ class _Backlog:
         self._bytes = {name: end - begins[name] for name, end in ends.items()}
 
     def has_messages(self, rows_min: int) -> bool:
-        """Whether at least so many wanted records wait."""
+        """Return whether at least so many wanted records wait."""
         count = 0
         for view in self._views:
             name = view.store.broker

@@ -84,7 +84,7 @@ class TriggeredStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def _must_wait(self, has_messages: Callable[[int], bool]) -> bool:
-        """Whether too few messages wait, and not for too long.
+        """Return whether to wait: too few messages are there, and they do not wait for too long.
 
         has_messages: whether so many messages wait; called only if the options have a minimum.
         """

@@ -149,14 +149,14 @@ def close_parts(parts: StoreParts, *, last_store_timestamp_ms: int, clean: bool)
 
     Raises: StoreError, after everything was closed; then the abort file stays.
     """
-    with ExitStack() as last:
-        last.callback(parts.lock.release)
+    with ExitStack() as releases:
+        releases.callback(parts.lock.release)
         if parts.guard is not None:
-            last.callback(parts.guard.remove)
-        with ExitStack() as then:
+            releases.callback(parts.guard.remove)
+        with ExitStack() as closings:
             if parts.pool is not None:
-                then.callback(parts.pool.close)
-            then.callback(parts.log.close)
+                closings.callback(parts.pool.close)
+            closings.callback(parts.log.close)
             if parts.log.failure is None:
                 parts.log.write_pending()
                 _commit(parts)

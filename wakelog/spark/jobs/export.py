@@ -51,7 +51,7 @@ DAY: Final = (
 """In UTC, whatever the session's time zone."""
 
 
-_OF_HOW: Final = frozenset(
+_CHANGEABLE_OPTIONS: Final = frozenset(
     {
         "failondataloss", "maxbytespertrigger", "maxoffsetspertrigger", "minoffsetspertrigger",
         "maxtriggerdelay", "maxbytesperpartition", "maxrecordsperpartition", "minpartitions",
@@ -93,10 +93,10 @@ class ExportState:
         Raises: JobFailed.
         """
         path = join(self.folder, "settings.json")
-        wanted = _of_what(json.loads(json.dumps(settings)))
+        wanted = _fixed_settings(json.loads(json.dumps(settings)))
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
-                found = _of_what(json.load(file))
+                found = _fixed_settings(json.load(file))
             if found != wanted and self._has_nothing():
                 for name in ("checkpoint", "staged"):
                     shutil.rmtree(join(self.folder, name), ignore_errors=True)
@@ -244,10 +244,10 @@ def _chosen(columns: Sequence[str], options: Mapping[str, str]) -> list[str]:
     return list(chosen_columns(MESSAGE_COLUMNS, (name.strip() for name in columns)))
 
 
-def _of_what(settings: dict[str, Any]) -> dict[str, Any]:
+def _fixed_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings without the options that later runs may change."""
     options = settings.get("options", {})
-    kept = {name: text for name, text in options.items() if name.lower() not in _OF_HOW}
+    kept = {name: text for name, text in options.items() if name.lower() not in _CHANGEABLE_OPTIONS}
     return {**settings, "options": kept}
 
 

@@ -1,4 +1,4 @@
-"""Consume queues and index from the log's files alone: the rebuild of `audit/`, scanned by tasks.
+"""Makes consume queues and index from the log's files alone: `audit/rebuild.py`, scanned by tasks.
 
     every segment       -> files of scanned stretches    a task each, in any order
     stretches in order  -> queues and index              on the driver
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTS: str = ".parts"
-"""Of the target: the folder of scanned stretches, which every task has to see."""
+"""The target's name with this is the folder of scanned stretches; every task has to see it."""
 
 
 def rebuild(spark: SparkSession, config: StoreConfig, target: str) -> LogReport:
@@ -60,7 +60,7 @@ def scanned(
 ) -> Iterator[FillStretch]:
     """Scan segments by tasks into a folder that is removed in the end.
 
-    A small log, and one whose records are all needed as values, is left to the rebuild itself.
+    The rebuild itself scans a small log, and a log whose records are all needed as values.
     """
     shutil.rmtree(folder, ignore_errors=True)  # of a job that was killed
     makedirs(folder)

@@ -2,8 +2,8 @@
 
 One `Rows` object belongs to one task. It selects records (`wanted.py`) and fills Arrow's buffers
 with compiled loops (`row_kernel.py`). Python handles single messages in three cases only: a
-compressed body, text that is not UTF-8, which gets replacement characters as in Java, and a SQL92
-filter.
+compressed body, a SQL92 filter, and text that is not UTF-8. Such text gets replacement characters,
+as in Java.
 
 Invariants:
 - A batch has exactly the given schema, at most `batch_rows` rows, and about `batch_bytes`.

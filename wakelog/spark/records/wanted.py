@@ -18,7 +18,7 @@ class Wanted:
     """The records of one broker's log that a selection wants."""
 
     def __init__(self, selection: Selection, broker: str) -> None:
-        """Keep what to ask."""
+        """Keep the selection and the broker's name."""
         self._selection = selection
         self._broker = broker
         self._known: dict[tuple[bytes, int], Bounds] = {}

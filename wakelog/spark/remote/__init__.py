@@ -11,5 +11,5 @@ The requests are in `wakelog/client`. Rows are made of what a broker stores, as 
 offset in a queue takes the place of the offset in the log.
 
 Invariants: each offset of a range becomes one row, has another tag, or is reported as lost or
-damaged; reads change nothing at a broker but the offsets of `commitOffsetsToGroup`.
+damaged. Reads change nothing at a broker but the offsets of `commitOffsetsToGroup`.
 """

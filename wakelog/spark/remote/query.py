@@ -3,7 +3,7 @@
 A queue with messages to read is one task, unless `maxRecordsPerPartition` or `minPartitions` ask
 for more. Counts are known before the pull, sizes are not.
 
-Invariants: the ranges of a plan cover each queue's bounds once, and nothing else; a plan uses what
+Invariants: the ranges of a plan cover each queue's bounds once, and nothing else. A plan uses what
 the brokers say at that moment, and its tasks keep it.
 """
 

@@ -1,4 +1,4 @@
-"""The numbers of the report. Spark reads the log for them some times; few rows come back.
+"""The numbers of the report. Spark reads the log several times for them; few rows come back.
 
     totals      each topic: messages, bytes, times, latency, and counts by size
     intervals   the largest topics, and all others together, by store time
@@ -155,8 +155,8 @@ def read_occupied(
 ) -> tuple[int, list[Interval]]:
     """Return the length of intervals and the intervals with messages.
 
-    A log with long pauses gets shorter intervals: `INTERVALS_MAX` are to cover what was stored,
-    not the pauses, so that a burst is more than one column.
+    A log with long pauses gets shorter intervals, so that a burst is more than one column:
+    `INTERVALS_MAX` intervals have to cover what was stored, but not the pauses.
     """
     every_ms = interval_ms(sums)
     while True:

@@ -3,8 +3,8 @@
 It uses the same walk and columns (`records/`): user topics only, bodies decompressed, no prepared
 and no rolled-back messages. Damaged parts are skipped and counted.
 
-Invariants: memory is bounded by the limits plus one batch, even if bodies decompress to much more;
-the range that was read ends between two records.
+Invariants: memory is bounded by the limits plus one batch, even if bodies decompress to much more.
+The range that was read ends between two records.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from typing import Protocol
 from wakelog.protocol.errors import ProtocolError
 from wakelog.protocol.properties import INNER_MULTI_DISPATCH, PROPERTIES_BYTES_MAX
 from wakelog.protocol.record import BLANK_BYTES, encode_blank
-from wakelog.protocol.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from wakelog.protocol.sys_flag import CONSUMED_TYPES, TRANSACTION_MASK
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import (
     IllegalName,
@@ -51,9 +51,6 @@ from wakelog.storage.log.mapped_file import MappedFile
 from wakelog.storage.log.mapped_file_queue import MappedFileQueue
 from wakelog.storage.log.queue_offsets import QueueKey, QueueOffsets
 from wakelog.storage.log.transient_pool import TransientPool
-
-# Messages that consumers never see: they carry queue offset 0 and move no queue.
-_NOT_CONSUMED = frozenset({TRANSACTION_PREPARED, TRANSACTION_ROLLBACK})
 
 _ILLEGAL = PutResult(PutStatus.MESSAGE_ILLEGAL)
 _PROPERTIES_TOO_LONG = PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
@@ -261,7 +258,7 @@ class CommitLog:
         properties = encode_properties_text(properties_text)
         if len(properties) > PROPERTIES_BYTES_MAX:
             return _PROPERTIES_TOO_LONG
-        consumed = draft.sys_flag & TRANSACTION_MASK not in _NOT_CONSUMED
+        consumed = draft.sys_flag & TRANSACTION_MASK in CONSUMED_TYPES
         queue_offset = next_offset if consumed else 0
         timestamp_ms = self._store_timestamp_ms = max(now_ms, self._store_timestamp_ms)
         record = encode_draft(draft, properties, queue_offset, self.end_offset, timestamp_ms)

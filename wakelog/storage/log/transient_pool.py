@@ -49,6 +49,9 @@ _HEADER = struct.Struct(">8sqqq")
 _SLOT = struct.Struct(">qqq")
 _WORD = struct.Struct(">q")
 _FREE = -1
+# Which word of a slot it is; word 0 is the start offset.
+_COMMITTED_WORD = 1
+_APPENDED_WORD = 2
 _HEADER_NAME = "pool"
 _BUFFER_PREFIX = "buffer-"
 _OWNER_NAME = "owner"
@@ -132,7 +135,7 @@ class TransientPool:
             appended = min(physical_offset, slot.file.end_offset)
             if appended > slot.appended:
                 slot.appended = appended
-                self._write_word(slot.index, 2, appended)
+                self._write_word(slot.index, _APPENDED_WORD, appended)
 
     def pending(self, appended_offset: int) -> list[CommitRange]:
         """Return what is to be copied, in order, to bring the segments up to `appended_offset`."""
@@ -158,7 +161,7 @@ class TransientPool:
             if committed > slot.committed:
                 slot.committed = committed
                 with suppress(StoreFailed):
-                    self._write_word(slot.index, 1, committed)
+                    self._write_word(slot.index, _COMMITTED_WORD, committed)
             if slot.committed == slot.file.end_offset:
                 self._used.remove(slot)
                 slot.file.release()

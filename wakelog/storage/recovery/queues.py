@@ -18,10 +18,10 @@ from wakelog.protocol.properties import (
     INNER_MULTI_QUEUE_OFFSET,
     decode_properties,
 )
-from wakelog.protocol.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from wakelog.protocol.sys_flag import CONSUMED_TYPES, TRANSACTION_MASK
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.errors import IllegalName, store_failure
-from wakelog.storage.file_system import FileSystem
+from wakelog.storage.errors import IllegalName
+from wakelog.storage.file_system import FileSystem, names_in
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.log.queue_offsets import (
     MULTI_DISPATCH_SEPARATOR,
@@ -32,8 +32,6 @@ from wakelog.storage.log.record_check import Buffer
 from wakelog.storage.paths import StorePaths, parse_queue_id
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
 
-# These records are in no queue and carry queue offset 0 (fact 15).
-_NOT_CONSUMED = frozenset({TRANSACTION_PREPARED, TRANSACTION_ROLLBACK})
 _MULTI_DISPATCH_BYTES = INNER_MULTI_DISPATCH.encode()
 
 
@@ -127,7 +125,7 @@ class QueueEnds:
         properties: Buffer,
     ) -> None:
         """Count the next record of the log; a later record of a queue replaces earlier ones."""
-        if sys_flag & TRANSACTION_MASK in _NOT_CONSUMED:
+        if sys_flag & TRANSACTION_MASK not in CONSUMED_TYPES:
             return
         key = topic, queue_id
         if self._next.get(key) != queue_offset:
@@ -173,8 +171,8 @@ class QueueEnds:
 def list_queues(fs: FileSystem, paths: StorePaths) -> Iterator[QueueKey]:
     """Yield topic and queue id of every consume queue directory; skip other names."""
     root = paths.consume_queue_root
-    for topic in _names(fs, root):
-        for name in _names(fs, join(root, topic)):
+    for topic in names_in(fs, root):
+        for name in names_in(fs, join(root, topic)):
             queue_id = parse_queue_id(name)
             try:
                 if queue_id is not None:
@@ -182,15 +180,6 @@ def list_queues(fs: FileSystem, paths: StorePaths) -> Iterator[QueueKey]:
                     yield topic, queue_id
             except IllegalName:
                 continue
-
-
-def _names(fs: FileSystem, directory: str) -> list[str]:
-    try:
-        return fs.list_directory(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise store_failure(directory, "list", error) from error
 
 
 def _no_file(path: str, size_bytes: int) -> None:
