@@ -1,4 +1,4 @@
-"""Names of files and directories of a store, both ways: every path is made here, nowhere else.
+"""Names of files and directories of a store, both ways: from parts to a path, and back.
 
     <root>/commitlog/<20 digits>                       segments, named by first physical offset
     <root>/consumequeue/<topic>/<queueId>/<20 digits>  named by first byte offset
@@ -11,7 +11,8 @@
 `storePathCommitLog` may name several directories, separated by commas; new segments use them in
 turn. A topic name comes from a socket, a configuration file or a foreign record. So every path made
 from one checks it, and no file ever leaves the root. The check is that a name is one component of a
-path: the retry topic of a group may have characters that clients may not use.
+path: the retry topic of a group may have characters that clients may not use. Some modules name the
+one file of their own that lies in the root.
 
 Source: org.apache.rocketmq.store.config.StorePathConfigHelper, org.apache.rocketmq.common.UtilAll
 .offset2FileName (4.9.3). 4.9.3 checks names only where a topic is created; we check here as well.
@@ -82,7 +83,6 @@ class StorePaths:
         self.side_files_directory = join(self.root, _OWN_PREFIX + "parquet")
         self.store_identity = join(self.root, _OWN_PREFIX + "store")
         self.sums_directory = join(self.root, _OWN_PREFIX + "crc")
-        self.transient_pool_header = join(self.root, _OWN_PREFIX + "transient_pool")
         self.watermark = join(self.root, _OWN_PREFIX + "watermark")
 
     def consume_queue(self, topic: str, queue_id: int) -> str:

@@ -6,8 +6,8 @@ runs. Services that write the store lock bytes 1 and up. The kernel frees a lock
 dies. A broker that does not get the lock writes nothing, not even into the lock file.
 
 The text shows which broker had the store last. After recovery the Broker writes a text of its own,
-which a later 4.9.3 broker overwrites. The text holds however that broker ended, and makes the
-watermark worthless (`recovery/watermark_trust.py`).
+which a later 4.9.3 broker overwrites. The text stays, however that broker ended. If it is 4.9.3's,
+recovery does not trust the watermark (`recovery/watermark_trust.py`).
 
 Record locks belong to the process, and closing *any* descriptor of the file drops all of them. So a
 process keeps one descriptor for each lock file, shared by its locks. It checks its own table first,

@@ -144,7 +144,8 @@ class IndexFileWriter:
     def put_columns(self, columns: KeyColumns, begin: int, end: int) -> int:
         """Add keys [begin, end) of a scan, as many as fit; return the first that did not."""
         if begin < end and self._entry_next == ENTRY_FIRST and not self.is_full:
-            # The first key's seconds count from the previous file's end, the others' from it.
+            # The first key's seconds count from the previous file's end, the others' from the first
+            # key's time.
             row = columns.numbers[columns.keys[KEY_RECORD, begin]]
             self.put(
                 int(columns.keys[KEY_HASH, begin]),

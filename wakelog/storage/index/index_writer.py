@@ -234,7 +234,7 @@ class IndexWriter:
             self._unsynced.add(self._file.path)
 
     def dirty_paths(self) -> list[str]:
-        """Return the files written since the last call, whose data is not yet synced."""
+        """Return the files written since the last call; the caller has to sync them."""
         dirty, self._unsynced = sorted(self._unsynced), set()
         return dirty
 

@@ -91,7 +91,7 @@ class InlineSegments:
 
 
 class FilesAhead:
-    """Zero files of one length, built and synced ahead, under unfinished names.
+    """Files of zeros, of one length, built and synced ahead under unfinished names.
 
     `make` may run in another thread than `take_file`, but not at the same time as `remove`.
     """
@@ -146,7 +146,7 @@ def make_segment(
     sparse: bool = False,
     unsynced: list[str] | None = None,
 ) -> bool:
-    """Make a zero file of full length appear at `path` in one step; False if one was there.
+    """Make a file of zeros of full length appear at `path` in one step; False if one was there.
 
     temporary_path: where it is built, see `StorePaths.new_file`.
     is_built: it exists already, from `FilesAhead`.

@@ -56,7 +56,7 @@ class QueueOffsets:
         return self._next.get(key)
 
     def open(self, key: QueueKey) -> int:
-        """Return a queue's next offset, 0 for a new one.
+        """Return a queue's next offset; a new queue joins the table with 0.
 
         Raises: IllegalName for a new queue whose name must not reach a path.
         """

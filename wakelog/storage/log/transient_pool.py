@@ -3,8 +3,8 @@
 With `transientStorePoolEnable` a send is acknowledged once its message is in a buffer. `commit.py`
 copies buffers to segments every 200 ms. A buffer is a file as long as a segment, in a memory file
 system, made when the broker starts. It outlives every process: the next broker commits what a dead
-one left, before its first append. Only the machine's death loses it. If another broker had the
-store in between, and wrote there or removed the segment, the bytes go to the quarantine.
+one left, before its first append. Only the machine's death loses it. Another broker may have had
+the store in between. If it wrote there or removed the segment, the bytes go to the quarantine.
 
 A small header file beside the buffers maps each buffer to its segment. It is big endian; each
 8-byte field is written by one call, so that a killed process tears none:

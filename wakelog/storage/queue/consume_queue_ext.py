@@ -17,7 +17,7 @@ next file, and a size of -1 closes the file:
 
     | unit | unit | ... | unit | -1 | rest, fewer bytes than the next unit and 4 more |
 
-Units gather in memory. `write_pending` writes them, which the queue's writer calls before it writes
+Units gather in memory. `write_pending` writes them. The queue's writer calls it before it writes
 the entries that point to them. No field says where the units end: they end after the unit of the
 queue's last entry that has one. Later bytes belong to entries that are gone, and are zeroed.
 
@@ -217,7 +217,7 @@ class ConsumeQueueExtWriter(ConsumeQueueExt):
         self._growing.dirty.update(file.path for file in self._files.files)
 
     def dirty_paths(self) -> list[str]:
-        """Return the files written since the last call, whose data is not yet synced."""
+        """Return the files written since the last call; the caller has to sync them."""
         return self._growing.take_dirty()
 
     def _set_end(self, end: int) -> None:

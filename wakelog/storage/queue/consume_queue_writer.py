@@ -277,7 +277,7 @@ class ConsumeQueueWriter(ConsumeQueue):
             self._extension.mark_unsynced()
 
     def dirty_paths(self) -> list[str]:
-        """Return the files written since the last call, whose data is not yet synced."""
+        """Return the files written since the last call; the caller has to sync them."""
         dirty = self._growing.take_dirty()
         if self._extension is not None:
             dirty += self._extension.dirty_paths()

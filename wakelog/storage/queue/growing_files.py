@@ -62,7 +62,7 @@ class GrowingFiles:
         return offset
 
     def take_dirty(self) -> list[str]:
-        """Return the files written since the last call, whose data is not yet synced."""
+        """Return the files written since the last call; the caller has to sync them."""
         dirty, self.dirty = sorted(self.dirty), set()
         return dirty
 

@@ -1,7 +1,7 @@
 """Read chosen records from the log with few calls.
 
-Records of one queue lie between those of other queues. Near ones are read together: copying the gap
-from the page cache is faster than another call. What is read together is one piece of the result.
+Records of one queue lie between those of other queues. Records near each other are read together:
+copying the gap from the page cache is faster than another call. They are one piece of the result.
 
 A queue entry says where to read; the bytes there are checked. They must be a sound record of that
 size with that physical offset, and a compressed body must have its CRC. A client that cannot decode

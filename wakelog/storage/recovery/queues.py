@@ -1,8 +1,8 @@
-"""Consume queues during recovery: cut what the log does not back, and learn where each one ends.
+"""Consume queues during recovery: cut entries without a record, and find where each queue ends.
 
-`QueueRepair` works on the queue files before Reput opens any. It makes no missing entry: Reput does
-that, from where the recovery report says. `QueueEnds` learns the next queue offsets from records,
-so that the commit log can go on numbering before Reput has caught up. 4.9.3 waits for Reput.
+`QueueRepair` works on the queue files before Reput opens any. It makes no missing entry. Reput does
+that, from the place in the recovery report. `QueueEnds` gets the next queue offsets from records.
+So the commit log can number new messages before Reput has caught up. 4.9.3 waits for Reput.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.loadConsumeQueue, recoverConsumeQueue,
 truncateDirtyLogicFiles, recoverTopicQueueTable, MultiDispatch (4.9.3).

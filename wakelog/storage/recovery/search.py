@@ -168,7 +168,7 @@ def _from_segments(files: MappedFileQueue, cut_from: int, dispatch_from: int) ->
 
 
 def _queues_that_lost_entries(store: RecoveringStore, found: Searched) -> str | None:
-    """Name queues that have lost all of their entries, None if there are none.
+    """Return a text with queues that have lost all of their entries, None if there are none.
 
     A Reput that is killed while it makes a queue leaves a file without entries as well. Then the
     queue's first record is one that is dispatched again.

@@ -4,10 +4,10 @@
 is damage, because later ones were durable. Such a log is neither cut nor appended to; a
 `MissingFile` takes the place of each missing segment.
 
-`store_time_below` checks the records just below a position. A recovery that begins at a durable
-position would otherwise miss that the tail below it is gone: on a disk that lost synced data, in a
-copy of a running store, or after a broker that left no other trace. Each of the last records must
-follow the one before it, and the last one must end at the position.
+`store_time_below` checks the records just below a position. Each of the last records must follow
+the one before it, and the last one must end at the position. Without this check, a recovery that
+begins at a durable position would miss that the tail below it is gone. That happens on a disk that
+lost synced data, in a copy of a running store, or after a broker that left no other trace.
 
 Invariant: `store_time_below` reads at most 17 MiB, mostly 64 KiB, whatever the log's length.
 

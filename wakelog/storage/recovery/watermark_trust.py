@@ -79,7 +79,7 @@ def known_durable(
 def seal_of(
     fs: FileSystem, config: StoreConfig, files: MappedFileQueue, physical_offset: int
 ) -> Seal:
-    """Return the store's state that another broker would change. Raises: StoreFailed."""
+    """Return the parts of a store that another broker would change. Raises: StoreFailed."""
     path = config.paths.checkpoint
     with store_errors(path, "read"):
         fd = fs.open(path, read_only=True)

@@ -90,8 +90,8 @@ class RetentionDecision(NamedTuple):
     """What to do now.
 
     remove: start offsets of segments to remove, oldest first, `pause_ms` apart.
-    derived_before: the process that writes them removes queue files and index files that end below
-        this; None if it did not change.
+    derived_before: queue files and index files that end below this are to be removed by the
+        process that writes them; None if it did not change.
     disk_full: whether messages are to be refused.
     reasons: why segments are removed, in 4.9.3's words except `TOO_LONG`; empty if this is no run.
     held_back_at: the segment that had to stay because dispatch has not passed it, None if none.
