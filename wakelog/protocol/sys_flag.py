@@ -33,8 +33,8 @@ PERM_READ: Final = 0x4
 assert TRANSACTION_ROLLBACK == TRANSACTION_PREPARED | TRANSACTION_COMMIT == TRANSACTION_MASK
 
 CONSUMED_TYPES: Final = frozenset({TRANSACTION_NOT, TRANSACTION_COMMIT})
-"""Messages of these transaction types are in a queue. Prepared and rolled back ones are in none, and
-carry queue offset 0 (fact 15)."""
+"""Messages of these transaction types are in a queue. Prepared and rolled back ones are in none,
+and carry queue offset 0 (fact 15)."""
 
 
 def transaction_type(sys_flag: int) -> int:
