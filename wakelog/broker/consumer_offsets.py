@@ -1,4 +1,4 @@
-"""ConsumerOffsets: how far each group has consumed each queue, and the file of that.
+"""ConsumerOffsets: how far each group has consumed each queue, and the file that keeps it.
 
     consumerOffset.json     {"offsetTable":{"topic@group":{queueId:offset}}}
     lmqConsumerOffset.json  the same with "lmqOffsetTable":{"topic@group":offset}; replaces the

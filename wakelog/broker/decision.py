@@ -106,7 +106,7 @@ class RunInPool(msgspec.Struct, frozen=True):
 
 
 class AwaitRegistration(msgspec.Struct, frozen=True):
-    """A ready response that waits until the name servers have the topic table, or do not respond.
+    """A ready response that waits until the name servers have the topic table, or have failed.
 
     A client that creates a topic asks for its route next. A RegisterBroker comes with this.
 
@@ -146,10 +146,10 @@ class Continue(msgspec.Struct, frozen=True):
 
 
 class RegisterBroker(msgspec.Struct, frozen=True):
-    """Register with every name server, the whole topic table.
+    """Send the whole topic table to every name server.
 
-    4.9.3 sends single topics as increments with the table's new version. After a lost registration
-    a name server would then take itself for up to date without the lost topic.
+    4.9.3 sends single topics as increments with the table's new version. After a lost increment,
+    the next one brings the newest version to the name server, but not the lost topic.
 
     oneway: do not wait for the responses, as for a topic that a send has created.
     """

@@ -1,8 +1,8 @@
-"""DelayedDelivery: the Broker's side of delay levels, and the table behind delayOffset.json.
+"""DelayedDelivery: the Broker's side of delay levels, and the table that delayOffset.json keeps.
 
-Schedule returns the messages that are due. Here each is put into its real topic, once. A message
-below its level's offset was delivered before and is skipped. So a Schedule that restarts, or asks
-twice, changes nothing. The offset of a level is the queue offset of the next message to deliver.
+Schedule returns the messages that are due. This module puts each into its real topic, once. The
+offset of a level is the queue offset of the next message to deliver. A message below it was
+delivered before and is skipped. So a Schedule that restarts, or asks twice, changes nothing.
 
 4.9.3 stores the start of the delivered batch plus one. After a clean restart it delivers the rest
 of the batch again. wakelog stores the true next offset, and 4.9.3 reads it as such.

@@ -21,7 +21,7 @@ from wakelog.protocol.headers.pull import PullMessageRequestHeader
 
 
 class HeldRequest(msgspec.Struct, frozen=True):
-    """One waiting pull, the note that PullHold has of it, and the time since when it waits."""
+    """One waiting pull: its request, the note that PullHold has of it, and when its wait began."""
 
     request: Request[PullMessageRequestHeader]
     note: HoldPull

@@ -10,9 +10,9 @@
     60 s                             drop expired queue locks
     1 s                              check held pulls
 
-The last task backs up PullHold. It runs a pull again whose deadline has passed or was moved by a
-clock that was set back, or whose queue has grown without a notification. Each run checks a bounded
-number of pulls.
+The last task backs up PullHold. It runs a pull again if its deadline has passed, if the clock was
+set back, or if its queue has grown without a notification. Each run checks a bounded number of
+pulls.
 
 Source: org.apache.rocketmq.broker.BrokerController.start and initialize (their scheduled tasks),
 ClientHousekeepingService, PullRequestHoldService.checkHoldRequest (4.9.3).

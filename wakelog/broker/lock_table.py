@@ -1,6 +1,6 @@
 """LockTable: which client of a group may consume a queue in order (codes 41 and 42).
 
-A client renews its locks every 20 s and takes a lock for lost after 30 s. The broker gives a lock
+A client renews its locks every 20 s, and counts a lock as lost after 30 s. The broker gives a lock
 to another client only after 60 s without renewal. So two clients can both own a queue only if their
 clocks run at different speeds.
 

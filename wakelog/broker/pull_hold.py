@@ -4,9 +4,9 @@ It has hold ids, but no requests, connections or messages, so that it can run in
 own. The Broker keeps the requests and runs them again after a wake. A note that is lost, in a
 restart or at the limit, costs latency only, because the Broker checks its held requests by itself.
 
-No wake is lost. A pull that found nothing at queue offset N is on its way here while message N
-arrives. The arrival finds no note, so the end of its queue is remembered, and the note is woken at
-once when it comes. The oldest ends are forgotten when there are too many queues.
+No wake is lost. Message N may arrive while the note of a pull from queue offset N is on its way
+here. The arrival then finds no note. So PullHold remembers the end of each queue, and wakes such a
+note as soon as it comes. When there are too many queues, the oldest ends are forgotten.
 
 The tag hashes of a note save wakes and decide nothing: an arrival of several messages, or of
 unknown tags, wakes every note before it.

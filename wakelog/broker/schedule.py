@@ -108,7 +108,7 @@ class Schedule:
             self._next_read_ms[level] = now_ms
 
     def arrived(self, level: int, now_ms: int) -> None:
-        """Read a level at once whose queue has grown."""
+        """Have a level read at once: its queue has grown."""
         if level in self._next_read_ms:
             self._next_read_ms[level] = min(self._next_read_ms[level], now_ms)
 

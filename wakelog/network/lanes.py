@@ -17,7 +17,7 @@ kernel, while the loop was busy, counts as the client sees it.
 Invariants:
     - 0 <= waiting_count <= sum of capacities; waiting_bytes >= 0, and 0 when nothing waits.
     - requests of one lane leave in the order in which they came.
-    - ``relieved`` returns every owner that got CROWDED exactly once.
+    - ``relieved`` returns every owner that got CROWDED, once its lane has room again.
 
 Source: org.apache.rocketmq.broker.latency.BrokerFastFailure, BrokerController (4.9.3).
 """

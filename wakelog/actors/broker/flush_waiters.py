@@ -1,7 +1,7 @@
-"""FlushWaiters: answers that are ready and wait for the disk (synchronous flush).
+"""FlushWaiters: responses that are ready and wait for the disk (synchronous flush).
 
-Answers are added in the order in which their messages were put. So their offsets and deadlines only
-grow, and checking the first answer is enough.
+Responses are added in the order in which their messages were put. So their offsets and deadlines
+only grow, and checking the first response is enough.
 
 Source: org.apache.rocketmq.store.CommitLog.GroupCommitService (4.9.3).
 """
@@ -21,52 +21,52 @@ class _Waiter(NamedTuple):
 
 
 class FlushWaiters:
-    """A queue of answers."""
+    """A queue of responses."""
 
     __slots__ = ("_waiters", "timed_out_count")
 
     def __init__(self) -> None:
-        """Begin with no answer."""
+        """Begin with no response."""
         self._waiters: deque[_Waiter] = deque()
         self.timed_out_count = 0
 
     def __len__(self) -> int:
-        """Return how many answers wait."""
+        """Return how many responses wait."""
         return len(self._waiters)
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """The deadline of the first answer, None if there is none."""
+        """The deadline of the first response, None if there is none."""
         return self._waiters[0].deferred.deadline_ms if self._waiters else None
 
     def add(self, deferred: AwaitFlush, reply: Reply) -> None:
-        """Let an answer wait."""
+        """Let a response wait."""
         self._waiters.append(_Waiter(deferred, reply))
 
     def flushed(self, physical_offset: int) -> None:
-        """Send the answers to what is durable now."""
+        """Send the responses for messages that are durable now."""
         waiters = self._waiters
         while waiters and waiters[0].deferred.physical_offset_end <= physical_offset:
             waiter = waiters.popleft()
             waiter.reply(waiter.deferred.response)
 
     def unwritten(self, appended: int, cause: str) -> None:
-        """Fail the answers whose message did not reach the file: no flush makes it durable."""
+        """Fail the responses whose message did not reach the file: no flush makes it durable."""
         waiters = self._waiters
         while waiters and waiters[-1].deferred.physical_offset_end > appended:
             waiter = waiters.pop()
             waiter.reply(waiter.deferred.flush_failed(cause))
 
     def failed(self, cause: str) -> None:
-        """Fail every answer: a sync failed."""
+        """Fail every response: a sync failed."""
         while self._waiters:
             waiter = self._waiters.popleft()
             waiter.reply(waiter.deferred.flush_failed(cause))
 
     def expire(self, now_ms: int, timeout_ms: int) -> None:
-        """Time out the answers whose deadline has come.
+        """Time out the responses whose deadline has come.
 
-        timeout_ms: how long an answer waits; a later deadline shows that the clock was set back.
+        timeout_ms: how long a response waits; a later deadline shows that the clock was set back.
         """
         waiters, end_ms = self._waiters, now_ms + timeout_ms
         while waiters and not now_ms < waiters[0].deferred.deadline_ms <= end_ms:

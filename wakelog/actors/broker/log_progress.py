@@ -1,12 +1,12 @@
-"""LogProgress: how far the log of one broker reaches, and which clients and answers wait for that.
+"""LogProgress: how far the log of one broker reaches, and what waits for that.
 
     appended   what turns have written                       -> Commit, Flush
-    committed  what the segments hold (the pool's copier)    -> Flush
-    flushed    what survives the machine                     -> answers that wait for the disk
+    committed  what the segments hold; Commit copies there   -> Flush
+    flushed    what survives a power cut                     -> responses that wait for the disk
     readable   what consumers may see                        -> Reput
 
-Under asynchronous flush no answer depends on the reports, so they are made after the turn's answers
-were written.
+Under asynchronous flush no response depends on these reports, so they are made after the turn's
+responses were written.
 
 Invariants:
     - readable is flushed under synchronous flush, else what the segments hold.
@@ -44,7 +44,7 @@ class LogProgress:
         """Begin where the log ends: what recovery has kept is durable and may be read.
 
         commit: None without a transient pool.
-        call_soon: runs a function after the answers that are given now were written.
+        call_soon: runs a function after the responses that are given now were written.
         """
         self.appended = self.flushed = self.readable = store.max_physical_offset
         self.waiters = FlushWaiters()
@@ -57,11 +57,11 @@ class LogProgress:
         self._will_report = False
 
     def begin(self) -> None:
-        """Have what is there dispatched."""
+        """Have the log dispatched up to `readable`."""
         self._dispatch.request_dispatch(self.readable)
 
     def note_appended(self, physical_offset: int) -> None:
-        """Report what a turn has written."""
+        """Report to Commit and Flush what a turn has written."""
         assert physical_offset >= self.appended
         self.appended = physical_offset
         if self._synchronous_flush:
@@ -73,7 +73,7 @@ class LogProgress:
             self._call_soon(self._report)
 
     def note_committed(self) -> None:
-        """Report what the segments hold."""
+        """Report to Flush what the segments hold, and move `readable`."""
         self._flush.note_appended(
             appended=self.appended,
             committed=self._store.max_physical_offset,
@@ -82,20 +82,20 @@ class LogProgress:
         self._update_readable()
 
     def note_flushed(self, physical_offset: int) -> None:
-        """Give the answers that waited for it."""
+        """Send the responses that waited for it, and move `readable`."""
         if physical_offset > self.flushed:
             self.flushed = physical_offset
             self.waiters.flushed(physical_offset)
             self._update_readable()
 
     def await_flush(self, deferred: AwaitFlush, reply: Reply) -> bool:
-        """Let an answer wait for the disk, or give it now; return whether it waits."""
+        """Let a response wait for the disk, or send it now; return whether it waits."""
         if deferred.physical_offset_end <= self.flushed:
             reply(deferred.response)
             return False
         self.waiters.add(deferred, reply)
         if deferred.physical_offset_end <= self.appended:
-            # Its turn is over: it was put in the pool, or by a held request that went on.
+            # Its turn is over: a pool thread's result or a resumed request has put the message.
             self._flush.request_sync()
         return True
 

@@ -11,11 +11,11 @@ Source: org.apache.rocketmq.broker.out.BrokerOuterAPI.registerBrokerAll, unregis
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from functools import partial
 
 from wakelog.actors.transport.batching import BatchWorker
+from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker import route
 from wakelog.broker.broker import Broker
 from wakelog.broker.config import BrokerConfig
@@ -69,7 +69,7 @@ class NameServers:
         """Call `done` when a registration that begins from now on was answered, or failed.
 
         oneway: call when it was sent, and after `ONEWAY_SECONDS_MAX` at the latest: registrations
-            queue behind a name server that hangs, and a send must not wait for them.
+            wait for a name server that hangs, and a send must not wait for them.
         """
         if oneway:
             done = _once(done)
@@ -124,7 +124,7 @@ class NameServers:
             return
         if response.code == ResponseCode.SUCCESS:
             self._registered_count += 1
-            route.registered(broker.state, response, time.time_ns() // 1_000_000)
+            route.registered(broker.state, response, wall_ms())
         else:
             self._failed(address, response.remark or f"code {response.code}")
 

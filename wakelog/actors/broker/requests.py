@@ -161,7 +161,7 @@ class Requests:
                     self._do(instruction)
 
     def end_of_turn_logged(self) -> None:
-        """End work that was no turn of the server; the next request reports a failure."""
+        """End work that was no turn of the server; log the failure that a turn would report."""
         try:
             self.end_of_turn()
         except NotWriteable as error:
@@ -208,7 +208,7 @@ class Requests:
                 self._name_servers.after_registration(answer, oneway=outcome.oneway)
 
     def _check_dispatch(self) -> None:
-        """Resume requests that wait for dispatch. No notification comes when the queues grow."""
+        """Resume requests that wait for dispatch; no notification comes when the queues grow."""
         self._reput.read_dispatched()
         gate = self._broker.read_after_write
         gate.resume_due(wall_ms())

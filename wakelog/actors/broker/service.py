@@ -306,12 +306,12 @@ class BrokerService:
         self._dispatched.set()
 
     def flushed(self, physical_offset: int) -> None:
-        """Send the answers that waited for the disk."""
+        """Send the responses that waited for the disk."""
         self._progress.note_flushed(physical_offset)
         self.snapshots.flushed()
 
     def flush_failed(self, cause: str) -> None:
-        """Fail the answers that wait, and take no more messages."""
+        """Fail the responses that wait, and accept no more messages."""
         self._store_errors.error("a sync failed: the log takes no more messages", cause=cause)
         self.store.log.fail(cause)
         self._progress.waiters.failed(cause)
@@ -332,7 +332,7 @@ class BrokerService:
         return positions
 
     def retained(self, *, begin_offset: int, disk_full: bool) -> None:
-        """Forget what retention removed, and take messages or refuse them."""
+        """Forget what Retention has removed, and accept messages or refuse them."""
         self.store.forget_before(begin_offset)
         self.store.set_disk_full(disk_full)
         self._state_log.disk(full=disk_full)

@@ -91,7 +91,7 @@ class Snapshots:
         return answer
 
     async def _durable_end(self) -> int:
-        """Return how far the log is durable, when everything up to its present end is."""
+        """Wait until the log's present end is durable; return what is durable and visible."""
         wanted = self._progress.appended
         with suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_SECONDS_MAX):

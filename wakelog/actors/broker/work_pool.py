@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from wakelog.actors.transport.clocks import wall_ms
 from wakelog.broker.decision import Outcome, RunInPool
 from wakelog.network.turn import YIELD_SECONDS
 from wakelog.protocol.codes import ResponseCode
@@ -59,7 +60,7 @@ class WorkPool:
             self.waiting_count -= 1
             outcome: Outcome
             try:
-                outcome = deferred.finish(result.result(), time.time_ns() // 1_000_000)
+                outcome = deferred.finish(result.result(), wall_ms())
             except Exception as error:
                 outcome = self._error_answer(request, error)
             done(outcome)
@@ -88,7 +89,7 @@ class WorkPool:
                 asyncio.get_running_loop().call_soon(self._finish_results)
 
     def submit(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Run work that is not a request."""
+        """Run work in a thread; the future has its result."""
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def try_to(self, work: Callable[[], Any]) -> None:

@@ -72,9 +72,9 @@ def read_layers(
 
     flags: key of broker.conf and value by flag, None where the flag was not given.
 
-    Raises: PlanRefused; IllegalConfiguration where the file is not of its kind.
+    Raises: PlanRefused; IllegalConfiguration for an escape in the file that Java would refuse.
     """
-    sets = dict(map(_part, settings))
+    sets = dict(map(_split_setting, settings))
     given = {}
     for flag, (key, value) in flags.items():
         if value is None:
@@ -89,7 +89,7 @@ def read_layers(
     return Layers(flags=_absolute(given), sets=_absolute(sets), file=_absolute(file))
 
 
-def _part(setting: str) -> tuple[str, str]:
+def _split_setting(setting: str) -> tuple[str, str]:
     key, equals, value = setting.partition("=")
     if not equals or not key.strip():
         raise PlanRefused(

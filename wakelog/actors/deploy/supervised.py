@@ -28,7 +28,8 @@ READY_SECONDS_MAX = 600.0
 """A recovery of a store of terabytes after a crash may take minutes; it shows its progress."""
 
 PROGRESS_SECONDS = 1.0
-STOP_TRIES_COUNT = 3
+TRIES_COUNT = 3
+"""How often a start or a stop is tried: the Supervisor may die, and Ray starts it again."""
 
 
 class SupervisedActors:
@@ -45,7 +46,7 @@ class SupervisedActors:
         self._supervisor = make_supervisor(self.plan)
         loop = asyncio.get_running_loop()
         end = loop.time() + READY_SECONDS_MAX
-        tries_left = STOP_TRIES_COUNT
+        tries_left = TRIES_COUNT
         while loop.time() < end:
             try:
                 state = await self._supervisor.wait_ready.remote(PROGRESS_SECONDS)
@@ -74,7 +75,7 @@ class SupervisedActors:
 
     async def stop(self) -> bool:
         """Stop in order and end the actors; return whether every store was left in order."""
-        for _ in range(STOP_TRIES_COUNT if self._supervisor is not None else 0):
+        for _ in range(TRIES_COUNT if self._supervisor is not None else 0):
             try:
                 is_clean = bool(await self._supervisor.stop.remote())
             except Exception:
@@ -128,7 +129,7 @@ class RayDeployment:
         return ray_start + self._actors.notices
 
     def failure(self) -> str | None:
-        """Return that Ray has ended, if it has: everything else is started again."""
+        """Return a reason only if Ray has ended: anything else that ends is started again."""
         if self._cluster is not None and not self._cluster.is_running:
             return "Ray has ended"
         return None

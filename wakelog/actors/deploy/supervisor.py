@@ -9,7 +9,7 @@
 A service that died needs no Supervisor: Ray starts its actor again, and the Broker attaches it.
 
 The Supervisor keeps no state that it cannot ask for again, so it may die at any moment. The next
-one finds the actors by name. To start what runs already changes nothing.
+one finds the actors by name. Starting an actor that already runs changes nothing.
 
 Source: org.apache.rocketmq.broker.BrokerController.start, shutdown (4.9.3).
 """
@@ -39,6 +39,7 @@ from wakelog.actors.deploy.metrics_end import serve_metrics
 from wakelog.actors.deploy.supervised_process import SupervisedProcess
 from wakelog.actors.ray.options import end_actor
 from wakelog.actors.services.table import SERVICES
+from wakelog.actors.transport.clocks import wall_ms
 from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
@@ -67,7 +68,7 @@ class StartFailed(Exception):
 
 
 class SupervisorActor:
-    """Starts to work when it is constructed."""
+    """The Supervisor of one deployment; it starts to work when it is constructed."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         """Begin to start the actors of the plan."""
@@ -90,7 +91,7 @@ class SupervisorActor:
     # The start.
 
     async def _start_all(self) -> None:
-        epoch = time.time_ns() // 1_000_000
+        epoch = wall_ms()
         try:
             if self._plan.name_server is not None:
                 self._name_server = SupervisedProcess(NAME_SERVER, make_name_server(self._plan))

@@ -48,6 +48,7 @@ from wakelog.actors.ray.private_ray import (
     python_path,
     short_directory,
 )
+from wakelog.actors.transport.service_plan import memory_directory
 
 HEAD_SECONDS_MAX: Final = 60.0
 HEAD_POLL_SECONDS: Final = 0.1
@@ -152,8 +153,7 @@ def hosted_ray(
     Raises: RayFailed.
     """
     root = tempfile.mkdtemp(prefix="wakelog-", dir=short_directory())
-    shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    shared_directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=shared))
+    shared_directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=memory_directory()))
     environment = node_environment()
     kept = {name: os.environ.get(name) for name in (*environment, _HOOK, "RAY_ADDRESS")}
     head = None

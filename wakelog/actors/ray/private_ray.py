@@ -44,6 +44,7 @@ from wakelog.actors.ray.head import (
     head_command,
 )
 from wakelog.actors.ray.options import NAMESPACE
+from wakelog.actors.transport.service_plan import memory_directory
 
 EARLY_DEATH_REPORTS = {
     "RAY_timeout_ms_task_wait_for_death_info": "20",
@@ -94,8 +95,7 @@ class RayCluster:
             plain_because = "the fast start has no dashboard"
         plain_because = plain_because or guard.untested_version()
         self.directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=short_directory()))
-        shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
-        self.shared_directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=shared))
+        self.shared_directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=memory_directory()))
         self._config = HeadConfig(
             worker_count=worker_count,
             # A directory inside: Ray makes its own readable for all users, and the token is here.

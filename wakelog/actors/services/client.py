@@ -1,12 +1,12 @@
 """The Broker's client for one service: it keeps the service attached, calls it, and sees it die.
 
 A subclass in the service's file says what the Broker asks of the service, and turns results into
-`BrokerEvents`. A method of a client takes what is wanted and returns at once; results arrive as
-events on the Broker's loop. What is asked during a call goes with the next one.
+`BrokerEvents`. A method of a client notes the request and returns at once. Results arrive as events
+on the Broker's loop. Requests that come during a call go with the next call.
 
 With notifications a client stores a shared watermark and sends a datagram. It calls the service
-only for what must arrive, and when a notification was lost: a timer, which runs only while work is
-outstanding, finds that nothing moved. By reference every request is a call.
+only for what must arrive, and after a lost notification: a timer, which runs only while work is
+outstanding, notices that nothing has moved. By reference every request is a call.
 """
 
 from __future__ import annotations
@@ -144,10 +144,10 @@ class ServiceClient:
         self._log = logger(Log.BROKER)
 
     def on_attached(self, answer: Mapping[str, Any]) -> None:
-        """The service was attached and answered this. If this raises, it is attached again."""
+        """Continue after an attach that returned `answer`; if this raises, attach again."""
 
     def on_lost(self) -> None:
-        """The service has died: calls that are under way will not end soon."""
+        """Continue without the service: it has died, and calls under way will not end soon."""
 
     async def stop_work(self) -> None:
         """Ask for nothing more; the service is still attached."""
@@ -180,7 +180,7 @@ class ServiceClient:
     async def wait_result(self, call: Awaitable[Any], seconds_max: float | None = None) -> Any:
         """Return the result of a call that was begun, while the service lives.
 
-        After a call that failed the service is attached again; one that only takes long is not.
+        After a call that failed the service is attached again; after a slow call it is not.
 
         Raises: ServiceLost.
         """

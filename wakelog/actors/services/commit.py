@@ -43,7 +43,7 @@ class CommitService(Service):
         self._failed_count = 0
 
     def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
-        """Be ready."""
+        """Open nothing: each copy opens its own files."""
         return {}
 
     def commit(self, pieces: Sequence[Piece]) -> str | None:

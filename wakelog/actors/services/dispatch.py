@@ -19,6 +19,7 @@ import msgspec
 
 from wakelog.actors.services.plugin_threads import PluginThreads
 from wakelog.actors.services.session import AttachRequest
+from wakelog.actors.transport.clocks import wall_ms
 from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.dispatcher import CoreDispatcher
 from wakelog.dispatchers.filter_bitmap import FilterFile
@@ -143,7 +144,7 @@ class Dispatch:
         position, began_seconds = self.core.position, time.perf_counter()
         if readable - position >= LOAD_WAIT_BYTES_MIN:
             _LOADING.wait()
-        decision = self.core.step(readable, STEP_BYTES_MAX, time.time_ns() // 1_000_000)
+        decision = self.core.step(readable, STEP_BYTES_MAX, wall_ms())
         if self.core.position > position:
             self._step_seconds.observe(time.perf_counter() - began_seconds)
         for topic, puts in decision.topic_puts.items():

@@ -169,7 +169,7 @@ class FlushService(Service):
             self._errors.error("watermark not written", offset=physical_offset, cause=str(error))
 
     def _adopt_received(self) -> None:
-        """Read descriptors at once: until then the loop finds the socket readable."""
+        """Adopt descriptors at once: until they are read, the loop calls this again and again."""
         self._adopt_descriptors()
         self._on_notified([])
 

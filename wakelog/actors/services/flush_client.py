@@ -1,15 +1,15 @@
 """The Broker's client for Flush, which also syncs here while Flush is away.
 
-The Broker keeps a file description of its own for each segment that is not yet durable. It opened
-that beside the one that it writes through and shares with Flush, and syncs through it only here. If
-Flush dies during a sync, the outcome is unknown and counts as failed. A sync through the Broker's
-own description then reports the failure again.
+The Broker has two file descriptions for each segment that is not yet durable. It writes through the
+first and shares that with Flush. Only this module syncs through the second. Linux reports a failed
+write once for each description. So if Flush dies during a sync, and its outcome is unknown, a sync
+here still reports the failure.
 
-`request_sync` is answered within `stall_seconds`, whatever became of Flush.
+A caller waits for Flush only for a time (`stall_seconds`); then the Broker syncs.
 
 While Flush is away the log may roll into further segments that the Broker makes durable. Flush then
-knows less than the Broker and lacks descriptors. So every call says how far the log is durable, and
-a Flush that was attached gets all descriptors from where it begins.
+knows less than the Broker and lacks descriptors. So every call says how far the log is durable. A
+Flush that is attached gets the descriptors of all segments from where it begins.
 
 Invariants:
 - `flushed` moves only after a sync that covers it returned without an error, here or in Flush.
@@ -129,12 +129,12 @@ class FlushClient(ServiceClient):
         self.own_count = 0
 
     def note_appended(self, *, appended: int, committed: int, stored_ms: int) -> None:
-        """Note how far log and segments reach; that is flushed in time.
+        """Note how far the log and its segments reach; Flush makes that durable in time.
 
         stored_ms: the store time of the last message below `appended`, 0 if unknown.
         """
         shared = self._watermarks
-        if shared is not None:  # in an order that keeps theirs
+        if shared is not None:  # in this order, so that flushed <= committed <= appended holds
             shared.set(SharedWatermark.APPENDED, appended)
             shared.set(SharedWatermark.COMMITTED, committed)
             last_ms = shared.get(SharedWatermark.STORED_MS)
@@ -158,12 +158,12 @@ class FlushClient(ServiceClient):
             self._recheck_later()
 
     def read_flushed(self) -> None:
-        """Take over the shared watermark."""
+        """Read the shared watermark `flushed`."""
         if self._watermarks is not None:
             self.note_flushed(self._watermarks.get(SharedWatermark.FLUSHED))
 
     def note_flushed(self, flushed: int) -> None:
-        """Take over how far Flush reports the log durable."""
+        """Note how far the log is durable, and report that to the Broker."""
         if flushed > self._flushed and not self._has_failed:
             self._flushed = flushed
             self._is_wanted = self._is_wanted and flushed < self._committed

@@ -16,12 +16,13 @@ from typing import Any
 
 import msgspec
 
+from wakelog.actors.transport.clocks import wall_ms
 from wakelog.dispatchers.plugins import PluginCursor, RetentionHold
 from wakelog.telemetry.logs import Log, logger
 
 STEP_BYTES_MAX = 8 << 20
 FLUSH_SECONDS = 1.0
-"""How often a plug-in flushes and its place is stored; a crash repeats so much."""
+"""How often a plug-in flushes and its position is stored; after a crash it repeats that much."""
 
 JOIN_SECONDS_MAX = 1.0
 """How long a plug-in may take to end before it is left behind."""
@@ -99,7 +100,7 @@ class PluginThread:
                 if self._readable == seen and not self._stopping:
                     self._changed.wait(self._wait_seconds(flushed_at))
                 seen, stopping = self._readable, self._stopping
-            now_ms = time.time_ns() // 1_000_000
+            now_ms = wall_ms()
             try:
                 if not stopping and self._cursor.step(seen, STEP_BYTES_MAX, now_ms):
                     seen = -1
@@ -154,7 +155,7 @@ class PluginThreads:
 
     def floor(self, dispatched: int) -> int:
         """Return the first physical offset that any dispatcher needs, at most `dispatched`."""
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = wall_ms()
         floors = [thread.retention_floor(now_ms) for thread in self._threads.values()]
         return min([dispatched, *(floor for floor in floors if floor is not None)])
 

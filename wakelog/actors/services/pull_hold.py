@@ -117,11 +117,11 @@ class PullHoldClient(ServiceClient):
         self._notes: list[HoldPull] = []
         self._forgotten: list[int] = []
         self._worker = BatchWorker("hold", self._send_notes)
-        # By notifications the service has the timer.
+        # With notifications the service has the timer.
         self._timer = Timer(lambda: asyncio.get_running_loop().create_task(self._report("expire")))
 
     def hold(self, notes: Iterable[HoldPull]) -> None:
-        """Hold pulls. Without PullHold they are not held, but run again when it is attached."""
+        """Send notes of held pulls; those that PullHold misses run again when it is attached."""
         if self._notifier is not None:
             self._notifier.send((int(HoldNote.HOLD), *hold_note(note)) for note in notes)
         elif self.is_attached:
@@ -129,7 +129,7 @@ class PullHoldClient(ServiceClient):
             self._worker.request()
 
     def forget(self, hold_ids: Iterable[int]) -> None:
-        """Hold pulls no longer."""
+        """Have PullHold drop the notes of pulls whose connection is closed."""
         if self._notifier is not None:
             self._notifier.send((int(HoldNote.FORGET), hold_id) for hold_id in hold_ids)
         elif self.is_attached:

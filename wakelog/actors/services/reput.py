@@ -33,7 +33,7 @@ from wakelog.storage.errors import StoreError
 from wakelog.telemetry.logs import Log, logger
 
 RETRY_SECONDS = 1.0
-"""After a disk that was full or refused a write."""
+"""The pause after a disk was full or refused a write."""
 
 PULL_HOLD = "pull_hold"
 
@@ -57,8 +57,8 @@ class ReputService(Service):
     def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
         """Open the derived files and find where dispatch begins."""
         if session.watermarks is not None:
-            # The watermark may have moved since the Broker read it. When the Broker reads it again,
-            # readers may see so much: that must not be cut.
+            # The watermark may have moved since the Broker read it. Readers may see the queues up
+            # to it, so dispatch must not cut them below it.
             dispatched = session.watermarks.get(SharedWatermark.DISPATCHED)
             request = msgspec.structs.replace(
                 request,
@@ -190,9 +190,9 @@ class ReputClient(ServiceClient):
     """Has the log dispatched, and reports how far the queues reach.
 
     By reference the next step is called when the result of the last one is there. With
-    notifications and no held pull, one is sent only every `pace_seconds`. Otherwise each message
-    would wake a process, and no reader would see the queues earlier. A request that waits for the
-    queues, or a held pull, has the notification sent at once (`dispatch_now`).
+    notifications, and while no pull is held, one is sent only every `pace_seconds`. If each message
+    woke Reput's process, no reader would see the queues earlier. For a held pull, or a request that
+    waits for the queues (`dispatch_now`), the notification is sent at once.
 
     Source: org.apache.rocketmq.store.DefaultMessageStore.ReputMessageService.run (4.9.3), which
     sleeps 1 ms between two checks.
@@ -240,7 +240,7 @@ class ReputClient(ServiceClient):
             self._notify()
 
     def read_dispatched(self) -> None:
-        """Take over the shared watermark; by reference progress comes with the results."""
+        """Read the shared watermark `dispatched`; by reference progress comes with the results."""
         if self._watermarks is not None:
             dispatched = self._watermarks.get(SharedWatermark.DISPATCHED)
             if dispatched > self._dispatched:

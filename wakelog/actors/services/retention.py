@@ -1,10 +1,10 @@
 """Retention: deletes expired segments, and checks how full the disk is and whether data changed.
 
-A thread beside the runs computes sums of what became durable and compares them slowly
+A second thread computes checksums of what became durable, and slowly compares the log with them
 (`sum_keeper`).
 
-Retention also grants the leases of programs that read segments from outside. The process that
-removes segments decides what is kept, so no segment goes between the answer and its use.
+Retention also grants leases to programs that read segments from outside. The process that removes
+segments also grants the leases, so no segment is removed between a grant and the first read.
 
 Source: org.apache.rocketmq.store.DefaultMessageStore.CleanCommitLogService (4.9.3).
 """
@@ -61,7 +61,7 @@ class SumThread:
     """The thread that steps a `SumKeeper` until it is stopped."""
 
     def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
-        """Start."""
+        """Start the thread."""
         self.keeper = SumKeeper(fs, config)
         self._stopping = threading.Event()
         self._errors = logger(Log.STORE_ERROR)
@@ -204,7 +204,7 @@ class RetentionService(Service):
         return {"snapshot": snapshot.to_builtins()}
 
     def renew_lease(self, lease_id: str) -> dict[str, Any]:
-        """Keep on; return {"expires_ms": until when} or {"refused": why not}."""
+        """Extend a lease; return {"expires_ms": until when} or {"refused": why not}."""
         try:
             lease = self._book.renew(lease_id, self._lease_clock.now_ms())
         except StoreError as error:
@@ -214,7 +214,7 @@ class RetentionService(Service):
         return {"refused": lease.lost} if lease.lost else {"expires_ms": lease.expires_ms}
 
     def end_lease(self, lease_id: str) -> dict[str, Any]:
-        """Keep no more; return {"ended": whether there was such a lease} or {"refused": why}."""
+        """End a lease; return {"ended": whether there was such a lease} or {"refused": why}."""
         try:
             return {"ended": self._book.end(lease_id)}
         except StoreError as error:
@@ -229,7 +229,7 @@ class RetentionService(Service):
     def _end_leases(self, decision: RetentionDecision) -> None:
         """End the leases of segments that a full disk removes, before they are removed.
 
-        So full a disk may refuse the write of the lease file; then a later run writes it.
+        A full disk may refuse the write of the lease file; then a later run writes it.
         """
         core, segments, book = self._core, self._segments, self._book
         ends = {file.start_offset: file.end_offset for file in segments.files}

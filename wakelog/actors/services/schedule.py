@@ -81,7 +81,10 @@ class DelayQueues:
         return (queue.begin(log_begin, dispatched) if end else 0), end
 
     def entries(self, level: int, begin: int, end: int) -> list[tuple[int, int, int]]:
-        """Return (physical offset, size, deliver time) of entries in [begin, end), or the first."""
+        """Return (physical offset, size, deliver time) of entries from `begin` on.
+
+        They end before `end`; there is at most one more than Schedule returns at once.
+        """
         count = min(end - begin, BATCH_MAX + 1)
         if count <= 0:
             return []
@@ -155,16 +158,16 @@ class ScheduleService(Service):
 class ScheduleClient(ServiceClient):
     """Has due messages delivered.
 
-    It asks Schedule at the time that Schedule named, and when delayed messages have reached the
-    queues; then at most every `grown_seconds`, the period of 4.9.3's own checks. It also asks when
-    the wall clock was set, because the named time was of the clock before.
+    It asks Schedule at the time that Schedule named. It also asks when delayed messages have
+    reached the queues, at most every `grown_seconds`, which is the period of 4.9.3's own checks.
+    And it asks when the wall clock was set, because the named time belongs to the clock before.
     """
 
     grown_seconds: float = 0.1
     failed_seconds: float = 1.0
     """The pause after a disk that could not read a due message; Schedule reports it again then."""
     clock_seconds: float = 1.0
-    """How often the clock is checked: a message is at most so late after the clock was set."""
+    """How often the clock is checked: after it was set, a message is at most this late."""
 
     def __init__(self, name: str, calls: ServiceCalls, broker: BrokerContext) -> None:
         """Ask nothing until attached. A slave never asks: its master delivers."""

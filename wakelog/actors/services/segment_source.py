@@ -1,8 +1,8 @@
 """SegmentSource: where the Broker's log gets its segments (`commit_log.SegmentSource`).
 
-It is there before the store is open, and makes segments itself until a client prepares them. The
-calls for the next segments are held until the log rolls. A segment that is not ready when the log
-needs it is made in place, by the same core.
+It exists before the store is open, and makes segments itself until a client prepares them. It keeps
+the calls for the next segments until the log rolls. A segment that is not ready when the log needs
+it is made in place, by the same core.
 
 Source: org.apache.rocketmq.store.AllocateMappedFileService.putRequestAndReturnMappedFile (4.9.3).
 """
@@ -51,7 +51,7 @@ class SegmentSource:
         self._client = client
 
     def prepare_again(self) -> None:
-        """Ask for the next segments: an Allocate that was attached knows of none."""
+        """Ask for the next segments: an AllocateMappedFile that was just attached knows of none."""
         last = self._files.last
         if last is not None:
             self._core = Allocate(self._files.file_size_bytes)

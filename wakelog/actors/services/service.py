@@ -37,14 +37,14 @@ class Service:
         return None if self.session is None else self.session.watermarks
 
     def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
-        """Work for one incarnation of the Broker; return what its client must know.
+        """Begin to work for one incarnation of the Broker; return what its client must know.
 
         Raises: StoreError, Refused.
         """
         raise NotImplementedError
 
     def counters(self) -> dict[str, Any]:
-        """Return what is to be known of the work, as builtins; asked only while attached."""
+        """Return the counters of the work, as builtins; called only while attached."""
         raise NotImplementedError
 
     async def ping(self) -> int:
@@ -52,7 +52,7 @@ class Service:
         return os.getpid()
 
     def attach(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Release what there is and begin again for the Broker of `request`. Raises: Refused."""
+        """End the session before and begin one for the Broker of `request`. Raises: Refused."""
         self.release()
         known = msgspec.convert(request, AttachRequest)
         session = ServiceSession(

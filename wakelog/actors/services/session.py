@@ -37,9 +37,9 @@ class AttachRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the Broker knows when it attaches a service.
 
     delay_positions: the queue offset of the next message to deliver, by delay level.
-    clean_exit: whether the broker before stopped in order.
-    dispatch_from: where recovery says that dispatch begins; None unless the Broker has recovered
-        since it attached Reput last.
+    clean_exit: whether the Broker before this one stopped in order.
+    dispatch_from: where recovery says that dispatch begins; None once Reput has dispatched for
+        this Broker.
     """
 
     epoch: int
@@ -71,7 +71,10 @@ class ServiceSession:
         fs: FileSystem,
         lock_byte: int | None,
     ) -> None:
-        """Take the lock byte and map the shared watermarks. Raises: Refused; nothing is held."""
+        """Take the lock byte and map the shared watermarks.
+
+        Raises: Refused; then nothing is held.
+        """
         self.epoch = epoch
         self._plan = plan
         self._service = service

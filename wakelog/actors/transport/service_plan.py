@@ -28,9 +28,9 @@ class Transport(StrEnum):
 
 
 class ServiceRow(msgspec.Struct, frozen=True, kw_only=True):
-    """All that there is to say of one service.
+    """Everything that is particular to one service.
 
-    actor_name: RocketMQ's name of it; its actor is called so.
+    actor_name: RocketMQ's name for it, which its actor has, too.
     service: `module:Class` of a `services.service.Service`, imported where it runs.
     client: `module:Class` of the Broker's `services.client.ServiceClient` for it.
     lock_byte: its byte of the store's lock file, None if it does not write the store. A byte must

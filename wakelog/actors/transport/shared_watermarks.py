@@ -9,7 +9,7 @@ work that it reports is done. Readers may read at any time, mostly because a not
     1     64       epoch of the Broker that made the page   Broker  a later one replaced the page
     2     128      appended: the log's end                  Broker  a turn's records are written
     3     192      committed: what the segments hold of it  Broker  a write or copy returned
-    4     256      flushed: what survives the machine       Flush   fdatasync returned
+    4     256      flushed: what survives a power cut       Flush   fdatasync returned
     5     320      readable: how far consumers may see      Broker  flushed, or appended, moved
     6     384      dispatched: how far the queues reach     Reput   its files are written
     7     448      stored_ms: store time of the last record Broker  after appended covers it
@@ -38,7 +38,7 @@ from uuid import UUID
 
 MAGIC = int.from_bytes(b"WAKEWORD", "big")
 PAGE_BYTES = 4096
-LINE_BYTES = 64  # of every x86-64 and most ARM processors; 128 on Apple's costs sharing, not sense
+LINE_BYTES = 64  # of every x86-64 and most ARM processors; on Apple's (128) only speed suffers
 VALUE_BYTES = 8
 _STORE_ID_INDEX = 1  # two 64-bit halves, after the magic
 
@@ -132,7 +132,7 @@ class SharedWatermarks:
         self._values[index] = value
 
     def replace_by(self, epoch: int) -> None:
-        """Tell every process that maps this page that there is a later one."""
+        """Mark this page as replaced, for every process that maps it."""
         assert epoch > self._epoch
         self._values[_INDEX[SharedWatermark.EPOCH]] = epoch
 

@@ -1,4 +1,4 @@
-"""Importing Ray without what no message of ours needs.
+"""Import Ray without its support of pydantic, which no message of ours needs.
 
 If pydantic is installed, Ray prepares its types for pickling, in every process and before the first
 call: 0.2 s of CPU and 10 MB. So Ray's module for that is imported with pydantic hidden. It is

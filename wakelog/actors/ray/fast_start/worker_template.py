@@ -135,7 +135,7 @@ def serve(listener: socket.socket, lifeline: int) -> bool:
         if taken is not None:
             listener.close()
             os.close(lifeline)
-            become_worker(*taken)
+            prepare_worker(*taken)
             return True
     return False
 
@@ -196,7 +196,7 @@ def close_all(descriptors: list[int]) -> None:
         os.close(descriptor)
 
 
-def become_worker(request: WorkerRequest, descriptors: list[int]) -> None:
+def prepare_worker(request: WorkerRequest, descriptors: list[int]) -> None:
     """Give this process, a fork, the streams, the environment and the arguments of the worker."""
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
