@@ -20,7 +20,7 @@ def test_an_offset_is_kept_by_group_topic_and_queue(offsets: ConsumerOffsets) ->
     offsets.commit("g", "T", 0, 10)
     offsets.commit("g", "T", 1, 20)
     offsets.commit("h", "T", 0, 30)
-    assert offsets.offsets_of("g", "T") == {0: 10, 1: 20}
+    assert sorted(offsets.committed()) == [("g", "T", {0: 10, 1: 20}), ("h", "T", {0: 30})]
     assert offsets.query("h", "T", 0) == 30
 
 
@@ -106,7 +106,7 @@ def test_a_queue_above_the_limit_is_refused(
     with pytest.raises(LimitReached, match="at most 1 queues"):
         offsets.commit("g", "T", 1, 1)
     offsets.commit("g", "T", 0, 2)
-    assert offsets.offsets_of("g", "T") == {0: 2}
+    assert list(offsets.committed()) == [("g", "T", {0: 2})]
     assert offsets.statistics()["refused_count"] == 1
 
 
@@ -115,7 +115,7 @@ def test_light_groups_have_one_offset_and_a_file_of_their_own() -> None:
     offsets.commit("%LMQ%g", "%LMQ%q", 0, 9)
     offsets.commit("g", "T", 0, 4)
     assert offsets.query("%LMQ%g", "%LMQ%q", 7) == 9
-    assert offsets.offsets_of("%LMQ%g", "%LMQ%q") == {0: 9}
+    assert list(offsets.committed()) == [("g", "T", {0: 4})]
     assert offsets.file_name == "lmqConsumerOffset"
     text = offsets.snapshot()()
     assert '"lmqOffsetTable":{\n\t\t"%LMQ%q@%LMQ%g":9' in text

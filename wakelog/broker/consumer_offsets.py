@@ -73,13 +73,6 @@ class ConsumerOffsets:
         queues = self._table.get((topic, group))
         return NO_OFFSET if queues is None else queues.get(queue_id, NO_OFFSET)
 
-    def offsets_of(self, group: str, topic: str) -> dict[int, int]:
-        """Return queue id to offset of one group and topic."""
-        if self._lmq and is_lmq(group):
-            offset = self._lmq_table.get((topic, group))
-            return {} if offset is None else {0: offset}
-        return dict(self._table.get((topic, group), {}))
-
     def committed(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
         """Yield group, topic and offset by queue id, without light queues."""
         for (topic, group), queues in self._table.items():

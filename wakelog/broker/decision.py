@@ -15,7 +15,7 @@ AwaitDispatch      the request is not handled yet: call ``Broker.resume`` once t
 =================  =================================================================================
 
 Everything else that the core wants done (pushes, files to write, routes to register) it appends to
-``Broker.instructions``. The shell takes the instructions after each turn.
+``BrokerState.instructions``. The shell takes the instructions after each turn.
 
 Invariants:
     - a Deferred or an Instruction holds no socket. It names a connection by its channel id;

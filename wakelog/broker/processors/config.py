@@ -15,12 +15,7 @@ from collections.abc import Mapping
 import msgspec
 
 from wakelog.broker.config import BrokerConfig, check_range
-from wakelog.broker.config_file import (
-    all_settings,
-    convert_value,
-    field_types,
-    parse_properties,
-)
+from wakelog.broker.config_file import all_settings, convert_value, parse_properties
 from wakelog.broker.decision import Outcome
 from wakelog.broker.state import BrokerState
 from wakelog.network.request import Request
@@ -38,7 +33,9 @@ _LIVE_KEYS = """
 LIVE_KEYS = frozenset(_LIVE_KEYS.split())
 """Keys that code 25 may change."""
 
-assert field_types(BrokerConfig).keys() >= LIVE_KEYS
+_FIELDS = {field.encode_name: field for field in msgspec.structs.fields(BrokerConfig)}
+
+assert _FIELDS.keys() >= LIVE_KEYS
 
 BODY_BYTES_MAX = 65_536  # all 191 keys of 4.9.3 with long values are under 16 KiB
 
@@ -92,24 +89,18 @@ def update_config(config: BrokerConfig, text: str) -> ConfigUpdate:
     Raises: IllegalConfiguration for a live key with a value that cannot be used.
     """
     given = parse_properties(text)
-    changes = _read_changes(given)
-    for field in msgspec.structs.fields(config):
-        if field.encode_name in changes:
-            setattr(config, field.name, changes[field.encode_name])
-    ignored = tuple(sorted(given.keys() - changes.keys()))
-    return ConfigUpdate(applied=tuple(sorted(changes)), ignored=ignored)
+    live = sorted(given.keys() & LIVE_KEYS)
+    changes = {}
+    for key in live:
+        field = _FIELDS[key]
+        value = convert_value(key, given[key], field.type)
+        check_range(key, value)
+        changes[field.name] = value
+    for name, value in changes.items():
+        setattr(config, name, value)
+    return ConfigUpdate(tuple(live), tuple(sorted(given.keys() - LIVE_KEYS)))
 
 
 def properties_text(settings: Mapping[str, str]) -> str:
     """Write settings, one ``key=value`` a line, as in the response to code 26."""
     return "".join(f"{key}={value}\n" for key, value in sorted(settings.items()))
-
-
-def _read_changes(given: Mapping[str, str]) -> dict[str, object]:
-    annotations = field_types(BrokerConfig)
-    changes = {}
-    for key in sorted(given.keys() & LIVE_KEYS):
-        value = convert_value(key, given[key], annotations[key])
-        check_range(key, value)
-        changes[key] = value
-    return changes
