@@ -3,13 +3,13 @@
 import pytest
 
 from tests.golden_stores import read_manifest
-from wakelog.broker.delay_level import DelayLevels, delay_level, park, unpark
+from wakelog.broker.delay_level import delay_level, park, unpark
 from wakelog.protocol.errors import RemoteProtocolError
 from wakelog.protocol.properties import decode_properties, encode_properties
 from wakelog.protocol.record import MessageRecord
 from wakelog.storage.config import StoreConfig
 
-LEVELS = DelayLevels(StoreConfig(store_path_root="/s").delays_ms)
+DELAYS_MS = StoreConfig(store_path_root="/s").delays_ms
 
 
 @pytest.mark.parametrize(
@@ -20,22 +20,15 @@ LEVELS = DelayLevels(StoreConfig(store_path_root="/s").delays_ms)
         (5, 60_000),
         (17, 3_600_000),
         (18, 7_200_000),
-        (0, 1_000),
-        (19, 1_000),
     ],
 )
 def test_levels_have_the_delays_of_4_9_3(level: int, delay_ms: int) -> None:
-    assert LEVELS.delay_ms(level) == delay_ms
-
-
-def test_the_number_of_levels_follows_from_the_configuration() -> None:
-    levels = DelayLevels((86_400_000, 7_200_000))
-    assert (levels.level_max, levels.delay_ms(1)) == (2, 86_400_000)
+    assert DELAYS_MS[level - 1] == delay_ms
 
 
 def test_a_delayed_message_is_parked_with_its_destination() -> None:
     properties = {"DELAY": "3", "WAIT": "true"}
-    parked = park(LEVELS, properties, "T", 2)
+    parked = park(len(DELAYS_MS), properties, "T", 2)
     assert parked is not None
     topic, queue_id, text = parked
     assert (topic, queue_id) == ("SCHEDULE_TOPIC_XXXX", 2)
@@ -48,7 +41,7 @@ def test_a_delayed_message_is_parked_with_its_destination() -> None:
 
 
 def test_a_level_above_the_highest_is_the_highest() -> None:
-    parked = park(LEVELS, {"DELAY": "99"}, "T", 0)
+    parked = park(len(DELAYS_MS), {"DELAY": "99"}, "T", 0)
     assert parked is not None
     assert parked[1] == 17
     assert decode_properties(parked[2])["DELAY"] == "18"
@@ -57,7 +50,7 @@ def test_a_level_above_the_highest_is_the_highest() -> None:
 @pytest.mark.parametrize("properties", [{}, {"DELAY": "0"}, {"DELAY": "-1"}])
 def test_without_a_level_nothing_is_parked(properties: dict[str, str]) -> None:
     before = dict(properties)
-    assert park(LEVELS, properties, "T", 0) is None
+    assert park(len(DELAYS_MS), properties, "T", 0) is None
     assert properties == before
 
 
@@ -126,7 +119,7 @@ def test_the_real_broker_parks_and_delivers_with_the_same_properties() -> None:
     for message in parked:
         properties = dict(message["properties"])
         topic, queue_id = properties.pop("REAL_TOPIC"), int(properties.pop("REAL_QID"))
-        made = park(LEVELS, properties, topic, queue_id)
+        made = park(len(DELAYS_MS), properties, topic, queue_id)
         assert made is not None
         assert (made[0], made[1]) == (message["topic"], message["queueId"])
         assert decode_properties(made[2]) == message["properties"]

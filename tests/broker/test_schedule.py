@@ -4,16 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from wakelog.broker.delay_level import DelayLevels
 from wakelog.broker.schedule import ANSWER_MS, DueMessage, Schedule
 
-LEVELS = DelayLevels((1_000, 10_000))
+DELAYS_MS = (1_000, 10_000)
 IDLE_MS = 60_000
 
 
 @pytest.fixture
 def schedule() -> Iterator[Schedule]:
-    core = Schedule(LEVELS, {1: 5})
+    core = Schedule(DELAYS_MS, {1: 5})
     yield core
     core.validate()
 

@@ -5,13 +5,13 @@ destination in REAL_TOPIC and REAL_QID. Its consume queue entry has the time of 
 the tag's hash. A delivered message keeps all three properties, because 4.9.3 builds the string
 before it cleans the map, and consumers see them.
 
-Invariants: level = queue id + 1; levels go from 1 to ``DelayLevels.level_max`` without a gap.
+Invariants: level = queue id + 1; level n waits for element n - 1 of `StoreConfig.delays_ms`.
 
 Source: org.apache.rocketmq.store.schedule.ScheduleMessageService.parseDelayLevel and messageTimeup,
 org.apache.rocketmq.store.CommitLog.asyncPutMessage (4.9.3).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from wakelog.broker.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC, is_topic
 from wakelog.protocol.codes import ResponseCode
@@ -26,27 +26,6 @@ from wakelog.protocol.properties import (
 )
 from wakelog.protocol.record import MessageRecord
 from wakelog.storage.log.append import MessageDraft
-
-UNKNOWN_LEVEL_DELAY_MS = 1_000  # what 4.9.3 assumes for a queue without a level
-
-
-class DelayLevels:
-    """The delay of each level in milliseconds."""
-
-    def __init__(self, delays_ms: Sequence[int]) -> None:
-        """Start from `StoreConfig.delays_ms`."""
-        self._delays_ms = delays_ms
-
-    @property
-    def level_max(self) -> int:
-        """The highest level; a message that asks for more gets this one."""
-        return len(self._delays_ms)
-
-    def delay_ms(self, level: int) -> int:
-        """Return how long a message of this level waits."""
-        if 1 <= level <= len(self._delays_ms):
-            return self._delays_ms[level - 1]
-        return UNKNOWN_LEVEL_DELAY_MS
 
 
 def delay_level(properties: Mapping[str, str]) -> int:
@@ -65,19 +44,21 @@ def delay_level(properties: Mapping[str, str]) -> int:
 
 
 def park(
-    levels: DelayLevels, properties: dict[str, str], topic: str, queue_id: int
+    level_max: int, properties: dict[str, str], topic: str, queue_id: int
 ) -> tuple[str, int, str] | None:
     """Return topic, queue id and properties text under which a delayed message is stored.
 
     None if the properties ask for no delay. ``properties`` are changed to the stored ones.
+
+    level_max: the level of a message that asks for a higher one.
 
     Raises: RemoteProtocolError with code 1 if DELAY is not a number.
     """
     level = delay_level(properties)
     if level <= 0:
         return None
-    if level > levels.level_max:
-        level = levels.level_max
+    if level > level_max:
+        level = level_max
         properties[DELAY] = str(level)
     properties[REAL_TOPIC] = topic
     properties[REAL_QUEUE_ID] = str(queue_id)

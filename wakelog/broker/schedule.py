@@ -18,12 +18,10 @@ Source: org.apache.rocketmq.store.schedule.ScheduleMessageService.DeliverDelayed
 correctDelayOffset (4.9.3). 4.9.3 polls each queue every 100 ms; here ``next_read_ms`` decides.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-
-from wakelog.broker.delay_level import DelayLevels
 
 BATCH_MAX = 64  # about 2 ms of the Broker's loop, at 30 us a message
 ANSWER_MS = 1_000
@@ -42,11 +40,14 @@ class DueMessage(msgspec.Struct, frozen=True):
 class Schedule:
     """Positions of all levels, and the time of the next read of each."""
 
-    def __init__(self, levels: DelayLevels, positions: Mapping[int, int]) -> None:
-        """Start at the Broker's ``delay_offsets``; a level without one starts at 0."""
-        self._levels = levels
+    def __init__(self, delays_ms: Sequence[int], positions: Mapping[int, int]) -> None:
+        """Start at the Broker's delay offsets; a level without one starts at 0.
+
+        delays_ms: of `StoreConfig.delays_ms`.
+        """
+        self._delays_ms = delays_ms
         self._positions = {
-            level: max(0, positions.get(level, 0)) for level in range(1, levels.level_max + 1)
+            level: max(0, positions.get(level, 0)) for level in range(1, len(delays_ms) + 1)
         }
         self._next_read_ms: dict[int, int] = dict.fromkeys(self._positions, 0)
         self._asked_ms = 0
@@ -84,7 +85,7 @@ class Schedule:
         (``arrived``).
         """
         due: list[DueMessage] = []
-        latest_ms = now_ms + self._levels.delay_ms(level)
+        latest_ms = now_ms + self._delays_ms[level - 1]
         self._next_read_ms[level] = now_ms + idle_ms
         queue_offset = self._positions[level]
         for physical_offset, size_bytes, deliver_ms in entries:
@@ -127,5 +128,5 @@ class Schedule:
     def validate(self) -> None:
         """Assert the invariants of the module."""
         assert self._positions.keys() == self._next_read_ms.keys()
-        assert set(self._positions) == set(range(1, self._levels.level_max + 1))
+        assert set(self._positions) == set(range(1, len(self._delays_ms) + 1))
         assert all(position >= 0 for position in self._positions.values())

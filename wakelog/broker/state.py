@@ -11,7 +11,6 @@ from random import Random
 from wakelog.broker.config_file import BrokerSettings
 from wakelog.broker.consumer_offsets import ConsumerOffsets
 from wakelog.broker.decision import Appender, Instruction, Push, WriteLine
-from wakelog.broker.delay_level import DelayLevels
 from wakelog.broker.delayed_delivery import DelayedDelivery
 from wakelog.broker.error_answer import LimitReached
 from wakelog.broker.held_requests import HeldRequests
@@ -61,7 +60,7 @@ class BrokerState:
         self.locks = LockTable()
         self.held = HeldRequests()
         self.read_ahead_windows = ReadAheadWindows()
-        self.delay_levels = DelayLevels(self.store_config.delays_ms)
+        self.delay_level_max = len(self.store_config.delays_ms)
         self.delayed = DelayedDelivery()
         self.traffic = Traffic()
         self.config_version = DataVersion(now_ms, 0)

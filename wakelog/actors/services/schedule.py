@@ -22,7 +22,6 @@ from wakelog.actors.transport.batching import BatchWorker
 from wakelog.actors.transport.calls import ServiceCalls
 from wakelog.actors.transport.clocks import wall_ms
 from wakelog.actors.transport.timer import Timer
-from wakelog.broker.delay_level import DelayLevels
 from wakelog.broker.names import SCHEDULE_TOPIC
 from wakelog.broker.schedule import BATCH_MAX, DueMessage, Schedule
 from wakelog.storage.config import StoreConfig
@@ -49,11 +48,11 @@ Due = tuple[list[tuple[int, int, int, int]], int]
 class DelayQueues:
     """The queues of the schedule topic, one a level, as far as they are readable."""
 
-    def __init__(self, fs: FileSystem, config: StoreConfig, levels: DelayLevels) -> None:
+    def __init__(self, fs: FileSystem, config: StoreConfig) -> None:
         """Open no queue yet."""
         open_files = OpenFiles()
         paths = config.paths
-        self._levels = levels
+        self._delays_ms = config.delays_ms
         self._log = CommitLogReader(fs, config, open_files=open_files)
         self._queues = {
             level: ReadableQueue(
@@ -71,7 +70,7 @@ class DelayQueues:
                     open_files=open_files,
                 ),
             )
-            for level in range(1, levels.level_max + 1)
+            for level in range(1, len(self._delays_ms) + 1)
         }
 
     def ends(self, level: int, *, log_begin: int, dispatched: int) -> tuple[int, int]:
@@ -102,7 +101,7 @@ class DelayQueues:
         unit = None if extension is None else extension.unit(tags_code)
         if unit is not None:
             return unit.tags_code
-        return self._log.store_time(physical_offset) + self._levels.delay_ms(level)
+        return self._log.store_time(physical_offset) + self._delays_ms[level - 1]
 
     def close(self) -> None:
         """Close the files."""
@@ -116,10 +115,9 @@ class ScheduleService(Service):
 
     def begin(self, session: ServiceSession, request: AttachRequest) -> dict[str, Any]:
         """Begin at the Broker's positions."""
-        self._levels = DelayLevels(self.store.delays_ms)
-        self._queues = DelayQueues(self.fs, self.store, self._levels)
+        self._queues = DelayQueues(self.fs, self.store)
         session.on_release(self._queues.close)
-        self._core = Schedule(self._levels, request.delay_positions)
+        self._core = Schedule(self.store.delays_ms, request.delay_positions)
         self._dispatched = -1
         return {}
 
@@ -133,7 +131,7 @@ class ScheduleService(Service):
             core.delivered(level, position, now_ms)
         if dispatched > self._dispatched:
             self._dispatched = dispatched
-            for level in range(1, self._levels.level_max + 1):
+            for level in range(1, len(self.store.delays_ms) + 1):
                 core.arrived(level, now_ms)
         due: list[tuple[int, int, int, int]] = []
         for level in core.levels_to_read(now_ms):

@@ -124,7 +124,9 @@ def _send_single(
             ResponseCode.NO_PERMISSION,
             f"the broker[{state.config.broker_ip1}] sending transaction message is forbidden",
         )
-    parked = park(state.delay_levels, properties, topic, queue_id) if DELAY in properties else None
+    parked = None
+    if DELAY in properties:
+        parked = park(state.delay_level_max, properties, topic, queue_id)
     if parked is not None:
         topic, queue_id, text = parked
     draft = MessageDraft(

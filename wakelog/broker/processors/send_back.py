@@ -89,7 +89,7 @@ def _put_again(
         topic = retry_topic(header.group)
         queue_id = state.random.randrange(group.retry_queue_nums)
     text = encode_properties(properties)
-    parked = park(state.delay_levels, properties, topic, queue_id)
+    parked = park(state.delay_level_max, properties, topic, queue_id)
     if parked is not None:
         topic, queue_id, text = parked
     draft = MessageDraft(
