@@ -37,7 +37,7 @@ def test_saves_that_are_asked_for_together_are_two() -> None:
 def test_everything_is_saved_at_the_end_and_loaded_at_the_start() -> None:
     fs, harness = MemoryFileSystem(), Harness()
     make_tables(fs).save_all(harness.broker)
-    names = {f"{name}.json" for name in harness.broker.file_names()}
+    names = {f"{name}.json" for name in harness.broker.tables}
     assert names <= set(fs.list_directory("/store/config"))
     make_tables(fs).load_all(Harness().broker, {})
 
@@ -64,5 +64,5 @@ def test_a_table_that_cannot_be_saved_does_not_keep_the_others_back(
     fs.fail("rename", number=errno.EIO)
     tables.save_all(harness.broker)
     saved = [name for name in fs.list_directory("/store/config") if name.endswith(".json")]
-    assert len(saved) == len(harness.broker.file_names()) - 1
+    assert len(saved) == len(harness.broker.tables) - 1
     assert tables.failed_count == 1 and "table not saved" in caplog.text

@@ -273,13 +273,13 @@ def test_config_files_survive_a_restart(make_harness: MakeHarness) -> None:
     first.beat("g", subscription())
     fields = {"consumerGroup": "g", "topic": "T", "queueId": "0", "commitOffset": "5"}
     first.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
-    names = first.broker.file_names()
+    names = list(first.broker.tables)
     assert names == CONFIG_FILES
     second = make_harness()
     for name in names:
-        second.broker.load(name, first.broker.snapshot(name)())
-    assert [second.broker.snapshot(name)() for name in names] == [
-        first.broker.snapshot(name)() for name in names
+        second.broker.load(name, first.broker.tables[name].snapshot()())
+    assert [second.broker.tables[name].snapshot()() for name in names] == [
+        first.broker.tables[name].snapshot()() for name in names
     ]
 
 

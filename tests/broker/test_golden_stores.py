@@ -67,7 +67,7 @@ class Served:
         )
         self.store.set_dispatched(self.store.max_physical_offset)
         self.broker = Broker(settings, self.store, NOW_MS)
-        for file_name in self.broker.file_names():
+        for file_name in self.broker.tables:
             path = directory / "config" / f"{file_name}.json"
             if path.exists():
                 self.broker.load(file_name, path.read_text())

@@ -52,7 +52,7 @@ def test_a_clock_that_is_set_back_holds_up_nothing(harness: Harness) -> None:
 def test_offsets_that_were_written_are_not_written_again(harness: Harness) -> None:
     commit(harness)
     assert Persist("consumerOffset") in tick(harness, 5_000)
-    harness.broker.snapshot("consumerOffset")()
+    harness.broker.tables["consumerOffset"].snapshot()()
     assert Persist("consumerOffset") not in tick(harness, 10_000)
 
 
@@ -61,14 +61,14 @@ def test_filters_are_written_every_10_s_if_they_changed(harness: Harness) -> Non
     harness.instructions()
     assert Persist("consumerFilter") not in tick(harness, 9_999)
     assert Persist("consumerFilter") in tick(harness, 10_000)
-    harness.broker.snapshot("consumerFilter")()
+    harness.broker.tables["consumerFilter"].snapshot()()
     assert Persist("consumerFilter") not in tick(harness, 20_000)
 
 
 def test_filters_that_are_dead_for_a_day_go(harness: Harness) -> None:
     harness.beat("g", sql_subscription("a > 1"))
     harness.broker.channel_closed(harness.channel, harness.now_ms)
-    harness.broker.snapshot("consumerFilter")()
+    harness.broker.tables["consumerFilter"].snapshot()()
     assert Persist("consumerFilter") not in tick(harness, 86_390_000)
     assert Persist("consumerFilter") in tick(harness, 86_400_000)
     assert len(harness.broker.state.filters) == 0
@@ -89,7 +89,7 @@ def test_delay_offsets_are_written_soon_after_they_moved(
     harness.broker.deliver_due(due, harness.broker.read_due(due), harness.now_ms)
     assert tick(harness, written_at_ms - 1) == []
     assert tick(harness, written_at_ms) == [Persist("delayOffset")]
-    harness.broker.snapshot("delayOffset")()
+    harness.broker.tables["delayOffset"].snapshot()()
     assert Persist("delayOffset") not in tick(harness, 4_000)
 
 

@@ -31,8 +31,8 @@ def test_instructions_are_taken_once(harness: Harness) -> None:
 
 def test_the_file_lives_over_a_restart(harness: Harness) -> None:
     harness.ask(RequestCode.PUT_KV_CONFIG, b"", **PUT)
-    [name] = harness.core.file_names()
-    text = harness.core.snapshot(name)()
+    [name] = harness.core.tables
+    text = harness.core.tables[name].snapshot()()
     again = Harness()
     again.core.load(name, text)
     found = again.ask(RequestCode.GET_KV_CONFIG, namespace="n", key="k")

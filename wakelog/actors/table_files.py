@@ -19,19 +19,24 @@ OnSaved = Callable[[BaseException | None], None]
 """Called on the loop after a save, with the reason if it failed."""
 
 
+class Table(Protocol):
+    """What is saved as one file."""
+
+    def snapshot(self) -> Callable[[], str]:
+        """Return a function that encodes the table as it is now, for any thread."""
+        ...
+
+
 class TableOwner(Protocol):
     """A core with tables."""
 
-    def file_names(self) -> list[str]:
-        """Return the names of the tables."""
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """The tables by name, in the order in which to load them."""
         ...
 
     def load(self, name: str, text: str) -> None:
-        """Take over a table. Raises: ValueError, DamagedStore."""
-        ...
-
-    def snapshot(self, name: str) -> Callable[[], str]:
-        """Return a function that encodes the table as it is now, for any thread."""
+        """Read the text of a table. Raises: ValueError, DamagedStore."""
         ...
 
 
@@ -59,7 +64,7 @@ class TableFiles:
         Raises: DamagedStore, StoreFailed.
         """
         self._kept = kept
-        for name in owner.file_names():
+        for name in owner.tables:
             self._files.load(self._file_name(name), partial(owner.load, name))
 
     def save_soon(self, owner: TableOwner, name: str, on_saved: OnSaved = lambda _: None) -> None:
@@ -71,9 +76,9 @@ class TableFiles:
     def save_all(self, owner: TableOwner) -> None:
         """Save every table and return when all are durable; failures are logged."""
         self.close()
-        for name in owner.file_names():
+        for name in owner.tables:
             try:
-                self._save(name, owner.snapshot(name))
+                self._save(name, owner.tables[name].snapshot())
             except Exception as error:
                 self._note_failure(name, error)
 
@@ -91,7 +96,7 @@ class TableFiles:
     def _begin_save(self, owner: TableOwner, name: str) -> None:
         waiting = self._requested.pop(name)
         self._saving.add(name)
-        save = partial(self._save, name, owner.snapshot(name))
+        save = partial(self._save, name, owner.tables[name].snapshot())
         future = asyncio.get_running_loop().run_in_executor(self._thread, save)
         future.add_done_callback(partial(self._end_save, owner, name, waiting))
 

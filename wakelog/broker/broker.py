@@ -10,7 +10,7 @@ After a turn that put messages it calls ``store.write_pending`` before a respons
     by time       tick(now_ms) at next_tick_ms()
     PullHold      gets every HoldPull, and held.notes() after its restart; returns ids for wake(ids)
     Schedule      starts at delayed.offsets(); read_due (any thread), then deliver_due
-    at the end    snapshot(...) of file_names(), route.unregistration(...)
+    at the end    write a snapshot of each of ``tables``; route.unregistration(...)
 
 The shell may also read what ``state`` has: tables, counts and the instructions.
 
@@ -68,7 +68,7 @@ class ConfigFile(Protocol):
         ...
 
     def snapshot(self) -> Callable[[], str]:
-        """Copy the table and return a function that encodes the copy."""
+        """Copy the table and return a function that encodes the copy, on any thread."""
         ...
 
 
@@ -95,7 +95,8 @@ class Broker:
         self._housekeeping = Housekeeping(self.state, self._wake_one, now_ms)
         self._request_counts = dict.fromkeys([*PROCESSORS, UNKNOWN_CODE], 0)
         self._has_ticked = False
-        self._files: dict[str, ConfigFile] = {
+        # By the stem of the file, in the order in which to load them.
+        self.tables: dict[str, ConfigFile] = {
             "topics": self.state.topics,
             "subscriptionGroup": self.state.groups,
             self.state.offsets.file_name: self.state.offsets,
@@ -195,24 +196,16 @@ class Broker:
 
         return self.state.delayed.deliver(due, records, put)
 
-    def file_names(self) -> list[str]:
-        """Return the stems of the config files, in the order in which to load them."""
-        return list(self._files)
-
     def load(self, name: str, text: str) -> None:
         """Read the contents of a config file.
 
         Raises: DamagedStore if neither 4.9.3 nor wakelog writes such a text.
         """
         try:
-            self._files[name].load(text)
+            self.tables[name].load(text)
         except (ProtocolError, ValueError, TypeError, AttributeError) as error:
             remedy = "restore a sound copy, such as its .bak, or remove it to start without it"
             raise DamagedStore(f"config/{name}.json", str(error), remedy) from error
-
-    def snapshot(self, name: str) -> Callable[[], str]:
-        """Copy a table; return a function that encodes it as its file, on any thread."""
-        return self._files[name].snapshot()
 
     def statistics(self) -> dict[str, Any]:
         """Return the counters of this broker and of its tables."""

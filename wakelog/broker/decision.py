@@ -158,7 +158,7 @@ class RegisterBroker(msgspec.Struct, frozen=True):
 
 
 class Persist(msgspec.Struct, frozen=True):
-    """Write the text of ``Broker.snapshot(name)`` to the config file of that name.
+    """Write the text of ``Broker.tables[name].snapshot()`` to the config file of that name.
 
     The names are the stems of 4.9.3's files: topics, subscriptionGroup, consumerOffset (or
     lmqConsumerOffset), delayOffset, consumerFilter.

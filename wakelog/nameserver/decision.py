@@ -14,7 +14,7 @@ import msgspec
 
 
 class Persist(msgspec.Struct, frozen=True):
-    """Write the text of ``NameServer.snapshot(name)`` to the file of that name: kvConfig."""
+    """Write a snapshot of ``NameServer.tables[name]`` to the file of that name: kvConfig."""
 
     name: str
 

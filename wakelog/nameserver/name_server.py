@@ -13,7 +13,6 @@ Source: org.apache.rocketmq.namesrv.NamesrvController (4.9.3).
 """
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from wakelog.nameserver.config import NameServerConfig
@@ -45,6 +44,7 @@ class NameServer:
         self._state = NameServerState(
             config, KvConfig(self._instructions), RouteTable(self._instructions)
         )
+        self.tables = {FILE_NAME: self._state.kv_config}
         self._request_counts: Counter[int] = Counter()
         self._scan_due_ms = now_ms + FIRST_SCAN_MS
 
@@ -90,22 +90,12 @@ class NameServer:
         """Return when ``tick`` next has something to do."""
         return self._scan_due_ms
 
-    def file_names(self) -> list[str]:
-        """Return the stems of the files to load."""
-        return [FILE_NAME]
-
     def load(self, name: str, text: str) -> None:
         """Read the contents of a file.
 
         Raises: ValueError if neither 4.9.3 nor wakelog writes such a text.
         """
-        assert name == FILE_NAME
-        self._state.kv_config.load(text)
-
-    def snapshot(self, name: str) -> Callable[[], str]:
-        """Copy a table; return a function that encodes it as its file, on any thread."""
-        assert name == FILE_NAME
-        return self._state.kv_config.snapshot()
+        self.tables[name].load(text)
 
     def statistics(self) -> dict[str, Any]:
         """Return the counters of this name server and of its tables."""
