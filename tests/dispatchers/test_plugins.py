@@ -13,9 +13,13 @@ from examples.dispatcher_plugin import TopicCounter
 from tests.dispatchers.stores import NOW_MS, dispatch_config
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.records import LogBytes
+from wakelog.dispatchers.consume_queue import ConsumeQueueDispatcher
 from wakelog.dispatchers.dispatcher import DispatchBatch
+from wakelog.dispatchers.filter_bitmap import FilterBitmap
+from wakelog.dispatchers.index import IndexDispatcher
 from wakelog.dispatchers.plugins import (
     ATTEMPTS_MAX,
+    CORE_NAMES,
     ENTRY_POINT_GROUP,
     HELD_BYTES_MAX,
     RETRY_MS_MAX,
@@ -407,3 +411,8 @@ def test_one_that_goes_on_holds_again() -> None:
     assert not hold.must_keep(10, 100, STALLED_MS_MAX)
     assert hold.must_keep(11, 100, STALLED_MS_MAX + 1)
     assert not hold.left_behind
+
+
+def test_no_plugin_takes_the_name_of_a_built_in_dispatcher() -> None:
+    built_in = (ConsumeQueueDispatcher, FilterBitmap, IndexDispatcher)
+    assert {kind.name for kind in built_in} <= CORE_NAMES

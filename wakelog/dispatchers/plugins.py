@@ -31,7 +31,7 @@ from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.kernels import Kernels
 
 ENTRY_POINT_GROUP: Final = "wakelog.dispatchers"
-CORE_NAMES: Final = frozenset({"bitmap_filter", "consume_queue", "index", "parquet"})
+CORE_NAMES: Final = frozenset({"consume_queue", "filter_bitmap", "index", "parquet"})
 
 # Not imported: it lies above this layer, and Spark's libraries are in an extra.
 _PARQUET: Final = EntryPoint(

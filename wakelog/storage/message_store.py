@@ -58,6 +58,7 @@ class MessageStore:
 
     dispatched: how far readers see; `set_dispatched` raises it.
     disk_full: whether Retention found the disk full last.
+    write_pending: writes what was put since the last call; it is `CommitLog.write_pending`.
     last_store_timestamp_ms: of the last message that was put, 0 if there never was one.
     """
 
@@ -66,6 +67,7 @@ class MessageStore:
         self.config: StoreConfig = parts.config
         self.recovery: RecoveryReport = parts.report
         self.log: CommitLog = parts.log
+        self.write_pending = parts.log.write_pending
         self._parts = parts
         self._readers = readers
         self._accepts = parts.config.appends
@@ -140,13 +142,6 @@ class MessageStore:
             self._put_failed_count += 1
             return _DISK_FULL if self.disk_full else _NOT_AVAILABLE
         return self._counted(self.log.append_batch(drafts, now_ms), len(drafts))
-
-    def write_pending(self) -> int:
-        """Write what was put since the last call and return the log's end (`appended`).
-
-        Raises: NotWriteable; then nothing put since the last call may be acknowledged.
-        """
-        return self.log.write_pending()
 
     def renew_guard(self) -> None:
         """Keep 4.9.3 brokers out again after one was refused; may be called on any thread.
