@@ -92,7 +92,7 @@ REQUESTS: Final[tuple[Row, ...]] = (
            "Broker", "broker.processors.send", "rocketmq_store_put_messages_total"),
     Thread("PutMessageThread", "answers a send once its message is stored or durable",
            "putMessageFutureThreadPoolNums, a core each, up to 4",
-           "Broker", "broker.processors.put_answer", "rocketmq_flush_waiting_answers"),
+           "Broker", "broker.processors.send", "rocketmq_flush_waiting_answers"),
     Thread("PullMessageThread", "reads messages for consumers",
            "pullMessageThreadPoolNums, 16 and 2 a core",
            "Broker", "broker.processors.pull", "rocketmq_store_get_messages_total"),
