@@ -8,9 +8,9 @@ recorded as the property `said`, and, as its very last line, `N passed, N failed
 expected kind of which nothing ran, fails the run unless `--without KIND` left it out. A test suite
 that shrinks unnoticed is the failure this prevents.
 
-With `--split` as well, the kinds that keep one processor busy run in a second pytest process, and
-the others in this one: they mostly wait for processes that they start. The second process writes
-its tallies to a file (`--share FILE`), and the table of this one holds both.
+With `--split` as well, the kinds that are marked `is_shared` run in a second pytest process at the
+same time. They use no Ray, Spark or Java that other tests share. The second process writes its
+tallies to a file (`--share FILE`), and the table of this one holds both.
 """
 
 import os
