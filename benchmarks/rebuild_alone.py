@@ -26,7 +26,7 @@ from wakelog.audit.rebuild import make_files
 from wakelog.audit.verify import verify
 from wakelog.dispatchers.sync_files import sync_tree
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.loader import compile_kernels
 
 TIMES_COUNT = 3
@@ -86,7 +86,7 @@ def _measure(store: Path, into: Path, whole: Path) -> Alone:
         began_seconds = time.perf_counter()
         found = make_files(config, str(into))
         rebuilds.append(time.perf_counter() - began_seconds)
-        sync_tree(RealFileSystem(), str(into))
+        sync_tree(FileSystem(), str(into))
         syncs.append(time.perf_counter() - began_seconds)
         log_bytes = found.end - found.begin
         copies.append(copy_bytes_per_second())

@@ -40,7 +40,7 @@ from wakelog.dispatchers.reput import FlushJob
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.checkpoint import Checkpoint
 from wakelog.storage.durability.watermark import Watermark
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.log.flush import SegmentSync
 from wakelog.storage.message_store import MessageStore
@@ -85,7 +85,7 @@ class Owner:
 
     def __init__(self, config: StoreConfig) -> None:
         """Recover, and dispatch to the log's end; `report` says what that took."""
-        fs = RealFileSystem()
+        fs = FileSystem()
         began_seconds = time.perf_counter()
         memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self._store = MessageStore.open(fs, config, _now_ms(), physical_memory_bytes=memory_bytes)

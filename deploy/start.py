@@ -25,7 +25,7 @@ from wakelog.actors.ray.options import Placement, find_actor
 from wakelog.actors.transport.service_plan import Transport
 from wakelog.cli.failures import explain
 from wakelog.cli.preflight import preflight
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 
 def read_options(arguments: Sequence[str]) -> tuple[UpOptions, str | None]:
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str]) -> int:
         connect()
         if find_actor(SUPERVISOR) is not None:
             raise DeploymentFailed("this cluster has a deployment", "Submit deploy/stop.py first.")
-        plan = preflight(make_plan(options), RealFileSystem())
+        plan = preflight(make_plan(options), FileSystem())
         asyncio.run(start(plan, resource))
     except Exception as error:
         failure = explain(error)

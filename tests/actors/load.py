@@ -14,7 +14,7 @@ from wakelog.dispatchers.reput import Reput
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import ResponseCode
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 
 QUEUES_COUNT = 4
@@ -166,7 +166,7 @@ def check_queues_equal_a_rebuild(config: StoreConfig, directory: Path) -> int:
         index_slot_count=config.index_slot_count,
         index_entry_count=config.index_entry_count,
     )
-    fs = RealFileSystem()
+    fs = FileSystem()
     log = CommitLogReader(fs, rebuilt_config)
     reput = Reput(fs, log, core_dispatchers(fs, rebuilt_config, log), rebuilt_config)
     end = log.min_offset + sum(path.stat().st_size for path in (root / "commitlog").iterdir())

@@ -11,14 +11,14 @@ import msgspec
 from tests.actors.services.fakes import attach_request
 from tests.fakes.stores import open_store, put
 from wakelog.actors.transport.service_plan import ServicePlan
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.message_store import MessageStore
 
 
 @contextmanager
 def open_plan_store(plan: ServicePlan) -> Iterator[MessageStore]:
     """Open the store of a plan, and leave it as after a crash."""
-    store = open_store(RealFileSystem(), plan.settings.store)
+    store = open_store(FileSystem(), plan.settings.store)
     yield store
     store.close(dispatch_behind_bytes=1)
 

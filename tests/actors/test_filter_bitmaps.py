@@ -19,7 +19,7 @@ from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.properties import decode_properties
 from wakelog.protocol.record import MessageRecord
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.queue.consume_queue import ConsumeQueue
@@ -67,7 +67,7 @@ async def pull(client: Client, group: str, queue_offset: int, hold_ms: int = 0) 
 
 
 def units_of(store: Path, count: int) -> list[ExtensionUnit]:
-    fs, paths = RealFileSystem(), StorePaths(str(store))
+    fs, paths = FileSystem(), StorePaths(str(store))
     queue = ConsumeQueue(
         fs, paths.consume_queue(TOPIC, 0), file_bytes=QUEUE_FILE_BYTES, open_files=OpenFiles()
     )

@@ -16,7 +16,7 @@ from tests.actors.client import Client, records
 from tests.actors.deployments import running, small_plan, wait_until
 from wakelog.dispatchers.consume_queue import FILES_AHEAD_COUNT
 from wakelog.protocol.codes import ResponseCode
-from wakelog.storage.file_system import DiskUsage, RealFileSystem
+from wakelog.storage.file_system import DiskUsage, FileSystem
 
 pytestmark = pytest.mark.slow
 
@@ -32,18 +32,18 @@ class FullDisk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_full = False
         self.used_percent = 50
-        allocate = RealFileSystem.allocate
+        allocate = FileSystem.allocate
 
-        def allocate_or_not(fs: RealFileSystem, fd: int, length: int) -> None:
+        def allocate_or_not(fs: FileSystem, fd: int, length: int) -> None:
             if self.is_full:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             allocate(fs, fd, length)
 
-        def usage(_fs: RealFileSystem, _path: str) -> DiskUsage:
+        def usage(_fs: FileSystem, _path: str) -> DiskUsage:
             return DiskUsage(100 << 30, self.used_percent << 30, (100 - self.used_percent) << 30)
 
-        monkeypatch.setattr(RealFileSystem, "allocate", allocate_or_not)
-        monkeypatch.setattr(RealFileSystem, "disk_usage", usage)
+        monkeypatch.setattr(FileSystem, "allocate", allocate_or_not)
+        monkeypatch.setattr(FileSystem, "disk_usage", usage)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from wakelog.actors.deploy.group import BROKER, actor_name
 from wakelog.actors.ray.options import find_actor
 from wakelog.protocol.codes import ResponseCode
 from wakelog.spark.handoff import held_snapshot, snapshot_text
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.retention.leases import read_leases
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -60,7 +60,7 @@ def test_a_lease_survives_the_process_that_keeps_it(supervised: SupervisedBroker
     asyncio.run(send(supervised, 100))
     snapshot = ray.get(broker.snapshot.remote())
     paths = supervised.plan.brokers[0].settings.store.paths
-    leases = read_leases(RealFileSystem(), paths) or ()
+    leases = read_leases(FileSystem(), paths) or ()
     assert [x.lease_id for x in leases] == [snapshot["leaseId"]]
 
     async def kill() -> None:

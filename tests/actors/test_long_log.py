@@ -20,7 +20,7 @@ from tests.actors.programs import Up, running_up
 from tests.actors.strikes import read_back
 from tests.actors.supervised_brokers import BROKER_STALL_MS_MAX
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.append import MessageDraft
 from wakelog.storage.message_store import MessageStore
 
@@ -50,7 +50,7 @@ def fill_log(root: Path) -> None:
     """Make a store whose log holds 1 GiB, its queues to be made by whoever opens it."""
     now_ms = time.time_ns() // 1_000_000
     store = MessageStore.open(
-        RealFileSystem(),
+        FileSystem(),
         StoreConfig(store_path_root=str(root)),
         now_ms,
         physical_memory_bytes=1 << 34,

@@ -23,7 +23,7 @@ from tests.actors.supervised_brokers import STORM_KINDS, SupervisedBroker
 from tests.audit.test_verify import run
 from wakelog.audit.rebuild import Rebuild
 from wakelog.audit.verify import verify_store
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 pytestmark = [
     pytest.mark.ray,
@@ -135,7 +135,7 @@ class Weather:
 
 def check_verified(supervised: SupervisedBroker, folder: Path) -> None:
     """Assert that a verification of the store, whose broker runs, finds no damage."""
-    fs, config = RealFileSystem(), supervised.plan.brokers[0].settings.store
+    fs, config = FileSystem(), supervised.plan.brokers[0].settings.store
     folder.mkdir()
     report = verify_store(fs, config, lambda: Rebuild(fs, config, str(folder)), run, is_live=True)
     assert report.log is not None and report.entries_count

@@ -12,7 +12,7 @@ from tests.fakes.records import LogBytes
 from wakelog.audit import changed_blocks
 from wakelog.audit.changed_blocks import changed_in_range
 from wakelog.storage.durability.sum_keeper import ChangedBlock, SumWriter
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 SEGMENT_BYTES = 4096
 BLOCK_BYTES = SEGMENT_BYTES // 32
@@ -23,10 +23,10 @@ def test_neighbouring_blocks_that_changed_are_one_and_others_not(
 ) -> None:
     compared = [*(ChangedBlock(at, at + 10) for at in (0, 10, 30)), 5, ChangedBlock(40, 50)]
     monkeypatch.setattr(changed_blocks, "compare_sums", lambda *_: compared)
-    found = list(changed_blocks.changed_blocks(RealFileSystem(), small_config(), crc32))
+    found = list(changed_blocks.changed_blocks(FileSystem(), small_config(), crc32))
     assert found == [ChangedBlock(0, 20), ChangedBlock(30, 40), ChangedBlock(40, 50)]
     del compared[1:]
-    assert len(list(changed_blocks.changed_blocks(RealFileSystem(), small_config(), crc32))) == 1
+    assert len(list(changed_blocks.changed_blocks(FileSystem(), small_config(), crc32))) == 1
 
 
 def test_a_range_has_the_blocks_that_begin_in_it(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_range_has_the_blocks_that_begin_in_it(tmp_path: Path) -> None:
     data = bytearray(log.data[SEGMENT_BYTES : 2 * SEGMENT_BYTES].ljust(SEGMENT_BYTES, b"\0"))
     path.write_bytes(data)
     config = small_config(store_path_root=str(tmp_path), commit_log_file_bytes=SEGMENT_BYTES)
-    fs = RealFileSystem()
+    fs = FileSystem()
     assert SumWriter(fs, config).step(2 * SEGMENT_BYTES, 1 << 20) == SEGMENT_BYTES
     for block in (3, 4, 9):
         data[block * BLOCK_BYTES + 5] ^= 1

@@ -11,12 +11,12 @@ import pytest
 
 from tests.audit.test_verify import verify_golden
 from tests.golden_stores import open_golden
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 pytestmark = pytest.mark.golden
 
 
-class BadSectors(RealFileSystem):
+class BadSectors(FileSystem):
     """A disk that refuses to give one file, with an error number."""
 
     def __init__(self, path: Path, number: int) -> None:
@@ -97,7 +97,7 @@ def test_a_file_of_its_own_that_it_cannot_read_says_nothing_of_the_store(
             return fd
 
         def pread(self, fd: int, length: int, position: int) -> bytes:
-            return RealFileSystem.pread(self, fd, length, position)  # while it is made
+            return FileSystem.pread(self, fd, length, position)  # while it is made
 
     path = tmp_path / "rebuilt" / folder
     with pytest.raises(OSError, match=str(path)):

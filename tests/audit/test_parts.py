@@ -14,7 +14,7 @@ from wakelog.audit.parts import ScanJob, part_loader, scan_segment
 from wakelog.audit.rebuild import LogReport, Rebuild
 from wakelog.audit.stretches import FillStretch
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.kernels import Kernels
 
 SEGMENT_BYTES = 128 << 10
@@ -44,7 +44,7 @@ def rebuilt(
     target.mkdir()
     worker = InTurn() if kernels else None
     made = Rebuild(
-        RealFileSystem(), config, str(target), kernels=lambda: kernels, worker=worker, load=load
+        FileSystem(), config, str(target), kernels=lambda: kernels, worker=worker, load=load
     )
     while made.step(NOW_MS):
         pass

@@ -12,10 +12,10 @@ from wakelog.audit.operator import Move
 from wakelog.audit.replacement import swap_in, undo
 from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd, read_dispatched
 from wakelog.storage.errors import StoreFailed
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import StorePaths
 
-FS = RealFileSystem()
+FS = FileSystem()
 FOLDERS = ("consumequeue_ext", "consumequeue", "index")
 
 
@@ -70,7 +70,7 @@ def test_what_is_not_there_is_not_moved(store: Path) -> None:
     assert swap_in(FS, paths_of(store), nothing, 6) == []
 
 
-class Failing(RealFileSystem):
+class Failing(FileSystem):
     """The nth call of one operation fails."""
 
     __slots__ = ("_calls", "_nth", "_operation")
@@ -104,7 +104,7 @@ def test_what_fails_half_way_is_taken_back(store: Path, operation: str, nth: int
     assert texts(rebuilt) == ["new", "new", "new"]
 
 
-class OneByOne(RealFileSystem):
+class OneByOne(FileSystem):
     """Refuses a rename while the names that the one before has changed are not durable."""
 
     __slots__ = ("unsynced",)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from wakelog.audit import scratch_files
 from wakelog.audit.same_bytes import same_bytes
 from wakelog.audit.scratch_files import ScratchFileSystem, Spans, store_twins
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import StorePaths
 
 LENGTH = 4096 * 3
@@ -185,7 +185,7 @@ def test_a_file_that_is_only_read_needs_no_twin(tmp_path: Path) -> None:
     assert asked == []
 
 
-class Unreadable(RealFileSystem):
+class Unreadable(FileSystem):
     """A disk that gives nothing."""
 
     def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:

@@ -10,13 +10,13 @@ from tests.fakes.logs import small_config
 from wakelog.audit.findings import Findings
 from wakelog.audit.store_files import CONFIGURATION_BYTES_MAX, StoreFiles
 from wakelog.storage.durability.start_guard import GUARDED
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_service import index_shape
 
 SEGMENT_BYTES = 4096
 
 
-class Retained(RealFileSystem):
+class Retained(FileSystem):
     """Another process removes the first file of a folder after it was listed or checked."""
 
     def __init__(self, when: str) -> None:
@@ -37,11 +37,11 @@ class Retained(RealFileSystem):
 
 
 def check(
-    store: Path, fs: RealFileSystem | None = None, **values: str
+    store: Path, fs: FileSystem | None = None, **values: str
 ) -> tuple[list[tuple[str, str]], bool]:
     findings = Findings()
     config = small_config(store_path_root=str(store), commit_log_file_bytes=SEGMENT_BYTES, **values)
-    files = StoreFiles(fs or RealFileSystem(), config, findings)
+    files = StoreFiles(fs or FileSystem(), config, findings)
     files.check()
     return [(found.place, found.reason) for found in findings.kept], files.leads_outside
 

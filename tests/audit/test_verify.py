@@ -18,7 +18,7 @@ from wakelog.protocol.record import MAGIC_OFFSET, MESSAGE_MAGIC
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.durability.sum_keeper import SumWriter
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.recovery.steps import Recovered, recover
 
 pytestmark = pytest.mark.golden
@@ -66,10 +66,10 @@ def verify_golden(
     *,
     is_live: bool = False,
     has_index: bool = True,
-    fs: RealFileSystem | None = None,
+    fs: FileSystem | None = None,
 ) -> VerifyReport:
     _, manifest = open_golden(name, tmp_path / "manifest")
-    fs, config = fs or RealFileSystem(), config_of(manifest, store)
+    fs, config = fs or FileSystem(), config_of(manifest, store)
     config = msgspec.structs.replace(config, message_index_enable=has_index)
     target = tmp_path / "rebuilt"
     target.mkdir(parents=True)
@@ -172,7 +172,7 @@ def test_one_flipped_bit_is_found_and_located(
 
 def taken_over(config: StoreConfig) -> Recovered:
     """Recover a real broker's store as ours from here on."""
-    fs = RealFileSystem()
+    fs = FileSystem()
     lock = StoreLock(fs, config.paths.lock)
     recovered = recover(fs, config, NOW_MS)
     lock.sign()
@@ -216,7 +216,7 @@ def test_segments_missing_below_the_watermark_are_damage(tmp_path: Path) -> None
 def test_what_no_crc_of_a_record_covers_is_found_by_the_sums(tmp_path: Path) -> None:
     """Neither the body's CRC nor queues or index show a changed flag of a message."""
     store, manifest = open_golden("basic", tmp_path)
-    fs, config = RealFileSystem(), config_of(manifest, store)
+    fs, config = FileSystem(), config_of(manifest, store)
     recovered = taken_over(config)
     recovered.files.close()
     flip(store / "commitlog" / ("0" * 20), FLAG_OFFSET)
@@ -233,7 +233,7 @@ def test_what_no_crc_of_a_record_covers_is_found_by_the_sums(tmp_path: Path) -> 
 
 
 def test_it_lets_every_file_go(tmp_path: Path) -> None:
-    class Counted(RealFileSystem):
+    class Counted(FileSystem):
         fds: ClassVar[set[int]] = set()
 
         def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:

@@ -28,7 +28,7 @@ from wakelog.protocol.body_codec import encode_body
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.protocol.command import RemotingCommand, make_request
 from wakelog.protocol.record import decode_record
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.message_store import MessageStore
 
 NAMES = [
@@ -63,7 +63,7 @@ class Served:
         keys["transientStorePoolEnable"] = "false"
         settings = read_broker_conf("", overrides=keys)
         self.store = MessageStore.open(
-            RealFileSystem(), settings.store, NOW_MS, physical_memory_bytes=PHYSICAL_MEMORY_BYTES
+            FileSystem(), settings.store, NOW_MS, physical_memory_bytes=PHYSICAL_MEMORY_BYTES
         )
         self.store.set_dispatched(self.store.max_physical_offset)
         self.broker = Broker(settings, self.store, NOW_MS)

@@ -14,7 +14,7 @@ from wakelog.audit import rebuild
 from wakelog.cli import app
 from wakelog.cli.stop_signals import StopSignals
 from wakelog.storage.durability.store_lock import StoreLock
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 pytestmark = pytest.mark.golden
 
@@ -168,7 +168,7 @@ def test_a_store_in_use_is_refused(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, _ = open_golden("ipv6", tmp_path)
-    lock = StoreLock(RealFileSystem(), str(store / "lock"))
+    lock = StoreLock(FileSystem(), str(store / "lock"))
     try:
         assert run(command, "--store", str(store)) == 1
     finally:

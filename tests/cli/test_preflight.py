@@ -16,7 +16,7 @@ from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import PreflightRefused
 from wakelog.cli import preflight as module
 from wakelog.cli.preflight import preflight
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 SMALL = "mappedFileSizeCommitLog=1048576"
 FAR_AWAY = "203.0.113.1"  # RFC 5737: for documents
@@ -34,7 +34,7 @@ def plan_at(directory: Path, base: int, *settings: str, **options: Any) -> Plan:
 
 
 def check(plan: Plan) -> Plan:
-    return preflight(plan, RealFileSystem())
+    return preflight(plan, FileSystem())
 
 
 def refusal(plan: Plan) -> str:
@@ -149,7 +149,7 @@ class Translated(HostAddresses):
 def test_an_address_that_is_translated_to_this_host_is_accepted(tmp_path: Path, base: int) -> None:
     # The kernel's own loopback network stands in for the address translation.
     plan = plan_at(tmp_path, base, bind="0.0.0.0", advertise="127.0.0.9")
-    assert preflight(plan, RealFileSystem(), Translated()) == plan
+    assert preflight(plan, FileSystem(), Translated()) == plan
 
 
 def test_an_address_at_which_another_host_answers_is_refused(
@@ -161,7 +161,7 @@ def test_an_address_at_which_another_host_answers_is_refused(
         socket.create_server(("127.0.0.9", base + 4)),
         pytest.raises(PreflightRefused, match="does not lead here: another host answers there"),
     ):
-        preflight(plan, RealFileSystem(), Translated())
+        preflight(plan, FileSystem(), Translated())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from wakelog.actors.errors import PreflightRefused
 from wakelog.cli.store_check import FIRST_QUEUES_COUNT, SPARE_BYTES, check_stores
 from wakelog.storage.durability.store_identity import claim_identity
 from wakelog.storage.errors import StoreLocked, WrongStore
-from wakelog.storage.file_system import DiskUsage, RealFileSystem
+from wakelog.storage.file_system import DiskUsage, FileSystem
 
 OTHER_USER = 65_534
 SEGMENT_BYTES = 1 << 20
@@ -25,8 +25,8 @@ SMALL = f"mappedFileSizeCommitLog={SEGMENT_BYTES}"
 NEW_STORE_BYTES = SEGMENT_BYTES + SPARE_BYTES + FIRST_QUEUES_COUNT * QUEUE_BYTES
 
 
-class SmallDisk(RealFileSystem):
-    """The real file system on a disk with so much room."""
+class SmallDisk(FileSystem):
+    """A file system on a disk with so much room."""
 
     __slots__ = ("_free_bytes",)
 
@@ -38,9 +38,9 @@ class SmallDisk(RealFileSystem):
         return DiskUsage(1 << 40, (1 << 40) - self._free_bytes, self._free_bytes)
 
 
-def refusal(plan: Plan, fs: RealFileSystem | None = None) -> str:
+def refusal(plan: Plan, fs: FileSystem | None = None) -> str:
     with pytest.raises(PreflightRefused) as refused:
-        check_stores(plan, fs or RealFileSystem())
+        check_stores(plan, fs or FileSystem())
     return str(refused.value)
 
 
@@ -62,8 +62,8 @@ def as_other_user() -> Iterator[None]:
 
 
 def test_a_new_store_is_accepted_and_nothing_is_written(tmp_path: Path) -> None:
-    check_stores(plan_in(tmp_path, SMALL), RealFileSystem())
-    check_stores(plan_in(tmp_path, SMALL, broker_count=2), RealFileSystem())
+    check_stores(plan_in(tmp_path, SMALL), FileSystem())
+    check_stores(plan_in(tmp_path, SMALL, broker_count=2), FileSystem())
     assert entries(tmp_path) == []
 
 
@@ -87,7 +87,7 @@ def of_two_brokers(root: Path) -> None:
 def of_broker_b(root: Path) -> None:
     root.mkdir()
     claim_identity(
-        RealFileSystem(), str(root / "wakelog.store"), broker_name="broker-b", new_store_id="1"
+        FileSystem(), str(root / "wakelog.store"), broker_name="broker-b", new_store_id="1"
     )
 
 
@@ -143,14 +143,14 @@ def test_a_store_that_is_not_the_one_meant_is_refused(
 def test_a_damaged_segment_is_left_to_recovery(tmp_path: Path, length: int) -> None:
     with_a_segment(tmp_path / "store")
     (tmp_path / "store" / "commitlog" / f"{0:020d}").write_bytes(bytes(length))
-    check_stores(plan_in(tmp_path, SMALL), RealFileSystem())
+    check_stores(plan_in(tmp_path, SMALL), FileSystem())
 
 
 def test_a_store_whose_identity_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "wakelog.store").write_text("?")
     with pytest.raises(WrongStore, match="its identity cannot be read"):
-        check_stores(plan_in(tmp_path, SMALL), RealFileSystem())
+        check_stores(plan_in(tmp_path, SMALL), FileSystem())
 
 
 def test_a_store_that_this_user_may_not_write_is_refused(tmp_path: Path) -> None:
@@ -173,9 +173,9 @@ def test_a_store_that_this_user_may_not_write_is_refused(tmp_path: Path) -> None
 def test_a_store_that_another_process_runs_is_refused_with_its_id(tmp_path: Path) -> None:
     program = (
         "import sys\n"
-        "from wakelog.storage.file_system import RealFileSystem\n"
+        "from wakelog.storage.file_system import FileSystem\n"
         "from wakelog.storage.durability.store_lock import StoreLock\n"
-        "lock = StoreLock(RealFileSystem(), sys.argv[1])\n"
+        "lock = StoreLock(FileSystem(), sys.argv[1])\n"
         "print('locked', flush=True)\n"
         "sys.stdin.read()\n"
     )
@@ -185,7 +185,7 @@ def test_a_store_that_another_process_runs_is_refused_with_its_id(tmp_path: Path
         assert holder.stdout is not None and holder.stdout.readline() == b"locked\n"
         before = entries(tmp_path)
         with pytest.raises(StoreLocked) as refused:
-            check_stores(plan_in(tmp_path, SMALL), RealFileSystem())
+            check_stores(plan_in(tmp_path, SMALL), FileSystem())
         assert refused.value.holder_pid == holder.pid
         assert entries(tmp_path) == before
         holder.communicate()

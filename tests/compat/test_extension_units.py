@@ -19,7 +19,7 @@ from tests.golden_stores import open_golden
 from wakelog.audit.rebuild import Rebuild
 from wakelog.filter.bloom import BloomFilter
 from wakelog.filter.filter_table import stored_filters
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.queue.consume_queue import ConsumeQueue
@@ -66,7 +66,7 @@ class Unit(NamedTuple):
 
 def units_of(store: Path, topic: str = TOPIC, queue_id: int = 0) -> list[Unit]:
     """Return the units of a queue's entries, in order."""
-    fs, paths = RealFileSystem(), StorePaths(str(store))
+    fs, paths = FileSystem(), StorePaths(str(store))
     queue = ConsumeQueue(
         fs, paths.consume_queue(topic, queue_id), file_bytes=1000, open_files=OpenFiles(2)
     )
@@ -177,7 +177,7 @@ def test_units_of_a_copied_log_are_the_real_brokers(tmp_path: Path) -> None:
     config = config_from_properties({**SETTINGS, "storePathRootDir": str(store)})
     table = stored_filters((store / "config" / "consumerFilter.json").read_text())
     assert table is not None and len(table) == 3
-    rebuild = Rebuild(RealFileSystem(), config, str(tmp_path / "ours"), filters=lambda: table)
+    rebuild = Rebuild(FileSystem(), config, str(tmp_path / "ours"), filters=lambda: table)
     while rebuild.step(0):
         pass
     rebuild.finish()

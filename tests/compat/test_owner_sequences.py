@@ -27,7 +27,7 @@ from wakelog.audit.rebuild import Rebuild
 from wakelog.network.errors import RemotingError
 from wakelog.protocol.codes import RequestCode, ResponseCode
 from wakelog.storage.durability.checkpoint import read_times
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.recovery.watermark_trust import DurablePositions, known_durable
 
@@ -121,7 +121,7 @@ class Owned:
         A real broker leaves entries of what it cut behind a queue's end.
         """
         root, target = Path(self.config.paths.root), self.folder / "rebuilt"
-        rebuild = Rebuild(RealFileSystem(), self.config, str(target))
+        rebuild = Rebuild(FileSystem(), self.config, str(target))
         while rebuild.step(0):
             pass
         rebuild.finish()
@@ -140,7 +140,7 @@ class Owned:
 
     def durable(self) -> DurablePositions:
         """Return how far the next wakelog will take the log for durable."""
-        fs = RealFileSystem()
+        fs = FileSystem()
         files = commit_log_files(fs, self.config, read_only=True)
         files.load()
         try:

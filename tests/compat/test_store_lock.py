@@ -23,7 +23,7 @@ from tests.compat.store_contents import SETTINGS
 from tests.compat.store_reading import pull_all
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreLocked
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.message_store import MessageStore
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -115,7 +115,7 @@ def test_wakelog_is_refused_where_a_real_broker_runs(tmp_path: Path) -> None:
         assert "already" in lines and str(broker.process_id) in lines
         config = StoreConfig(store_path_root=str(broker.store))
         with pytest.raises(StoreLocked):
-            MessageStore.open(RealFileSystem(), config, 0, physical_memory_bytes=1 << 30)
+            MessageStore.open(FileSystem(), config, 0, physical_memory_bytes=1 << 30)
         assert changed(before, listing(broker.store)) == set()
     finally:
         broker.kill()

@@ -17,7 +17,7 @@ from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
 from wakelog.filter.filter_table import FilterTable, stored_filters
 from wakelog.storage.config import BrokerRole, StoreConfig
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.loader import compile_kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
@@ -76,7 +76,7 @@ def log_end(store: Path) -> int:
 def rebuild(
     store: Path, manifest: dict[str, Any], kernels: Kernels | None, *, bytes_max: int
 ) -> Reput:
-    fs, config = RealFileSystem(), config_of(manifest, store)
+    fs, config = FileSystem(), config_of(manifest, store)
     log = CommitLogReader(fs, config)
     reput = Reput(fs, log, core_dispatchers(fs, config, log), config, kernels=lambda: kernels)
     end = log_end(store)
@@ -129,7 +129,7 @@ def test_the_units_of_a_live_store_with_filters(kernels: Kernels | None, tmp_pat
         for message in manifest["messages"]
         if message["storeTimestamp"] > born_ms
     )
-    fs, config = RealFileSystem(), config_of(manifest, copied)
+    fs, config = FileSystem(), config_of(manifest, copied)
     log = CommitLogReader(fs, config)
     found: list[FilterTable | None] = [None]
     dispatchers = core_dispatchers(fs, config, log, filters=lambda: found[0])

@@ -16,7 +16,7 @@ from wakelog.dispatchers import core_dispatchers
 from wakelog.dispatchers.reput import Reput
 from wakelog.filter.filter_table import stored_filters
 from wakelog.storage.durability.checkpoint import CheckpointTimes, encode_checkpoint
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_service import IndexReader
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.log.commit_log_reader import CommitLogReader
@@ -36,7 +36,7 @@ def queue_bytes(store: Path, topic: str, queue_id: int) -> bytes:
 def test_queues_and_keys(name: str, kernels: Kernels | None, tmp_path: Path) -> None:
     store, manifest = open_golden(name, tmp_path)
     expected, _ = open_golden(name, tmp_path, archive="store_recovered")
-    fs, config = RealFileSystem(), config_of(manifest, store)
+    fs, config = FileSystem(), config_of(manifest, store)
     report = recover(fs, config, NOW_MS).report
     log = CommitLogReader(fs, config)
     reput = Reput(fs, log, core_dispatchers(fs, config, log), config, kernels=lambda: kernels)
@@ -61,7 +61,7 @@ def test_units_torn_by_a_crash_are_made_again(kernels: Kernels | None, tmp_path:
     store, manifest = open_golden("filter_ext", tmp_path)
     expected, _ = open_golden("filter_ext", tmp_path / "whole")
     table = stored_filters((store / "config" / "consumerFilter.json").read_text())
-    fs, config = RealFileSystem(), config_of(manifest, store)
+    fs, config = FileSystem(), config_of(manifest, store)
     (store / "abort").touch()
     # Recovery goes back by three seconds, which is most of what this store holds.
     later_ms = max(message["storeTimestamp"] for message in manifest["messages"]) + 3_000

@@ -24,7 +24,7 @@ from wakelog.audit.rebuild import Rebuild
 from wakelog.audit.verify import VerifyReport, verify, verify_store
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.append import PutStatus
 
 pytestmark = pytest.mark.golden
@@ -207,7 +207,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def verification(config: StoreConfig, folder: Path) -> VerifyReport:
-    fs, target = RealFileSystem(), folder / "rebuilt"
+    fs, target = FileSystem(), folder / "rebuilt"
     target.mkdir()
     return verify_store(fs, config, lambda: Rebuild(fs, config, str(target)), run)
 
@@ -269,7 +269,7 @@ def test_a_file_in_a_folders_place(
         report = verify(config, scratch=str(tmp_path))
         assert not report.findings.is_sound
     with suppress(StoreError):
-        open_store(RealFileSystem(), config, start_guard=True).close(dispatch_behind_bytes=0)
+        open_store(FileSystem(), config, start_guard=True).close(dispatch_behind_bytes=0)
 
 
 @pytest.mark.parametrize(("which", "spoil", "found", "start"), CASES)
@@ -280,7 +280,7 @@ def test_a_start_of_the_broker(
     before = contents(outside)
     log = contents(Path(config.paths.commit_log_directories[0]))
     try:
-        store = open_store(RealFileSystem(), config)
+        store = open_store(FileSystem(), config)
         takes = put(store, b"more")[0].status is PutStatus.PUT_OK if store.writable else False
         store.close(dispatch_behind_bytes=0)
     except StoreError as error:

@@ -24,7 +24,7 @@ from wakelog.dispatchers.reput import Reput
 from wakelog.protocol.record import decode_record
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_file import HEADER, SLOT
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.message_store import MessageStore
@@ -112,7 +112,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def dispatch(config: StoreConfig, store: MessageStore) -> None:
-    fs, report = RealFileSystem(), store.recovery
+    fs, report = FileSystem(), store.recovery
     log = CommitLogReader(fs, config)
     dispatchers = core_dispatchers(fs, config, log)
     reput = Reput(fs, log, dispatchers, config)
@@ -177,9 +177,7 @@ def test_a_start_serves_only_records(
     known = {message["recordSha256"] for message in manifest["messages"]}
     tracemalloc.start()
     try:
-        store = MessageStore.open(
-            RealFileSystem(), config, NOW_MS, physical_memory_bytes=MEMORY_BYTES
-        )
+        store = MessageStore.open(FileSystem(), config, NOW_MS, physical_memory_bytes=MEMORY_BYTES)
         dispatch(config, store)
         records = served(store, manifest)
         store.close(dispatch_behind_bytes=0)

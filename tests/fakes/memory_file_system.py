@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from posixpath import basename, dirname
 
-from wakelog.storage.file_system import Buffer, DiskUsage
+from wakelog.storage.file_system import Buffer, DiskUsage, FileSystem
 
 
 class _Inode:
@@ -31,8 +31,11 @@ class _Disk:
         self.process_ids = itertools.count(1)
 
 
-class MemoryFileSystem:
+class MemoryFileSystem(FileSystem):
     """Files in memory, as one process sees them."""
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __init__(self, disk: _Disk | None = None) -> None:
         self._disk = disk or _Disk()

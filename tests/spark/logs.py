@@ -17,10 +17,10 @@ from wakelog.spark.reader import EVERY_MESSAGE, Found, TaskReader
 from wakelog.spark.records.record_walk import RecordWalk
 from wakelog.spark.records.rows import RowOptions
 from wakelog.spark.stores import StoreLog, open_store
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import offset_name
 
-FS = RealFileSystem()
+FS = FileSystem()
 TIME = pa.timestamp("us", tz="UTC")
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 ARROW_TYPES = {

@@ -18,7 +18,7 @@ from wakelog.spark.query import PlannedTask, Query, row_options
 from wakelog.spark.source import LogReader
 from wakelog.spark.tasks import LogPartition, arrow_schema, read_damage, read_messages
 from wakelog.storage.durability.sum_keeper import SumWriter
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 PLACES = StructType([StructField("commitLogOffset", LongType())])
 DAMAGE = StructType([StructField("beginOffset", LongType()), StructField("path", StringType())])
@@ -79,7 +79,7 @@ def test_the_options_of_rows() -> None:
 @pytest.mark.golden
 def test_rot_that_no_crc_covers_is_damage_by_the_sums(tmp_path: Path) -> None:
     store, manifest = open_golden("basic", tmp_path)
-    while SumWriter(RealFileSystem(), config_of(manifest, store)).step(1 << 20, 1 << 30):
+    while SumWriter(FileSystem(), config_of(manifest, store)).step(1 << 20, 1 << 30):
         pass
     options = read_options({"path": str(store), "table": "damage"})
     query = Query(options)

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.simulation.disk import SimulatedDisk
+from tests.simulation.disk import SimulatedDisk, SimulatedFileSystem
 from wakelog.storage.file_system import (
     WRITE_BUFFER_COUNT_MAX,
     FileSystem,
-    RealFileSystem,
     write_synced,
 )
 
@@ -24,7 +23,7 @@ from wakelog.storage.file_system import (
 def fs(request: pytest.FixtureRequest) -> FileSystem:
     if request.param == "simulated":
         return SimulatedDisk().process()
-    return RealFileSystem() if request.param == "real" else MemoryFileSystem()
+    return FileSystem() if request.param == "real" else MemoryFileSystem()
 
 
 @pytest.fixture
@@ -178,11 +177,6 @@ class TestContract:
         for path in unsynced:
             fs.sync_directory(path)
 
-    def test_modification_times_are_set_to_the_millisecond(self, fs: FileSystem, root: str) -> None:
-        fs.close(fs.open(f"{root}/file", create=True))
-        fs.set_modified_ms(f"{root}/file", 1_700_000_000_123)
-        assert fs.modified_ms(f"{root}/file") == 1_700_000_000_123
-
     def test_usage_adds_up(self, fs: FileSystem, root: str) -> None:
         usage = fs.disk_usage(root)
         assert 0 < usage.free_bytes <= usage.total_bytes
@@ -196,10 +190,21 @@ class TestContract:
         fs.close(fd)
 
 
+def test_modification_times_are_cut_to_the_millisecond(tmp_path: Path) -> None:
+    os.utime(tmp_path, ns=(0, 1_700_000_000_123_999_999))
+    assert FileSystem().modified_ms(str(tmp_path)) == 1_700_000_000_123
+
+
+@pytest.mark.parametrize("fake", [MemoryFileSystem, SimulatedFileSystem])
+def test_a_disk_of_tests_never_reaches_the_real_one(fake: type[FileSystem]) -> None:
+    real = {name for name in vars(FileSystem) if callable(getattr(FileSystem, name))}
+    assert real <= vars(fake).keys()
+
+
 ASK_FOR_LOCK = """
 import sys
-from wakelog.storage.file_system import RealFileSystem
-fs = RealFileSystem()
+from wakelog.storage.file_system import FileSystem
+fs = FileSystem()
 fd = fs.open(sys.argv[1])
 print(fs.lock_byte(fd, 0), fs.lock_byte(fd, 1), fs.lock_holder(fd, 0))
 """
@@ -207,7 +212,7 @@ print(fs.lock_byte(fd, 0), fs.lock_byte(fd, 1), fs.lock_holder(fd, 0))
 
 class TestReal:
     def test_another_process_is_kept_from_a_locked_byte_alone(self, tmp_path: Path) -> None:
-        fs = RealFileSystem()
+        fs = FileSystem()
         path = str(tmp_path / "lock")
         fd = fs.open(path, create=True)
         assert fs.lock_byte(fd, 0)
@@ -220,14 +225,14 @@ class TestReal:
 
     def test_a_pipe_in_a_files_place_is_not_waited_for(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "file")
-        fs = RealFileSystem()
+        fs = FileSystem()
         fd = fs.open(str(tmp_path / "file"), read_only=True)
         with pytest.raises(OSError):
             fs.pread(fd, 1, 0)
         fs.close(fd)
 
     def test_a_link_in_a_files_place_is_not_written_through(self, tmp_path: Path) -> None:
-        fs = RealFileSystem()
+        fs = FileSystem()
         outside = tmp_path / "outside"
         outside.write_bytes(b"untouched")
         (tmp_path / "file").symlink_to(outside)
@@ -241,7 +246,7 @@ class TestReal:
     def test_what_is_no_link_leads_nowhere(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(b"")
         for path in ("file", "missing", "file/below", "missing/below"):
-            assert RealFileSystem().read_link(str(tmp_path / path)) is None
+            assert FileSystem().read_link(str(tmp_path / path)) is None
 
     def test_a_directory_that_another_process_makes_meanwhile_is_taken(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -253,7 +258,7 @@ class TestReal:
             make(path, mode)
 
         monkeypatch.setattr(os, "mkdir", late)
-        RealFileSystem().make_directories(f"{tmp_path}/a/b")
+        FileSystem().make_directories(f"{tmp_path}/a/b")
         assert (tmp_path / "a" / "b").is_dir()
 
     def test_a_directory_that_a_killed_process_made_is_synced(
@@ -261,16 +266,14 @@ class TestReal:
     ) -> None:
         (tmp_path / "left").mkdir()
         synced: list[str] = []
-        monkeypatch.setattr(
-            RealFileSystem, "sync_directory", lambda self, path: synced.append(path)
-        )
-        RealFileSystem().make_directories(str(tmp_path / "left" / "new"))
+        monkeypatch.setattr(FileSystem, "sync_directory", lambda self, path: synced.append(path))
+        FileSystem().make_directories(str(tmp_path / "left" / "new"))
         assert synced == [str(tmp_path), str(tmp_path / "left")]
 
     def test_short_reads_and_writes_are_continued(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        fs = RealFileSystem()
+        fs = FileSystem()
         fd = fs.open(str(tmp_path / "file"), create=True)
         pread, preadv, pwrite, pwritev = os.pread, os.preadv, os.pwrite, os.pwritev
         monkeypatch.setattr(os, "pread", lambda f, n, p: pread(f, min(n, 3), p))
@@ -288,7 +291,7 @@ class TestReal:
     def test_reading_without_waiting_falls_back_where_it_is_not_known(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        fs = RealFileSystem()
+        fs = FileSystem()
         fd = fs.open(str(tmp_path / "file"), create=True)
         fs.pwrite(fd, b"0123456789", 0)
         calls: list[int] = []
@@ -311,7 +314,7 @@ class TestReal:
     def test_a_disk_without_links_still_refuses_a_taken_name(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        fs = RealFileSystem()
+        fs = FileSystem()
 
         def refuse(source: str, target: str, *, follow_symlinks: bool) -> None:
             raise PermissionError(1, "Operation not permitted")
@@ -329,12 +332,12 @@ class TestMacos:
     """The branches for a system without fdatasync and posix_fallocate, taken on any system."""
 
     @pytest.fixture
-    def fs(self, monkeypatch: pytest.MonkeyPatch) -> RealFileSystem:
+    def fs(self, monkeypatch: pytest.MonkeyPatch) -> FileSystem:
         monkeypatch.setattr(sys, "platform", "darwin")
         monkeypatch.setattr("fcntl.F_FULLFSYNC", 51, raising=False)
-        return RealFileSystem()
+        return FileSystem()
 
-    def test_allocate_writes_zeros_after_the_end(self, fs: RealFileSystem, tmp_path: Path) -> None:
+    def test_allocate_writes_zeros_after_the_end(self, fs: FileSystem, tmp_path: Path) -> None:
         fd = fs.open(str(tmp_path / "file"), create=True)
         fs.pwrite(fd, b"data", 0)
         fs.allocate(fd, 3_000_000)
@@ -343,12 +346,12 @@ class TestMacos:
         assert os.stat(tmp_path / "file").st_blocks * 512 >= 3_000_000
         fs.close(fd)
 
-    @pytest.mark.parametrize("sync", [RealFileSystem.sync, RealFileSystem.datasync])
+    @pytest.mark.parametrize("sync", [FileSystem.sync, FileSystem.datasync])
     def test_syncs_reach_the_platter(
         self,
-        fs: RealFileSystem,
+        fs: FileSystem,
         monkeypatch: pytest.MonkeyPatch,
-        sync: Callable[[RealFileSystem, int], None],
+        sync: Callable[[FileSystem, int], None],
     ) -> None:
         asked: list[tuple[int, int]] = []
         monkeypatch.setattr("fcntl.fcntl", lambda fd, command: asked.append((fd, command)))

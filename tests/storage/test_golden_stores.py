@@ -22,7 +22,7 @@ from wakelog.dispatchers.reput import Reput
 from wakelog.protocol.record import decode_record
 from wakelog.protocol.tags import tags_code
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.read.reader import GetStatus
@@ -58,7 +58,7 @@ class Golden:
     def __init__(self, name: str, directory: Path, archive: str) -> None:
         self.root, self.manifest = open_golden(name, directory, archive=archive)
         self.before = digests(self.root)
-        self.fs = RealFileSystem()
+        self.fs = FileSystem()
         self.config = config_of(self.manifest, self.root)
         self.store = MessageStore.open(
             self.fs, self.config, NOW_MS, physical_memory_bytes=MEMORY_BYTES

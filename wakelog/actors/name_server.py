@@ -44,7 +44,7 @@ from wakelog.protocol.codes import ResponseCode
 from wakelog.protocol.command import RemotingCommand, answer
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import FileSystem, RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.logs import Log, configure_logs, logger
 
 
@@ -75,7 +75,7 @@ class NameServerService:
         self._config = config
         self._bind_host = bind_host
         path = OneFile(config.kv_config_path)
-        files = ConfigFiles(fs or RealFileSystem(), path)
+        files = ConfigFiles(fs or FileSystem(), path)
         self._tables = TableFiles(files, Log.NAME_SERVER, "name-server-save")
         self._timer = Timer(self._tick)
         self._log = logger(Log.NAME_SERVER)

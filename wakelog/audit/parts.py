@@ -23,7 +23,7 @@ from typing import NamedTuple
 from wakelog.audit.stretches import FillStretch, Lane, fill_stretch, next_nominal
 from wakelog.dispatchers.read_ahead import Filled
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.columns import ColumnScan
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.window_columns import PackedColumns, WindowColumns
@@ -55,7 +55,7 @@ def _kernels() -> Kernels:
 
 def scan_segment(job: ScanJob, begin: int) -> None:
     """Scan the stretches of the segment at `begin` into files. Raises: StoreFailed, OSError."""
-    log = CommitLogReader(RealFileSystem(), job.config)
+    log = CommitLogReader(FileSystem(), job.config)
     delays_ms = job.config.delays_ms
     lane = Lane(log, WindowColumns(_kernels(), delays_ms, check_bodies=job.check_bodies))
     end = log.segment_end(begin)

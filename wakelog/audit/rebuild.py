@@ -46,7 +46,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.durability.start_guard import GUARDED, KEPT
 from wakelog.storage.errors import DamagedStore
-from wakelog.storage.file_system import FileSystem, RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.kernels import Kernels
 from wakelog.storage.kernels.window_columns import WindowColumns
 from wakelog.storage.log.commit_log_reader import CommitLogReader
@@ -284,7 +284,7 @@ def make_files(
             target,
             worker,
             check_bodies=False,
-            filters=kept_filters(RealFileSystem(), config),
+            filters=kept_filters(FileSystem(), config),
             load=load,
             operator=operator,
         )
@@ -313,9 +313,9 @@ def rebuild_into(
     os.makedirs(unfinished)
     try:
         report = make_files(config, unfinished, load=load, operator=operator)
-        sync_tree(RealFileSystem(), unfinished)
+        sync_tree(FileSystem(), unfinished)
         os.rename(unfinished, target)
-        RealFileSystem().sync_directory(dirname(target))
+        FileSystem().sync_directory(dirname(target))
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise

@@ -20,7 +20,7 @@ from wakelog.audit.store_files import refuse_links
 from wakelog.audit.verify import VerifyReport, verify
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.store_lock import StoreLock
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.recovery.quarantine import QuarantinedPiece
 from wakelog.storage.recovery.steps import recover
 
@@ -41,7 +41,7 @@ def repair(
     config: StoreConfig, *, scratch: str | None, operator: Operator = SILENT
 ) -> RepairReport:
     """Repair a store. Raises: StoreLocked, AuditRefused, DamagedStore, StoreError."""
-    fs = RealFileSystem()
+    fs = FileSystem()
     lock = StoreLock(fs, config.paths.lock)
     try:
         refuse_links(fs, config)

@@ -29,7 +29,7 @@ from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.dispatched import lower_dispatched
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreError, store_failure
-from wakelog.storage.file_system import FileSystem, RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import QUARANTINE_NAME, StorePaths
 
 REBUILD_NAME: Final = "wakelog.rebuild"
@@ -38,7 +38,7 @@ REBUILD_NAME: Final = "wakelog.rebuild"
 
 def rebuild_store(config: StoreConfig, operator: Operator = SILENT) -> LogReport:
     """Replace the queues and index of a store. Raises: StoreLocked, AuditRefused, StoreError."""
-    fs = RealFileSystem()
+    fs = FileSystem()
     lock = StoreLock(fs, config.paths.lock)
     try:
         refuse_links(fs, config)

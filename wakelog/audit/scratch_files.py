@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from posixpath import join
 from typing import Final
 
-from wakelog.storage.file_system import Buffer, FileSystem, RealFileSystem, naming
+from wakelog.storage.file_system import Buffer, FileSystem, naming
 from wakelog.storage.index.index_service import index_names
 from wakelog.storage.paths import StorePaths
 
@@ -32,10 +32,10 @@ PIECE_BYTES: Final = 1 << 20
 
 
 # Access to the disk without twins.
-_FILES: Final = RealFileSystem()
+_FILES: Final = FileSystem()
 
 
-class UnfinishedFileSystem(RealFileSystem):
+class UnfinishedFileSystem(FileSystem):
     """Skips every sync: the files count only when all are there and were synced together."""
 
     __slots__ = ()

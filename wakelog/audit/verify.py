@@ -34,7 +34,7 @@ from wakelog.storage.durability.checkpoint import read_times
 from wakelog.storage.durability.store_lock import BROKER_BYTE, holder_pid
 from wakelog.storage.durability.sum_keeper import ChangedBlock
 from wakelog.storage.errors import DamagedStore, StoreError
-from wakelog.storage.file_system import FileSystem, RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.recovery.watermark_trust import known_durable
@@ -66,7 +66,7 @@ def verify(
     holds_lock: this process holds the store's lock. load: see `parts.py`.
     compares_queues: False for a log alone. Raises: StoreError, OSError.
     """
-    fs: FileSystem = RealFileSystem()
+    fs: FileSystem = FileSystem()
     # A query for the lock's holder would drop a lock of this process.
     is_live = not holds_lock and _is_live(fs, config)
     place = None if scratch is None else abspath(expanduser(scratch))

@@ -113,7 +113,7 @@ def dump(
     from wakelog.audit.record_dump import Selection, selected_records
     from wakelog.cli.log_settings import store_config
     from wakelog.cli.log_text import BODY_BYTES_SHOWN_MAX, record_json, record_line
-    from wakelog.storage.file_system import RealFileSystem
+    from wakelog.storage.file_system import FileSystem
     from wakelog.storage.log.commit_log_reader import CommitLogReader
 
     if (limit or 0) < 0 or (body_bytes or 0) < 0:
@@ -131,7 +131,7 @@ def dump(
     body_bytes_max = BODY_BYTES_SHOWN_MAX if body_bytes is None else body_bytes
     text = record_json if as_json else record_line
     count, count_max = 0, LIMIT_DEFAULT if limit is None else limit
-    with closing(CommitLogReader(RealFileSystem(), settled)) as log:
+    with closing(CommitLogReader(FileSystem(), settled)) as log:
         for record in itertools.islice(selected_records(log, selection, _report_gap), count_max):
             count += 1
             print(text(record, hexadecimal=hexadecimal, body_bytes_max=body_bytes_max))

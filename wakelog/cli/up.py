@@ -32,7 +32,7 @@ from wakelog.cli.program import command_line, version
 from wakelog.cli.rates import RateWatch
 from wakelog.cli.screen import Screen, make_screen
 from wakelog.cli.stop_signals import StopSignals
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.logs import FILES_OF_BROKER, Log, configure_logs, logger
 
 DeploymentFactory = Callable[[Plan], Deployment]
@@ -57,7 +57,7 @@ def run_up(options: UpOptions, signals: StopSignals, make: DeploymentFactory) ->
 
     Raises: DeploymentError, StoreError while nothing was started yet.
     """
-    plan = preflight(make_plan(options), RealFileSystem())
+    plan = preflight(make_plan(options), FileSystem())
     configure_logs(
         Path(plan.log_directory),
         actor=FILES_OF_BROKER if plan.is_local else ACTOR,

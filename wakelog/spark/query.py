@@ -20,7 +20,7 @@ from wakelog.spark.snapshots import snapshot_store, within_snapshots
 from wakelog.spark.starts import read_bounds, select
 from wakelog.spark.store_view import StoreView
 from wakelog.spark.stores import find_stores
-from wakelog.storage.file_system import FileSystem, RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 if TYPE_CHECKING:
     from wakelog.spark.records.record_walk import RecordWalk
@@ -51,7 +51,7 @@ class Query:
         """
         self.options = options
         self._columns = options.column_types() if columns is None else columns
-        self._fs = fs or RealFileSystem()
+        self._fs = fs or FileSystem()
 
     def views(self, known: Mapping[str, int] | None = None) -> list[StoreView]:
         """Open the stores. known: ends of their logs that an earlier call found."""

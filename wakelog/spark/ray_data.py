@@ -33,7 +33,7 @@ from wakelog.spark.query import PlannedTask, Query, row_options
 from wakelog.spark.records.arrow_types import arrow_schema_of
 from wakelog.spark.snapshots import explained
 from wakelog.spark.starts import read_bounds
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 if TYPE_CHECKING:
     from ray.data import Dataset
@@ -176,7 +176,7 @@ def read_tables(
     """Yield the tables of one task, in a worker. Raises: DataLost."""
     from wakelog.spark.reader import TaskReader
 
-    fs = RealFileSystem()
+    fs = FileSystem()
     reader = TaskReader(
         fs,
         planned.selection,

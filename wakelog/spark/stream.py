@@ -37,7 +37,7 @@ from wakelog.spark.store_view import StoreView
 from wakelog.spark.stores import StoreLog
 from wakelog.spark.tasks import LogPartition, read_messages
 from wakelog.spark.trigger import Offset, TriggeredStream
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.layout import PHYSICAL_OFFSET, SIZE
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class LogStreamReader(TriggeredStream):
     ) -> None:
         """Read nothing yet."""
         super().__init__(options, schema, now_s=now_s)
-        self._fs = RealFileSystem()
+        self._fs = FileSystem()
         self._query = Query(options, self._fs)
 
     def initialOffset(self) -> Offset:

@@ -44,10 +44,10 @@ def read_messages(
     if not isinstance(partition, LogPartition):
         return iter(())
     from wakelog.spark.reader import TaskReader
-    from wakelog.storage.file_system import RealFileSystem
+    from wakelog.storage.file_system import FileSystem
 
     planned = partition.planned
-    fs = RealFileSystem()
+    fs = FileSystem()
     reader = TaskReader(
         fs,
         planned.selection,
@@ -90,9 +90,9 @@ def read_damage(
     import pyarrow as pa
 
     from wakelog.spark.reader import Found, TaskReader, changed_blocks
-    from wakelog.storage.file_system import RealFileSystem
+    from wakelog.storage.file_system import FileSystem
 
-    fs, planned, kind = RealFileSystem(), partition.planned, arrow_schema(schema)
+    fs, planned, kind = FileSystem(), partition.planned, arrow_schema(schema)
     reader = TaskReader(fs, planned.selection, row_options(options), fail_on_data_loss=False)
     gaps = [Found(broker, "", damage) for broker, damage in planned.gaps]
     for found in (*gaps, *reader.damage(planned.task), *changed_blocks(fs, planned.task)):

@@ -1,10 +1,10 @@
-"""The store's only way to the disk: a small file-system interface, and the real implementation.
+"""The store's only way to the disk.
 
-Everything in `storage/` does its I/O through a `FileSystem`. Tests replace the real one by memory,
-or by a disk that crashes, tears writes and fails. Nothing else in `storage/` imports `os`, `mmap`
-or `fcntl`. Paths are absolute strings, descriptors are ints, failures are `OSError`.
+Everything in `storage/` does its I/O through a `FileSystem`. Tests replace it by memory, or by a
+disk that crashes, tears writes and fails. Nothing else in `storage/` imports `os`, `mmap` or
+`fcntl`. Paths are absolute strings, descriptors are ints, failures are `OSError`.
 
-The interface has no memory map: an I/O error under a map is a SIGBUS that kills the process, while
+There is no memory map: an I/O error under a map is a SIGBUS that kills the process, while
 `pread` and `pwrite` return an error that can be handled.
 
 Invariants:
@@ -26,7 +26,7 @@ import struct
 import sys
 from collections.abc import Iterator, Sequence
 from posixpath import dirname
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from wakelog.storage.errors import store_errors
 
@@ -58,119 +58,298 @@ class DiskUsage(NamedTuple):
         return -(-self.used_bytes * 100 // whole_bytes) if whole_bytes > 0 else None
 
 
-class FileSystem(Protocol):
-    """What the store needs of a disk. Every method may raise OSError."""
+class FileSystem:
+    """The operating system's files. Every method may raise OSError.
+
+    Its only state is which calls are unsupported. Tests override every method.
+    """
+
+    __slots__ = ("_no_wait_flag",)
+
+    def __init__(self) -> None:
+        """Start with every call the platform knows; drop one that a file system refuses."""
+        self._no_wait_flag = _NO_WAIT_FLAG
+
+    def __eq__(self, other: object) -> bool:
+        """Equal any other one: there is one set of files and locks."""
+        return isinstance(other, FileSystem)
+
+    def __hash__(self) -> int:
+        """Agree with equality."""
+        return hash(FileSystem)
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
-        """Open a file and return its descriptor; a link in a writeable file's place is refused."""
+        """Open a file and return its descriptor; a link in a writeable file's place is refused.
+
+        Reading opens with O_NONBLOCK, which has no effect on a file. Opening a pipe in a file's
+        place would otherwise block until another process writes to it.
+        """
+        flags = os.O_RDONLY | os.O_NONBLOCK if read_only else os.O_RDWR | os.O_NOFOLLOW
+        return os.open(path, flags | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
 
     def close(self, fd: int) -> None:
         """Close a descriptor. Closing any descriptor of a file drops this process's locks on it."""
+        os.close(fd)
 
     def pread(self, fd: int, length: int, position: int) -> bytes:
         """Read up to `length` bytes; shorter only at the end of the file."""
+        data = os.pread(fd, length, position)
+        if len(data) == length or not data:
+            return data
+        # Signals and some network file systems cause short reads.
+        pieces = [data]
+        missing = length - len(data)
+        while missing and (data := os.pread(fd, missing, position + length - missing)):
+            pieces.append(data)
+            missing -= len(data)
+        return b"".join(pieces)
 
     def pread_into_nowait(self, fd: int, buffer: bytearray | memoryview, position: int) -> bool:
         """Fill `buffer` without waiting for the disk, or return False; it may hold a part then.
 
         Where the system cannot tell (macOS, some file systems) this reads and may wait.
         """
+        if self._no_wait_flag is not None:
+            try:
+                return os.preadv(fd, (buffer,), position, self._no_wait_flag) == len(buffer)
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                if error.errno not in _UNSUPPORTED:
+                    raise
+                self._no_wait_flag = None
+        return self.pread_into(fd, buffer, position) == len(buffer)
 
     def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
         """Fill `buffer` from `position`; return the count read, short only at the file's end."""
+        view = memoryview(buffer)
+        done = 0
+        while done < len(view):
+            count = os.preadv(fd, (view[done:],), position + done)
+            if count == 0:
+                break
+            done += count
+        return done
 
     def read_ahead(self, fd: int, length: int, position: int) -> None:
-        """Have the disk read [position, position + length) ahead, where the system supports it."""
+        """Have the disk read [position, position + length) ahead; macOS lacks the call."""
+        if sys.platform != "darwin":
+            os.posix_fadvise(fd, position, length, os.POSIX_FADV_WILLNEED)
 
     def pwrite(self, fd: int, data: Buffer, position: int) -> None:
         """Write all of `data` at `position`."""
+        count = os.pwrite(fd, data, position)
+        if count != len(data):
+            view = memoryview(data)
+            while count < len(view):
+                count += os.pwrite(fd, view[count:], position + count)
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> None:
-        """Write all `buffers` one after the other, from `position` on."""
+        """Write all `buffers` one after the other, by one system call where that is possible."""
+        for begin in range(0, len(buffers), WRITE_BUFFER_COUNT_MAX):
+            part = buffers[begin : begin + WRITE_BUFFER_COUNT_MAX]
+            length = sum(map(len, part))
+            count = os.pwritev(fd, part, position)
+            if count != length:
+                rest = memoryview(b"".join(part))[count:]
+                self.pwrite(fd, rest, position + count)
+            position += length
 
     def datasync(self, fd: int) -> None:
-        """Return once the file's data is durable."""
+        """Return once the file's data is durable; macOS has only the stronger F_FULLFSYNC."""
+        if sys.platform == "darwin":
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        else:
+            os.fdatasync(fd)
 
     def sync(self, fd: int) -> None:
         """Return once the file's data and attributes are durable."""
+        if sys.platform == "darwin":
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        else:
+            os.fsync(fd)
 
     def forget_cached(self, fd: int) -> None:
         """Let the next reads of a file come from the disk, as far as it was synced.
 
-        After a failed sync the page cache shows data that the disk never got.
+        After a failed sync the page cache shows data that the disk never got. macOS lacks the call.
         """
+        if sys.platform != "darwin":
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def allocate(self, fd: int, length: int) -> None:
         """Reserve blocks for [0, length) and make the file at least so long; content stays."""
+        if sys.platform != "darwin":
+            os.posix_fallocate(fd, 0, length)
+            return
+        position = self.size(fd)
+        zeros = bytes(ZERO_PIECE_BYTES)
+        while position < length:
+            piece = zeros[: length - position]
+            self.pwrite(fd, piece, position)
+            position += len(piece)
 
     def truncate(self, fd: int, length: int) -> None:
         """Set the file's length; bytes beyond the old one read as zero."""
+        os.ftruncate(fd, length)
 
     def size(self, fd: int) -> int:
         """Return the file's length in bytes."""
+        return os.fstat(fd).st_size
 
     def name_count(self, fd: int) -> int:
         """Return how many names an open file still has."""
+        return os.fstat(fd).st_nlink
 
     def next_data(self, fd: int, position: int) -> int | None:
-        """Return the next position at or after `position` with data, None if only holes follow."""
+        """Return the next position at or after `position` with data, None if only holes follow.
+
+        Allocated blocks that were never written count as holes.
+        """
+        try:
+            return os.lseek(fd, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return None
+            if error.errno not in _UNSUPPORTED:
+                raise
+            return position if position < self.size(fd) else None
 
     def rename(self, source: str, target: str) -> None:
         """Give `source` the name `target`, replacing an existing file in one step."""
+        os.rename(source, target)
 
     def rename_new(self, source: str, target: str) -> None:
         """Give `source` the name `target`; FileExistsError where that name is taken."""
+        try:
+            # A link refuses an existing name, which rename would replace.
+            os.link(source, target, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in _SHARES_NO_LINKS:
+                raise
+            # A file system without links (FAT, some network mounts): check, then rename.
+            if os.path.lexists(target):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from error
+            os.rename(source, target)
+            return
+        os.unlink(source)
 
     def unlink(self, path: str) -> None:
         """Remove a file's name."""
+        os.unlink(path)
 
     def symlink(self, target: str, path: str) -> None:
         """Make `path` a symbolic link, replacing an existing file in one step."""
+        made = f"{path}.link"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(made)
+        os.symlink(target, made)
+        os.rename(made, path)
 
     def read_link(self, path: str) -> str | None:
         """Return where a symbolic link leads, None if `path` is none."""
+        try:
+            return os.readlink(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            return None
 
     def path_while_open(self, fd: int) -> str | None:
         """Return a path of an open file that ends with this process, None on systems without."""
+        path = f"/proc/{os.getpid()}/fd/{fd}"
+        return path if os.path.exists(path) else None
 
     def make_directories(self, path: str, unsynced: list[str] | None = None) -> None:
         """Make a directory and its parents, all durable on return; no error where it exists.
 
+        The lowest existing level is synced as well: a killed process may have made it, so that only
+        the page cache has its name.
+
         unsynced: gets the directories to sync, in their order, instead.
         """
+        missing = []
+        while not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        sync = self.sync_directory if unsynced is None else unsynced.append
+        sync(os.path.dirname(path))
+        for level in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(level, 0o755)
+            sync(os.path.dirname(level))
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
+        os.rmdir(path)
 
     def exists(self, path: str) -> bool:
-        """Tell whether a path names anything."""
+        """Tell whether a path names anything; a dangling link exists."""
+        return os.path.lexists(path)
 
     def is_file(self, path: str) -> bool:
-        """Tell whether a path names a regular file."""
+        """Tell whether a path names a regular file, or a link to one."""
+        return os.path.isfile(path)
 
     def list_directory(self, path: str) -> list[str]:
         """Return the names in a directory, sorted; FileNotFoundError where there is none."""
+        return sorted(os.listdir(path))
 
     def sync_directory(self, path: str) -> None:
         """Return once the names in a directory are durable."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self.sync(fd)
+        finally:
+            os.close(fd)
 
     def lock_byte(self, fd: int, byte: int) -> bool:
-        """Take one byte of a file for this process alone without waiting; False if it is taken."""
+        """Take one byte of a file for this process alone without waiting; False if it is taken.
+
+        It is a POSIX record lock, the kind that Java's FileChannel.tryLock takes.
+        """
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte, os.SEEK_SET)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            raise
+        return True
 
     def unlock_byte(self, fd: int, byte: int) -> None:
         """Give a locked byte back."""
+        fcntl.lockf(fd, fcntl.LOCK_UN, 1, byte, os.SEEK_SET)
 
     def lock_holder(self, fd: int, byte: int) -> int | None:
-        """Return the process that keeps others from locking a byte, None if unknown or none."""
+        """Return the process that keeps others from locking a byte, None if unknown or none.
+
+        A holder on another machine has no process id here.
+        """
+        # struct flock, laid out as each system's C library does.
+        layout = "@qqihh" if _MACOS else "@hhqqi"
+        start, length, kind, whence = byte, 1, fcntl.F_WRLCK, os.SEEK_SET
+        request = (start, length, 0, kind, whence) if _MACOS else (kind, whence, start, length, 0)
+        answer = struct.unpack(
+            layout, fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack(layout, *request))
+        )
+        answer_kind, pid = (answer[3], answer[2]) if _MACOS else (answer[0], answer[4])
+        return pid if answer_kind != fcntl.F_UNLCK and pid > 0 else None
 
     def disk_usage(self, path: str) -> DiskUsage:
-        """Return the usage of the partition that holds `path`."""
+        """Return the usage of the partition that holds `path`.
+
+        `used_bytes` counts what is reserved for root as free, as 4.9.3 does.
+        """
+        usage = os.statvfs(path)
+        total = usage.f_blocks * usage.f_frsize
+        used = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+        return DiskUsage(total, used, usage.f_bavail * usage.f_frsize)
 
     def modified_ms(self, path: str) -> int:
-        """Return a file's modification time."""
-
-    def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Set a file's modification time."""
+        """Return a file's modification time, cut to milliseconds as File.lastModified is."""
+        return os.stat(path).st_mtime_ns // 1_000_000
 
 
 def pread_from_disk(fs: FileSystem, fd: int, length: int) -> bytes:
@@ -249,276 +428,3 @@ def naming(path: str) -> Iterator[None]:
     except OSError as error:
         error.filename = error.filename or path
         raise
-
-
-class RealFileSystem:
-    """The operating system's files. Its only state is which calls are unsupported."""
-
-    __slots__ = ("_no_wait_flag",)
-
-    def __init__(self) -> None:
-        """Start with every call the platform knows; drop one that a file system refuses."""
-        self._no_wait_flag = _NO_WAIT_FLAG
-
-    def __eq__(self, other: object) -> bool:
-        """Equal any other real file system: there is one set of files and locks."""
-        return isinstance(other, RealFileSystem)
-
-    def __hash__(self) -> int:
-        """Agree with equality."""
-        return hash(RealFileSystem)
-
-    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> int:
-        """Open with O_CLOEXEC; O_NOFOLLOW unless reading, so that no write leaves the store.
-
-        Reading opens with O_NONBLOCK, which has no effect on a file. Opening a pipe in a file's
-        place would otherwise block until another process writes to it.
-        """
-        flags = os.O_RDONLY | os.O_NONBLOCK if read_only else os.O_RDWR | os.O_NOFOLLOW
-        return os.open(path, flags | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
-
-    def close(self, fd: int) -> None:
-        """Close."""
-        os.close(fd)
-
-    def pread(self, fd: int, length: int, position: int) -> bytes:
-        """Read, continuing short reads: signals and some network file systems cause them."""
-        data = os.pread(fd, length, position)
-        if len(data) == length or not data:
-            return data
-        pieces = [data]
-        missing = length - len(data)
-        while missing and (data := os.pread(fd, missing, position + length - missing)):
-            pieces.append(data)
-            missing -= len(data)
-        return b"".join(pieces)
-
-    def pread_into_nowait(self, fd: int, buffer: bytearray | memoryview, position: int) -> bool:
-        """Read with RWF_NOWAIT; a short count means that the rest is not in the page cache."""
-        if self._no_wait_flag is not None:
-            try:
-                return os.preadv(fd, (buffer,), position, self._no_wait_flag) == len(buffer)
-            except BlockingIOError:
-                return False
-            except OSError as error:
-                if error.errno not in _UNSUPPORTED:
-                    raise
-                self._no_wait_flag = None
-        return self.pread_into(fd, buffer, position) == len(buffer)
-
-    def pread_into(self, fd: int, buffer: bytearray | memoryview, position: int) -> int:
-        """Read into the caller's buffer, continuing short reads."""
-        view = memoryview(buffer)
-        done = 0
-        while done < len(view):
-            count = os.preadv(fd, (view[done:],), position + done)
-            if count == 0:
-                break
-            done += count
-        return done
-
-    def pwrite(self, fd: int, data: Buffer, position: int) -> None:
-        """Write, continuing short writes."""
-        count = os.pwrite(fd, data, position)
-        if count != len(data):
-            view = memoryview(data)
-            while count < len(view):
-                count += os.pwrite(fd, view[count:], position + count)
-
-    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> None:
-        """Write with one system call where the buffers are few enough and the disk takes all."""
-        for begin in range(0, len(buffers), WRITE_BUFFER_COUNT_MAX):
-            part = buffers[begin : begin + WRITE_BUFFER_COUNT_MAX]
-            length = sum(map(len, part))
-            count = os.pwritev(fd, part, position)
-            if count != length:
-                rest = memoryview(b"".join(part))[count:]
-                self.pwrite(fd, rest, position + count)
-            position += length
-
-    def datasync(self, fd: int) -> None:
-        """Call fdatasync; macOS has only the stronger F_FULLFSYNC that reaches the platter."""
-        if sys.platform == "darwin":
-            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-        else:
-            os.fdatasync(fd)
-
-    def sync(self, fd: int) -> None:
-        """Call fsync, on macOS F_FULLFSYNC."""
-        if sys.platform == "darwin":
-            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-        else:
-            os.fsync(fd)
-
-    def forget_cached(self, fd: int) -> None:
-        """Call posix_fadvise, which drops clean pages; macOS lacks it, and keeps what it has."""
-        if sys.platform != "darwin":
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-
-    def read_ahead(self, fd: int, length: int, position: int) -> None:
-        """Call posix_fadvise, which hands the reads to the disk; macOS lacks it."""
-        if sys.platform != "darwin":
-            os.posix_fadvise(fd, position, length, os.POSIX_FADV_WILLNEED)
-
-    def allocate(self, fd: int, length: int) -> None:
-        """Call posix_fallocate; macOS lacks it, so zeros are written after the old end."""
-        if sys.platform != "darwin":
-            os.posix_fallocate(fd, 0, length)
-            return
-        position = self.size(fd)
-        zeros = bytes(ZERO_PIECE_BYTES)
-        while position < length:
-            piece = zeros[: length - position]
-            self.pwrite(fd, piece, position)
-            position += len(piece)
-
-    def truncate(self, fd: int, length: int) -> None:
-        """Call ftruncate."""
-        os.ftruncate(fd, length)
-
-    def size(self, fd: int) -> int:
-        """Call fstat."""
-        return os.fstat(fd).st_size
-
-    def name_count(self, fd: int) -> int:
-        """Call fstat."""
-        return os.fstat(fd).st_nlink
-
-    def next_data(self, fd: int, position: int) -> int | None:
-        """Seek to data, which skips holes and allocated blocks that were never written."""
-        try:
-            return os.lseek(fd, position, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                return None
-            if error.errno not in _UNSUPPORTED:
-                raise
-            return position if position < self.size(fd) else None
-
-    def rename(self, source: str, target: str) -> None:
-        """Call rename."""
-        os.rename(source, target)
-
-    def rename_new(self, source: str, target: str) -> None:
-        """Link, then unlink: link refuses an existing name, which rename would replace."""
-        try:
-            os.link(source, target, follow_symlinks=False)
-        except OSError as error:
-            if error.errno not in _SHARES_NO_LINKS:
-                raise
-            # A file system without links (FAT, some network mounts): check, then rename.
-            if os.path.lexists(target):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from error
-            os.rename(source, target)
-            return
-        os.unlink(source)
-
-    def unlink(self, path: str) -> None:
-        """Call unlink."""
-        os.unlink(path)
-
-    def symlink(self, target: str, path: str) -> None:
-        """Call symlink with another name, then rename."""
-        made = f"{path}.link"
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(made)
-        os.symlink(target, made)
-        os.rename(made, path)
-
-    def read_link(self, path: str) -> str | None:
-        """Call readlink."""
-        try:
-            return os.readlink(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-            return None
-
-    def path_while_open(self, fd: int) -> str | None:
-        """Name the descriptor in /proc, which macOS does not have."""
-        path = f"/proc/{os.getpid()}/fd/{fd}"
-        return path if os.path.exists(path) else None
-
-    def make_directories(self, path: str, unsynced: list[str] | None = None) -> None:
-        """Make missing levels one by one and sync each parent.
-
-        The lowest existing level is synced as well: a killed process may have made it, so that only
-        the page cache has its name.
-        """
-        missing = []
-        while not os.path.isdir(path):
-            missing.append(path)
-            path = os.path.dirname(path)
-        sync = self.sync_directory if unsynced is None else unsynced.append
-        sync(os.path.dirname(path))
-        for level in reversed(missing):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(level, 0o755)
-            sync(os.path.dirname(level))
-
-    def remove_directory(self, path: str) -> None:
-        """Call rmdir."""
-        os.rmdir(path)
-
-    def exists(self, path: str) -> bool:
-        """Call lstat: a dangling link exists."""
-        return os.path.lexists(path)
-
-    def is_file(self, path: str) -> bool:
-        """Call stat: a link to a file is a file."""
-        return os.path.isfile(path)
-
-    def list_directory(self, path: str) -> list[str]:
-        """List, sorted by name."""
-        return sorted(os.listdir(path))
-
-    def sync_directory(self, path: str) -> None:
-        """Open the directory and fsync it."""
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            self.sync(fd)
-        finally:
-            os.close(fd)
-
-    def lock_byte(self, fd: int, byte: int) -> bool:
-        """Take a POSIX record lock, the kind that Java's FileChannel.tryLock takes."""
-        try:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte, os.SEEK_SET)
-        except OSError as error:
-            if error.errno in (errno.EAGAIN, errno.EACCES):
-                return False
-            raise
-        return True
-
-    def unlock_byte(self, fd: int, byte: int) -> None:
-        """Release a record lock."""
-        fcntl.lockf(fd, fcntl.LOCK_UN, 1, byte, os.SEEK_SET)
-
-    def lock_holder(self, fd: int, byte: int) -> int | None:
-        """Ask with F_GETLK; a holder on another machine has no process id here."""
-        # struct flock, laid out as each system's C library does.
-        layout = "@qqihh" if _MACOS else "@hhqqi"
-        start, length, kind, whence = byte, 1, fcntl.F_WRLCK, os.SEEK_SET
-        request = (start, length, 0, kind, whence) if _MACOS else (kind, whence, start, length, 0)
-        answer = struct.unpack(
-            layout, fcntl.fcntl(fd, fcntl.F_GETLK, struct.pack(layout, *request))
-        )
-        answer_kind, pid = (answer[3], answer[2]) if _MACOS else (answer[0], answer[4])
-        return pid if answer_kind != fcntl.F_UNLCK and pid > 0 else None
-
-    def disk_usage(self, path: str) -> DiskUsage:
-        """Call statvfs; `used` counts what is reserved for root as free, as 4.9.3 does."""
-        usage = os.statvfs(path)
-        total = usage.f_blocks * usage.f_frsize
-        used = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
-        return DiskUsage(total, used, usage.f_bavail * usage.f_frsize)
-
-    def modified_ms(self, path: str) -> int:
-        """Return stat's time, cut to milliseconds as Java's File.lastModified is."""
-        return os.stat(path).st_mtime_ns // 1_000_000
-
-    def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Call utimensat."""
-        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))

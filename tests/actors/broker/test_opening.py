@@ -9,7 +9,7 @@ from tests.actors.plans import service_plan
 from wakelog.actors.broker.opening import OpenedStore, open_store
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 
 def plan_of(directory: Path) -> ServicePlan:
@@ -18,7 +18,7 @@ def plan_of(directory: Path) -> ServicePlan:
 
 
 def opened(plan: ServicePlan, expected_store_id: str | None = None) -> OpenedStore:
-    return open_store(RealFileSystem(), plan, None, expected_store_id=expected_store_id)
+    return open_store(FileSystem(), plan, None, expected_store_id=expected_store_id)
 
 
 def test_a_store_keeps_the_id_it_got_when_it_was_new(tmp_path: Path) -> None:

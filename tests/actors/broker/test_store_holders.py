@@ -14,7 +14,7 @@ from wakelog.actors.broker import store_holders
 from wakelog.actors.broker.store_holders import end_holders
 from wakelog.actors.services.table import SERVICES
 from wakelog.storage.durability.store_lock import StoreLock
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 pytestmark = pytest.mark.process
 
@@ -22,9 +22,9 @@ LOCK_BYTES = {name: row.lock_byte for name, row in SERVICES.items() if row.lock_
 
 _HOLD = """
 import sys
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.durability.store_lock import StoreLock
-lock = StoreLock(RealFileSystem(), sys.argv[1], int(sys.argv[2]))
+lock = StoreLock(FileSystem(), sys.argv[1], int(sys.argv[2]))
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -45,14 +45,14 @@ def holder(path: Path, byte: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_store_without_holders_is_free_at_once(tmp_path: Path) -> None:
-    fs = RealFileSystem()
+    fs = FileSystem()
     lock = StoreLock(fs, str(tmp_path / "lock"))
     assert end_holders(fs, str(tmp_path / "lock"), LOCK_BYTES) == []
     lock.release()
 
 
 def test_a_holder_that_lets_go_is_not_killed(tmp_path: Path) -> None:
-    fs = RealFileSystem()
+    fs = FileSystem()
     with holder(tmp_path / "lock", LOCK_BYTES["reput"]) as process:
         lock = StoreLock(fs, str(tmp_path / "lock"))
         assert process.stdin is not None
@@ -66,7 +66,7 @@ def test_a_holder_that_does_not_let_go_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_holders, "RELEASE_SECONDS_MAX", 0.05)
-    fs = RealFileSystem()
+    fs = FileSystem()
     with (
         holder(tmp_path / "lock", LOCK_BYTES["reput"]) as first,
         holder(tmp_path / "lock", LOCK_BYTES["commit"]) as second,

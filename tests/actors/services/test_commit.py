@@ -13,13 +13,13 @@ from tests.actors.stores import known_of, open_plan_store
 from tests.fakes.logs import draft, open_log, small_config
 from wakelog.actors.services.commit import CommitClient, CommitService, copy_piece
 from wakelog.actors.services.session import Refused
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log import CommitLog
 from wakelog.storage.log.transient_pool import TransientPool
 
 
 def test_pieces_are_copied_and_copying_again_changes_nothing(tmp_path: Path) -> None:
-    pool = TransientPool(RealFileSystem(), str(tmp_path / "pool"), count=1, segment_bytes=10)
+    pool = TransientPool(FileSystem(), str(tmp_path / "pool"), count=1, segment_bytes=10)
     buffer = pool.lend(100)
     assert buffer is not None
     buffer.write(0, b"0123456789")
@@ -58,7 +58,7 @@ class Harness:
     """A log that writes to a pool, and a client that commits it."""
 
     def __init__(self, directory: Path) -> None:
-        self.fs = RealFileSystem()
+        self.fs = FileSystem()
         config = small_config(
             store_path_root=str(directory / "store"),
             transient_store_pool_enable=True,

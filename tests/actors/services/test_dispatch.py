@@ -16,7 +16,7 @@ from wakelog.dispatchers.reput import FlushJob
 from wakelog.storage.durability.checkpoint import decode_checkpoint
 from wakelog.storage.durability.dispatched import read_dispatched
 from wakelog.storage.errors import StoreFailed
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.kernels import Kernels
 
 KERNELS = Kernels(lambda: (0, 0, 0, 0, 0), lambda: None, lambda: 0, lambda: 0, lambda: 0)
@@ -27,7 +27,7 @@ def test_what_was_dispatched_is_durable_and_noted_when_it_is_closed(tmp_path: Pa
     config = plan.settings.store
     with open_plan_store(plan) as store:
         known = msgspec.convert(known_of(store), AttachRequest)
-        dispatch = Dispatch(RealFileSystem(), config, known)
+        dispatch = Dispatch(FileSystem(), config, known)
         assert dispatch.flushed == 0
         end = fill(store, 3, now_ms=1_234_567, properties_text="KEYS\x01k")
         assert dispatch.step(end).dispatched == end
@@ -39,7 +39,7 @@ def test_what_was_dispatched_is_durable_and_noted_when_it_is_closed(tmp_path: Pa
 
 def test_what_is_dispatched_while_a_flush_runs_is_not_called_durable(tmp_path: Path) -> None:
     plan = service_plan(tmp_path)
-    config, fs = plan.settings.store, RealFileSystem()
+    config, fs = plan.settings.store, FileSystem()
     with open_plan_store(plan) as store:
         known = msgspec.convert(known_of(store), AttachRequest)
         dispatch = Dispatch(fs, config, known)
@@ -64,7 +64,7 @@ def test_after_a_recovery_dispatch_begins_where_that_says(tmp_path: Path) -> Non
     with open_plan_store(plan) as store:
         known = msgspec.convert(known_of(store), AttachRequest)
         assert known.dispatch_from == store.recovery.dispatch_from
-        dispatch = Dispatch(RealFileSystem(), plan.settings.store, known)
+        dispatch = Dispatch(FileSystem(), plan.settings.store, known)
         assert dispatch.core.position <= store.recovery.dispatch_from
         statistics = dispatch.statistics()
         assert statistics["puts_by_topic"] == {} and statistics["plugins"]["running"] == {}
@@ -79,23 +79,23 @@ def test_behind_a_failed_sync_the_next_one_checks_and_begins_at_the_checkpoint(
     config = plan.settings.store
     mark = Path(config.store_path_root, "wakelog.failed-sync")
 
-    def refuse(fs: RealFileSystem, fd: int) -> None:
+    def refuse(fs: FileSystem, fd: int) -> None:
         raise OSError(5, "Input/output error")
 
     with open_plan_store(plan) as store:
         known = msgspec.convert(known_of(store), AttachRequest)
-        dispatch = Dispatch(RealFileSystem(), config, known)
+        dispatch = Dispatch(FileSystem(), config, known)
         end = fill(store, 3, properties_text="KEYS\x01k")
         dispatch.step(end)
         with monkeypatch.context() as patched:
-            patched.setattr(RealFileSystem, "datasync", refuse)
+            patched.setattr(FileSystem, "datasync", refuse)
             with pytest.raises(StoreFailed):
                 dispatch.run(dispatch.core.prepare_flush())
         assert mark.exists()
         again = msgspec.structs.replace(
             known, appended=end, committed=end, dispatched=end, dispatch_from=None
         )
-        follower = Dispatch(RealFileSystem(), config, again)
+        follower = Dispatch(FileSystem(), config, again)
         assert follower.core.position == 0 and not mark.exists()
         assert follower.step(end).dispatched == end
         follower.close()
@@ -109,9 +109,7 @@ def test_a_sync_that_fails_while_it_is_attached_is_not_believed_by_the_next_try(
     config = plan.settings.store
     mark = Path(config.store_path_root, "wakelog.failed-sync")
     with open_plan_store(plan) as store:
-        dispatch = Dispatch(
-            RealFileSystem(), config, msgspec.convert(known_of(store), AttachRequest)
-        )
+        dispatch = Dispatch(FileSystem(), config, msgspec.convert(known_of(store), AttachRequest))
         dispatch.step(fill(store, 3, properties_text="KEYS\x01k"))
         dispatch.close()
     with open_plan_store(plan) as store:
@@ -126,9 +124,9 @@ def test_a_sync_that_fails_while_it_is_attached_is_not_believed_by_the_next_try(
         with monkeypatch.context() as patched:
             patched.setattr(FlushJob, "run", refuse)
             with pytest.raises(StoreFailed):
-                Dispatch(RealFileSystem(), config, known)
+                Dispatch(FileSystem(), config, known)
         assert mark.exists()
-        follower = Dispatch(RealFileSystem(), config, known)
+        follower = Dispatch(FileSystem(), config, known)
         assert follower.core.position == 0 and not mark.exists()
         assert follower.step(end).dispatched == end
         follower.close()
@@ -140,13 +138,13 @@ def test_the_checkpoint_does_not_vouch_for_index_files_that_were_removed(tmp_pat
     config = plan.settings.store
     with open_plan_store(plan) as store:
         known = msgspec.convert(known_of(store), AttachRequest)
-        dispatch = Dispatch(RealFileSystem(), config, known)
+        dispatch = Dispatch(FileSystem(), config, known)
         dispatch.step(fill(store, 3, now_ms=1_234_567, properties_text="KEYS\x01k"))
         dispatch.close()
         assert decode_checkpoint(Path(config.paths.checkpoint).read_bytes()).index_ms == 1_234_567
         for path in Path(config.paths.index_directory).iterdir():
             path.unlink()
-        Dispatch(RealFileSystem(), config, known)
+        Dispatch(FileSystem(), config, known)
         assert decode_checkpoint(Path(config.paths.checkpoint).read_bytes()).index_ms == 0
 
 
@@ -159,7 +157,7 @@ def test_with_much_to_catch_up_with_the_kernels_are_waited_for(
     plan = service_plan(tmp_path)
     with open_plan_store(plan) as store:
         known = msgspec.convert(known_of(store), AttachRequest)
-        dispatch = Dispatch(RealFileSystem(), plan.settings.store, known)
+        dispatch = Dispatch(FileSystem(), plan.settings.store, known)
         end = fill(store, 3)
         monkeypatch.setattr(dispatch_module, "LOAD_WAIT_BYTES_MIN", end + spare_bytes)
         assert dispatch.step(end).dispatched == end

@@ -26,7 +26,7 @@ from wakelog.actors.transport.shared_watermarks import (
 from wakelog.storage.durability.checkpoint import decode_checkpoint
 from wakelog.storage.durability.watermark import Watermark, read_mark
 from wakelog.storage.errors import StoreFailed
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.message_store import MessageStore
 
 
@@ -54,7 +54,7 @@ def test_a_call_syncs_and_writes_the_checkpoint(short_path: Path) -> None:
         assert sync(service, end) == FlushOutcome(end, None, SEGMENT_BYTES)
         checkpoint = Path(plan.settings.store.paths.checkpoint).read_bytes()
         assert decode_checkpoint(checkpoint).physic_ms == 1_000
-        mark = read_mark(RealFileSystem(), plan.settings.store.paths.watermark)
+        mark = read_mark(FileSystem(), plan.settings.store.paths.watermark)
         assert (mark.physical_offset, mark.physic_ms, mark.seal) == (end, 1_000, None)
         service.release()
 
@@ -64,18 +64,18 @@ def test_the_watermark_lags_behind_rather_than_costing_a_sync_each_time(short_pa
     service = FlushService(plan.to_builtins(), "flush")
     with open_plan_store(plan) as store:
         service.attach(known_of(store))
-        begin = read_mark(RealFileSystem(), plan.settings.store.paths.watermark).sequence
+        begin = read_mark(FileSystem(), plan.settings.store.paths.watermark).sequence
         first = fill(store, 3)
         send(plan, store)
         assert sync(service, first).flushed == first
         for _ in range(20):
             end = fill(store, 1)
             assert not sync(service, end).noted
-        mark = read_mark(RealFileSystem(), plan.settings.store.paths.watermark)
+        mark = read_mark(FileSystem(), plan.settings.store.paths.watermark)
         assert (mark.sequence, mark.physical_offset) == (begin + 1, first)
         service._checkpoint_ms = 0
         assert sync(service, end, force=False).noted, "nothing new, and the time has come"
-        mark = read_mark(RealFileSystem(), plan.settings.store.paths.watermark)
+        mark = read_mark(FileSystem(), plan.settings.store.paths.watermark)
         assert (mark.sequence, mark.physical_offset) == (begin + 2, end)
         service.release()
 

@@ -17,10 +17,10 @@ from wakelog.dispatchers import plugins
 from wakelog.dispatchers.dispatcher import DispatchBatch
 from wakelog.dispatchers.plugins import PluginCursor
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 
-FS = RealFileSystem()
+FS = FileSystem()
 WAIT_SECONDS_MAX = 10.0
 
 

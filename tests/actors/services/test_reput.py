@@ -40,7 +40,7 @@ from wakelog.dispatchers.reput import Arrival
 from wakelog.storage.durability.marks import FailedSyncMark
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreFull
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.queue.consume_queue_writer import ConsumeQueueWriter
 
 
@@ -328,7 +328,7 @@ def test_what_must_be_dispatched_again_needs_no_notification(
         with open_plan_store(plan) as store:
             end = fill(store, 3, properties_text="KEYS\x01k")
             page = page_of(plan, end)
-            FailedSyncMark(RealFileSystem(), plan.settings.store.paths).set()
+            FailedSyncMark(FileSystem(), plan.settings.store.paths).set()
             service = ReputService(plan.to_builtins(), "reput")
             known = known_of(store, committed=end, dispatched=end, dispatch_from=None)
             assert service.attach(known)["position"] == 0

@@ -20,7 +20,7 @@ from wakelog.actors.services.session import Refused
 from wakelog.actors.transport.clocks import steady_ms, wall_ms
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.durability.watermark import Watermark
-from wakelog.storage.file_system import DiskUsage, RealFileSystem
+from wakelog.storage.file_system import DiskUsage, FileSystem
 from wakelog.storage.message_store import MessageStore
 from wakelog.storage.retention.leases import LEASE_MS, read_leases
 from wakelog.storage.retention.snapshot import read_snapshot
@@ -28,7 +28,7 @@ from wakelog.storage.retention.snapshot import read_snapshot
 EVERY_HOUR = ";".join(str(hour) for hour in range(24))
 
 
-class FullDisk(RealFileSystem):
+class FullDisk(FileSystem):
     """A disk of which 88 % are used."""
 
     def disk_usage(self, path: str) -> DiskUsage:
@@ -171,7 +171,7 @@ def test_disk_pressure_beats_a_lease_and_says_so(
         refused = {"refused": "a disk of the store was 88 % full"}
         assert service.call(EPOCH, "renew_lease", lost["leaseId"]) == refused
         assert "expires_ms" in service.call(EPOCH, "renew_lease", kept["leaseId"])
-        leases = read_leases(RealFileSystem(), plan.settings.store.paths)
+        leases = read_leases(FileSystem(), plan.settings.store.paths)
         assert leases and [x.lost for x in leases] == [refused["refused"], ""]
         service.release()
 
@@ -213,7 +213,7 @@ def test_what_is_durable_gets_sums_beside(tmp_path: Path) -> None:
     service = RetentionService(plan.to_builtins(), "retention")
     with open_plan_store(plan) as store:
         end = fill(store, 200)
-        watermark = Watermark(RealFileSystem(), plan.settings.store.paths.watermark)
+        watermark = Watermark(FileSystem(), plan.settings.store.paths.watermark)
         watermark.note(end, 0)
         watermark.close()
         assert service.statistics() == {}

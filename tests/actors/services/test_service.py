@@ -19,7 +19,7 @@ from wakelog.actors.services.session import AttachRequest, Refused, ServiceSessi
 from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreFull
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 LOG_END = 1_000
 ROOT = Path(__file__).parents[3]
@@ -37,7 +37,7 @@ def toy_plan(directory: Path) -> ServicePlan:
 def is_locked(plan: ServicePlan) -> bool:
     assert ROW.lock_byte is not None
     try:
-        StoreLock(RealFileSystem(), plan.settings.store.paths.lock, ROW.lock_byte).release()
+        StoreLock(FileSystem(), plan.settings.store.paths.lock, ROW.lock_byte).release()
     except Exception:
         return True
     return False

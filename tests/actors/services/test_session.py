@@ -14,12 +14,12 @@ from wakelog.actors.services.session import Refused, ServiceSession
 from wakelog.actors.services.table import lock_bytes
 from wakelog.actors.transport.service_plan import ServicePlan, Transport
 from wakelog.actors.transport.shared_watermarks import InitialWatermarks, make_shared_watermarks
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 
 def session(plan: ServicePlan) -> ServiceSession:
     return ServiceSession(
-        plan, "reput", EPOCH, STORE_ID, fs=RealFileSystem(), lock_byte=lock_bytes(plan)["reput"]
+        plan, "reput", EPOCH, STORE_ID, fs=FileSystem(), lock_byte=lock_bytes(plan)["reput"]
     )
 
 

@@ -19,7 +19,7 @@ from wakelog.audit.findings import Severity
 from wakelog.spark.jobs.audit import audit, verify_by
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.sum_keeper import SumWriter
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 
 def damaged_log() -> LogBytes:
@@ -112,7 +112,7 @@ def test_a_segment_of_a_wrong_length_is_a_finding(tmp_path: Path) -> None:
 def test_rot_that_no_crc_covers_is_found_by_the_sums(tmp_path: Path) -> None:
     store, manifest = open_golden("basic", tmp_path)
     config = config_of(manifest, store)
-    while SumWriter(RealFileSystem(), config).step(1 << 20, 1 << 30):
+    while SumWriter(FileSystem(), config).step(1 << 20, 1 << 30):
         pass
     segment = min((store / "commitlog").iterdir())
     rot = bytearray(segment.read_bytes())

@@ -15,7 +15,7 @@ from tests.fakes.records import STORE_MS, LogBytes
 from tests.spark.logs import write_segments
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.export import FOLDER, ExportState, export, topics_of
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 DAY_MS = 86_400_000
 SEGMENT_BYTES = 1 << 16
@@ -60,14 +60,14 @@ def test_runs_add_what_is_new_and_a_killed_one_is_gone_on_with(
     write_segments(folder, log_of(30))
     renamed: list[str] = []
 
-    def killed_at_the_second(fs: RealFileSystem, source: str, name: str) -> None:
+    def killed_at_the_second(fs: FileSystem, source: str, name: str) -> None:
         renamed.append(name)
         if len(renamed) == 2:
             raise RuntimeError("killed")
         os.rename(source, name)
 
     with monkeypatch.context() as patch:
-        patch.setattr(RealFileSystem, "rename", killed_at_the_second)
+        patch.setattr(FileSystem, "rename", killed_at_the_second)
         with pytest.raises(JobFailed, match="RuntimeError: killed"):
             export(spark, str(folder), str(target))
     assert len(exported(target)) == 25

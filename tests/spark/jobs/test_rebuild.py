@@ -27,7 +27,7 @@ from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.rebuild import PARTS, rebuild, rebuild_by
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.kernels.loader import compile_kernels
 
 NOW_MS = 1_700_000_000_000
@@ -106,7 +106,7 @@ def test_a_log_of_some_size_gives_what_reput_makes(
     config = write_large_log(tmp_path / "log", segments)
     kernels = compile_kernels()
     (tmp_path / "ordered").mkdir()
-    ordered = Rebuild(RealFileSystem(), config, str(tmp_path / "ordered"), kernels=lambda: kernels)
+    ordered = Rebuild(FileSystem(), config, str(tmp_path / "ordered"), kernels=lambda: kernels)
     while ordered.step(NOW_MS):
         pass
     expected = ordered.finish()

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests.compat.clusters import Cluster, Wakelog, real_cluster
 from tests.spark.remote.conftest import numbered, send
 from tests.spark.side_files.stores import places, side_config
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 SETTINGS = {
     "parquetDispatcher": "true",
@@ -28,7 +28,7 @@ SEEN_POLL_SECONDS = 0.05
 
 def rows_count(store: Path) -> int:
     """Return how many messages are in files, each of them once."""
-    found = places(RealFileSystem(), side_config(store_path_root=str(store)))
+    found = places(FileSystem(), side_config(store_path_root=str(store)))
     assert set(found.values()) <= {1}
     return len(found)
 

@@ -14,7 +14,7 @@ from tests.golden_stores import open_golden
 from wakelog.storage.durability import config_files
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import DamagedStore, StoreFull
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import StorePaths
 
 PATH = "/store/config/topics.json"
@@ -141,7 +141,7 @@ def test_the_text_is_durable_before_it_gets_its_name(
 
 def test_the_real_brokers_texts_load(tmp_path: Path) -> None:
     store, manifest = open_golden("basic", tmp_path)
-    files = ConfigFiles(RealFileSystem(), StorePaths(str(store)))
+    files = ConfigFiles(FileSystem(), StorePaths(str(store)))
     topics = files.load("topics.json", json.loads)
     assert topics is not None
     known = {topic["topic"] for topic in manifest["topicConfigs"]}

@@ -24,7 +24,7 @@ from wakelog.storage.durability.dispatched import DispatchedFile, IndexEnd
 from wakelog.storage.durability.store_identity import claim_identity
 from wakelog.storage.durability.sum_keeper import SumWriter, compare_sums
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.retention.leases import LeaseBook
 
 SEGMENT = f"{0:020d}"
@@ -108,7 +108,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(config: StoreConfig) -> None:
     """Do what the processes of a broker do with the small files. Raises: StoreError, OSError."""
-    fs = RealFileSystem()
+    fs = FileSystem()
     store = open_store(fs, config)
     try:
         claim_identity(fs, config.paths.store_identity, broker_name="b", new_store_id="id")

@@ -16,7 +16,7 @@ from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.durability.start_guard import StartGuard
 from wakelog.storage.durability.store_lock import StoreLock
 from wakelog.storage.errors import StoreFailed
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import StorePaths
 
 NAMES = ("consumerFilter.json", "consumerFilter.json.bak")
@@ -33,7 +33,7 @@ def config(tmp_path: Path) -> Path:
 @pytest.fixture
 def lock(config: Path) -> Iterator[StoreLock]:
     """Hold the lock of that store."""
-    held = StoreLock(RealFileSystem(), paths_of(config).lock)
+    held = StoreLock(FileSystem(), paths_of(config).lock)
     yield held
     held.release()
 
@@ -43,7 +43,7 @@ def paths_of(config: Path) -> StorePaths:
 
 
 def test_both_files_read_as_what_is_no_json(config: Path, lock: StoreLock) -> None:
-    guard = StartGuard(RealFileSystem(), paths_of(config), lock)
+    guard = StartGuard(FileSystem(), paths_of(config), lock)
     assert [(config / name).read_text() for name in NAMES] == ["wake", "wake"]
     guard.remove()
     assert os.listdir(config) == []
@@ -52,7 +52,7 @@ def test_both_files_read_as_what_is_no_json(config: Path, lock: StoreLock) -> No
 def test_what_was_there_is_put_back(config: Path, lock: StoreLock) -> None:
     for name in NAMES:
         (config / name).write_text(f"{{}} {name}")
-    guard = StartGuard(RealFileSystem(), paths_of(config), lock)
+    guard = StartGuard(FileSystem(), paths_of(config), lock)
     assert [(config / name).read_text() for name in NAMES] == ["wake", "wake"]
     guard.remove()
     assert {name: (config / name).read_text() for name in os.listdir(config)} == {
@@ -63,8 +63,8 @@ def test_what_was_there_is_put_back(config: Path, lock: StoreLock) -> None:
 def test_what_is_written_to_the_kept_file_is_there_after_the_stop(
     config: Path, lock: StoreLock
 ) -> None:
-    guard = StartGuard(RealFileSystem(), paths_of(config), lock)
-    files = ConfigFiles(RealFileSystem(), paths_of(config))
+    guard = StartGuard(FileSystem(), paths_of(config), lock)
+    files = ConfigFiles(FileSystem(), paths_of(config))
     for text in ("{} older", "{} newer"):
         files.save(guard.kept[NAMES[0]], text)
     guard.remove()
@@ -76,7 +76,7 @@ def test_what_a_refused_broker_writes_is_replaced_and_not_kept(
     config: Path, lock: StoreLock
 ) -> None:
     (config / NAMES[0]).write_text("{} first")
-    guard = StartGuard(RealFileSystem(), paths_of(config), lock)
+    guard = StartGuard(FileSystem(), paths_of(config), lock)
     (config / NAMES[0]).unlink()
     (config / NAMES[0]).write_text("{}")
     guard.renew()
@@ -91,11 +91,11 @@ def test_after_a_death_both_files_are_absent_and_the_next_start_has_what_was_kep
     (config / NAMES[0]).write_text("{} first")
     program = """
 import os, sys
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.durability.start_guard import StartGuard
 from wakelog.storage.durability.store_lock import StoreLock
-fs, paths = RealFileSystem(), StorePaths(sys.argv[1])
+fs, paths = FileSystem(), StorePaths(sys.argv[1])
 StartGuard(fs, paths, StoreLock(fs, paths.lock))
 assert os.path.exists(paths.config("consumerFilter.json"))
 os.kill(os.getpid(), 9)
@@ -103,8 +103,8 @@ os.kill(os.getpid(), 9)
     outcome = subprocess.run([sys.executable, "-c", program, str(config.parent)], check=False)
     assert outcome.returncode == -9
     assert [(config / name).exists() for name in NAMES] == [False, False]
-    lock = StoreLock(RealFileSystem(), paths_of(config).lock)
-    StartGuard(RealFileSystem(), paths_of(config), lock).remove()
+    lock = StoreLock(FileSystem(), paths_of(config).lock)
+    StartGuard(FileSystem(), paths_of(config), lock).remove()
     lock.release()
     assert (config / NAMES[0]).read_text() == "{} first"
 
@@ -120,7 +120,7 @@ def test_a_system_without_such_links_does_without() -> None:
 
 
 def test_a_directory_that_refuses_is_a_failure_of_the_store(config: Path, lock: StoreLock) -> None:
-    guard = StartGuard(RealFileSystem(), paths_of(config), lock)
+    guard = StartGuard(FileSystem(), paths_of(config), lock)
     guard.remove()
     config.rmdir()
     with pytest.raises(StoreFailed, match="guard"):

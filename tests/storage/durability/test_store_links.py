@@ -11,7 +11,7 @@ from tests.fakes.stores import open_store, put, store_config
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.durability.store_links import LINKS_MAX, leads_out, refuse_links_out
 from wakelog.storage.errors import DamagedStore, StoreFailed
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 PLACES = (
     "commitlog/00000000000000000000",
@@ -39,11 +39,11 @@ def config(root: Path) -> StoreConfig:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("target", ["../../outside", "/etc/hostname", "/nowhere"])
 def test_a_link_out_is_refused_with_its_name(store: Path, place: str, target: str) -> None:
-    refuse_links_out(RealFileSystem(), config(store))
+    refuse_links_out(FileSystem(), config(store))
     (store / place).unlink()
     (store / place).symlink_to(target)
     with pytest.raises(DamagedStore, match=f"a link out of the store, to {target}") as caught:
-        refuse_links_out(RealFileSystem(), config(store))
+        refuse_links_out(FileSystem(), config(store))
     assert caught.value.path == str(store / place)
 
 
@@ -65,7 +65,7 @@ def test_a_link_out_is_refused_with_its_name(store: Path, place: str, target: st
 def test_a_folder_elsewhere_is_refused_and_nothing_is_made_there(
     tmp_path: Path, folder: str
 ) -> None:
-    fs, root, outside = RealFileSystem(), tmp_path / "store", tmp_path / "outside"
+    fs, root, outside = FileSystem(), tmp_path / "store", tmp_path / "outside"
     outside.mkdir()
     (outside / "kept").write_bytes(b"kept")
     path = root / folder
@@ -83,7 +83,7 @@ def test_a_log_may_be_configured_elsewhere(tmp_path: Path) -> None:
     config = store_config(
         store_path_root=str(tmp_path / "store"), store_path_commit_log=str(tmp_path / "log")
     )
-    store = open_store(RealFileSystem(), config)
+    store = open_store(FileSystem(), config)
     put(store, b"there")
     store.close(dispatch_behind_bytes=0)
     assert [path.name for path in (tmp_path / "disk").iterdir()] == [f"{0:020d}"]
@@ -93,31 +93,31 @@ def test_a_log_may_be_configured_elsewhere(tmp_path: Path) -> None:
 def test_a_link_to_another_file_of_the_store_is_that_file(store: Path, place: str) -> None:
     (store / place).rename(store / "kept")
     (store / place).symlink_to(store / "kept")
-    refuse_links_out(RealFileSystem(), config(store))
+    refuse_links_out(FileSystem(), config(store))
 
 
 def test_links_of_the_start_guard_are_ours(store: Path) -> None:
     (store / "config" / "consumerFilter.json").symlink_to("/proc/1/fd/7")
     (store / "config" / "consumerFilter.json.bak").symlink_to("/nowhere")
-    refuse_links_out(RealFileSystem(), config(store))
+    refuse_links_out(FileSystem(), config(store))
 
 
 def test_a_circle_leads_nowhere(store: Path) -> None:
     (store / "a").symlink_to("b")
     (store / "b").symlink_to("a")
-    assert leads_out(RealFileSystem(), str(store), str(store / "a"))
+    assert leads_out(FileSystem(), str(store), str(store / "a"))
 
 
 def test_as_many_links_as_a_system_follows_are_followed(store: Path) -> None:
     for number in range(LINKS_MAX):
         (store / f"{number}").symlink_to(f"{number + 1}")
     (store / f"{LINKS_MAX}").write_bytes(b"")
-    assert not leads_out(RealFileSystem(), str(store), str(store / "1"))
-    assert leads_out(RealFileSystem(), str(store), str(store / "0"))
+    assert not leads_out(FileSystem(), str(store), str(store / "1"))
+    assert leads_out(FileSystem(), str(store), str(store / "0"))
 
 
 def test_a_store_with_one_is_not_opened_and_nothing_is_written(tmp_path: Path) -> None:
-    fs, root = RealFileSystem(), tmp_path / "store"
+    fs, root = FileSystem(), tmp_path / "store"
     first = open_store(fs, config(root))
     put(first, b"0")
     first.close(dispatch_behind_bytes=0)
@@ -129,7 +129,7 @@ def test_a_store_with_one_is_not_opened_and_nothing_is_written(tmp_path: Path) -
     assert {path: path.lstat().st_mtime_ns for path in root.rglob("*")} == before
 
 
-class Unreadable(RealFileSystem):
+class Unreadable(FileSystem):
     """A file system that refuses one kind of look."""
 
     def __init__(self, operation: str) -> None:

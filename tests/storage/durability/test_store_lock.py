@@ -18,7 +18,7 @@ from wakelog.storage.durability.store_lock import (
     was_another_brokers,
 )
 from wakelog.storage.errors import StoreFailed, StoreLocked
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 PATH = "/store/lock"
 
@@ -111,10 +111,10 @@ def test_a_missing_file_has_no_lock_holder() -> None:
 TRY = """
 import sys
 from wakelog.storage.errors import StoreLocked
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.durability.store_lock import StoreLock
 try:
-    StoreLock(RealFileSystem(), sys.argv[1])
+    StoreLock(FileSystem(), sys.argv[1])
     print("held")
 except StoreLocked as error:
     print(error.holder_pid)
@@ -123,9 +123,9 @@ except StoreLocked as error:
 
 def test_two_real_processes(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
-    lock = StoreLock(RealFileSystem(), path)
+    lock = StoreLock(FileSystem(), path)
     with pytest.raises(StoreLocked):
-        StoreLock(RealFileSystem(), path)  # another view of the same disk, in this process
+        StoreLock(FileSystem(), path)  # another view of the same disk, in this process
     modified = os.stat(path).st_mtime_ns
     command = [sys.executable, "-c", TRY, path]
     answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -134,4 +134,4 @@ def test_two_real_processes(tmp_path: Path) -> None:
     lock.release()
     answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert answer.strip() == "held"
-    StoreLock(RealFileSystem(), path).release()  # the kernel freed it when that process ended
+    StoreLock(FileSystem(), path).release()  # the kernel freed it when that process ended

@@ -30,7 +30,7 @@ from wakelog.storage.durability.sum_file import (
     sum_names,
 )
 from wakelog.storage.errors import StoreFailed
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import commit_log_files
 from wakelog.storage.paths import StorePaths
 
@@ -88,10 +88,10 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(tmp_path: Path) -> No
     (elsewhere / ("0" * 20)).touch()
     paths = StorePaths(str(tmp_path / "store"))
     (tmp_path / "store").mkdir()
-    assert sum_names(RealFileSystem(), paths) == []
+    assert sum_names(FileSystem(), paths) == []
     Path(paths.sums_directory).symlink_to(elsewhere)
-    assert sum_names(RealFileSystem(), paths) == []
-    drop_sums_from(RealFileSystem(), paths, 0, SEGMENT_BYTES)
+    assert sum_names(FileSystem(), paths) == []
+    drop_sums_from(FileSystem(), paths, 0, SEGMENT_BYTES)
     assert len(list(elsewhere.iterdir())) == 1
 
 

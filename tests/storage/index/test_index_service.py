@@ -12,7 +12,7 @@ from tests.fakes.logs import small_config, write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.golden_stores import open_golden
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.index.index_append import IndexFileWriter
 from wakelog.storage.index.index_file import HEADER, index_key_hash
 from wakelog.storage.index.index_service import (
@@ -155,7 +155,7 @@ def test_answers_of_the_real_broker(name: str, tmp_path: Path) -> None:
         index_slot_count=int(settings["maxHashSlotNum"]),
         index_entry_count=int(settings["maxIndexNum"]),
     )
-    reader = IndexReader(RealFileSystem(), config)
+    reader = IndexReader(FileSystem(), config)
     assert manifest["queries"]
     for query in manifest["queries"]:
         # A query by UNIQ_KEY is answered with the broker's own limit.

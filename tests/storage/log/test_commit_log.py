@@ -29,7 +29,7 @@ from wakelog.protocol.record import (
     encode_blank,
 )
 from wakelog.storage.errors import NotWriteable
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.allocate import make_segment
 from wakelog.storage.log.append import MessageDraft, PutResult, PutStatus, batch_drafts
 from wakelog.storage.log.commit_log import CommitLog
@@ -435,7 +435,7 @@ class TestGolden:
         self.write_again(store, tmp_path, multi_dispatch=True)
 
     def write_again(self, store: Path, tmp_path: Path, *, multi_dispatch: bool) -> None:
-        fs = RealFileSystem()
+        fs = FileSystem()
         size = 65_536
         config = small_config(
             store_path_root=str(tmp_path / "again"),

@@ -12,7 +12,7 @@ from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.golden_stores import open_golden
 from wakelog.storage.errors import StoreFailed
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.mapped_file import OpenFiles
 from wakelog.storage.paths import StorePaths
 from wakelog.storage.queue.consume_queue import ConsumeQueue
@@ -87,7 +87,7 @@ def test_a_unit_that_the_disk_does_not_give_is_an_error() -> None:
 
 def test_units_of_the_real_broker(tmp_path: Path) -> None:
     store, manifest = open_golden("filter_ext", tmp_path)
-    fs, paths = RealFileSystem(), StorePaths(str(store))
+    fs, paths = FileSystem(), StorePaths(str(store))
     settings = manifest["brokerConfig"]
     compared = 0
     for listed in manifest["consumeQueueEntries"]:

@@ -11,7 +11,7 @@ from tests.fakes.logs import write_file
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.stores import store_config
 from wakelog.storage.errors import StoreFailed
-from wakelog.storage.file_system import DiskUsage, RealFileSystem
+from wakelog.storage.file_system import DiskUsage, FileSystem
 from wakelog.storage.retention.retention import Segment
 from wakelog.storage.retention.retention_files import (
     FREED_BYTES_MAX,
@@ -96,7 +96,7 @@ def test_a_removed_segment_is_free_while_others_still_have_it_open(fs: MemoryFil
 
 
 def test_a_segment_with_another_name_stays_whole(tmp_path: Path) -> None:
-    real = RealFileSystem()
+    real = FileSystem()
     config = store_config(store_path_root=str(tmp_path))
     for number in range(2):
         write_file(real, f"{tmp_path}/commitlog/{number * BYTES:020d}", b"x" * BYTES)

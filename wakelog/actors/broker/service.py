@@ -60,7 +60,7 @@ from wakelog.network.server import Server
 from wakelog.protocol.codes import RequestCode
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.telemetry.logs import Log, logger
 
 CATCH_UP_SECONDS_MAX = 30.0
@@ -91,7 +91,7 @@ class BrokerService:
         """Open nothing."""
         self._plan = plan
         self._settings = plan.settings
-        self._fs = RealFileSystem()
+        self._fs = FileSystem()
         self.services = BrokerServices(plan, calls_by_service, self._fs)
         self._name_servers = NameServers(self._settings.broker)
         self._tables = TableFiles(

@@ -17,7 +17,7 @@ from wakelog.actors.services.table import lock_bytes
 from wakelog.actors.transport.service_plan import read_plan
 from wakelog.actors.transport.shared_watermarks import SharedWatermarks
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 
 class Service:
@@ -28,7 +28,7 @@ class Service:
         self.plan = read_plan(plan)
         self.name = name
         self.store = self.plan.settings.store
-        self.fs = RealFileSystem()
+        self.fs = FileSystem()
         self.session: ServiceSession | None = None
 
     @property

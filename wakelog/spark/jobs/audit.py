@@ -29,7 +29,7 @@ from wakelog.spark.jobs.run import Runner, SparkRunner
 from wakelog.spark.jobs.tables import ALL_TOPICS, read_log, source_path
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import DamagedStore
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import commit_log_files
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def audit(spark: SparkSession, config: StoreConfig, *, scratch: str | None = Non
 
 def verify_by(run: Runner, config: StoreConfig, scratch: str | None) -> list[Finding]:
     """Verify a store, with tasks that scan its log. Raises: JobFailed, StoreError."""
-    files = commit_log_files(RealFileSystem(), config, read_only=True)
+    files = commit_log_files(FileSystem(), config, read_only=True)
     with suppress(DamagedStore):  # verify lists it
         files.refresh()
     begins = [file.start_offset for file in files.files]

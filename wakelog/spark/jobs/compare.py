@@ -17,7 +17,7 @@ from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.tables import read_log
 from wakelog.spark.options import options_of
 from wakelog.spark.stores import find_stores
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ def compare(
         raise JobFailed("a log is compared with one other", "give a path or a name server")
     paths = [path for path in (left_path, right_path) if path]
     place = ["topic", "queueId", "queueOffset"]
-    if any(len(find_stores(RealFileSystem(), path)) > 1 for path in paths):
+    if any(len(find_stores(FileSystem(), path)) > 1 for path in paths):
         place.insert(0, "brokerName")
     queue = place[:-1]
     first = options_of(options or {}, remote=False)

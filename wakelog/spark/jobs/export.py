@@ -36,7 +36,7 @@ from wakelog.dispatchers.sync_files import sync_files
 from wakelog.spark.columns import MESSAGE_COLUMNS, chosen_columns
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.run import explained
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,7 +84,7 @@ class ExportState:
         self.files_count = 0
         self.rows_count = 0
         self.batches_count = 0
-        self._fs = RealFileSystem()
+        self._fs = FileSystem()
 
     def begin(self, settings: Mapping[str, object]) -> None:
         """Make the folder, or compare its settings with the given ones.

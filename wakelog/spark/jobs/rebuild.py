@@ -24,7 +24,7 @@ from wakelog.audit.stretches import FillStretch
 from wakelog.spark.errors import JobFailed
 from wakelog.spark.jobs.run import Runner, SparkRunner
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import commit_log_files
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def scanned(
 
 def segment_begins(config: StoreConfig) -> list[int]:
     """Return where each segment of the log begins. Raises: JobFailed, DamagedStore."""
-    files = commit_log_files(RealFileSystem(), config, read_only=True)
+    files = commit_log_files(FileSystem(), config, read_only=True)
     found = files.load()
     begins = [file.start_offset for file in files.files]
     files.close()

@@ -26,7 +26,7 @@ from wakelog.spark.options import read_options
 from wakelog.spark.stores import StoreLog, find_stores
 from wakelog.storage.durability.config_files import ConfigFiles
 from wakelog.storage.errors import StoreError
-from wakelog.storage.file_system import RealFileSystem
+from wakelog.storage.file_system import FileSystem
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -140,7 +140,7 @@ def read_latencies(spark: SparkSession, path: str, *columns: str, **options: str
 
 def _has_delays(store_path: str) -> bool:
     """Return whether a store may hold delayed messages: to read properties takes much longer."""
-    stores = find_stores(RealFileSystem(), store_path)
+    stores = find_stores(FileSystem(), store_path)
     roots = [store.paths.consume_queue_root if store.paths else "" for store in stores]
     return any(not isdir(root) or isdir(join(root, SCHEDULE_TOPIC)) for root in roots)
 
@@ -228,7 +228,7 @@ def _interval(messages: DataFrame, every: str) -> Column:
 def committed_offsets(store_path: str, options: Mapping[str, str]) -> list[Committed]:
     """Return the committed offsets of the topics that these options read. Raises: JobFailed."""
     topics = read_options({**ALL_TOPICS, **options, "path": store_path}).topics
-    stores = find_stores(RealFileSystem(), store_path)
+    stores = find_stores(FileSystem(), store_path)
     found = [row for store in stores for row in _committed(store)]
     return [row for row in found if topics.accept(row.broker, row.topic, row.queue_id)]
 
@@ -251,7 +251,7 @@ def _committed(store: StoreLog) -> Iterator[Committed]:
         return
     offsets = ConsumerOffsets()
     try:
-        ConfigFiles(RealFileSystem(), store.paths).load("consumerOffset.json", offsets.load)
+        ConfigFiles(FileSystem(), store.paths).load("consumerOffset.json", offsets.load)
     except StoreError as error:
         raise JobFailed(str(error), "repair the file, or leave the store out") from error
     for group, topic, queues in offsets.committed():

@@ -29,13 +29,13 @@ from wakelog.spark.side_files.folder import SideFolder, Span
 from wakelog.spark.side_files.gather import ROWS_MAX, Gathered, Gatherer
 from wakelog.spark.stores import own_name
 from wakelog.storage.config import StoreConfig
-from wakelog.storage.file_system import FileSystem, RealFileSystem
+from wakelog.storage.file_system import FileSystem
 from wakelog.storage.log.commit_log_reader import CommitLogReader
 
 
 def make_dispatcher(config: StoreConfig) -> ParquetDispatcher:
     """Return the dispatcher of a store, over the real file system."""
-    return ParquetDispatcher(RealFileSystem(), config)
+    return ParquetDispatcher(FileSystem(), config)
 
 
 def _now_ms() -> int:
