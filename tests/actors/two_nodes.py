@@ -48,7 +48,7 @@ class TwoNodes:
         from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
         from wakelog.actors.ray.fast_start.node import leave_out_agents
         from wakelog.actors.ray.options import Placement
-        from wakelog.actors.ray.private_ray import join
+        from wakelog.actors.ray.private_ray import join, prepare_driver
 
         leave_out_agents()
         node: Any = ray._private.node.Node
@@ -65,7 +65,8 @@ class TwoNodes:
             },
         )
         self.add()
-        join(self._cluster.address, {})
+        prepare_driver({})
+        join(self._cluster.address)
         self._plan = small_plan(directory / "store", is_local=False, broker_count=2)
         placements = {name: Placement(resource=disk) for name, disk in PLACES.items()}
         shared = directory / "shared"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -17,7 +18,9 @@ from ray._private.utils import write_ray_address
 from tests.actors.client import Client
 from tests.compat.processes import free_port
 from wakelog.actors.deploy.group import actors_count
-from wakelog.actors.ray.private_ray import RayCluster
+from wakelog.actors.ray.fast_start.ray_import import HAS_NODES
+from wakelog.actors.ray.head import end_session
+from wakelog.actors.ray.private_ray import HEAD_ENVIRONMENT
 from wakelog.protocol.codes import ResponseCode
 from wakelog.storage.config import StoreConfig
 
@@ -52,6 +55,18 @@ class Jobs(NamedTuple):
         return outcome.stdout
 
 
+# A Ray that takes jobs, on the loopback interface, until its input ends.
+_HEAD = """
+import sys
+import ray
+
+workers = int(sys.argv[1])
+context = ray.init("local", num_cpus=workers, include_dashboard=True, log_to_driver=False,
+                   object_store_memory=80 << 20)
+print(ray.get_runtime_context().gcs_address, context.dashboard_url, flush=True)
+sys.stdin.read()
+"""
+
 STORE = StoreConfig(store_path_root="/store")
 
 
@@ -62,21 +77,35 @@ def jobs(tmp_path: Path, short_path: Path) -> Iterator[Jobs]:
     del runtime_env["pip"]
     path = tmp_path / "runtime_env.yaml"
     path.write_text(yaml.safe_dump(runtime_env))
-    search_path = f"{BINARIES}{os.pathsep}{os.environ['PATH']}"
-    cluster = RayCluster(
-        worker_count=actors_count([STORE]) + 1,
-        dashboard_port=0,
+    environment = {
+        **os.environ,
+        **HEAD_ENVIRONMENT,
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        HAS_NODES: "0",
+        "PATH": f"{BINARIES}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
         # Ray's dashboard leaves the directories of its sockets behind when it is ended.
-        environment={"PATH": search_path, "TMPDIR": str(short_path)},
-    )
-    try:
-        cluster.wait_ready()
-        # A job finds its Ray by the file that `ray start` writes, else by the newest Ray process.
-        write_ray_address(cluster.ready.address, str(cluster.directory / "ray"))
-        environment = {**os.environ, **cluster.environment, "PATH": search_path}
-        yield Jobs(f"http://{cluster.ready.dashboard_url}", path, environment)
-    finally:
-        cluster.stop()
+        "TMPDIR": str(short_path),
+        "RAY_TMPDIR": str(short_path),
+    }
+    with subprocess.Popen(
+        [sys.executable, "-c", _HEAD, str(actors_count([STORE]) + 1)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    ) as head:
+        try:
+            assert head.stdin is not None and head.stdout is not None
+            address, url = head.stdout.readline().decode().split()
+            # A job finds its Ray by the file that `ray start` writes, else by the newest process.
+            write_ray_address(address, str(short_path / "ray"))
+            yield Jobs(f"http://{url}", path, environment)
+            head.stdin.close()
+            head.wait(JOB_SECONDS_MAX)
+        finally:
+            end_session(head.pid)
 
 
 def in_output(output: str) -> dict[str, Any]:

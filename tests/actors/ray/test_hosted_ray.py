@@ -16,8 +16,8 @@ from wakelog.actors.ray import hosted_ray
 from wakelog.actors.ray.fast_start.ray_import import import_ray
 from wakelog.actors.ray.hosted_ray import (
     ROCKETMQ_PORTS,
-    StartHook,
     node_environment,
+    start_hook,
     token,
 )
 from wakelog.actors.ray.private_ray import RayFailed
@@ -31,7 +31,7 @@ def _no_token_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_node_gets_one_token_and_finds_ray() -> None:
-    first, second = node_environment(), StartHook().custom_environment_variables()
+    first, second = node_environment(), start_hook().custom_environment_variables()
     assert first == second
     assert first["RAY_AUTH_MODE"] == "token" and len(first["RAY_AUTH_TOKEN"]) == 64
     assert first["PATH"].split(":")[0] == str(Path(sys.executable).parent)

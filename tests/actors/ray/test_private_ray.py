@@ -112,9 +112,12 @@ def test_a_call_to_an_actor_that_has_just_died_fails_soon(ray_cluster: RayCluste
     assert min(failed_after) < FAILURE_SECONDS_MAX
 
 
-def test_a_ray_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_ray_that_cannot_start_says_why_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.exit('no Ray today')")
-    cluster = RayCluster(worker_count=0, environment={"PYTHONPATH": str(tmp_path)})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    cluster = RayCluster(worker_count=0)
     with pytest.raises(RayFailed, match="no Ray today"):
         cluster.wait_ready()
     assert not cluster.directory.exists() and not cluster.shared_directory.exists()

@@ -53,48 +53,36 @@ class HeadConfig(msgspec.Struct, frozen=True):
     worker_count: processes that Ray may start at once, as many as there will be actors.
     ray_directory: where Ray keeps its session.
     directories: removed at the end.
-    dashboard_port: where jobs are taken, None for no dashboard, 0 for any port.
     plain_because: why Ray is started by `ray.init`, None for the fast start.
     """
 
     worker_count: int
     ray_directory: str
     directories: tuple[str, ...]
-    dashboard_port: int | None = None
     plain_because: str | None = None
 
 
 class HeadReady(msgspec.Struct, frozen=True):
     """The line that the head prints once its daemons run.
 
-    node_id: Ray's name for this machine.
-    dashboard_url: where jobs are taken, `host:port`, None without a dashboard.
     plain_because: why Ray was started by `ray.init`, None after the fast start.
     """
 
     address: str
-    node_id: str
-    dashboard_url: str | None
     plain_because: str | None
 
 
 def start_ray(config: HeadConfig) -> FastRay | PlainRay:
     """Start the daemons. Raises: whatever Ray raises."""
+    start: type[FastRay | PlainRay]
     if config.plain_because is None:
-        from wakelog.actors.ray.fast_start.node import FastRay
-
-        return FastRay(
-            worker_count=config.worker_count,
-            object_store_bytes=OBJECT_STORE_BYTES,
-            directory=config.ray_directory,
-        )
-    from wakelog.actors.ray.plain_start import PlainRay
-
-    return PlainRay(
+        from wakelog.actors.ray.fast_start.node import FastRay as start
+    else:
+        from wakelog.actors.ray.plain_start import PlainRay as start
+    return start(
         worker_count=config.worker_count,
         object_store_bytes=OBJECT_STORE_BYTES,
         directory=config.ray_directory,
-        dashboard_port=config.dashboard_port,
     )
 
 
@@ -151,9 +139,7 @@ def run_head(config: HeadConfig) -> int:
     try:
         started = start_ray(config)
         signal.signal(signal.SIGTERM, _raise_exit)  # ray.init has put its own handler there
-        ready = HeadReady(
-            started.address, started.node_id, started.dashboard_url, config.plain_because
-        )
+        ready = HeadReady(started.address, config.plain_because)
         sys.stdout.write(msgspec.json.encode(ready).decode() + "\n")
         sys.stdout.flush()
         return wait_end(started)

@@ -39,12 +39,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from wakelog.actors.ray.fast_start import guard
-from wakelog.actors.ray.fast_start.ray_import import HAS_NODES, import_with
+from wakelog.actors.ray.fast_start.ray_import import HAS_NODES
+from wakelog.actors.ray.head import OBJECT_STORE_BYTES
 from wakelog.actors.ray.private_ray import (
+    BROKER_ENVIRONMENT,
     RayFailed,
+    end_after,
     handlers_kept,
     join,
     leave,
+    prepare_driver,
     python_path,
     short_directory,
 )
@@ -57,23 +61,11 @@ END_SECONDS_MAX: Final = 20.0
 """The head ends its processes within 1 s, removes its files, and waits a little before each."""
 
 NODE_MEMORY_BYTES: Final = 512 << 20
-OBJECT_STORE_BYTES: Final = 80 << 20
-"""Of a node; a caller with blocks of Ray Data needs more."""
-
 PORT_HOLD_SECONDS: Final = 1
 """How long the head locks the choice of ports on this machine; Ray's 10 s delay every node."""
 
 ROCKETMQ_PORTS: Final = (9876, 10909, 10911, 10912)
 _HOOK: Final = "RAY_ON_SPARK_START_HOOK"
-
-
-_CHANGED_NAMES: Final = (
-    "_RAY_HEAD_STARTUP_TIMEOUT",
-    "_RAY_CLUSTER_STARTUP_PROGRESS_CHECKING_INTERVAL",
-    "_RAY_WORKER_NODE_STARTUP_INTERVAL",
-    "is_port_in_use",
-    "get_random_unused_port",
-)
 
 
 class HostedRay(NamedTuple):
@@ -91,25 +83,14 @@ class HostedRay(NamedTuple):
     shared_directory: Path
 
 
-class StartHook:
-    """Hooks that Ray calls while it starts nodes in Spark's tasks; Ray imports it by name."""
+def start_hook() -> Any:
+    """Return Ray's hooks for starting nodes in Spark's tasks; Ray imports this by name."""
+    from ray.util.spark.start_hook_base import RayOnSparkStartHook
 
-    def get_default_temp_root_dir(self) -> str:
-        """Return the default directory for the files of nodes."""
-        return tempfile.gettempdir()
-
-    def custom_environment_variables(self) -> dict[str, str]:
-        """Return the variables of every node's processes."""
-        return node_environment()
-
-    def on_ray_dashboard_created(self, port: int) -> None:
-        """Do nothing: there is none."""
-
-    def on_cluster_created(self, ray_cluster_handler: object) -> None:
-        """Do nothing."""
-
-    def on_spark_job_created(self, job_group_id: str) -> None:
-        """Do nothing."""
+    make_hook: Any = RayOnSparkStartHook  # without types of its own
+    hook = make_hook(is_global=False)
+    hook.custom_environment_variables = node_environment
+    return hook
 
 
 def node_environment() -> dict[str, str]:
@@ -118,9 +99,7 @@ def node_environment() -> dict[str, str]:
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": token(),
         HAS_NODES: "1",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_enable_metrics_collection": "0",
-        "RAY_memory_monitor_refresh_ms": "0",
+        **BROKER_ENVIRONMENT,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         **python_path(),
     }
@@ -150,6 +129,7 @@ def hosted_ray(
     """Yield a Ray that the active session hosts, with this process connected to it.
 
     worker_nodes: as many of Spark's tasks, each of `cpus_per_node` slots.
+    object_store_bytes: of a node; a caller with blocks of Ray Data needs more.
     Raises: RayFailed.
     """
     root = tempfile.mkdtemp(prefix="wakelog-", dir=short_directory())
@@ -158,12 +138,8 @@ def hosted_ray(
     kept = {name: os.environ.get(name) for name in (*environment, _HOOK, "RAY_ADDRESS")}
     head = None
     try:
-        os.environ[_HOOK] = f"{__name__}.{StartHook.__name__}"
-        is_plain = guard.untested_version() is not None
-        if is_plain:
-            os.environ.update(environment)
-        else:
-            import_with(environment)
+        os.environ[_HOOK] = f"{__name__}.{start_hook.__name__}"
+        prepare_driver(environment, is_plain=guard.untested_version() is not None)
         from ray.util.spark import cluster_init
 
         with _patched(cluster_init), handlers_kept():
@@ -183,14 +159,14 @@ def hosted_ray(
                 raise RayFailed("could not be started by Spark", str(error)) from error
         active: Any = cluster_init
         head = active._active_ray_cluster.head_proc
-        join(address, environment, is_plain=is_plain)
+        join(address)
         yield HostedRay(address, _head_node_id(), environment, shared_directory)
     finally:
         leave()
         if head is not None:
             processes = _processes_of(head)
             cluster_init.shutdown_ray_cluster()
-            _wait_end(head)
+            end_after(head, END_SECONDS_MAX)
             _end_left(processes)
         for directory in (root, str(shared_directory)):
             shutil.rmtree(directory, ignore_errors=True)
@@ -203,21 +179,14 @@ def hosted_ray(
 @contextlib.contextmanager
 def _patched(cluster_init: Any) -> Iterator[None]:
     """Change constants and functions of Ray for its start; see the module."""
-    absent = [name for name in _CHANGED_NAMES if not hasattr(cluster_init, name)]
-    if absent:
-        reason = f"this Ray has no ray.util.spark.cluster_init.{absent[0]}: see docs/ray.md"
-        raise RayFailed("cannot be hosted by Spark", reason)
-    values = (
-        0,
-        NODES_POLL_SECONDS,
-        PORT_HOLD_SECONDS,
-        functools.partial(_wait_port, cluster_init.is_port_in_use),
-        functools.partial(_other_port, cluster_init.get_random_unused_port),
-    )
-    kept = {name: getattr(cluster_init, name) for name in _CHANGED_NAMES}
     try:
-        for name, value in zip(_CHANGED_NAMES, values, strict=True):
-            setattr(cluster_init, name, value)
+        kept = {name: getattr(cluster_init, name) for name in _CHANGES}
+    except AttributeError as error:
+        reason = f"this Ray has no ray.util.spark.cluster_init.{error.name}: see docs/ray.md"
+        raise RayFailed("cannot be hosted by Spark", reason) from None
+    try:
+        for name, change in _CHANGES.items():
+            setattr(cluster_init, name, change(kept[name]))
         yield
     finally:
         for name, value in kept.items():
@@ -236,20 +205,22 @@ def _other_port(draw: Callable[..., int], host: str, **options: Any) -> int:
     return draw(host, exclude_list=excluded, **options)
 
 
+_CHANGES: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "_RAY_HEAD_STARTUP_TIMEOUT": lambda _: 0,
+    "_RAY_CLUSTER_STARTUP_PROGRESS_CHECKING_INTERVAL": lambda _: NODES_POLL_SECONDS,
+    "_RAY_WORKER_NODE_STARTUP_INTERVAL": lambda _: PORT_HOLD_SECONDS,
+    "is_port_in_use": lambda is_in_use: functools.partial(_wait_port, is_in_use),
+    "get_random_unused_port": lambda draw: functools.partial(_other_port, draw),
+}
+"""Names of Ray, and what they become while it starts, made from what they are."""
+
+
 def _head_node_id() -> str:
     import ray
 
     nodes: Any = ray.nodes  # without types of its own
     [head] = [node for node in nodes() if "node:__internal_head__" in node["Resources"]]
     return str(head["NodeID"])
-
-
-def _wait_end(head: subprocess.Popen[str]) -> None:
-    try:
-        head.wait(END_SECONDS_MAX)
-    except subprocess.TimeoutExpired:
-        head.kill()
-        head.wait()
 
 
 def _processes_of(head: subprocess.Popen[str]) -> list[Any]:

@@ -16,32 +16,21 @@ from pathlib import Path
 class PlainRay:
     """The daemons of a Ray on the loopback interface; they end with this process."""
 
-    def __init__(
-        self,
-        *,
-        worker_count: int,
-        object_store_bytes: int,
-        directory: str,
-        dashboard_port: int | None,
-    ) -> None:
+    def __init__(self, *, worker_count: int, object_store_bytes: int, directory: str) -> None:
         """Start them. Raises: RuntimeError, ValueError, as Ray does."""
         os.environ["RAY_TMPDIR"] = str(Path(directory).parent)
         import ray
 
-        context = ray.init(
+        ray.init(
             address="local",
             num_cpus=worker_count,
             num_gpus=0,
             object_store_memory=object_store_bytes,
-            include_dashboard=dashboard_port is not None,
-            dashboard_port=dashboard_port or None,
+            include_dashboard=False,
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-        runtime = ray.get_runtime_context()
-        self.address: str = runtime.gcs_address
-        self.node_id: str = runtime.get_node_id()
-        self.dashboard_url: str | None = context.dashboard_url or None
+        self.address: str = ray.get_runtime_context().gcs_address
 
     def has_ended(self) -> bool:
         """Return whether a daemon has died: each is a child of this process."""

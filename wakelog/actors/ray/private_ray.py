@@ -25,17 +25,13 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 import wakelog
 from wakelog.actors.ray.fast_start import guard
-from wakelog.actors.ray.fast_start.ray_import import (
-    HAS_NODES,
-    import_ray,
-    import_with,
-    silence_deaths,
-)
+from wakelog.actors.ray.fast_start.ray_import import HAS_NODES, import_ray, import_with
 from wakelog.actors.ray.head import (
     PROCESS_END_SECONDS_MAX,
     HeadConfig,
@@ -54,6 +50,32 @@ EARLY_DEATH_REPORTS = {
 caller's periodic check, and for the cause of death. The cause is not used here, and a service is
 attached again only after the call has failed. Ray has the actor back in 0.2 s."""
 
+BROKER_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # When memory is full, Ray ends the process that takes most: it may be the broker.
+    "RAY_memory_monitor_refresh_ms": "0",
+    # Its metrics go to an agent that does not run; the Supervisor serves those of wakelog.
+    "RAY_enable_metrics_collection": "0",
+}
+"""For the processes of every Ray that wakelog starts."""
+
+HEAD_ENVIRONMENT = {
+    **BROKER_ENVIRONMENT,
+    "RAY_BACKEND_LOG_LEVEL": "warning",
+    "RAY_event_stats": "0",
+    "RAY_task_events_report_interval_ms": "0",
+    # No worker is kept for a task that never comes, nor started for the head's own job.
+    "RAY_num_workers_soft_limit": "0",
+    "RAY_prestart_worker_first_driver": "0",
+    # numpy starts no threads: a process that has some cannot be forked, and nothing here
+    # multiplies matrices.
+    "OPENBLAS_NUM_THREADS": "1",
+    # Every second time, the raylet connects to its own object store before that listens, and
+    # would then sleep a second. So many tries make up Ray's 10 s.
+    "RAY_raylet_client_connect_timeout_milliseconds": "10",
+    "RAY_raylet_client_num_connect_attempts": "1000",
+}
+
 START_SECONDS_MAX = 45.0
 """On two quiet cores a head is ready in 3 s; a machine under load gets this much."""
 
@@ -68,32 +90,20 @@ SOCKET_DIRECTORY_CHARACTERS_MAX = 40
 class RayFailed(Exception):
     """Ray did not start, or did not answer."""
 
-    def __init__(self, reason: str, log_tail: str = "") -> None:
-        """log_tail: the last lines that Ray's head wrote."""
-        super().__init__(f"Ray {reason}" + (f": {log_tail}" if log_tail else ""))
+    def __init__(self, reason: str, detail: str = "") -> None:
+        """detail: Ray's own words, such as the last lines that its head wrote."""
+        super().__init__(f"Ray {reason}" + (f": {detail}" if detail else ""))
 
 
 class RayCluster:
     """A running Ray. `stop` ends it; so does the death of the process that holds this object."""
 
-    def __init__(
-        self,
-        *,
-        worker_count: int,
-        dashboard_port: int | None = None,
-        environment: Mapping[str, str] | None = None,
-        plain_because: str | None = None,
-    ) -> None:
+    def __init__(self, *, worker_count: int, plain_because: str | None = None) -> None:
         """Begin to start a Ray; `wait_ready` returns once it runs.
 
         worker_count: processes to start ahead, as many as there will be actors.
-        dashboard_port: where jobs are taken; None for none, 0 for any port. Needs the plain start.
-        environment: variables for every process of this Ray.
         plain_because: why Ray is started by `ray.init`; None for the fast start if it can be used.
         """
-        if dashboard_port is not None:
-            plain_because = "the fast start has no dashboard"
-        plain_because = plain_because or guard.untested_version()
         self.directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=short_directory()))
         self.shared_directory = Path(tempfile.mkdtemp(prefix="wakelog-", dir=memory_directory()))
         self._config = HeadConfig(
@@ -101,8 +111,7 @@ class RayCluster:
             # A directory inside: Ray makes its own readable for all users, and the token is here.
             ray_directory=str(self.directory / "ray"),
             directories=(str(self.directory), str(self.shared_directory)),
-            dashboard_port=dashboard_port,
-            plain_because=plain_because,
+            plain_because=plain_because or guard.untested_version(),
         )
         token_path = self.directory / "token"
         token_path.touch(mode=0o600)
@@ -115,6 +124,7 @@ class RayCluster:
             HAS_NODES: "0",
             **EARLY_DEATH_REPORTS,
         }
+        inherited = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
         # Without a name: the head removes its directories before its output is read.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
         self._head = subprocess.Popen(
@@ -122,10 +132,10 @@ class RayCluster:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=self._head_environment(environment or {}),
+            env=inherited | python_path() | HEAD_ENVIRONMENT | self.environment,
             start_new_session=True,
         )
-        self._ready: HeadReady | None = None
+        self.ready: HeadReady
 
     @property
     def process_id(self) -> int:
@@ -133,23 +143,17 @@ class RayCluster:
         return self._head.pid
 
     @property
-    def ready(self) -> HeadReady:
-        """The address of this Ray, and what else its head reported."""
-        assert self._ready is not None, "wait_ready comes first"
-        return self._ready
-
-    @property
     def is_running(self) -> bool:
         """Whether the head lives; it ends when one of Ray's daemons does."""
         return self._head.poll() is None
 
-    def wait_ready(self, seconds_max: float = START_SECONDS_MAX) -> None:
-        """Import Ray, and return once it runs.
+    def wait_ready(self) -> None:
+        """Import Ray, and return once it runs and `ready` says where.
 
         Raises: RayFailed, after everything of this Ray was removed.
         """
         assert self._head.stdout is not None
-        end = time.monotonic() + seconds_max
+        end = time.monotonic() + START_SECONDS_MAX
         if "ray" not in sys.modules:
             # The head may turn to the plain start: Ray reads the environment while it is imported.
             os.environ.update(self.environment)
@@ -164,27 +168,23 @@ class RayCluster:
         while not line.endswith(b"\n"):
             left = end - time.monotonic()
             if left <= 0 or not said.poll(left * 1000):
-                self._give_up(f"was not ready within {seconds_max:.0f} s")
+                self._give_up(f"was not ready within {START_SECONDS_MAX:.0f} s")
             part = os.read(self._head.stdout.fileno(), 4096)
             if not part:
                 self._give_up("could not be started")
             line += part
-        self._ready = msgspec.json.decode(line, type=HeadReady)
+        self.ready = msgspec.json.decode(line, type=HeadReady)
 
     def connect(self) -> None:
         """Join this Ray as a driver; this process can be in one at a time."""
-        is_plain = self.ready.plain_because is not None
-        join(self.ready.address, self.environment, is_plain=is_plain)
+        prepare_driver(self.environment, is_plain=self.ready.plain_because is not None)
+        join(self.ready.address)
 
     def stop(self) -> None:
         """End this Ray and return once nothing of it is left."""
         assert self._head.stdin is not None and self._head.stdout is not None
         self._head.stdin.close()  # the head ends at the end of its input
-        try:
-            self._head.wait(END_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            self._head.kill()
-            self._head.wait(PROCESS_END_SECONDS_MAX)
+        end_after(self._head, END_SECONDS_MAX)
         self._head.stdout.close()
         self._log.close()
         # A head that was killed has not cleaned up.
@@ -199,33 +199,9 @@ class RayCluster:
         said = [line for line in lines if line.strip()]
         raise RayFailed(reason, "\n".join(said[-LOG_TAIL_LINES:]))
 
-    def _head_environment(self, extra: Mapping[str, str]) -> dict[str, str]:
-        quiet = {
-            "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_BACKEND_LOG_LEVEL": "warning",
-            # When memory is full, Ray ends the process that takes most: it may be the broker.
-            "RAY_memory_monitor_refresh_ms": "0",
-            # Its metrics go to an agent that does not run; the Supervisor serves those of wakelog.
-            "RAY_enable_metrics_collection": "0",
-            "RAY_event_stats": "0",
-            "RAY_task_events_report_interval_ms": "0",
-            # No worker is kept for a task that never comes, nor started for the head's own job.
-            "RAY_num_workers_soft_limit": "0",
-            "RAY_prestart_worker_first_driver": "0",
-            # numpy starts no threads: a process that has some cannot be forked, and nothing here
-            # multiplies matrices.
-            "OPENBLAS_NUM_THREADS": "1",
-            # Every second time, the raylet connects to its own object store before that listens,
-            # and would then sleep a second. So many tries make up Ray's 10 s.
-            "RAY_raylet_client_connect_timeout_milliseconds": "10",
-            "RAY_raylet_client_num_connect_attempts": "1000",
-        }
-        inherited = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
-        return {**inherited, **python_path(), **quiet, **self.environment, **extra}
 
-
-def join(address: str, environment: Mapping[str, str], *, is_plain: bool = False) -> None:
-    """Connect this process, as a driver, to the Ray at `address`. Raises: RayFailed.
+def prepare_driver(environment: Mapping[str, str], *, is_plain: bool = False) -> None:
+    """Set the variables by which this process can join a Ray, and have Ray see them.
 
     is_plain: change nothing in Ray, which must not have been imported with another environment.
     """
@@ -233,7 +209,10 @@ def join(address: str, environment: Mapping[str, str], *, is_plain: bool = False
         os.environ.update(environment)
     else:
         import_with(environment)
-        silence_deaths()
+
+
+def join(address: str) -> None:
+    """Connect this process, which is prepared as a driver, to a Ray. Raises: RayFailed."""
     import ray
 
     try:
@@ -264,6 +243,15 @@ def handlers_kept() -> Iterator[None]:
         for number, handler in kept.items():
             if handler is not None:  # None: not installed by Python
                 signal.signal(number, handler)
+
+
+def end_after(head: subprocess.Popen[Any], seconds: float) -> None:
+    """Return once a head that is ending has ended; kill it after so long."""
+    try:
+        head.wait(seconds)
+    except subprocess.TimeoutExpired:
+        head.kill()
+        head.wait(PROCESS_END_SECONDS_MAX)
 
 
 def leave() -> None:

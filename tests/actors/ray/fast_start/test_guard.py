@@ -53,8 +53,8 @@ def test_a_missing_module_or_parameter_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(guard, "PRIVATE_MODULES", (*PRIVATE_MODULES, "ray.gone.far"))
     assert missing_name() == "this Ray has no ray.gone.far, which the fast start needs"
     monkeypatch.setattr(guard, "PRIVATE_MODULES", ())
-    monkeypatch.setattr(guard, "NODE_PARAMETERS", ("gone",))
-    assert missing_name() == "this Ray has no RayParams(gone=), which the fast start needs"
+    monkeypatch.setattr("ray._private.parameter.RayParams", lambda node_ip_address: None)
+    assert missing_name() == "this Ray has no RayParams(node_name=), which the fast start needs"
 
 
 def test_only_this_folder_knows_private_names_of_ray() -> None:

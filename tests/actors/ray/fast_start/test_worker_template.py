@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from wakelog.actors.ray.fast_start import worker_start
 from wakelog.actors.ray.fast_start.worker_start import FORKED, SOCKET_VARIABLE
 from wakelog.actors.ray.fast_start.worker_template import (
     NO_JOB_ID,
+    WorkerRequest,
     is_fork_enough,
     prepare_import,
 )
@@ -41,11 +43,10 @@ def test_only_a_worker_that_would_import_the_same_is_forked(
     change: dict[str, str | None], is_enough: bool
 ) -> None:
     environment = {key: value for key, value in (TEMPLATE | change).items() if value is not None}
-    assert is_fork_enough(sys.executable, environment, TEMPLATE) is is_enough
-
-
-def test_another_python_is_not_forked() -> None:
-    assert not is_fork_enough("/usr/bin/python2", TEMPLATE, TEMPLATE)
+    request = WorkerRequest([], sys.executable, environment, directory="/", leads_group=True)
+    assert is_fork_enough(request, TEMPLATE) is is_enough
+    other_python = msgspec.structs.replace(request, executable="/usr/bin/python2")
+    assert not is_fork_enough(other_python, TEMPLATE)
 
 
 def test_the_variables_of_a_worker_are_set_while_importing(monkeypatch: pytest.MonkeyPatch) -> None:

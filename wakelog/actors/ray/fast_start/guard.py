@@ -14,6 +14,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import Final
 
+from wakelog.actors.ray.fast_start.node import NODE_PARAMETERS
 from wakelog.actors.ray.fast_start.ray_import import import_ray
 
 TESTED_VERSIONS: Final = ("2.60.0",)
@@ -42,20 +43,6 @@ PRIVATE_MODULES: Final = (
 )
 """What Ray imports in a worker when it is under way; the template of workers imports it before."""
 
-NODE_PARAMETERS: Final = (
-    "gcs_server_port",
-    "include_dashboard",
-    "include_log_monitor",
-    "no_monitor",
-    "node_ip_address",
-    "node_manager_port",
-    "object_manager_port",
-    "object_store_memory",
-    "temp_dir",
-    "worker_path",
-)
-"""Arguments of `RayParams`."""
-
 
 def untested_version() -> str | None:
     """Return what to say of a Ray that is not in the table, None for one that is."""
@@ -75,20 +62,17 @@ def missing_name() -> str | None:
         except (ImportError, AttributeError):
             return _missing(name)
     for module in PRIVATE_MODULES:
-        if not _is_there(module):
+        try:
+            is_there = find_spec(module) is not None
+        except ImportError:
+            is_there = False
+        if not is_there:
             return _missing(module)
-    parameters = importlib.import_module("ray._private.parameter").RayParams
-    taken = inspect.signature(parameters).parameters
-    return next(
-        (_missing(f"RayParams({one}=)") for one in NODE_PARAMETERS if one not in taken), None
-    )
-
-
-def _is_there(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ImportError:
-        return False
+    taken = inspect.signature(importlib.import_module("ray._private.parameter").RayParams)
+    for name in NODE_PARAMETERS:
+        if name not in taken.parameters:
+            return _missing(f"RayParams({name}=)")
+    return None
 
 
 def _missing(name: str) -> str:

@@ -17,11 +17,25 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from wakelog.actors.ray.fast_start import agent_stubs, worker_start
 
-LOOPBACK = "127.0.0.1"
+NODE_PARAMETERS: Final = {
+    "node_ip_address": "127.0.0.1",
+    "node_name": "wakelog",
+    # The system chooses every port.
+    "gcs_server_port": 0,
+    "object_manager_port": 0,
+    "node_manager_port": 0,
+    "num_gpus": 0,
+    "resources": {},
+    "include_dashboard": False,
+    "no_monitor": True,  # the autoscaler
+    "include_log_monitor": False,
+    "worker_path": worker_start.__file__,
+}
+"""Arguments of `RayParams` that are the same for every Ray."""
 
 REGISTER_SECONDS_MAX = 30.0
 """Ray's own limit."""
@@ -33,26 +47,34 @@ class FastRay:
     """The daemons of a Ray on the loopback interface."""
 
     def __init__(self, *, worker_count: int, object_store_bytes: int, directory: str) -> None:
-        """Start them; the system chooses every port."""
-        self._node = _start_node(
-            node_ip_address=LOOPBACK,
-            node_name="wakelog",
-            gcs_server_port=0,
-            object_manager_port=0,
-            node_manager_port=0,
+        """Start them, as the head of a cluster."""
+        from ray._private.node import Node
+        from ray._private.parameter import RayParams
+
+        class QuickNode(Node):
+            """Ray's node without the dashboard's process."""
+
+            def start_api_server(self, **_options: Any) -> None:
+                """Start nothing."""
+
+            def start_ray_processes(self) -> None:
+                starter: Any = super()
+                starter.start_ray_processes()
+                _wait_registered(self)
+
+        leave_out_agents()
+        make_parameters: Any = RayParams  # Ray's own annotations are not those of its values
+        parameters = make_parameters(
+            **NODE_PARAMETERS,
             # Actors ask for no CPU; the number is what Ray starts workers ahead by.
             num_cpus=worker_count,
-            num_gpus=0,
-            resources={},
             object_store_memory=object_store_bytes,
             temp_dir=directory,
-            include_dashboard=False,
-            no_monitor=True,  # the autoscaler
-            include_log_monitor=False,
+        )
+        self._node: Any = QuickNode(
+            parameters, head=True, shutdown_at_exit=False, spawn_reaper=True
         )
         self.address: str = self._node.address
-        self.node_id: str = self._node.node_id
-        self.dashboard_url: str | None = None
 
     def has_ended(self) -> bool:
         """Return whether a daemon has died."""
@@ -61,33 +83,6 @@ class FastRay:
     def end(self) -> None:
         """End the daemons."""
         self._node.kill_all_processes(check_alive=False, allow_graceful=True)
-
-
-def _start_node(**parameters: Any) -> Any:
-    """Start Ray's daemons as the head of a cluster and return Ray's own object for them."""
-    from ray._private.node import Node
-    from ray._private.parameter import RayParams
-
-    class QuickNode(Node):
-        """Ray's node without the dashboard's process."""
-
-        def start_api_server(self, **_options: Any) -> None:
-            """Start nothing."""
-
-        def start_ray_processes(self) -> None:
-            starter: Any = super()
-            starter.start_ray_processes()
-            _wait_registered(self)
-
-    leave_out_agents()
-    # Ray's own annotations are not those of its values.
-    make_parameters: Any = RayParams
-    return QuickNode(
-        make_parameters(**parameters, worker_path=worker_start.__file__),
-        head=True,
-        shutdown_at_exit=False,
-        spawn_reaper=True,
-    )
 
 
 def leave_out_agents() -> None:

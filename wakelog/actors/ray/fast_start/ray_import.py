@@ -59,16 +59,12 @@ def import_with(environment: Mapping[str, str]) -> None:
     os.environ.update(environment)
     import_ray()
     import ray._private.ray_constants as constants
+    import ray._private.worker as worker
     import ray._raylet as raylet
 
     # Both are read from the environment when Ray is imported, which may have been long ago.
     constants.ENABLE_RAY_CLUSTER = environment.get(HAS_NODES) == "1"
     config: Any = raylet
     config.Config.initialize("")
-
-
-def silence_deaths() -> None:
-    """Keep Ray from printing a line for each worker that died: the Supervisor logs that."""
-    import ray._private.worker as worker
-
+    # Ray prints a line for each worker that died: the Supervisor logs that.
     worker.print_to_stdstream = lambda *_, **__: None

@@ -42,19 +42,18 @@ def ask_template(path: str) -> bool:
         return False
 
 
-def become_worker() -> None:
-    """Run Ray's own script in this process."""
+def worker_script() -> str:
+    """Return the path of Ray's own script; imports nothing of Ray."""
     ray = find_spec("ray")
     assert ray is not None and ray.origin is not None
-    script = Path(ray.origin).parent / "_private" / "workers" / "default_worker.py"
-    os.execv(sys.executable, [sys.executable, str(script), *sys.argv[1:]])
+    return str(Path(ray.origin).parent / "_private" / "workers" / "default_worker.py")
 
 
 def main() -> None:
     """Have the template fork a worker, or become one."""
     path = os.environ.get(SOCKET_VARIABLE)
     if path is None or not ask_template(path):
-        become_worker()
+        os.execv(sys.executable, [sys.executable, worker_script(), *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -35,13 +35,12 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import msgspec
 
 from wakelog.actors.ray.fast_start.guard import PRIVATE_MODULES
 from wakelog.actors.ray.fast_start.ray_import import import_ray
-from wakelog.actors.ray.fast_start.worker_start import FORKED, SOCKET_VARIABLE
+from wakelog.actors.ray.fast_start.worker_start import FORKED, SOCKET_VARIABLE, worker_script
 from wakelog.actors.ray.options import TARGETS
 
 NO_JOB_ID = "ffffffff"
@@ -121,7 +120,7 @@ def serve(listener: socket.socket, lifeline: int) -> bool:
     lifeline: the reading end of a pipe whose other end the head holds.
     """
     import_actors()
-    if thread_count() > 1:
+    if len(os.listdir("/proc/self/task")) > 1:  # threads of libraries included
         sys.stderr.write("a module has started a thread while imported: no worker is forked\n")
         return False
     environment = dict(os.environ)
@@ -145,13 +144,17 @@ def fork_for(
 ) -> tuple[WorkerRequest, list[int]] | None:
     """Fork a worker. Return its request in the worker, None in the template."""
     descriptors: list[int] = []
+    connection.settimeout(REQUEST_SECONDS_MAX)
     try:
-        request, descriptors = receive(connection)
-        if is_fork_enough(request.executable, request.environment, environment):
+        data, descriptors, _, _ = socket.recv_fds(connection, REQUEST_BYTES_MAX, 3)
+        while len(data) <= REQUEST_BYTES_MAX and (part := connection.recv(REQUEST_BYTES_MAX)):
+            data += part
+        request = msgspec.json.decode(data, type=WorkerRequest)
+        if len(descriptors) == 3 and is_fork_enough(request, environment):
             if os.fork() == 0:
                 return request, descriptors
             connection.send(FORKED)
-    except (OSError, ValueError):
+    except (OSError, msgspec.DecodeError):
         pass  # the client runs Ray's own script
     close_all(descriptors)
     return None
@@ -165,29 +168,6 @@ class WorkerRequest(msgspec.Struct, frozen=True):
     environment: dict[str, str]
     directory: str
     leads_group: bool
-
-
-def receive(connection: socket.socket) -> tuple[WorkerRequest, list[int]]:
-    """Return a request and its standard streams, which the caller closes.
-
-    Raises: OSError, ValueError if there is no request.
-    """
-    connection.settimeout(REQUEST_SECONDS_MAX)
-    data, descriptors, _, _ = socket.recv_fds(connection, REQUEST_BYTES_MAX, 3)
-    try:
-        while part := connection.recv(REQUEST_BYTES_MAX):
-            data += part
-            if len(data) > REQUEST_BYTES_MAX:
-                raise ValueError("a request without an end")
-        if len(descriptors) != 3:
-            raise ValueError("no standard streams")
-        return msgspec.json.decode(data, type=WorkerRequest), descriptors
-    except msgspec.DecodeError as error:
-        close_all(descriptors)
-        raise ValueError(str(error)) from None
-    except (OSError, ValueError):
-        close_all(descriptors)
-        raise
 
 
 def close_all(descriptors: list[int]) -> None:
@@ -212,30 +192,17 @@ def prepare_worker(request: WorkerRequest, descriptors: list[int]) -> None:
     sys.argv[:] = request.arguments
 
 
-def is_fork_enough(
-    executable: str, environment: Mapping[str, str], template: Mapping[str, str]
-) -> bool:
-    """Return whether a fork of the template equals a new process in `environment`."""
-    if executable != sys.executable:
-        return False
-    names = {
-        name
-        for name in {*environment, *template}
+def is_fork_enough(request: WorkerRequest, template: Mapping[str, str]) -> bool:
+    """Return whether a fork of the template, with that environment, equals a new process."""
+    return request.executable == sys.executable and all(
+        request.environment.get(name) == template.get(name)
+        for name in {*request.environment, *template}
         if name.startswith(_READ_WHILE_IMPORTING) and name not in _OF_A_WORKER
-    }
-    return all(environment.get(name) == template.get(name) for name in names)
-
-
-def thread_count() -> int:
-    """Return how many threads this process runs, including threads of libraries."""
-    return len(os.listdir("/proc/self/task"))
+    )
 
 
 def run_worker() -> None:
     """Run Ray's own script in a process in which `serve` has returned True."""
-    import ray
-
-    path = Path(ray.__file__).parent / "_private" / "workers" / "default_worker.py"
-    sys.argv[0] = str(path)
-    sys.path[0] = str(path.parent)
-    runpy.run_path(str(path), run_name="__main__")
+    sys.argv[0] = worker_script()
+    sys.path[0] = os.path.dirname(sys.argv[0])
+    runpy.run_path(sys.argv[0], run_name="__main__")
