@@ -1,8 +1,7 @@
-"""StatisticsCollector: from what a deployment says of itself to families of prometheus-client.
+"""From what a deployment says of itself to families of prometheus-client.
 
-``metrics`` declares the families as rows; this module walks their paths (``metric_spec``) through
-builtins. A path that is not there yields nothing, so a row may describe an actor that is not
-running. How a family is written, in either text format, is prometheus-client's business.
+A row of ``metrics`` has paths, which are walked through builtins (``metric_spec``). A path that is
+not there yields nothing, so a row may describe an actor that is not running.
 
 Invariants:
     - a family never has more than ``SERIES_MAX`` series; what is left out is counted in
@@ -10,7 +9,8 @@ Invariants:
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from itertools import accumulate
+from typing import Any, cast
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -64,46 +64,28 @@ def read_series(spec: MetricSpec, values: Any) -> Series:
     return found
 
 
-def _gauge(spec: MetricSpec, series: Series) -> Metric:
-    family = GaugeMetricFamily(spec.name, spec.help, labels=spec.labels)
-    for labels, value in series.items():
-        family.add_metric(labels, float(value) * spec.scale)
-    return family
-
-
-def _counter(spec: MetricSpec, series: Series) -> Metric:
-    family = CounterMetricFamily(spec.name, spec.help, labels=spec.labels)
-    for labels, value in series.items():
-        family.add_metric(labels, float(value))
-    return family
-
-
-def _histogram(spec: MetricSpec, series: Series) -> Metric:
-    family = HistogramMetricFamily(spec.name, spec.help, labels=spec.labels)
-    for labels, value in series.items():
-        bounds = [*(repr(float(bound)) for bound in value["bounds_seconds"]), "+Inf"]
-        cumulated = 0
-        buckets = []
-        for bound, count in zip(bounds, value["counts"], strict=True):
-            cumulated += count
-            buckets.append((bound, cumulated))
-        family.add_metric(labels, buckets, value["sum_seconds"])
-    return family
-
-
-def _info(spec: MetricSpec, series: Series) -> Metric:
-    family = InfoMetricFamily(spec.name, spec.help, labels=spec.labels)
-    for labels, value in series.items():
-        family.add_metric(labels, {key: str(text) for key, text in value.items()})
-    return family
-
-
-FAMILY_OF_KIND: Mapping[Kind, Callable[[MetricSpec, Series], Metric]] = {
-    Kind.GAUGE: _gauge,
-    Kind.COUNTER: _counter,
-    Kind.HISTOGRAM: _histogram,
-    Kind.INFO: _info,
+FAMILY_OF_KIND: Mapping[Kind, Callable[..., Any]] = {
+    Kind.GAUGE: GaugeMetricFamily,
+    Kind.COUNTER: CounterMetricFamily,
+    Kind.HISTOGRAM: HistogramMetricFamily,
+    Kind.INFO: InfoMetricFamily,
 }
+
+
+def make_family(spec: MetricSpec, series: Series) -> Metric:
+    """Return the family of a row, with these series."""
+    family: Any = FAMILY_OF_KIND[spec.kind](spec.name, spec.help, labels=spec.labels)
+    for labels, value in series.items():
+        match spec.kind:
+            case Kind.HISTOGRAM:
+                bounds = [*map(repr, value["bounds_seconds"]), "+Inf"]
+                buckets = list(zip(bounds, accumulate(value["counts"]), strict=True))
+                family.add_metric(labels, buckets, value["sum_seconds"])
+            case Kind.INFO:
+                family.add_metric(labels, {key: str(text) for key, text in value.items()})
+            case _:
+                family.add_metric(labels, float(value) * spec.scale)
+    return cast(Metric, family)
 
 
 class StatisticsCollector(Collector):
@@ -128,7 +110,7 @@ class StatisticsCollector(Collector):
         for spec in self._specs:
             series = self._capped(spec, read_series(spec, values))
             if series:
-                yield FAMILY_OF_KIND[spec.kind](spec, series)
+                yield make_family(spec, series)
         family = CounterMetricFamily(
             DROPPED_SERIES, "Series left out of a scrape over the cap.", labels=("family",)
         )
@@ -142,5 +124,4 @@ class StatisticsCollector(Collector):
             return series
         before_count = self._dropped_count.get(spec.exposed_name, 0)
         self._dropped_count[spec.exposed_name] = before_count + dropped_count
-        kept = list(series)[: self._series_max]
-        return {labels: series[labels] for labels in kept}
+        return dict(list(series.items())[: self._series_max])

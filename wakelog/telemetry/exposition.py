@@ -1,8 +1,6 @@
-"""MetricsServer: ``GET /metrics`` on a port of its own, in the text formats of Prometheus.
+"""``GET /metrics`` on a port of its own, in the text formats of Prometheus.
 
-A small HTTP/1.1 end on the loop of whoever owns it: one request a connection, nothing but GET.
-Which format, and how it is written, is prometheus-client's business; gzip is used when it is
-accepted.
+A small HTTP/1.1 end on the loop of its owner: one request a connection, nothing but GET.
 
 Bad input is bounded: 8 KiB of request head within 5 s, and a few requests at a time. A scrape that
 gets its values too slowly ends with 503, so that scrapes do not pile up.
@@ -14,6 +12,7 @@ import asyncio
 import contextlib
 import gzip
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -35,14 +34,6 @@ SCRAPE_SECONDS_MAX = 5.0
 SCRAPES_MAX = 4
 """Requests at a time; Prometheus servers come in pairs."""
 
-REASONS = {
-    200: "OK",
-    400: "Bad Request",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    503: "Service Unavailable",
-}
-
 ReadStatistics = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
@@ -54,30 +45,21 @@ class Request(msgspec.Struct, frozen=True):
     headers: dict[str, str]
 
 
-class Response(msgspec.Struct, frozen=True):
-    """A whole answer."""
-
-    status: int
-    content_type: str
-    body: bytes
-    gzipped: bool = False
-
-    def encode(self) -> bytes:
-        """Return head and body."""
-        lines = [
-            f"HTTP/1.1 {self.status} {REASONS[self.status]}",
-            f"Content-Type: {self.content_type}",
-            f"Content-Length: {len(self.body)}",
-            "Connection: close",
-        ]
-        if self.gzipped:
-            lines.append("Content-Encoding: gzip")
-        return "\r\n".join([*lines, "", ""]).encode("ascii") + self.body
+def encode_response(status: int, content_type: str, body: bytes, *headers: str) -> bytes:
+    """Return a whole response; `headers` are further lines of its head."""
+    lines = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        f"Content-Type: {content_type}",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+        *headers,
+    ]
+    return "\r\n".join([*lines, "", ""]).encode("ascii") + body
 
 
-def refusal(status: int, text: str) -> Response:
-    """Return an answer that says what is wrong."""
-    return Response(status, "text/plain; charset=utf-8", f"{text}\n".encode())
+def encode_refusal(status: int, text: str) -> bytes:
+    """Return a response that says what is wrong."""
+    return encode_response(status, "text/plain; charset=utf-8", f"{text}\n".encode())
 
 
 def parse_head(head: bytes) -> Request | None:
@@ -121,8 +103,7 @@ class MetricsServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._scrapes_count += 1
         try:
-            response = await self._respond(reader)
-            writer.write(response.encode())
+            writer.write(await self._respond(reader))
             async with asyncio.timeout(HEAD_SECONDS_MAX):
                 await writer.drain()
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
@@ -133,33 +114,31 @@ class MetricsServer:
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
 
-    async def _respond(self, reader: asyncio.StreamReader) -> Response:
+    async def _respond(self, reader: asyncio.StreamReader) -> bytes:
         try:
             async with asyncio.timeout(HEAD_SECONDS_MAX):
                 request = parse_head(await reader.readuntil(b"\r\n\r\n"))
         except asyncio.LimitOverrunError:
             request = None
         if request is None:
-            return refusal(400, "not a request")
+            return encode_refusal(400, "not a request")
         if request.path != "/metrics":
-            return refusal(404, "metrics are at /metrics")
+            return encode_refusal(404, "metrics are at /metrics")
         if request.method != "GET":
-            return refusal(405, "only GET is served")
+            return encode_refusal(405, "only GET is served")
         if self._scrapes_count > SCRAPES_MAX:
-            return refusal(503, f"more than {SCRAPES_MAX} requests at a time")
+            return encode_refusal(503, f"more than {SCRAPES_MAX} requests at a time")
         try:
             async with asyncio.timeout(SCRAPE_SECONDS_MAX):
                 self._values = await self._read()
         except TimeoutError:
-            return refusal(503, f"no statistics within {SCRAPE_SECONDS_MAX} s")
+            return encode_refusal(503, f"no statistics within {SCRAPE_SECONDS_MAX} s")
         except Exception as error:
             # Whatever an actor raised: a scrape that fails is seen at once, as `up == 0`.
-            return refusal(503, f"no statistics: {type(error).__name__}")
-        return self._expose(request)
-
-    def _expose(self, request: Request) -> Response:
+            return encode_refusal(503, f"no statistics: {type(error).__name__}")
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         body = encode(self._registry)
         if not gzip_accepted(request.headers.get("accept-encoding", "")):
-            return Response(200, content_type, body)
-        return Response(200, content_type, gzip.compress(body, compresslevel=1), gzipped=True)
+            return encode_response(200, content_type, body)
+        compressed = gzip.compress(body, compresslevel=1)
+        return encode_response(200, content_type, compressed, "Content-Encoding: gzip")

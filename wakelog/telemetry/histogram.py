@@ -1,8 +1,7 @@
 """Histogram: counts of durations by upper bound, cheap enough for the path of every message.
 
-A core observes; ``statistics()`` gives builtins that travel between actors; ``metrics`` turns
-them into a Prometheus histogram. prometheus-client's own Histogram is not used here because it
-takes a lock for each observation and lives in a registry, and a core has neither.
+prometheus-client's own Histogram takes a lock for each observation and lives in a registry, and a
+core has neither.
 
 Invariants:
     - ``bounds_seconds`` strictly increase; ``len(counts) == len(bounds_seconds) + 1``: the last
@@ -15,22 +14,8 @@ from itertools import pairwise
 from typing import TypedDict
 
 LATENCY_BOUNDS_SECONDS = (
-    0.0001,
-    0.00025,
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-)
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+)  # fmt: skip
 """From a page of ``fdatasync`` (0.12 ms) to syncFlushTimeout (5 s)."""
 
 

@@ -18,7 +18,7 @@ Source: distribution/conf/logback_broker.xml, org.apache.rocketmq.common.constan
 
 import logging
 import logging.handlers
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +27,9 @@ import msgspec
 import structlog
 
 MEBIBYTE = 1024 * 1024
+
+Event = MutableMapping[str, Any]
+"""A line on its way through structlog's processors."""
 
 
 class Appender(msgspec.Struct, frozen=True):
@@ -149,29 +152,25 @@ def file_name(appender: Appender, actor: str) -> str:
 def _formatter(log_format: LogFormat, actor: str, epoch: int) -> logging.Formatter:
     """Return the formatter of every handler of this process."""
 
-    def add_origin(
-        _logger: Any, _method: str, event: MutableMapping[str, Any]
-    ) -> Mapping[str, Any]:
-        """Put who wrote the line beside what it says."""
-        event["actor"] = actor
-        event["epoch"] = epoch
+    def add_origin(_logger: Any, _method: str, event: Event) -> Event:
+        event.update(actor=actor, epoch=epoch)
         return event
 
-    shared: list[structlog.typing.Processor] = [
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        add_origin,
-    ]
     rendering: list[structlog.typing.Processor]
     if log_format is LogFormat.JSON:
-        rendering = [structlog.processors.JSONRenderer(_encode_json)]
+        # What JSON has no form for becomes its text.
+        rendering = [
+            lambda _logger, _method, event: msgspec.json.encode(event, enc_hook=str).decode()
+        ]
     else:
         order = ["timestamp", "level", "actor", "epoch", "logger", "event"]
         rendering = [_escape, structlog.processors.LogfmtRenderer(key_order=order)]
     return structlog.stdlib.ProcessorFormatter(
         processors=[
-            *shared,
+            structlog.stdlib.add_log_level,
+            structlog.stdlib.add_logger_name,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            add_origin,
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             *rendering,
         ],
@@ -179,14 +178,7 @@ def _formatter(log_format: LogFormat, actor: str, epoch: int) -> logging.Formatt
     )
 
 
-def _encode_json(event: Any, **_options: Any) -> str:
-    """Write one event as JSON; what JSON has no form for becomes its text."""
-    return msgspec.json.encode(event, enc_hook=str).decode()
-
-
-def _hide_bytes(
-    _logger: Any, _method: str, event: MutableMapping[str, Any]
-) -> MutableMapping[str, Any]:
+def _hide_bytes(_logger: Any, _method: str, event: Event) -> Event:
     """Replace every bytes value by its length and cut long texts."""
     for key, value in event.items():
         if isinstance(value, bytes | bytearray | memoryview):
@@ -196,9 +188,7 @@ def _hide_bytes(
     return event
 
 
-def _escape(
-    _logger: Any, _method: str, event: MutableMapping[str, Any]
-) -> MutableMapping[str, Any]:
+def _escape(_logger: Any, _method: str, event: Event) -> Event:
     """Escape control characters that would break or colour a line of text."""
     for key, value in event.items():
         if isinstance(value, str) and not value.isprintable():
@@ -223,8 +213,7 @@ class LineBudget:
         """Count one line; False if this second has had its share."""
         second = int(now_seconds)
         if second != self._second:
-            self._second = second
-            self._lines = 0
+            self._second, self._lines = second, 0
         self._lines += 1
         if self._lines > self._lines_max:
             self.suppressed_count += 1
