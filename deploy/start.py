@@ -19,7 +19,7 @@ from deploy.cluster import connect, shared_directory
 from wakelog.actors.deploy.group import SUPERVISOR
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import make_plan
-from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
+from wakelog.actors.deploy.supervised import SupervisedActors, placed
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.options import Placement, find_actor
 from wakelog.actors.transport.service_plan import Transport
@@ -61,7 +61,7 @@ async def start(plan: Plan, resource: str | None) -> None:
     directory = shared_directory()
     directory.mkdir(mode=0o700, exist_ok=True)
     placements = {broker.name: placement for broker in plan.brokers}
-    actors = SupervisedActors(deployment_plan(plan, directory, placements))
+    actors = SupervisedActors(placed(plan, directory, placements))
     try:
         await actors.start(report_once())
     except BaseException:

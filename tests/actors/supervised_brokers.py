@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from ray.exceptions import RayError
 
 from tests.actors.deployments import small_plan, wait_until
-from wakelog.actors.deploy.group import BROKER, NAME_SERVER, SUPERVISOR, actor_name
+from wakelog.actors.deploy.group import BROKER, NAME_SERVER, SUPERVISOR
 from wakelog.actors.deploy.plan import Plan
-from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
-from wakelog.actors.ray.options import find_actor
+from wakelog.actors.deploy.supervised import SupervisedActors, placed
+from wakelog.actors.ray.options import actor_name, find_actor
 from wakelog.actors.ray.private_ray import RayCluster
 from wakelog.actors.services.table import SERVICES
 from wakelog.actors.transport.service_plan import Transport
@@ -146,6 +146,6 @@ def start_supervised(kind: Kind, cluster: RayCluster, store: Path) -> Supervised
         transport=kind.transport,
         segment_bytes=SEGMENT_BYTES,
     )
-    actors = SupervisedActors(deployment_plan(plan, cluster.shared_directory))
+    actors = SupervisedActors(placed(plan, cluster.shared_directory))
     asyncio.run(actors.start(lambda what: None))
     return SupervisedBroker(kind, plan, actors)

@@ -12,8 +12,8 @@ from tests.actors.client import Client
 from tests.actors.deployments import wait_until
 from tests.actors.supervised_brokers import SupervisedBroker
 from tests.spark.logs import columns, query_rows
-from wakelog.actors.deploy.group import BROKER, actor_name
-from wakelog.actors.ray.options import find_actor
+from wakelog.actors.deploy.group import BROKER
+from wakelog.actors.ray.options import actor_name, find_actor
 from wakelog.protocol.codes import ResponseCode
 from wakelog.spark.handoff import held_snapshot, snapshot_text
 from wakelog.storage.file_system import FileSystem

@@ -45,7 +45,7 @@ class TwoNodes:
         from ray.cluster_utils import Cluster
 
         from tests.actors.deployments import small_plan
-        from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
+        from wakelog.actors.deploy.supervised import SupervisedActors, placed
         from wakelog.actors.ray.fast_start.node import leave_out_agents
         from wakelog.actors.ray.options import Placement
         from wakelog.actors.ray.private_ray import join, prepare_driver
@@ -71,7 +71,7 @@ class TwoNodes:
         placements = {name: Placement(resource=disk) for name, disk in PLACES.items()}
         shared = directory / "shared"
         shared.mkdir()
-        self._actors = SupervisedActors(deployment_plan(self._plan, shared, placements))
+        self._actors = SupervisedActors(placed(self._plan, shared, placements))
 
     def add(self) -> None:
         self._second = self._cluster.add_node(**NODE, resources={PLACES["broker-b"]: 1})

@@ -14,9 +14,9 @@ from examples import broker_in_spark
 from tests.actors.deployments import small_plan
 from tests.compat.clusters import Cluster
 from tests.spark.remote.conftest import numbered, send
-from wakelog.actors.deploy.group import BROKER, actor_name
-from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
-from wakelog.actors.ray.options import find_actor
+from wakelog.actors.deploy.group import BROKER
+from wakelog.actors.deploy.supervised import SupervisedActors, placed
+from wakelog.actors.ray.options import actor_name, find_actor
 from wakelog.actors.ray.private_ray import RayCluster, leave
 from wakelog.spark.handoff import held_snapshot, read_snapshot
 from wakelog.spark.session import open_session
@@ -33,7 +33,7 @@ def read_from_outside(store: Path) -> None:
         spark = open_session(MASTER)
         cluster.wait_ready()
         cluster.connect()
-        actors = SupervisedActors(deployment_plan(plan, cluster.shared_directory))
+        actors = SupervisedActors(placed(plan, cluster.shared_directory))
         asyncio.run(actors.start(lambda what: None))
         broker = find_actor(actor_name(plan.brokers[0].name, BROKER))
         cluster_of = Cluster(plan.name_server_address, "", store)

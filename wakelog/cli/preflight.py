@@ -131,7 +131,7 @@ def _check_advertised(plan: Plan, addresses: HostAddresses) -> None:
     is_own = addresses.is_own(advertised)
     if is_own and is_wildcard(bound) and _family(bound) == _family(advertised):
         return
-    port = plan.brokers[0].listen_port
+    port = plan.brokers[0].settings.broker.listen_port
     if is_own:
         raise PreflightRefused(
             f"clients would get {advertised}:{port}, where nothing listens: the ports are bound to "

@@ -16,8 +16,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from posixpath import dirname, join
 
-from wakelog.actors.deploy.plan import BrokerPlan, Plan
+from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import PreflightRefused
+from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.cli.screen import size_text
 from wakelog.storage.config import PAGE_BYTES
 from wakelog.storage.durability.store_identity import read_identity
@@ -91,14 +92,14 @@ def _check_usable(directory: str) -> None:
         )
 
 
-def _check_lock(broker: BrokerPlan, fs: FileSystem) -> None:
+def _check_lock(broker: ServicePlan, fs: FileSystem) -> None:
     path = broker.settings.store.paths.lock
     process_id = holder_pid(fs, path, BROKER_BYTE)
     if process_id is not None:
         raise StoreLocked(path, process_id)
 
 
-def _check_identity(broker: BrokerPlan, fs: FileSystem) -> None:
+def _check_identity(broker: ServicePlan, fs: FileSystem) -> None:
     found = read_identity(fs, broker.settings.store.paths.store_identity)
     if found is not None and found.broker_name != broker.name:
         raise PreflightRefused(
@@ -108,7 +109,7 @@ def _check_identity(broker: BrokerPlan, fs: FileSystem) -> None:
         )
 
 
-def _check_segment_size(broker: BrokerPlan, fs: FileSystem) -> None:
+def _check_segment_size(broker: ServicePlan, fs: FileSystem) -> None:
     """Refuse whole segments of another size: the setting was forgotten."""
     store = broker.settings.store
     sizes = {os.stat(path).st_size for path in _segments(store.paths.commit_log_directories, fs)}
@@ -132,7 +133,7 @@ def _segments(directories: Iterable[str], fs: FileSystem) -> list[str]:
     ]
 
 
-def _needs(brokers: Iterable[BrokerPlan], fs: FileSystem) -> dict[str, int]:
+def _needs(brokers: Iterable[ServicePlan], fs: FileSystem) -> dict[str, int]:
     """Return how many free bytes each directory needs."""
     needs: dict[str, int] = defaultdict(int)
     for broker in brokers:

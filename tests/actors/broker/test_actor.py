@@ -13,24 +13,21 @@ from tests.actors.handles import FakeHandle
 from tests.actors.plans import service_plan
 from wakelog.actors.broker import actor as module
 from wakelog.actors.broker.actor import BrokerActor
+from wakelog.actors.ray.options import actor_name
 from wakelog.actors.services.table import load, services_of
-from wakelog.actors.transport.service_plan import Transport, read_plan
+from wakelog.actors.transport.service_plan import Transport
 
 pytestmark = pytest.mark.process
-
-
-def names_of(plan: dict[str, Any]) -> dict[str, str]:
-    return {name: name for name in services_of(read_plan(plan))}
 
 
 @pytest.fixture
 def plan(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Return the plan of a broker whose services are objects found by name."""
-    port = small_plan(short_path).brokers[0].listen_port
+    port = small_plan(short_path).brokers[0].settings.broker.listen_port
     made = service_plan(short_path, transport=Transport.REFERENCES, listenPort=port)
     builtins = made.to_builtins()
     handles = {
-        name: FakeHandle(load(row.service)(builtins, name))
+        actor_name(made.name, row.actor_name): FakeHandle(load(row.service)(builtins, name))
         for name, row in services_of(made).items()
     }
     searched: list[str] = []
@@ -47,7 +44,7 @@ def plan(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def test_it_starts_once_and_stops_in_order(plan: dict[str, Any]) -> None:
     async def main() -> None:
-        actor = BrokerActor(plan, names_of(plan))
+        actor = BrokerActor(plan)
         assert actor.statistics() == {} and await actor.ping() > 0
         first = await actor.start()
         assert await actor.start(first["store_id"]) == first
@@ -61,13 +58,12 @@ def test_it_starts_once_and_stops_in_order(plan: dict[str, Any]) -> None:
 
 def test_it_starts_again_on_its_own_store_only(plan: dict[str, Any]) -> None:
     async def main() -> None:
-        names = names_of(plan)
-        first = BrokerActor(plan, names)
+        first = BrokerActor(plan)
         store_id = (await first.start())["store_id"]
         await first.stop()
-        other = await BrokerActor(plan, names).start("another-store")
+        other = await BrokerActor(plan).start("another-store")
         assert "another-store" in other["failure"]["cause"]
-        again = BrokerActor(plan, names)
+        again = BrokerActor(plan)
         assert (await again.start(store_id))["store_id"] == store_id
         assert await again.stop()
 
@@ -76,7 +72,7 @@ def test_it_starts_again_on_its_own_store_only(plan: dict[str, Any]) -> None:
 
 def test_why_it_does_not_start_is_a_value(plan: dict[str, Any]) -> None:
     async def main() -> None:
-        actor = BrokerActor(plan, names_of(plan))
+        actor = BrokerActor(plan)
         port = plan["settings"]["broker"]["listenPort"]
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", port))

@@ -13,7 +13,7 @@ from wakelog.storage.file_system import FileSystem
 
 
 def plan_of(directory: Path) -> ServicePlan:
-    port = small_plan(directory).brokers[0].listen_port
+    port = small_plan(directory).brokers[0].settings.broker.listen_port
     return service_plan(directory, listenPort=port)
 
 

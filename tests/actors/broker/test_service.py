@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 def local_broker(directory: Path) -> LocalBroker:
-    port = small_plan(directory).brokers[0].listen_port
+    port = small_plan(directory).brokers[0].settings.broker.listen_port
     return LocalBroker(service_plan(directory, listenPort=port))
 
 

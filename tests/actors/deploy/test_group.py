@@ -1,32 +1,9 @@
-"""A deployment plan survives the way to the Supervisor, and names every actor once."""
+"""How many actors a deployment has, each with a name of its own."""
 
-import json
-from pathlib import Path
-
-from tests.actors.plans import service_plan
-from wakelog.actors.deploy.group import (
-    DeploymentPlan,
-    GroupPlan,
-    actor_name,
-    actors_count,
-    read_deployment_plan,
-)
-from wakelog.actors.ray.options import TARGETS, Placement
+from wakelog.actors.deploy.group import actors_count
+from wakelog.actors.ray.options import TARGETS, actor_name
 from wakelog.actors.services.table import SERVICES
-from wakelog.nameserver.config import NameServerConfig
 from wakelog.storage.config import StoreConfig
-
-
-def test_a_plan_travels_as_plain_parts(tmp_path: Path) -> None:
-    plan = DeploymentPlan(
-        "127.0.0.1",
-        str(tmp_path),
-        NameServerConfig(kv_config_path=str(tmp_path / "kv.json")),
-        (GroupPlan(service_plan(tmp_path), Placement(resource="disk")),),
-        metrics_port=5557,
-    )
-    read = read_deployment_plan(json.loads(json.dumps(plan.to_builtins())))
-    assert read == plan
 
 
 def test_each_actor_of_each_broker_has_a_name_of_its_own() -> None:

@@ -199,9 +199,7 @@ def test_a_transient_pool_is_committed_and_survives_the_broker(tmp_path: Path) -
 
 def test_the_broker_is_in_the_route_when_it_accepts(tmp_path: Path) -> None:
     async def body(deployment: LocalDeployment, _client: Client) -> None:
-        name_server = deployment._plan.name_server
-        assert name_server is not None
-        client = Client(name_server.address)
+        client = Client(deployment._plan.name_server_address)
         answer = await client.call(RequestCode.GET_BROKER_CLUSTER_INFO, {})
         assert deployment._plan.brokers[0].address.encode() in answer.body
         await client.close()
@@ -223,9 +221,7 @@ def test_a_topic_that_a_client_makes_is_routed_when_it_hears_of_it(tmp_path: Pat
         }
         answer = await client.call(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
         assert answer.code == ResponseCode.SUCCESS
-        name_server = deployment._plan.name_server
-        assert name_server is not None
-        asking = Client(name_server.address)
+        asking = Client(deployment._plan.name_server_address)
         route = await asking.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "made"})
         assert route.code == ResponseCode.SUCCESS
         await asking.close()

@@ -1,9 +1,13 @@
 """What follows from the values of a plan."""
 
-import pytest
+import json
+from pathlib import Path
+
+import msgspec
 
 from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.deploy.planning import make_plan
+from wakelog.actors.ray.options import Placement
 
 
 def plan_of(**options: int) -> Plan:
@@ -28,7 +32,12 @@ def test_without_metrics_there_is_no_port_for_them() -> None:
     assert all(use.user != "the metrics" for use in plan_of(metrics_port=0).ports)
 
 
-@pytest.mark.parametrize("name", ["bind_host", "brokers", "store_root"])
-def test_a_plan_is_made_of_all_options(name: str) -> None:
-    with pytest.raises(AttributeError):
-        setattr(plan_of(), name, None)
+def test_a_plan_travels_to_the_supervisor_as_plain_parts(tmp_path: Path) -> None:
+    made = plan_of(broker_count=2).in_directory(tmp_path)
+    made = msgspec.structs.replace(made, placements={"broker-a": Placement(resource="disk")})
+    read = msgspec.convert(json.loads(json.dumps(msgspec.to_builtins(made))), Plan)
+    assert read == made
+    for broker in read.brokers:
+        assert broker.runtime_directory == str(tmp_path / broker.name)
+        assert (tmp_path / broker.name).stat().st_mode & 0o777 == 0o700
+    assert [read.placement_of(broker).resource for broker in read.brokers] == ["disk", None]

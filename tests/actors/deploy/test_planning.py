@@ -56,13 +56,13 @@ def test_the_defaults_are_those_of_rocketmq(monkeypatch: pytest.MonkeyPatch) -> 
     assert (broker.name, broker.address) == ("broker-a", "127.0.0.1:10911")
     assert broker.store_directory == found.store_root == "/home/me/store"
     assert broker.log_directory == found.log_directory == "/home/me/store/wakelog.logs"
-    assert found.name_server is not None
-    assert found.name_server.address == found.name_server_address == "127.0.0.1:9876"
+    assert found.name_server is not None and found.name_server.listen_port == 9876
+    assert found.name_server_address == "127.0.0.1:9876"
     assert broker.settings.broker.namesrv_addr == "127.0.0.1:9876"
     assert [use.port for use in found.ports] == [9876, 10911, 10909, 10912, 5557]
-    assert (found.transport, found.is_local) == (Transport.NOTIFICATIONS, False)
+    assert (broker.transport, broker.in_one_process) == (Transport.NOTIFICATIONS, False)
     assert (found.metrics_port, found.metrics_port_is_default) == (5557, True)
-    assert (found.log_level, found.log_format) == (LogLevel.INFO, LogFormat.TEXT)
+    assert (broker.log_level, broker.log_format) == (LogLevel.INFO, LogFormat.TEXT)
     assert found.checks_advertised
     assert found.warnings == ()
 
@@ -106,7 +106,7 @@ def test_a_stores_flag_stands_for_every_path_of_a_copied_file(tmp_path: Path) ->
 def test_several_brokers_have_names_ports_stores_and_logs_of_their_own() -> None:
     found = plan(broker_count=3, store="/s", broker_port=12000)
     assert [broker.name for broker in found.brokers] == ["broker-a", "broker-b", "broker-c"]
-    assert [broker.listen_port for broker in found.brokers] == [12000, 12020, 12040]
+    assert [broker.settings.broker.listen_port for broker in found.brokers] == [12000, 12020, 12040]
     assert found.brokers[2].store_directory == "/s/broker-c"
     assert found.brokers[2].log_directory == "/s/wakelog.logs/broker-c"
     assert found.brokers[2].settings.store.ha_listen_port == 12041
@@ -143,7 +143,7 @@ def test_clients_get_the_advertised_address(
         advertised,
         advertised,
     )
-    assert found.name_server is not None and found.name_server.address == f"{advertised}:9876"
+    assert found.name_server is not None and found.name_server_address == f"{advertised}:9876"
     is_name = advertise is not None and advertise != advertised
     assert len(found.warnings) == is_name
 
@@ -178,7 +178,7 @@ def test_where_a_broker_registers(
     conf = "" if in_file is None else f"namesrvAddr={in_file}\n"
     found = plan(*settings, conf=conf, directory=tmp_path, name_server_port=port)
     assert found.brokers[0].settings.broker.namesrv_addr == registered
-    assert (None if found.name_server is None else found.name_server.port) == own_port
+    assert (None if found.name_server is None else found.name_server.listen_port) == own_port
     assert found.name_server_address == registered.split(";")[0]
 
 

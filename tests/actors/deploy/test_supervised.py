@@ -10,10 +10,10 @@ from tests.actors.client import Client, records
 from tests.actors.deployments import small_plan, wait_until
 from tests.actors.programs import running_up
 from tests.actors.supervised_brokers import SupervisedBroker
-from wakelog.actors.deploy.group import SUPERVISOR, actor_name, make_group
-from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
+from wakelog.actors.deploy.group import SUPERVISOR, make_broker
+from wakelog.actors.deploy.supervised import SupervisedActors, placed
 from wakelog.actors.errors import DeploymentFailed
-from wakelog.actors.ray.options import end_actor, find_actor
+from wakelog.actors.ray.options import actor_name, end_actor, find_actor
 from wakelog.actors.ray.private_ray import RayCluster
 from wakelog.actors.services.table import needed_services
 from wakelog.actors.start_outcome import raise_failure
@@ -99,13 +99,13 @@ def test_actors_are_found_by_name_and_answer_with_plain_parts(
 def test_a_taken_port_is_reported_with_a_remedy(
     supervised: SupervisedBroker, ray_cluster: RayCluster, tmp_path: Path
 ) -> None:
-    port = supervised.plan.brokers[0].listen_port
+    port = supervised.plan.brokers[0].settings.broker.listen_port
 
     async def main() -> None:
         plan = small_plan(tmp_path, "brokerName=other", is_local=False)
         plan.brokers[0].settings.broker.listen_port = port
-        outcome = deployment_plan(plan, ray_cluster.shared_directory)
-        handles = make_group(outcome.groups[0])
+        plan = placed(plan, ray_cluster.shared_directory)
+        handles = make_broker(plan, plan.brokers[0])
         with pytest.raises(
             DeploymentFailed, match=f":{port}: another process uses this port"
         ) as raised:
@@ -126,5 +126,5 @@ def test_an_interrupt_while_ray_starts_is_an_ordered_stop(tmp_path: Path) -> Non
 
 
 def test_actors_that_were_never_started_are_stopped_in_silence(tmp_path: Path) -> None:
-    plan = deployment_plan(small_plan(tmp_path, is_local=False), tmp_path)
+    plan = placed(small_plan(tmp_path, is_local=False), tmp_path)
     assert not asyncio.run(SupervisedActors(plan).stop())

@@ -5,17 +5,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.actors.bounded import run
+from tests.actors.deployments import small_plan
 from tests.actors.handles import FakeHandle
-from tests.actors.plans import service_plan
 from wakelog.actors.deploy import supervised_process
 from wakelog.actors.deploy import supervisor as module
-from wakelog.actors.deploy.group import DeploymentPlan, GroupPlan
 from wakelog.actors.deploy.supervisor import SupervisorActor
 from wakelog.actors.services.table import needed_services
-from wakelog.nameserver.config import NameServerConfig
 from wakelog.storage.config import StoreConfig
 
 HERE = {"process_id": os.getpid(), "node_id": ""}
@@ -67,18 +66,13 @@ class Harness:
         self.deaths: dict[int, asyncio.Event] = {}
         group = {kind: self.handles[kind] for kind in kinds if kind != "NameServer"}
         monkeypatch.setattr(module, "make_name_server", lambda _: self.handles["NameServer"])
-        monkeypatch.setattr(module, "make_group", lambda _: group)
+        monkeypatch.setattr(module, "make_broker", lambda *_: group)
         monkeypatch.setattr(module, "end_actor", lambda one: self.ended.append(one.target.kind))
         monkeypatch.setattr(module, "configure_logs", lambda *_, **__: None)
         monkeypatch.setattr(supervised_process, "wait_death", self.wait_death)
         # Other tests of this process may have joined a Ray, where this node has a name.
         monkeypatch.setattr(supervised_process, "own_node_id", lambda: HERE["node_id"])
-        self.plan = DeploymentPlan(
-            "127.0.0.1",
-            str(directory),
-            NameServerConfig(kv_config_path=str(directory / "kv.json")),
-            (GroupPlan(service_plan(directory)),),
-        ).to_builtins()
+        self.plan = msgspec.to_builtins(small_plan(directory, is_local=False))
 
     async def wait_death(self, process_id: int, _died: asyncio.Future[None]) -> None:
         await self.deaths.setdefault(process_id, asyncio.Event()).wait()

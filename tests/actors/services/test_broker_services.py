@@ -209,7 +209,7 @@ def test_one_message_is_flushed_in_time(
 
 
 def test_one_message_is_flushed_in_time_in_one_process(tmp_path: Path) -> None:
-    port = small_plan(tmp_path / "other").brokers[0].listen_port
+    port = small_plan(tmp_path / "other").brokers[0].settings.broker.listen_port
     settings: dict[str, Any] = dict(setting.split("=") for setting in SOON)
     broker = LocalBroker(service_plan(tmp_path, listenPort=port, **settings))
 

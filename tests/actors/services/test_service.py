@@ -108,7 +108,7 @@ def test_a_begin_that_raises_leaves_nothing_held(
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_new_service_is_a_row_in_one_process(tmp_path: Path) -> None:
-    port = small_plan(tmp_path / "other").brokers[0].listen_port
+    port = small_plan(tmp_path / "other").brokers[0].settings.broker.listen_port
     plan = service_plan(tmp_path, listenPort=port)
     broker = LocalBroker(msgspec.structs.replace(plan, added_services={"toy": ROW}))
 

@@ -14,7 +14,7 @@ import msgspec
 
 from tests.actors.deployments import small_plan, wait_until
 from tests.actors.services.toy_service import ROW
-from wakelog.actors.deploy.supervised import SupervisedActors, deployment_plan
+from wakelog.actors.deploy.supervised import SupervisedActors, placed
 from wakelog.actors.ray.private_ray import RayCluster, leave
 
 NAME = "broker-with-toy"
@@ -39,11 +39,10 @@ async def total_of(actors: SupervisedActors) -> tuple[Any, Any]:
 async def run(directory: Path, cluster: RayCluster) -> None:
     """Start the broker, wait for the sum, stop in order."""
     plan = small_plan(directory, f"brokerName={NAME}", is_local=False)
-    found = deployment_plan(plan, cluster.shared_directory)
-    [group] = found.groups
-    service = msgspec.structs.replace(group.service, added_services={"toy": ROW})
-    group = msgspec.structs.replace(group, service=service)
-    actors = SupervisedActors(msgspec.structs.replace(found, name_server=None, groups=(group,)))
+    found = placed(plan, cluster.shared_directory)
+    [broker] = found.brokers
+    broker = msgspec.structs.replace(broker, added_services={"toy": ROW})
+    actors = SupervisedActors(msgspec.structs.replace(found, name_server=None, brokers=(broker,)))
     await actors.start(lambda _: None)
     try:
         print(*await total_of(actors), flush=True)

@@ -13,7 +13,8 @@ from typing import Any
 
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.broker.snapshots import NOT_RUNNING
-from wakelog.actors.ray.options import find_actor, own_node_id
+from wakelog.actors.ray.options import actor_name, find_actor, own_node_id
+from wakelog.actors.services.table import services_of
 from wakelog.actors.start_outcome import describe_failure, started
 from wakelog.actors.transport.calls import ActorCalls
 from wakelog.actors.transport.service_plan import read_plan
@@ -27,10 +28,8 @@ FIND_SECONDS = 0.05
 class BrokerActor:
     """One broker; `start` after each construction, also after Ray started the process again."""
 
-    def __init__(self, plan: dict[str, Any], actor_names: Mapping[str, str]) -> None:
-        """Open nothing. `actor_names` are by service."""
+    def __init__(self, plan: dict[str, Any]) -> None:
         self._plan = read_plan(plan)
-        self._actor_names = actor_names
         self._service: BrokerService | None = None
         self._starting = asyncio.Lock()
 
@@ -46,8 +45,8 @@ class BrokerActor:
         async with self._starting:
             if self._service is None:
                 calls_by_service = {
-                    service: ActorCalls(await _find(name))
-                    for service, name in self._actor_names.items()
+                    name: ActorCalls(await _find(actor_name(self._plan.name, row.actor_name)))
+                    for name, row in services_of(self._plan).items()
                 }
                 service = BrokerService(self._plan, calls_by_service)
                 try:

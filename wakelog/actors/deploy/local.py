@@ -11,7 +11,7 @@ from typing import Any
 from wakelog.actors.broker.service import BrokerService
 from wakelog.actors.deploy.deployment import Report
 from wakelog.actors.deploy.metrics_end import serve_metrics
-from wakelog.actors.deploy.plan import Plan, service_plan
+from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.deploy.runtime_directory import RuntimeDirectory
 from wakelog.actors.name_server import NameServerService
 from wakelog.actors.services.table import load, services_of
@@ -57,8 +57,8 @@ class LocalDeployment:
 
     def __init__(self, plan: Plan) -> None:
         """Start nothing."""
-        self._plan = plan
         self._runtime = RuntimeDirectory()
+        self._plan = plan.in_directory(self._runtime.path)
         self._name_server: NameServerService | None = None
         self._brokers: list[LocalBroker] = []
         self._metrics: MetricsServer | None = None
@@ -67,17 +67,12 @@ class LocalDeployment:
         """Start the name server, the brokers one after the other, then the metrics."""
         if self._plan.name_server is not None:
             report("the name server")
-            service = NameServerService(
-                self._plan.name_server.config,
-                bind_host=self._plan.bind_host,
-            )
+            service = NameServerService(self._plan.name_server, bind_host=self._plan.bind_host)
             await service.start()
             self._name_server = service
         for broker_plan in self._plan.brokers:
             report(broker_plan.name)
-            broker = LocalBroker(
-                service_plan(self._plan, broker_plan, self._runtime.path, in_one_process=True)
-            )
+            broker = LocalBroker(broker_plan)
             try:
                 await broker.service.start()
             except BaseException:

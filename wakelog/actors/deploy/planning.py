@@ -34,16 +34,18 @@ from typing import Any, NamedTuple
 
 from wakelog.actors.deploy.host_addresses import HostAddresses, is_wildcard, reachable_from_here
 from wakelog.actors.deploy.layers import LOG_PATH_KEYS, Layers, Source, read_layers
-from wakelog.actors.deploy.plan import BrokerPlan, NameServerPlan, Plan, UpOptions
+from wakelog.actors.deploy.plan import Plan, UpOptions
 from wakelog.actors.errors import PlanRefused
-from wakelog.broker.config import DEFAULT_LISTEN_PORT
-from wakelog.broker.config_file import convert_value, read_broker_conf
+from wakelog.actors.transport.service_plan import ServicePlan, memory_directory
+from wakelog.broker.config import DEFAULT_LISTEN_PORT, name_server_addresses
+from wakelog.broker.config_file import BrokerSettings, convert_value, read_broker_conf
+from wakelog.nameserver.config import DEFAULT_LISTEN_PORT as DEFAULT_NAME_SERVER_PORT
+from wakelog.nameserver.config import NameServerConfig
 from wakelog.storage.config import StoreConfig
 from wakelog.storage.errors import IllegalConfiguration
 from wakelog.telemetry.logs import LogFormat, LogLevel
 
 DEFAULT_STORE = "~/store"  # 4.9.3's storePathRootDir
-DEFAULT_NAME_SERVER_PORT = 9876
 DEFAULT_METRICS_PORT = 5557  # rocketmq-exporter's
 DEFAULT_BROKER_NAME = "broker-a"
 
@@ -110,26 +112,40 @@ class _Planning:
         root = self._layers.get("storePathRootDir") or os.path.expanduser(DEFAULT_STORE)
         bind_host = self._resolve("--bind", self._options.bind)
         advertised_host = self._advertised_host(bind_host)
-        name_server, registered_at = self._name_server(bind_host, advertised_host, root)
+        name_server, registered_at = self._name_server(bind_host, root)
         follows = {
             "namesrvAddr": ";".join(registered_at),
             "brokerIP1": advertised_host,
             "brokerIP2": self._layers.get("brokerIP2") or advertised_host,
         }
+        log_level: LogLevel = self._own(_LOG_LEVEL, LogLevel.INFO, LogLevel)
+        log_format: LogFormat = self._own(_LOG_FORMAT, LogFormat.TEXT, LogFormat)
         log_directory = os.path.join(root, LOG_DIRECTORY_NAME)
-        brokers = self._brokers(root, log_directory, follows)
+        alone = self._options.broker_count == 1
+        brokers = [
+            ServicePlan(
+                settings=settings,
+                bind_host=bind_host,
+                transport=self._options.transport,
+                log_directory=log_directory if alone else os.path.join(log_directory, name),
+                memory_directory=memory_directory(),
+                log_level=log_level,
+                log_format=log_format,
+                in_one_process=self._options.is_local,
+            )
+            for name, settings in self._broker_settings(root, follows).items()
+        ]
         metrics_port = self._options.metrics_port
         return Plan(
             bind_host=bind_host,
             advertised_host=advertised_host,
             checks_advertised=self._own(_CHECK_ADVERTISE, "true", bool),
             name_server=name_server,
-            brokers=brokers,
+            brokers=tuple(brokers),
             store_root=root,
             log_directory=log_directory,
-            log_level=self._own(_LOG_LEVEL, LogLevel.INFO, LogLevel),
-            log_format=self._own(_LOG_FORMAT, LogFormat.TEXT, LogFormat),
-            transport=self._options.transport,
+            log_level=log_level,
+            log_format=log_format,
             is_local=self._options.is_local,
             plain_ray=self._options.plain_ray,
             metrics_port=DEFAULT_METRICS_PORT if metrics_port is None else metrics_port,
@@ -181,9 +197,7 @@ class _Planning:
                 "Give an address, such as 127.0.0.1 or one that `ip addr` shows.",
             ) from None
 
-    def _name_server(
-        self, bind_host: str, advertised_host: str, root: str
-    ) -> tuple[NameServerPlan | None, list[str]]:
+    def _name_server(self, bind_host: str, root: str) -> tuple[NameServerConfig | None, list[str]]:
         """Return a name server of this deployment, and where brokers register (table above)."""
         listed = _parse_name_servers(self._layers.get("namesrvAddr") or "")
         port = self._options.name_server_port
@@ -206,11 +220,9 @@ class _Planning:
             return None, others
         # The brokers reach it where it listens, whatever is advertised.
         first = f"{reachable_from_here(bind_host)}:{port}"
-        name_server = NameServerPlan(
-            port=port,
-            address=f"{advertised_host}:{port}",
-            kv_config_path=os.path.join(root, NAME_SERVER_DIRECTORY_NAME, "kvConfig.json"),
-        )
+        _refuse_no_port(port, "--namesrv-port")
+        path = os.path.join(root, NAME_SERVER_DIRECTORY_NAME, "kvConfig.json")
+        name_server = NameServerConfig(listen_port=port, kv_config_path=path)
         return name_server, [first, *(address for address in others if address != first)]
 
     def _is_here(self, host: str) -> bool:
@@ -219,13 +231,12 @@ class _Planning:
         except OSError:
             return False
 
-    def _brokers(
-        self, root: str, log_directory: str, follows: dict[str, str]
-    ) -> tuple[BrokerPlan, ...]:
+    def _broker_settings(self, root: str, follows: dict[str, str]) -> dict[str, BrokerSettings]:
+        """Return the settings of each broker by its name."""
         first_name = self._layers.get("brokerName") or DEFAULT_BROKER_NAME
         first_port = self._layers.get("listenPort") or str(DEFAULT_LISTEN_PORT)
         port = convert_value("listenPort", first_port, int)
-        brokers = []
+        found = {}
         for index, name in enumerate(_broker_names(first_name, self._options.broker_count)):
             alone = self._options.broker_count == 1
             values = {
@@ -241,9 +252,8 @@ class _Planning:
             settings = read_broker_conf("", overrides={**merged, **follows, **values})
             _refuse_without_pyarrow(settings.store)
             self._warnings.extend(settings.warnings)
-            logs = log_directory if alone else os.path.join(log_directory, name)
-            brokers.append(BrokerPlan(settings, logs))
-        return tuple(brokers)
+            found[name] = settings
+        return found
 
 
 def _refuse_without_pyarrow(store: StoreConfig) -> None:
@@ -272,7 +282,7 @@ def _broker_names(first_name: str, count: int) -> list[str]:
 def _parse_name_servers(text: str) -> list[Listed]:
     """Read namesrvAddr, `host:port;host:port`."""
     found = []
-    for part in filter(None, (part.strip() for part in text.split(";"))):
+    for part in name_server_addresses(text):
         match = _HOST_AND_PORT.fullmatch(part)
         if match is None or not 0 < int(match[2]) <= 0xFFFF:
             raise IllegalConfiguration(
@@ -292,14 +302,18 @@ def _refuse_unknown_own_keys(layers: Layers) -> None:
 def _refuse_shared_ports(plan: Plan) -> None:
     users: dict[int, str] = {}
     for use in plan.ports:
-        if not 0 < use.port <= 0xFFFF:
-            raise PlanRefused(f"{use.flag}: {use.port} is no port", "Give 1 to 65535.")
+        _refuse_no_port(use.port, use.flag)
         if use.port in users:
             raise PlanRefused(
                 f"port {use.port} is for {users[use.port]} and for {use.user} alike",
                 f"Choose another one with {use.flag}.",
             )
         users[use.port] = use.user
+
+
+def _refuse_no_port(port: int, flag: str) -> None:
+    if not 0 < port <= 0xFFFF:
+        raise PlanRefused(f"{flag}: {port} is no port", "Give 1 to 65535.")
 
 
 def _text(number: int | None) -> str | None:

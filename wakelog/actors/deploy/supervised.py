@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from wakelog.actors.deploy.deployment import Report
-from wakelog.actors.deploy.group import DeploymentPlan, GroupPlan, actors_count, make_supervisor
-from wakelog.actors.deploy.plan import Plan, service_plan
+from wakelog.actors.deploy.group import actors_count, make_supervisor
+from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.hosted_ray import HostedRay
-from wakelog.actors.ray.options import ANYWHERE, Placement, end_actor
+from wakelog.actors.ray.options import Placement, end_actor
 from wakelog.actors.ray.private_ray import RayCluster, RayFailed, leave
 from wakelog.actors.services.added_services import offered_services
 from wakelog.actors.start_outcome import raise_failure
@@ -35,8 +37,8 @@ TRIES_COUNT = 3
 class SupervisedActors:
     """The actors of a deployment, reached through their Supervisor."""
 
-    def __init__(self, plan: DeploymentPlan) -> None:
-        """Make nothing."""
+    def __init__(self, plan: Plan) -> None:
+        """Make nothing; `plan` is a `placed` one."""
         self.plan = plan
         self.notices: list[str] = []
         self._supervisor: Any = None
@@ -113,7 +115,7 @@ class RayDeployment:
             raise DeploymentFailed(
                 str(error), "See Ray's message, or try --plain-ray or --local."
             ) from error
-        plan = deployment_plan(self._plan, self._cluster.shared_directory, faults=self._faults)
+        plan = placed(self._plan, self._cluster.shared_directory, faults=self._faults)
         self._actors = SupervisedActors(plan)
         await self._actors.start(report)
 
@@ -157,7 +159,7 @@ def hosted_brokers(cluster: HostedRay, plan: Plan) -> Iterator[SupervisedActors]
     """
     at_head = Placement(node_id=cluster.node_id)
     placements = {broker.name: at_head for broker in plan.brokers}
-    actors = SupervisedActors(deployment_plan(plan, cluster.shared_directory, placements))
+    actors = SupervisedActors(placed(plan, cluster.shared_directory, placements))
     try:
         asyncio.run(actors.start(lambda what: None))
         yield actors
@@ -165,29 +167,17 @@ def hosted_brokers(cluster: HostedRay, plan: Plan) -> Iterator[SupervisedActors]
         asyncio.run(actors.stop())
 
 
-def deployment_plan(
+def placed(
     plan: Plan,
     shared_directory: Path,
-    placements: dict[str, Placement] | None = None,
+    placements: Mapping[str, Placement] | None = None,
     *,
     faults: NotificationFaults = NO_FAULTS,
-) -> DeploymentPlan:
-    """Return what the actors of a plan are started with.
+) -> Plan:
+    """Return a plan with all that its actors are started with.
 
     shared_directory: for watermarks and notifications; in memory, removed by the caller.
-    placements: where brokers have to live, by name; the name server lives beside the first.
+    placements: where brokers have to live, by name.
     """
-    places = [(placements or {}).get(broker.name, ANYWHERE) for broker in plan.brokers]
-    added = offered_services()
-    services = [
-        service_plan(plan, one, shared_directory, faults=faults, added_services=added)
-        for one in plan.brokers
-    ]
-    return DeploymentPlan(
-        bind_host=plan.bind_host,
-        log_directory=plan.log_directory,
-        name_server=None if plan.name_server is None else plan.name_server.config,
-        groups=tuple(map(GroupPlan, services, places)),
-        metrics_port=plan.metrics_port,
-        placement=places[0],
-    )
+    plan = plan.in_directory(shared_directory, faults=faults, added_services=offered_services())
+    return msgspec.structs.replace(plan, placements=dict(placements or {}))

@@ -34,14 +34,20 @@ PING_SECONDS = 1.0
 class SupervisedProcess:
     """One actor and the process that it runs in.
 
+    broker_name, service: None where the actor belongs to no broker or is no service.
     node_id: Ray's name for its node; a service lives on the node of its broker.
+    store_id, notices: what a broker answered when it was started last.
     """
 
-    def __init__(self, kind: str, handle: Any, broker_name: str | None = None) -> None:
-        """Know no process yet."""
+    def __init__(
+        self, kind: str, handle: Any, broker_name: str | None = None, service: str | None = None
+    ) -> None:
         self.kind = kind
-        self.broker_name = broker_name
         self.handle = handle
+        self.broker_name = broker_name
+        self.service = service
+        self.store_id: str | None = None
+        self.notices: list[str] = []
         self.process_id = 0
         self.node_id: str | None = None
         self.answered_at = time.monotonic()

@@ -24,22 +24,19 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from ray.exceptions import RayActorError
 
-from wakelog.actors.deploy.group import (
-    BROKER,
-    NAME_SERVER,
-    GroupPlan,
-    make_group,
-    make_name_server,
-    read_deployment_plan,
-    service_kinds,
-)
+from wakelog.actors.deploy.group import BROKER, NAME_SERVER, make_broker, make_name_server
 from wakelog.actors.deploy.metrics_end import serve_metrics
+from wakelog.actors.deploy.plan import Plan
 from wakelog.actors.deploy.supervised_process import SupervisedProcess
+from wakelog.actors.errors import DeploymentFailed
 from wakelog.actors.ray.options import end_actor
-from wakelog.actors.services.table import SERVICES
+from wakelog.actors.services.table import SERVICES, services_of
+from wakelog.actors.start_outcome import raise_failure
 from wakelog.actors.transport.clocks import wall_ms
+from wakelog.actors.transport.service_plan import ServicePlan
 from wakelog.network.errors import PortUnavailable
 from wakelog.telemetry.build import build_facts
 from wakelog.telemetry.exposition import MetricsServer
@@ -59,26 +56,15 @@ STOP_SECONDS_MAX = 60.0
 """How long one broker may take to stop: Reput has 30 s to reach the end, other services 10 s."""
 
 
-class StartFailed(Exception):
-    """A broker or the name server gave the reason why it does not start."""
-
-    def __init__(self, failure: dict[str, str]) -> None:
-        super().__init__(failure)
-        self.failure = failure
-
-
 class SupervisorActor:
     """The Supervisor of one deployment; it starts to work when it is constructed."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         """Begin to start the actors of the plan."""
-        self._plan = read_deployment_plan(plan)
+        self._plan = msgspec.convert(plan, Plan)
         self._name_server: SupervisedProcess | None = None
-        self._brokers: dict[str, SupervisedProcess] = {}
+        self._brokers: list[SupervisedProcess] = []
         self._services: list[SupervisedProcess] = []
-        self._service_names: dict[str, str] = {}
-        self._store_ids: dict[str, str] = {}
-        self._notices: dict[str, list[str]] = {}
         self._failure: dict[str, str] | None = None
         self._progress = "starting"
         self._ready = asyncio.Event()
@@ -97,12 +83,12 @@ class SupervisorActor:
                 self._name_server = SupervisedProcess(NAME_SERVER, make_name_server(self._plan))
                 self._progress = "the name server"
                 await self._start(self._name_server)
-            for group in self._plan.groups:
-                self._make_group(group)
-            self._progress = ", ".join(self._brokers)
-            await asyncio.gather(*map(self._start, self._brokers.values()))
-        except StartFailed as failed:
-            self._failure = failed.failure
+            for broker in self._plan.brokers:
+                self._make_broker(broker)
+            self._progress = ", ".join(broker.name for broker in self._plan.brokers)
+            await asyncio.gather(*map(self._start, self._brokers))
+        except DeploymentFailed as failed:
+            self._note_failure(failed)
             self._ready.set()
             return
         configure_logs(Path(self._plan.log_directory), actor="supervisor", epoch=epoch)
@@ -115,20 +101,15 @@ class SupervisorActor:
             if process.kind in (BROKER, NAME_SERVER):
                 self._tasks.append(loop.create_task(self._restart_when_dead(process)))
 
-    def _make_group(self, group: GroupPlan) -> None:
-        name = group.service.name
-        self._service_names = {kind: one for one, kind in service_kinds(group.service).items()}
-        for kind, handle in make_group(group).items():
-            process = SupervisedProcess(kind, handle, name)
-            if kind == BROKER:
-                self._brokers[name] = process
-            else:
-                self._services.append(process)
+    def _make_broker(self, broker: ServicePlan) -> None:
+        services = {row.actor_name: name for name, row in services_of(broker).items()}
+        for kind, handle in make_broker(self._plan, broker).items():
+            process = SupervisedProcess(kind, handle, broker.name, services.get(kind))
+            (self._brokers if kind == BROKER else self._services).append(process)
 
     async def _start(self, process: SupervisedProcess) -> None:
-        """Start a broker or the name server. Raises: StartFailed."""
-        name = process.broker_name
-        arguments = () if name is None else (self._store_ids.get(name),)
+        """Start a broker or the name server. Raises: DeploymentFailed."""
+        arguments = (process.store_id,) if process.kind == BROKER else ()
         while True:
             try:
                 outcome = await process.handle.start.remote(*arguments)
@@ -139,17 +120,18 @@ class SupervisorActor:
             except Exception as error:
                 remedy = "This is a mistake in wakelog; see the logs, or try another version."
                 cause = f"{process.kind} cannot be started: {str(error)[-500:]}"
-                raise StartFailed({"cause": cause, "remedy": remedy}) from error
-        if "failure" in outcome:
-            raise StartFailed(outcome["failure"])
+                raise DeploymentFailed(cause, remedy) from error
+        raise_failure(outcome)
         process.note_answer(outcome["process_id"])
         process.node_id = outcome["node_id"]
-        if name is not None:
-            self._store_ids[name] = outcome["store_id"]
-            self._notices[name] = outcome["notices"]
-            for service in self._services:
-                if service.broker_name == name:
-                    service.node_id = process.node_id
+        process.store_id = outcome.get("store_id")
+        process.notices = outcome.get("notices", [])
+        for service in self._services:
+            if service.broker_name == process.broker_name:
+                service.node_id = process.node_id
+
+    def _note_failure(self, failed: DeploymentFailed) -> None:
+        self._failure = {"cause": failed.cause, "remedy": failed.remedy}
 
     async def _serve_metrics(self) -> None:
         if self._plan.metrics_port:
@@ -171,7 +153,7 @@ class SupervisorActor:
                 await self._ready.wait()
         except TimeoutError:
             pass
-        notices = [f"{name}: {line}" for name in self._notices for line in self._notices[name]]
+        notices = [f"{one.broker_name}: {line}" for one in self._brokers for line in one.notices]
         return {
             "ready": self._ready.is_set() and self._failure is None,
             "progress": self._progress,
@@ -190,9 +172,9 @@ class SupervisorActor:
                 try:
                     await self._start(process)
                     break
-                except StartFailed as failed:
-                    self._failure = failed.failure
-                    self._log.error("cannot start again", **failed.failure)
+                except DeploymentFailed as failed:
+                    self._note_failure(failed)
+                    self._log.error("cannot start again", cause=failed.cause, remedy=failed.remedy)
                     await asyncio.sleep(RETRY_AFTER_FAILURE_SECONDS)
             self._failure = None
             if process.kind == NAME_SERVER:
@@ -200,7 +182,7 @@ class SupervisorActor:
 
     def _register_brokers(self) -> None:
         """Have every broker register: a name server begins with no route at all."""
-        for broker in self._brokers.values():
+        for broker in self._brokers:
             registering = self._result(broker.handle.register.remote(), STATISTICS_SECONDS_MAX)
             self._registrations.add(task := asyncio.get_running_loop().create_task(registering))
             task.add_done_callback(self._registrations.discard)
@@ -229,7 +211,7 @@ class SupervisorActor:
             task.cancel()
         if self._metrics is not None:
             await self._metrics.close()
-        stops = [one.handle.stop.remote() for one in self._brokers.values()]
+        stops = [one.handle.stop.remote() for one in self._brokers]
         is_clean = await asyncio.gather(*(self._result(one, STOP_SECONDS_MAX) for one in stops))
         if self._name_server is not None:
             await self._result(self._name_server.handle.stop.remote(), STOP_SECONDS_MAX)
@@ -241,11 +223,10 @@ class SupervisorActor:
 
     async def metrics(self) -> dict[str, Any]:
         """Return the statistics, and the ends of queues, which only a scrape has measured."""
-        brokers = list(self._brokers.values())
         found, *measured = await asyncio.gather(
-            self.statistics(), *(self._ask(broker, "queues") for broker in brokers)
+            self.statistics(), *(self._ask(broker, "queues") for broker in self._brokers)
         )
-        for broker, queues in zip(brokers, measured, strict=True):
+        for broker, queues in zip(self._brokers, measured, strict=True):
             found["brokers"][broker.broker_name]["queues"] = queues
         return found
 
@@ -258,12 +239,11 @@ class SupervisorActor:
         for process, answer in zip(processes, answers, strict=True):
             if process.broker_name is None:
                 name_server = answer
-            elif process.kind == BROKER:
+            elif process.service is None:
                 brokers[process.broker_name] = {**answer, "services": {}, "added_services": {}}
             else:
-                name = self._service_names[process.kind]
-                part = "services" if name in SERVICES else "added_services"
-                brokers[process.broker_name][part][name] = answer
+                part = "services" if process.service in SERVICES else "added_services"
+                brokers[process.broker_name][part][process.service] = answer
         return {
             "build": build_facts(),
             "brokers": brokers,
@@ -284,7 +264,7 @@ class SupervisorActor:
     def _processes(self) -> list[SupervisedProcess]:
         """Return every actor but this one, in the order in which they end."""
         name_server = [] if self._name_server is None else [self._name_server]
-        return [*self._brokers.values(), *self._services, *name_server]
+        return [*self._brokers, *self._services, *name_server]
 
     async def _ask(self, process: SupervisedProcess, method: str = "statistics") -> dict[str, Any]:
         self._references["statistics"] += 1

@@ -75,6 +75,11 @@ def options_at(placement: Placement = ANYWHERE) -> dict[str, Any]:
     return options
 
 
+def actor_name(broker_name: str, kind: str) -> str:
+    """Return the name of one actor of a broker."""
+    return f"{broker_name}.{kind}"
+
+
 def make_actor(
     kind: str,
     name: str,

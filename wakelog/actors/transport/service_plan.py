@@ -51,7 +51,8 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
     """One broker: its name, its files, and how its services reach each other.
 
     bind_host: the interface of its ports.
-    runtime_directory: watermarks and sockets; private, with a short path, removed with the broker.
+    runtime_directory: watermarks and sockets; private, with a short path, removed with the broker;
+        "" until a deployment makes it.
     log_directory: written to once the broker holds its store's lock.
     memory_directory: where a transient pool is made.
     in_one_process: the services are objects of one process, each called in its own thread.
@@ -62,9 +63,9 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
     settings: BrokerSettings
     bind_host: str
     transport: Transport
-    runtime_directory: str
     log_directory: str
     memory_directory: str
+    runtime_directory: str = ""
     log_level: LogLevel = LogLevel.INFO
     log_format: LogFormat = LogFormat.TEXT
     in_one_process: bool = False
@@ -75,6 +76,16 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The broker's name."""
         return self.settings.broker.broker_name
+
+    @property
+    def address(self) -> str:
+        """What clients get, `host:port`."""
+        return self.settings.broker.broker_addr
+
+    @property
+    def store_directory(self) -> str:
+        """Root of the broker's store."""
+        return self.settings.store.store_path_root
 
     @property
     def watermarks_path(self) -> Path:
