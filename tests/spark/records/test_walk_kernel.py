@@ -9,16 +9,16 @@ from tests.fakes.records import LogBytes, properties
 from wakelog.protocol.java import LONG_MAX
 from wakelog.spark.bounds import Bounds
 from wakelog.spark.records.walk_kernel import walk_records, wanted_records
+from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.integers import Array
 from wakelog.storage.kernels.layout import (
     GROUP,
-    KEY_ROWS,
     NUMBER_FIELDS,
     QUEUE_OFFSET,
     REFINE,
     TAGS_CODE,
 )
-from wakelog.storage.kernels.scan_kernel import scan_records
+from wakelog.storage.kernels.loader import compile_kernels
 
 NOT_FILLED = [TAGS_CODE, REFINE]
 
@@ -49,28 +49,14 @@ def test_columns_are_those_of_the_scan(records_max: int) -> None:
     begin = log.offsets[3]
     numbers, table, firsts = columns(records_max)
     count, stop = walk_records(buffer, begin, len(buffer), begin, numbers, table, firsts, True)
-    scanned, _, scan_firsts = columns(records_max)
-    scan_table = np.zeros_like(table)
-    keys = np.zeros((KEY_ROWS, 4096), dtype=np.int32)
-    expected = scan_records(
-        buffer,
-        begin,
-        len(buffer),
-        begin,
-        scanned,
-        keys,
-        scan_table,
-        scan_firsts,
-        buffer,
-        scan_firsts,
-        0,
-        0,
-        -1,
-    )
-    assert (count, stop) == (expected[0], expected[2])
-    scanned[:, NOT_FILLED] = 0
-    assert (numbers == scanned).all()
-    assert (firsts == scan_firsts).all()
+    scanned = Columns(compile_kernels(), buffer_bytes=len(buffer), records_max=records_max)
+    scanned.buffer[:] = buffer.tobytes()
+    end = len(buffer)
+    scan = scanned.scan(begin=begin, end=end, physical_offset=begin, segment_end=end)
+    assert (count, stop) == (scanned.count, scan.next_position)
+    scanned.numbers[:, NOT_FILLED] = 0
+    assert (numbers == scanned.numbers).all()
+    assert firsts[-1] == len(scanned.groups())
 
 
 def test_what_is_wanted_lies_within_every_bound() -> None:

@@ -9,13 +9,13 @@ from tests.fakes.records import STORE_MS, record
 from wakelog.storage.kernels.compilation import making
 from wakelog.storage.kernels.layout import (
     NUMBER_FIELDS,
+    PARTS_COUNT,
     PREPARED_OFFSET,
     PROPERTIES_BEGIN,
     STORE_TIMESTAMP,
     TOPIC_BEGIN,
 )
 from wakelog.storage.kernels.record_kernel import (
-    PARTS_COUNT,
     copy_numbers,
     hosts_extra_bytes,
     sound_size,

@@ -7,8 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from wakelog.protocol.properties import decode_properties
+from wakelog.storage.kernels.layout import PLACES_COUNT
 from wakelog.storage.kernels.text_kernel import (
-    PLACES_COUNT,
     PROPERTIES,
     find_properties,
     java_hash,

@@ -2,7 +2,6 @@
 
 import struct
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +19,8 @@ from wakelog.protocol.record import (
     decode_record,
     encode_blank,
 )
+from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.kernels.layout import KEY_ROWS, NUMBER_FIELDS, RECORD_KEYS_MAX
 from wakelog.storage.kernels.loader import compile_kernels
 from wakelog.storage.log.record_check import CheckKind, check_record
 from wakelog.storage.log.record_walk import check_at, next_sound, walk_records
@@ -78,9 +77,9 @@ DAMAGED = {
     "a negative properties length with properties": changed(PROPERTIES_AT, ">h", -1),
     "host bits of v6, hosts of v4": changed(SYS_FLAG_OFFSET, ">i", 0x30),
     "host bits of v4, hosts of v6": changed(SYS_FLAG_OFFSET, ">i", 0, V6),
-    "a cut head": SOUND[: HEAD_BYTES_V4 - 1],
-    "a cut tail": SOUND[:-1],
-    "nothing": b"",
+    "a topic length 1 too large": changed(TOPIC_AT, ">b", 2),
+    "the smallest topic length": changed(TOPIC_AT, ">b", -128),
+    **{f"the first {length} bytes": SOUND[:length] for length in range(len(SOUND))},
 }
 CASES = [
     *(pytest.param(data, len(data), id=name) for name, data in WELL_FORMED.items()),
@@ -99,27 +98,12 @@ def plain_ends(data: bytes, at: int = AT) -> list[int]:
 
 def compiled_ends(kernels: Kernels, data: bytes, at: int = AT) -> list[int]:
     """Scan bytes that end where their array ends: a read after it would meet other memory."""
-    records_max = 8
-    numbers = np.zeros((records_max, NUMBER_FIELDS), dtype=np.int64)
-    buffer = np.frombuffer(bytearray(data), dtype=np.uint8)
-    firsts = np.zeros(records_max + 1, dtype=np.int32)
-    count, _, stop, _, _ = kernels.scan_records(
-        buffer,
-        0,
-        len(data),
-        at,
-        numbers,
-        np.zeros((KEY_ROWS, (records_max + 1) * RECORD_KEYS_MAX), dtype=np.int32),
-        np.zeros((2, 32), dtype=np.int32),
-        firsts,
-        buffer,
-        firsts,
-        0,
-        0,
-        -1,
-    )
-    ends: list[int] = (numbers[:count, 0] + numbers[:count, 1] - at).tolist()
-    assert stop == (ends[-1] if ends else 0)
+    columns = Columns(kernels, buffer_bytes=len(data), records_max=8)
+    columns.buffer[:] = data
+    end = len(data)
+    scan = columns.scan(begin=0, end=end, physical_offset=at, segment_end=at + end)
+    ends = [request.physical_offset_end - at for request in columns.requests()]
+    assert scan.next_position == (ends[-1] if ends else 0)
     return ends
 
 

@@ -33,6 +33,7 @@ from wakelog.protocol.record import (
 from wakelog.storage.kernels.compilation import inlined, kernel, making
 from wakelog.storage.kernels.integers import Array, Int, i32_at, i64_at, same_bytes
 from wakelog.storage.kernels.layout import (
+    PLACES_COUNT,
     PROPERTIES_BEGIN,
     PROPERTIES_BYTES,
     SIZE,
@@ -40,7 +41,7 @@ from wakelog.storage.kernels.layout import (
     TOPIC_BEGIN,
 )
 from wakelog.storage.kernels.record_kernel import born_extra_bytes, hosts_extra_bytes
-from wakelog.storage.kernels.text_kernel import PLACES_COUNT, find_properties, next_property
+from wakelog.storage.kernels.text_kernel import find_properties, next_property
 
 # Fields of a row of `fields` (int64), one row for a record. Begins and ends are positions in the
 # walk's buffer. A property that a record lacks has an empty span.

@@ -24,6 +24,7 @@ from wakelog.storage.kernels.layout import (
     GROUP,
     NO_GROUP,
     NUMBER_FIELDS,
+    PARTS_COUNT,
     PHYSICAL_OFFSET,
     PROPERTIES_BEGIN,
     PROPERTIES_BYTES,
@@ -34,7 +35,6 @@ from wakelog.storage.kernels.layout import (
     TOPIC_BYTES,
 )
 from wakelog.storage.kernels.record_kernel import (
-    PARTS_COUNT,
     copy_numbers,
     group_of,
     hosts_extra_bytes,

@@ -20,12 +20,13 @@ from wakelog.storage.kernels.integers import Array, Int, i64_at, same_bytes
 from wakelog.storage.kernels.layout import (
     GROUP,
     NO_GROUP,
+    PARTS_COUNT,
     QUEUE_ID,
     SYS_FLAG,
     TOPIC_BEGIN,
     TOPIC_BYTES,
 )
-from wakelog.storage.kernels.record_kernel import PARTS_COUNT, copy_numbers, sound_size
+from wakelog.storage.kernels.record_kernel import copy_numbers, sound_size
 
 _TRANSACTION: Final = 12  # of the flags; 0 and 8, a committed one, are seen by consumers
 

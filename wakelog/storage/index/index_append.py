@@ -16,7 +16,7 @@ Source: org.apache.rocketmq.store.index.IndexFile#putKey (4.9.3).
 from __future__ import annotations
 
 import sys
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from wakelog.storage.index.index_file import (
     IndexShape,
     decode_header,
 )
+from wakelog.storage.kernels.columns import Columns
 from wakelog.storage.kernels.layout import (
     ENTRY_BYTES,
     KEY_HASH,
@@ -51,23 +52,6 @@ SINGLE_SLOTS_MAX: Final = 4096
 KEYS_FOR_EVERY_PAGE: Final = 2
 # Slots are converted and written in pieces that stay in a core's cache.
 WRITE_PIECE_SLOTS: Final = (256 << 10) // SLOT_BYTES
-
-
-class KeyColumns(Protocol):
-    """Keys in columns: what this module needs of `storage/kernels/columns.py`."""
-
-    @property
-    def keys(self) -> Array:
-        """int32[KEY_ROWS, keys]: hash and record number of each."""
-
-    @property
-    def numbers(self) -> Array:
-        """int64[records, NUMBER_FIELDS], of which place and store time are read."""
-
-    def link_keys(
-        self, slots: Array, *, entry_next: int, begin_timestamp_ms: int, begin: int, end: int
-    ) -> tuple[int, memoryview]:
-        """Chain keys [begin, end) into slots; return slots newly used, and the entries' bytes."""
 
 
 class IndexFileWriter:
@@ -141,7 +125,7 @@ class IndexFileWriter:
             self._begin_timestamp_ms = store_timestamp_ms
         self._advance(1, physical_offset, store_timestamp_ms)
 
-    def put_columns(self, columns: KeyColumns, begin: int, end: int) -> int:
+    def put_columns(self, columns: Columns, begin: int, end: int) -> int:
         """Add keys [begin, end) of a scan, as many as fit; return the first that did not."""
         if begin < end and self._entry_next == ENTRY_FIRST and not self.is_full:
             # The first key's seconds count from the previous file's end, the others' from the first

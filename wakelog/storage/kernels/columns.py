@@ -24,30 +24,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from wakelog.protocol.properties import KEYS, UNIQ_KEY, decode_properties
+from wakelog.storage.kernels import layout
 from wakelog.storage.kernels.kernels import Kernels
-from wakelog.storage.kernels.layout import (
-    ENTRY_BYTES,
-    KEY_RECORD,
-    KEY_ROWS,
-    NUMBER_FIELDS,
-    PHYSICAL_OFFSET,
-    PREPARED_OFFSET,
-    PROPERTIES_BEGIN,
-    PROPERTIES_BYTES,
-    QUEUE_ID,
-    QUEUE_OFFSET,
-    RECORD_KEYS_MAX,
-    REFINE,
-    REFINE_DELAY,
-    REFINE_KEYS,
-    REFINE_TEXT,
-    SIZE,
-    STORE_TIMESTAMP,
-    SYS_FLAG,
-    TAGS_CODE,
-    TOPIC_BEGIN,
-    TOPIC_BYTES,
-)
 from wakelog.storage.log.dispatch_request import DispatchRequest
 from wakelog.storage.log.record_check import CheckKind, RecordCheck, check_record
 from wakelog.storage.log.scan import entry_tags_code
@@ -112,16 +90,20 @@ class Columns:
         self._delays_ms = delays_ms
         self.buffer = bytearray(buffer_bytes)
         self._bytes = np.frombuffer(self.buffer, dtype=np.uint8)
-        keys_max = max(_KEYS_PER_RECORD * records_max, 2 * RECORD_KEYS_MAX)
-        self.numbers = _zeros((records_max, NUMBER_FIELDS), np.int64)
-        self.keys = _zeros((KEY_ROWS, keys_max), np.int32)
+        keys_max = max(_KEYS_PER_RECORD * records_max, 2 * layout.RECORD_KEYS_MAX)
+        self.numbers = _zeros((records_max, layout.NUMBER_FIELDS), np.int64)
+        self.keys = _zeros((layout.KEY_ROWS, keys_max), np.int32)
         self.order = _zeros((records_max,), np.int32)
-        self.entries = _zeros((ENTRY_BYTES * records_max,), np.uint8)
+        self.entries = _zeros((layout.ENTRY_BYTES * records_max,), np.uint8)
         self._table = _zeros((2, 1 << (2 * records_max).bit_length()), np.int32)
         self._group_firsts = _zeros((records_max + 1,), np.int32)
         self._group_ends = _zeros((records_max + 1,), np.int32)
         self._group_unbroken = _zeros((records_max,), np.bool_)
-        self._index_entries = _zeros((ENTRY_BYTES * keys_max,), np.uint8)
+        # The buffer itself has the groups' topics.
+        self._names, self._name_begins, self._names_end = self._bytes, self._group_firsts, -1
+        self._parts = np.zeros(layout.PARTS_COUNT, np.int64)
+        self._found = np.zeros(layout.PLACES_COUNT, np.int64)
+        self._index_entries = _zeros((layout.ENTRY_BYTES * keys_max,), np.uint8)
         self.count = 0
         self.key_count = 0
         self.refined: list[int] = []
@@ -129,23 +111,8 @@ class Columns:
 
     def scan(self, *, begin: int, end: int, physical_offset: int, segment_end: int) -> ColumnScan:
         """Scan `buffer[begin:end]`, as `scan.scan_plain` does, and replace the columns."""
-        self._clear_groups()
-        self.refined = []
-        self.count, self.key_count, stop, _, _ = self._kernels.scan_records(
-            self._bytes,
-            begin,
-            end,
-            physical_offset,
-            self.numbers,
-            self.keys,
-            self._table,
-            self._group_firsts,
-            self._bytes,
-            self._group_firsts,
-            0,
-            0,
-            -1,
-        )
+        self._clear()
+        stop, _ = self._append_records(begin, end, physical_offset)
         self._refine()
         stopped_by = None
         if stop < end:
@@ -156,12 +123,35 @@ class Columns:
                 stopped_by = check
         return ColumnScan(stop, stopped_by)
 
-    def _clear_groups(self) -> None:
+    def _clear(self) -> None:
+        self.count = self.key_count = 0
+        self.refined = []
         # Only the used places of the large table are cleared.
         places, groups = self._table
         places[groups[: self._group_firsts[-1]]] = 0
         self._group_firsts[-1] = 0
         self._groups = None
+
+    def _append_records(self, begin: int, end: int, physical_offset: int) -> tuple[int, int]:
+        """Scan `buffer[begin:end]`; return where the scan stopped, and its REFINE bits."""
+        self.count, self.key_count, stop, self._names_end, refined = self._kernels.scan_records(
+            self._bytes,
+            begin,
+            end,
+            physical_offset,
+            self.numbers,
+            self.keys,
+            self._table,
+            self._group_firsts,
+            self._names,
+            self._name_begins,
+            self._parts,
+            self._found,
+            self.count,
+            self.key_count,
+            self._names_end,
+        )
+        return stop, refined
 
     def damaged_bodies(self) -> list[DispatchRequest]:
         """Return the records that state another CRC than their body has."""
@@ -177,29 +167,30 @@ class Columns:
 
     def _refine(self, first: int = 0) -> list[int]:
         """Do what the kernel left to Python, from record `first` on; return these records."""
-        marked = self.numbers[first : self.count, REFINE]
+        marked = self.numbers[first : self.count, layout.REFINE]
         rows: list[int] = (first + np.flatnonzero(marked)).tolist() if marked.any() else []
         self.refined += rows
         for row in rows:
-            if self.numbers[row, REFINE] & (REFINE_TEXT | REFINE_DELAY):
+            if self.numbers[row, layout.REFINE] & (layout.REFINE_TEXT | layout.REFINE_DELAY):
                 properties = decode_properties(self.properties_text(row))
-                self.numbers[row, TAGS_CODE] = entry_tags_code(
+                self.numbers[row, layout.TAGS_CODE] = entry_tags_code(
                     self.topic(row),
                     properties,
-                    int(self.numbers[row, STORE_TIMESTAMP]),
+                    int(self.numbers[row, layout.STORE_TIMESTAMP]),
                     self._delays_ms,
                 )
         return rows
 
     def topic(self, row: int) -> str:
         """Return the topic of a record."""
-        begin = self.numbers[row, TOPIC_BEGIN]
-        return str(self.buffer[begin : begin + self.numbers[row, TOPIC_BYTES]], "utf-8", "replace")
+        begin = self.numbers[row, layout.TOPIC_BEGIN]
+        end = begin + self.numbers[row, layout.TOPIC_BYTES]
+        return str(self.buffer[begin:end], "utf-8", "replace")
 
     def properties_text(self, row: int) -> str:
         """Return the properties string of a record."""
-        begin = self.numbers[row, PROPERTIES_BEGIN]
-        end = begin + self.numbers[row, PROPERTIES_BYTES]
+        begin = self.numbers[row, layout.PROPERTIES_BEGIN]
+        end = begin + self.numbers[row, layout.PROPERTIES_BYTES]
         return str(self.buffer[begin:end], "utf-8", "replace")
 
     def request(self, row: int) -> DispatchRequest:
@@ -208,14 +199,14 @@ class Columns:
         properties = decode_properties(self.properties_text(row))
         return DispatchRequest(
             self.topic(row),
-            numbers[QUEUE_ID],
-            numbers[QUEUE_OFFSET],
-            numbers[PHYSICAL_OFFSET],
-            numbers[SIZE],
-            numbers[TAGS_CODE],
-            numbers[STORE_TIMESTAMP],
-            numbers[SYS_FLAG],
-            numbers[PREPARED_OFFSET],
+            numbers[layout.QUEUE_ID],
+            numbers[layout.QUEUE_OFFSET],
+            numbers[layout.PHYSICAL_OFFSET],
+            numbers[layout.SIZE],
+            numbers[layout.TAGS_CODE],
+            numbers[layout.STORE_TIMESTAMP],
+            numbers[layout.SYS_FLAG],
+            numbers[layout.PREPARED_OFFSET],
             properties.get(KEYS),
             properties.get(UNIQ_KEY),
             properties,
@@ -248,18 +239,18 @@ class Columns:
             self.numbers[firsts].tolist(),
             ends.tolist(),
             self._group_unbroken[:count].tolist(),
-            (lasts[:, PHYSICAL_OFFSET] + lasts[:, SIZE]).tolist(),
+            (lasts[:, layout.PHYSICAL_OFFSET] + lasts[:, layout.SIZE]).tolist(),
             strict=True,
         ):
             groups.append(
                 QueueGroup(
                     topic,
-                    row[QUEUE_ID],
+                    row[layout.QUEUE_ID],
                     begin,
                     end,
                     unbroken,
-                    row[QUEUE_OFFSET],
-                    row[PHYSICAL_OFFSET],
+                    row[layout.QUEUE_OFFSET],
+                    row[layout.PHYSICAL_OFFSET],
                     last,
                 )
             )
@@ -275,10 +266,11 @@ class Columns:
 
         The kernel left the keys of that record to the plain way. It comes after these keys.
         """
-        records = self.keys[KEY_RECORD, : self.key_count]
+        records = self.keys[layout.KEY_RECORD, : self.key_count]
         begin = int(np.searchsorted(records, first_row)) if first_row else 0
+        left_out = layout.REFINE_TEXT | layout.REFINE_KEYS
         for row in self.refined:
-            if row >= first_row and self.numbers[row, REFINE] & (REFINE_TEXT | REFINE_KEYS):
+            if row >= first_row and self.numbers[row, layout.REFINE] & left_out:
                 end = int(np.searchsorted(records, row))
                 yield begin, end, self.request(row)
                 begin = end
@@ -308,4 +300,4 @@ class Columns:
             self.numbers,
             self._index_entries,
         )
-        return used, self._index_entries.data[: ENTRY_BYTES * (end - begin)]
+        return used, self._index_entries.data[: layout.ENTRY_BYTES * (end - begin)]

@@ -16,16 +16,10 @@ from typing import Any, Final
 import numpy as np
 
 from wakelog.protocol.record import BODY_CRC_OFFSET, HEAD_BYTES_V4
+from wakelog.storage.kernels import layout
 from wakelog.storage.kernels.compilation import inlined, kernel
 from wakelog.storage.kernels.instructions import BLOCK_BYTES, CAN_FOLD, LANE_BYTES, fold_blocks
 from wakelog.storage.kernels.integers import Array, Int, byte_at, i32_at, word_at
-from wakelog.storage.kernels.layout import (
-    PROPERTIES_BEGIN,
-    PROPERTIES_BYTES,
-    SIZE,
-    SYS_FLAG,
-    TOPIC_BEGIN,
-)
 from wakelog.storage.kernels.record_kernel import hosts_extra_bytes
 
 _POLYNOMIAL_REVERSED: Final = 0xEDB88320
@@ -125,10 +119,10 @@ def check_bodies(
     """
     damaged_count = 0
     for row in range(first, count):
-        record_end = numbers[row, PROPERTIES_BEGIN] + numbers[row, PROPERTIES_BYTES]
-        head = record_end - numbers[row, SIZE]
-        body_begin = head + HEAD_BYTES_V4 + hosts_extra_bytes(numbers[row, SYS_FLAG])
-        body_end = numbers[row, TOPIC_BEGIN] - 1
+        record_end = numbers[row, layout.PROPERTIES_BEGIN] + numbers[row, layout.PROPERTIES_BYTES]
+        head = record_end - numbers[row, layout.SIZE]
+        body_begin = head + HEAD_BYTES_V4 + hosts_extra_bytes(numbers[row, layout.SYS_FLAG])
+        body_end = numbers[row, layout.TOPIC_BEGIN] - 1
         if body_end > body_begin:
             crc = crc_of(buffer, body_begin, body_end) & CRC_MASK
             if crc != i32_at(buffer, head + BODY_CRC_OFFSET):

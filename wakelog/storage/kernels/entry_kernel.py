@@ -12,20 +12,10 @@ from typing import Final
 
 import numpy as np
 
+from wakelog.storage.kernels import layout
 from wakelog.storage.kernels.compilation import inlined, kernel
 from wakelog.storage.kernels.instructions import prefetch
 from wakelog.storage.kernels.integers import Array, Int
-from wakelog.storage.kernels.layout import (
-    ENTRY_BYTES,
-    GROUP,
-    KEY_HASH,
-    KEY_RECORD,
-    PHYSICAL_OFFSET,
-    QUEUE_OFFSET,
-    SIZE,
-    STORE_TIMESTAMP,
-    TAGS_CODE,
-)
 
 # A slot is prefetched this many keys before it is needed. Slots are spread over 20 MB. The memory
 # serves some dozens of requests at once, and one takes as long as several keys.
@@ -66,24 +56,25 @@ def encode_groups(
     group_count = np.int64(firsts[-1])
     ends[: group_count + 1] = 0
     for row in range(count):
-        group = numbers[row, GROUP]
+        group = numbers[row, layout.GROUP]
         if group >= 0:
             ends[group + 1] += 1
     for group in range(group_count):
         ends[group + 1] += ends[group]
     for row in range(count):
-        group = numbers[row, GROUP]
+        group = numbers[row, layout.GROUP]
         if group >= 0:
             place = np.int64(ends[group])
             if row == firsts[group]:
                 unbroken[group] = True
-            elif numbers[row, QUEUE_OFFSET] != numbers[order[place - 1], QUEUE_OFFSET] + 1:
-                unbroken[group] = False
+            else:
+                before = numbers[order[place - 1], layout.QUEUE_OFFSET]
+                unbroken[group] &= numbers[row, layout.QUEUE_OFFSET] == before + 1
             ends[group] += 1
             order[place] = row
-            put_i64(entries, ENTRY_BYTES * place, numbers[row, PHYSICAL_OFFSET])
-            put_i32(entries, ENTRY_BYTES * place + 8, numbers[row, SIZE])
-            put_i64(entries, ENTRY_BYTES * place + 12, numbers[row, TAGS_CODE])
+            put_i64(entries, layout.ENTRY_BYTES * place, numbers[row, layout.PHYSICAL_OFFSET])
+            put_i32(entries, layout.ENTRY_BYTES * place + 8, numbers[row, layout.SIZE])
+            put_i64(entries, layout.ENTRY_BYTES * place + 12, numbers[row, layout.TAGS_CODE])
 
 
 @kernel
@@ -106,25 +97,25 @@ def link_keys(
     count = np.uint64(len(slots))
     soon = min(begin + _KEYS_AHEAD, end)
     for key in range(begin, soon):
-        prefetch(slots, np.uint64(keys[KEY_HASH, key]) % count)
+        prefetch(slots, np.uint64(keys[layout.KEY_HASH, key]) % count)
     for key in range(begin, end):
         if soon < end:
-            prefetch(slots, np.uint64(keys[KEY_HASH, soon]) % count)
+            prefetch(slots, np.uint64(keys[layout.KEY_HASH, soon]) % count)
             soon += 1
-        row = keys[KEY_RECORD, key]
-        key_hash = np.int64(keys[KEY_HASH, key])
+        row = keys[layout.KEY_RECORD, key]
+        key_hash = np.int64(keys[layout.KEY_HASH, key])
         slot = np.uint64(key_hash) % count
         previous: Int = np.int64(slots[slot])
         if previous <= 0 or previous > entry_next:
             previous = 0
             newly_used += 1
-        elapsed = numbers[row, STORE_TIMESTAMP] - begin_timestamp_ms
+        elapsed = numbers[row, layout.STORE_TIMESTAMP] - begin_timestamp_ms
         seconds = 0
         if begin_timestamp_ms > 0 and elapsed > 0:
             seconds = min(elapsed // 1000, (1 << 31) - 1)
-        at = ENTRY_BYTES * (key - begin)
+        at = layout.ENTRY_BYTES * (key - begin)
         put_i32(entries, at, key_hash)
-        put_i64(entries, at + 4, numbers[row, PHYSICAL_OFFSET])
+        put_i64(entries, at + 4, numbers[row, layout.PHYSICAL_OFFSET])
         put_i32(entries, at + 12, seconds)
         put_i32(entries, at + 16, previous)
         slots[slot] = entry_next

@@ -28,4 +28,6 @@ REFINE_KEYS: Final = 8  # more than RECORD_KEYS_MAX keys
 
 NO_GROUP: Final = -1  # no consume queue entry: a prepared or rolled back message
 RECORD_KEYS_MAX: Final = 64  # of one record in the kernel; messages have one or two
+PARTS_COUNT: Final = 4  # room for the places that `record_kernel.sound_size` finds
+PLACES_COUNT: Final = 10  # room for those that `text_kernel.find_properties` finds
 ENTRY_BYTES: Final = 20  # of a consume queue, and of an index file

@@ -36,24 +36,11 @@ from wakelog.protocol.record import (
     V6_EXTRA_BYTES,
 )
 from wakelog.protocol.sys_flag import MESSAGE_BORN_HOST_V6, MESSAGE_STORE_HOST_V6
+from wakelog.storage.kernels import layout
 from wakelog.storage.kernels.compilation import inlined
 from wakelog.storage.kernels.integers import Array, Int, byte_at, i32_at, i64_at, same_bytes, u32_at
-from wakelog.storage.kernels.layout import (
-    PHYSICAL_OFFSET,
-    PREPARED_OFFSET,
-    PROPERTIES_BEGIN,
-    PROPERTIES_BYTES,
-    QUEUE_ID,
-    QUEUE_OFFSET,
-    SIZE,
-    STORE_TIMESTAMP,
-    SYS_FLAG,
-    TOPIC_BEGIN,
-    TOPIC_BYTES,
-)
 
 _MAGIC: Final = int.from_bytes(MAGIC_BYTES)
-PARTS_COUNT: Final = 4
 
 
 @inlined
@@ -111,17 +98,17 @@ def sound_size(buffer: Array, at: Int, end: Int, physical_offset: Int, parts: Ar
 @inlined
 def copy_numbers(buffer: Array, at: Int, size: Int, parts: Array, numbers: Array, row: Int) -> None:
     """Fill one row of `numbers` with the fields of a sound record and the places of its texts."""
-    numbers[row, PHYSICAL_OFFSET] = i64_at(buffer, at + PHYSICAL_OFFSET_OFFSET)
-    numbers[row, SIZE] = size
-    numbers[row, QUEUE_ID] = i32_at(buffer, at + QUEUE_ID_OFFSET)
-    numbers[row, QUEUE_OFFSET] = i64_at(buffer, at + QUEUE_OFFSET_OFFSET)
-    numbers[row, SYS_FLAG] = i32_at(buffer, at + SYS_FLAG_OFFSET)
-    numbers[row, STORE_TIMESTAMP] = i64_at(buffer, parts[0])
-    numbers[row, PREPARED_OFFSET] = i64_at(buffer, parts[1])
-    numbers[row, TOPIC_BEGIN] = parts[2]
-    numbers[row, TOPIC_BYTES] = parts[3] - parts[2]
-    numbers[row, PROPERTIES_BEGIN] = parts[3] + PROPERTIES_LENGTH_BYTES
-    numbers[row, PROPERTIES_BYTES] = at + size - parts[3] - PROPERTIES_LENGTH_BYTES
+    numbers[row, layout.PHYSICAL_OFFSET] = i64_at(buffer, at + PHYSICAL_OFFSET_OFFSET)
+    numbers[row, layout.SIZE] = size
+    numbers[row, layout.QUEUE_ID] = i32_at(buffer, at + QUEUE_ID_OFFSET)
+    numbers[row, layout.QUEUE_OFFSET] = i64_at(buffer, at + QUEUE_OFFSET_OFFSET)
+    numbers[row, layout.SYS_FLAG] = i32_at(buffer, at + SYS_FLAG_OFFSET)
+    numbers[row, layout.STORE_TIMESTAMP] = i64_at(buffer, parts[0])
+    numbers[row, layout.PREPARED_OFFSET] = i64_at(buffer, parts[1])
+    numbers[row, layout.TOPIC_BEGIN] = parts[2]
+    numbers[row, layout.TOPIC_BYTES] = parts[3] - parts[2]
+    numbers[row, layout.PROPERTIES_BEGIN] = parts[3] + PROPERTIES_LENGTH_BYTES
+    numbers[row, layout.PROPERTIES_BYTES] = at + size - parts[3] - PROPERTIES_LENGTH_BYTES
 
 
 @inlined
@@ -145,15 +132,18 @@ def group_of(
         names_end -1 nothing is copied: `names` is the buffer, and has the topics of all rows.
     """
     mask = table.shape[1] - 1
-    begin = numbers[row, TOPIC_BEGIN]
-    length = numbers[row, TOPIC_BYTES]
-    queue_id = numbers[row, QUEUE_ID]
+    begin = numbers[row, layout.TOPIC_BEGIN]
+    length = numbers[row, layout.TOPIC_BYTES]
+    queue_id = numbers[row, layout.QUEUE_ID]
     place = (topic_hash * 0x9E3779B1 + queue_id * 0x85EBCA6B) >> 7 & mask
     while table[0, place] > 0:
         group = np.int64(table[0, place]) - 1
         other = firsts[group]
-        if numbers[other, QUEUE_ID] == queue_id and numbers[other, TOPIC_BYTES] == length:
-            there = np.int64(name_begins[group]) if names_end >= 0 else numbers[other, TOPIC_BEGIN]
+        is_same_queue = numbers[other, layout.QUEUE_ID] == queue_id
+        if is_same_queue and numbers[other, layout.TOPIC_BYTES] == length:
+            there = numbers[other, layout.TOPIC_BEGIN]
+            if names_end >= 0:
+                there = np.int64(name_begins[group])
             if same_bytes(names, there, buffer, begin, length):
                 return group, names_end
         place = (place + 1) & mask

@@ -12,6 +12,7 @@ import numpy as np
 
 from wakelog.storage.kernels.compilation import inlined
 from wakelog.storage.kernels.integers import Array, Int, byte_at
+from wakelog.storage.kernels.layout import PLACES_COUNT
 
 _INT32_MASK: Final = 0xFFFFFFFF
 _NAME_VALUE_SEPARATOR: Final = 1
@@ -19,8 +20,7 @@ _PROPERTY_SEPARATOR: Final = 2
 PROPERTIES: Final = ("KEYS", "TAGS", "UNIQ_KEY", "DELAY", "INNER_MULTI_DISPATCH")
 """The properties that `find_properties` finds."""
 
-PLACES_COUNT: Final = 2 * len(PROPERTIES)
-"""Begin and end of each value."""
+assert 2 * len(PROPERTIES) == PLACES_COUNT  # begin and end of each value
 
 
 @inlined

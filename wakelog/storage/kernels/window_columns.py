@@ -70,9 +70,8 @@ class WindowColumns(Columns):
         """Allocate everything once; `delays_ms` comes from `StoreConfig`."""
         super().__init__(kernels, delays_ms, buffer_bytes=window_bytes, records_max=records_max)
         self._check_bodies = check_bodies
-        self._names: Array = np.zeros(names_bytes, dtype=np.uint8)
-        self._names_end = 0
-        self._name_begins: Array = np.zeros(records_max, dtype=np.int32)
+        self._names = np.zeros(names_bytes, dtype=np.uint8)
+        self._name_begins = np.zeros(records_max, dtype=np.int32)
         self._kept: dict[int, DispatchRequest] = {}
         self._damaged: list[DispatchRequest] = []
 
@@ -137,27 +136,13 @@ class WindowColumns(Columns):
         self._kept, self._damaged = packed.kept, packed.damaged
 
     def _clear(self) -> None:
-        self.count = self.key_count = self._names_end = 0
-        self.refined, self._kept, self._damaged = [], {}, []
-        self._clear_groups()
+        super()._clear()
+        self._names_end = 0
+        self._kept, self._damaged = {}, []
 
     def _scan_window(self, length: int, physical_offset: int) -> int:
         first = self.count
-        self.count, self.key_count, stop, self._names_end, refined = self._kernels.scan_records(
-            self._bytes,
-            0,
-            length,
-            physical_offset,
-            self.numbers,
-            self.keys,
-            self._table,
-            self._group_firsts,
-            self._names,
-            self._name_begins,
-            first,
-            self.key_count,
-            self._names_end,
-        )
+        stop, refined = self._append_records(0, length, physical_offset)
         if refined:
             for row in self._refine(first):
                 self._kept[row] = super().request(row)
